@@ -1,0 +1,45 @@
+# syntax=docker/dockerfile:1
+
+# One image for every part of the service: serve, worker, migrate, or all of it in one where nothing is configured.
+
+FROM python:3.13-slim AS weights
+WORKDIR /pull
+# These three files need only the standard library, so that the 90 MB are fetched again only when they change.
+COPY app/__init__.py app/errors.py app/
+COPY app/inference/embedding/weights.py app/inference/embedding/
+RUN python -m app.inference.embedding.weights /models/all-MiniLM-L6-v2
+
+FROM python:3.13-slim AS builder
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
+WORKDIR /build
+# Dependencies before sources: this layer is built again only when a lock changes.
+COPY requirements-runtime.lock requirements-build.lock ./
+RUN python -m venv /opt/carrel \
+    && /opt/carrel/bin/pip install --require-hashes --only-binary=:all: -r requirements-runtime.lock \
+    && python -m venv /opt/build \
+    && /opt/build/bin/pip install --require-hashes --only-binary=:all: -r requirements-build.lock
+COPY pyproject.toml README.md LICENSE ./
+COPY migrations migrations
+COPY samples samples
+COPY app app
+RUN /opt/build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir dist . \
+    && /opt/carrel/bin/pip install --no-deps --no-index dist/*.whl
+
+FROM python:3.13-slim
+RUN useradd --system --uid 10001 --home-dir /data --shell /usr/sbin/nologin carrel \
+    && install --directory --owner carrel --group carrel --mode 0700 /data
+COPY --from=weights /models /opt/models
+COPY --from=builder /opt/carrel /opt/carrel
+ENV PATH=/opt/carrel/bin:$PATH \
+    PYTHONUNBUFFERED=1 \
+    CARREL_DATA_DIR=/data \
+    CARREL_EMBEDDING_WEIGHTS_DIR=/opt/models/all-MiniLM-L6-v2
+USER 10001
+WORKDIR /data
+VOLUME /data
+EXPOSE 8000
+# Of the API only; a container that runs another command turns it off.
+HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 \
+    CMD ["python", "-c", "import os, urllib.request as u; u.urlopen('http://127.0.0.1:' + os.environ.get('CARREL_PORT', '8000') + '/healthz', timeout=4)"]
+ENTRYPOINT ["carrel"]
+CMD ["serve", "--host", "0.0.0.0"]

@@ -1,0 +1,57 @@
+# make demo | make test | make check | make bench — each does its own set-up; only Python 3.11 or newer is needed.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+WEIGHTS := models/all-MiniLM-L6-v2
+
+.PHONY: demo test check format lint types contracts bench quality setup clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo    start everything, upload two documents, ask three questions"
+	@echo "make test    the tests"
+	@echo "make check   format, lint, types, import contracts, tests"
+	@echo "make bench   measure ingestion and search (needs CARREL_EVAL_DATA)"
+
+# Installed anew when the lock or the project file changes; a half-made environment has no stamp.
+$(STAMP): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed (set PYTHON=)"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $(STAMP)
+
+setup: $(STAMP)
+	@$(BIN)/python -m app.inference.embedding.weights $(WEIGHTS)
+
+demo: setup
+	@$(BIN)/python -m app.cli demo
+
+test: setup
+	@PYTHONHASHSEED=0 $(BIN)/python -m pytest -q -n 2 --dist loadfile --cov --cov-report=term:skip-covered --durations=10
+
+format: setup
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+lint: setup
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+
+types: setup
+	@$(BIN)/mypy
+
+contracts: setup
+	@$(BIN)/lint-imports
+
+check: lint types contracts test
+
+bench: setup
+	@$(BIN)/python -m benchmarks.run
+
+quality: setup
+	@$(BIN)/python -m benchmarks.quality
+
+clean:
+	rm -rf $(VENV) .carrel-demo .mypy_cache .ruff_cache .pytest_cache .coverage*

@@ -1,0 +1,1 @@
+"""The doors: thin, each speaking one protocol over the same rooms."""

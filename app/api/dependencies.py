@@ -1,0 +1,127 @@
+"""From a request to what its caller may do: credential → principal → services; and pagination."""
+
+import base64
+import binascii
+import json
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import Depends, Query, Request, Response, Security
+from fastapi.routing import APIRoute
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+
+from app.access import Principal, Role
+from app.bootstrap import Resources, TenantServices
+from app.errors import Forbidden, InvalidInput, Unauthorized
+
+_bearer = HTTPBearer(auto_error=False, description="An API key: `Authorization: Bearer carrel_…`")
+
+
+def get_resources(request: Request) -> Resources:
+    """What the process holds."""
+    resources: Resources = request.app.state.resources
+    return resources
+
+
+async def _identify(request: Request) -> Principal:
+    credentials = await _bearer(request)
+    if credentials is None:
+        raise Unauthorized
+    return await get_resources(request).authenticator.authenticate(credentials.credentials)
+
+
+class GuardedRoute(APIRoute):
+    """Tells who is calling before the body is read: FastAPI reads a JSON body first and asks dependencies then."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Raises Unauthorized."""
+        handle = super().get_route_handler()
+
+        async def guarded(request: Request) -> Response:
+            request.state.principal = await _identify(request)
+            return await handle(request)
+
+        return guarded
+
+
+def get_principal(request: Request, _: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]) -> Principal:
+    """Who is calling, as the GuardedRoute has found out."""
+    principal: Principal = request.state.principal
+    return principal
+
+
+CurrentResources = Annotated[Resources, Depends(get_resources)]
+CurrentPrincipal = Annotated[Principal, Depends(get_principal)]
+
+
+def _require(role: Role) -> Any:
+    async def services(resources: CurrentResources, principal: CurrentPrincipal) -> TenantServices:
+        if not principal.role.covers(role):
+            raise Forbidden(f"This needs a key with the role {role.value}.")
+        return resources.for_tenant(principal)
+
+    return Depends(services)
+
+
+CurrentReader = Annotated[TenantServices, _require(Role.READER)]
+CurrentWriter = Annotated[TenantServices, _require(Role.WRITER)]
+CurrentAdmin = Annotated[TenantServices, _require(Role.ADMIN)]
+CurrentOperator = Annotated[TenantServices, _require(Role.OPERATOR)]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A caller's place in a list."""
+
+    limit: int
+    cursor: str | None
+
+    def after(self) -> tuple[datetime, UUID] | None:
+        """For lists that are ordered by time and id. Raises InvalidInput."""
+        if self.cursor is None:
+            return None
+        try:
+            at, last = self._decode()
+            return datetime.fromisoformat(at).astimezone(UTC), UUID(last)
+        except (ValueError, TypeError, AttributeError, OverflowError) as exc:
+            raise InvalidInput("The cursor is not one of ours.", loc=("query", "cursor")) from exc
+
+    def after_number(self) -> int:
+        """For lists that are ordered by a number. Raises InvalidInput."""
+        if self.cursor is None:
+            return -1
+        try:
+            (number,) = self._decode()
+            if type(number) is not int or not 0 <= number < 2**31:
+                raise ValueError
+        except (ValueError, TypeError) as exc:
+            raise InvalidInput("The cursor is not one of ours.", loc=("query", "cursor")) from exc
+        return number
+
+    def _decode(self) -> list[Any]:
+        try:
+            found = json.loads(base64.urlsafe_b64decode((self.cursor or "").encode("ascii")))
+        except (binascii.Error, UnicodeError) as exc:
+            raise ValueError from exc
+        if not isinstance(found, list):
+            raise TypeError
+        return found
+
+
+def next_cursor(*position: object) -> str:
+    """Where the next page begins."""
+    text = json.dumps([part.isoformat() if isinstance(part, datetime) else part for part in position], default=str)
+    return base64.urlsafe_b64encode(text.encode()).decode()
+
+
+def get_page(
+    limit: Annotated[int, Query(ge=1, le=200)] = 50, cursor: Annotated[str | None, Query(max_length=512)] = None
+) -> Page:
+    """The pagination parameters of every list."""
+    return Page(limit, cursor)
+
+
+CurrentPage = Annotated[Page, Depends(get_page)]

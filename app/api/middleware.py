@@ -1,0 +1,107 @@
+"""Around every request: its id, the access log, the limit of its body, and the last handler."""
+
+import re
+import time
+from collections.abc import MutableMapping
+from typing import Any
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.api.problems import on_http_error, on_unexpected
+from app.ids import encode_id, new_id
+from app.logging import bind, get_logger
+
+logger = get_logger(__name__)
+
+MAX_JSON_BYTES = 16 * 1024 * 1024
+# In the access log where the caller went away before the answer, as nginx says it.
+GONE = 499
+NATIVE = "/v1"
+_SANE_ID = re.compile(r"[A-Za-z0-9._~+/=-]{1,128}")
+# These routes read the body themselves, after their checks, with a limit of their own.
+_STREAMED = re.compile(r"/v1/knowledge-bases/[^/]+/documents/?")
+
+
+class RequestMiddleware:
+    """Pure ASGI, so that streams stay streams."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Bind the id, count the body, log the outcome."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        request_id = _request_id(scope)
+        scope.setdefault("state", {})["request_id"] = request_id
+        outcome: MutableMapping[str, Any] = {"status": 500, "started": False}
+        begun = time.perf_counter()
+
+        async def send_with_id(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                outcome.update(status=message["status"], started=True)
+                headers = MutableHeaders(scope=message)
+                headers["X-Request-Id"] = request_id
+                headers["X-Content-Type-Options"] = "nosniff"
+            await send(message)
+
+        with bind(request_id=request_id):
+            try:
+                await self._limited(scope, receive, send_with_id)
+            except ClientDisconnect:
+                outcome["status"] = GONE
+            except Exception as exc:  # the last handler: nothing may leave as a traceback
+                if outcome["started"]:
+                    raise
+                response = await on_unexpected(Request(scope), exc)
+                await response(scope, receive, send_with_id)
+            finally:
+                milliseconds = round((time.perf_counter() - begun) * 1000, 1)
+                logger.info(
+                    "request",
+                    method=scope["method"],
+                    route=_route(scope),
+                    status=outcome["status"],
+                    milliseconds=milliseconds,
+                )
+
+    async def _limited(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] == "POST" and _STREAMED.fullmatch(scope["path"]):
+            await self.app(scope, receive, send)
+            return
+        declared = Headers(scope=scope).get("content-length", "0")
+        if declared.isdecimal() and int(declared) > MAX_JSON_BYTES:
+            response = await on_http_error(Request(scope), _too_large())
+            await response(scope, receive, send)
+            return
+        seen = 0
+
+        async def counted() -> Message:
+            nonlocal seen
+            message = await receive()
+            seen += len(message.get("body", b""))
+            if seen > MAX_JSON_BYTES:
+                raise _too_large()
+            return message
+
+        await self.app(scope, counted, send)
+
+
+def _too_large() -> HTTPException:
+    return HTTPException(413, f"The body is larger than {MAX_JSON_BYTES} bytes.", {"Connection": "close"})
+
+
+def _route(scope: Scope) -> str | None:
+    """The matched route's template, never the path itself; a router's prefix is not part of its routes' templates."""
+    template: str | None = getattr(scope.get("route"), "path", None)
+    below = template is not None and scope["path"].startswith(f"{NATIVE}/") and not template.startswith(NATIVE)
+    return f"{NATIVE}{template}" if below else template
+
+
+def _request_id(scope: Scope) -> str:
+    given = Headers(scope=scope).get("x-request-id", "")
+    return given if _SANE_ID.fullmatch(given) else encode_id("req", new_id())

@@ -1,0 +1,32 @@
+"""The native REST door, version 1."""
+
+from fastapi import APIRouter
+
+from app.api.problems import PROBLEM
+from app.api.v1 import (
+    agent_search,
+    api_keys,
+    capabilities,
+    chunks,
+    documents,
+    knowledge_bases,
+    search,
+    tenants,
+    uploads,
+)
+
+_RESPONSES = {
+    status: {"description": text, **PROBLEM}
+    for status, text in {
+        401: "No key, or one that is not valid",
+        403: "The key's role is too low",
+        404: "Nothing there that this key may see",
+        413: "Too large",
+        422: "Not valid",
+        503: "A dependency is down; try again",
+    }.items()
+}
+
+router = APIRouter(prefix="/v1", responses={str(status): value for status, value in _RESPONSES.items()})
+for module in (tenants, api_keys, knowledge_bases, uploads, documents, chunks, search, agent_search, capabilities):
+    router.include_router(module.router)

@@ -1,0 +1,117 @@
+"""What this server can do, made from the registries."""
+
+from typing import Any
+
+from fastapi import APIRouter
+from pydantic import BaseModel
+
+from app.api.dependencies import CurrentReader, CurrentResources, GuardedRoute
+from app.api.v1.knowledge_bases import ChunkingIn
+from app.ingestion.chunkers import CHUNKERS, DEFAULT_CHUNKER
+from app.ingestion.parsers import PARSERS
+from app.lexical.analyser import languages
+from app.retrieval.service import DEFAULT_STRATEGY
+from app.retrieval.strategies import STRATEGIES
+
+router = APIRouter(tags=["capabilities"], route_class=GuardedRoute)
+
+
+class ParserOut(BaseModel):
+    """A kind of file, and the extensions that a file picker should show."""
+
+    media_type: str
+    extensions: list[str]
+
+
+class NamedOut(BaseModel):
+    """Something that is chosen by name; ``options`` is a JSON schema with defaults."""
+
+    name: str
+    description: str
+    options: dict[str, Any]
+    default: bool
+
+
+class EmbeddingModelOut(BaseModel):
+    """An embedding model that knowledge bases may use."""
+
+    model: str
+    dimensions: int
+    max_tokens: int
+    multimodal: bool
+
+
+class CapabilitiesOut(BaseModel):
+    """Everything a client needs to know before it sends anything."""
+
+    parsers: list[ParserOut]
+    chunkers: list[NamedOut]
+    strategies: list[NamedOut]
+    transformers: list[NamedOut]
+    embedding_models: list[EmbeddingModelOut]
+    models: dict[str, bool]
+    languages: list[str]
+    limits: dict[str, int]
+
+
+def _chunking_options() -> dict[str, Any]:
+    schema = ChunkingIn.model_json_schema()
+    del schema["properties"]["strategy"]
+    return schema
+
+
+def _chunkers() -> list[NamedOut]:
+    options = _chunking_options()
+    return [
+        NamedOut(name=one.name, description=one.description, options=options, default=one.name == DEFAULT_CHUNKER)
+        for one in CHUNKERS.values()
+    ]
+
+
+def _strategies() -> list[NamedOut]:
+    return [
+        NamedOut(
+            name=one.name,
+            description=one.description,
+            options=one.options.model_json_schema(),
+            default=one.name == DEFAULT_STRATEGY,
+        )
+        for one in STRATEGIES.values()
+    ]
+
+
+@router.get("/capabilities", response_model=CapabilitiesOut)
+async def capabilities(resources: CurrentResources, _: CurrentReader) -> dict[str, Any]:
+    """Parsers, chunkers, strategies, models and limits of this server."""
+    identity = resources.embedder.identity
+    settings = resources.settings
+    return {
+        "parsers": [
+            {"media_type": spec.media_type, "extensions": [f".{name}" for name in spec.extensions]}
+            for spec in PARSERS.values()
+        ],
+        "chunkers": _chunkers(),
+        "strategies": _strategies(),
+        "transformers": [],
+        "embedding_models": [
+            {
+                "model": identity.model,
+                "dimensions": identity.dimensions,
+                "max_tokens": resources.embedder.max_tokens,
+                "multimodal": False,
+            }
+        ],
+        "models": {
+            "chat": settings.models.chat_model is not None,
+            "vision": settings.models.vision_model is not None,
+            "rerank": settings.models.rerank_url is not None,
+        },
+        "languages": languages(),
+        "limits": {
+            "upload_bytes": settings.server.max_upload_bytes,
+            "pages": settings.parser.max_pages,
+            "characters": settings.parser.max_characters,
+            "top_k": 500,
+            "messages": 20,
+        },
+    }

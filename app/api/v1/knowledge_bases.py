@@ -1,0 +1,173 @@
+"""Knowledge bases."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Response
+from pydantic import BaseModel, Field, StringConstraints, field_validator
+
+from app.api.dependencies import CurrentAdmin, CurrentPage, CurrentReader, CurrentResources, GuardedRoute, next_cursor
+from app.api.v1.schemas import STORABLE, Input, Listing, Metadata, Text, Time
+from app.bootstrap import Resources
+from app.errors import Forbidden, InvalidInput
+from app.ids import PREFIXES, encode_id
+from app.knowledge_bases.types import Chunking, KnowledgeBaseView, NewKnowledgeBase, Retrieval
+
+router = APIRouter(prefix="/knowledge-bases", tags=["knowledge bases"], route_class=GuardedRoute)
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")]
+
+
+class EmbeddingIn(Input):
+    """The embedding model; without it the configured one."""
+
+    model: Text | None = None
+    dimensions: int | None = Field(None, ge=1, le=4000)
+
+
+class ChunkingIn(Input):
+    """How documents are cut; sizes in tokens of the embedding model."""
+
+    strategy: Text = "headered"
+    max_tokens: int = Field(200, ge=16, le=8192)
+    overlap_tokens: int = Field(50, ge=0, le=4096)
+
+
+class RetrievalIn(Input):
+    """How a search that does not say otherwise is done."""
+
+    strategy: Text = "hybrid"
+    top_k: int = Field(5, ge=1, le=500)
+
+
+class KnowledgeBaseIn(Input):
+    """A new knowledge base; all but the name have defaults."""
+
+    name: Name
+    title: Annotated[str, StringConstraints(max_length=300), STORABLE] | None = None
+    description: Annotated[str, StringConstraints(max_length=4000), STORABLE] | None = None
+    embedding: EmbeddingIn = EmbeddingIn()
+    chunking: ChunkingIn = ChunkingIn()
+    retrieval: RetrievalIn = RetrievalIn()
+    metadata_filter: Metadata = Field(default_factory=dict)
+    language: Text = "english"
+
+    @field_validator("name")
+    @classmethod
+    def _no_id(cls, name: str) -> str:
+        if any(name.startswith(f"{prefix}_") for prefix in PREFIXES):
+            raise ValueError("must not begin like an id")
+        return name
+
+
+class KnowledgeBaseChanges(Input):
+    """What can be changed without indexing anew."""
+
+    title: Annotated[str, StringConstraints(max_length=300), STORABLE] | None = None
+    description: Annotated[str, StringConstraints(max_length=4000), STORABLE] | None = None
+    retrieval: RetrievalIn | None = None
+
+
+class EmbeddingOut(BaseModel):
+    """The model of the live index."""
+
+    model: str
+    dimensions: int
+
+
+class IndexOut(BaseModel):
+    """The live index; ``problem`` says why the configured model does not fit it, null when it does."""
+
+    state: str
+    problem: str | None
+
+
+class KnowledgeBaseOut(BaseModel):
+    """A knowledge base."""
+
+    id: str
+    name: str
+    title: str | None
+    description: str | None
+    language: str
+    embedding: EmbeddingOut
+    chunking: ChunkingIn
+    retrieval: RetrievalIn
+    metadata_filter: dict[str, Any]
+    index: IndexOut
+    document_count: int
+    chunk_count: int
+    created_at: Time
+    updated_at: Time
+
+
+def _out(view: KnowledgeBaseView, resources: Resources) -> dict[str, Any]:
+    row, identity = view.row, view.index.identity
+    return {
+        "id": encode_id("kb", row.id),
+        "name": row.name,
+        "title": row.title,
+        "description": row.description,
+        "language": row.language,
+        "embedding": {"model": identity["model"], "dimensions": view.index.dim},
+        "chunking": row.chunking,
+        "retrieval": row.retrieval,
+        "metadata_filter": row.metadata_filter,
+        "index": {"state": view.index.vector_index, "problem": view.mismatch(resources.embedder.identity)},
+        "document_count": view.document_count,
+        "chunk_count": view.chunk_count,
+        "created_at": row.created_at,
+        "updated_at": row.updated_at,
+    }
+
+
+@router.post("", status_code=201, response_model=KnowledgeBaseOut)
+async def create_knowledge_base(
+    body: KnowledgeBaseIn, tenant: CurrentAdmin, resources: CurrentResources
+) -> dict[str, Any]:
+    """Make a knowledge base."""
+    if tenant.principal.knowledge_base_ids is not None:
+        raise Forbidden("A key that is narrowed to knowledge bases cannot make others.")
+    new = NewKnowledgeBase(
+        name=body.name,
+        title=body.title,
+        description=body.description,
+        language=body.language,
+        model=body.embedding.model,
+        dimensions=body.embedding.dimensions,
+        chunking=Chunking(**body.chunking.model_dump()),
+        retrieval=Retrieval(**body.retrieval.model_dump()),
+        metadata_filter=body.metadata_filter,
+    )
+    return _out(await tenant.knowledge_bases.create(new), resources)
+
+
+@router.get("", response_model=Listing[KnowledgeBaseOut])
+async def list_knowledge_bases(page: CurrentPage, tenant: CurrentReader, resources: CurrentResources) -> dict[str, Any]:
+    """Knowledge bases that the key may see, newest first."""
+    found = await tenant.knowledge_bases.page(after=page.after(), limit=page.limit + 1)
+    items = found[: page.limit]
+    cursor = next_cursor(items[-1].row.created_at, items[-1].row.id) if found[page.limit :] else None
+    return {"items": [_out(view, resources) for view in items], "next_cursor": cursor}
+
+
+@router.get("/{kb}", response_model=KnowledgeBaseOut)
+async def get_knowledge_base(kb: str, tenant: CurrentReader, resources: CurrentResources) -> dict[str, Any]:
+    """One knowledge base, by id or name."""
+    return _out(await tenant.knowledge_bases.describe(kb), resources)
+
+
+@router.patch("/{kb}", response_model=KnowledgeBaseOut)
+async def update_knowledge_base(
+    kb: str, body: KnowledgeBaseChanges, tenant: CurrentAdmin, resources: CurrentResources
+) -> dict[str, Any]:
+    """Change title, description or how it is searched."""
+    changes = body.model_dump(exclude_unset=True)
+    if changes.get("retrieval", ...) is None:
+        raise InvalidInput("retrieval cannot be null.", loc=("body", "retrieval"))
+    return _out(await tenant.knowledge_bases.update(kb, changes), resources)
+
+
+@router.delete("/{kb}", status_code=204)
+async def delete_knowledge_base(kb: str, tenant: CurrentAdmin) -> Response:
+    """Remove it with its documents: out of every search at once, the originals follow."""
+    await tenant.knowledge_bases.delete(kb)
+    return Response(status_code=204)

@@ -1,0 +1,76 @@
+"""Schema pieces that several routes of this door share."""
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, Generic, TypeVar
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, PlainSerializer, StringConstraints
+
+from app.documents.scopes import MAX_SCOPE_ID
+from app.errors import InvalidInput
+from app.filters import check_metadata
+
+ItemT = TypeVar("ItemT")
+
+
+def _storable(value: str) -> str:
+    """What Postgres can keep: no NUL, no half of a surrogate pair."""
+    if "\0" in value:
+        raise ValueError("must not hold a NUL character")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ValueError("must be valid Unicode") from None
+    return value
+
+
+def _web_address(value: str) -> str:
+    """http and https only; it is shown, never fetched."""
+    parts = urlsplit(value)
+    plain = value.isprintable() and " " not in value
+    if parts.scheme.lower() not in ("http", "https") or not parts.hostname or not plain:
+        raise ValueError("must be an http or https URL")
+    return value
+
+
+def _metadata(value: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return check_metadata(value)
+    except InvalidInput as exc:
+        place = ".".join(map(str, exc.loc[1:]))
+        raise ValueError(f"{exc.message} ({place})" if place else exc.message) from None
+
+
+def _utc(value: datetime) -> datetime:
+    try:
+        return value.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("must be a time between the years 1 and 9999 in UTC") from None
+
+
+def _rfc3339(value: datetime) -> str:
+    return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+STORABLE = AfterValidator(_storable)
+Text = Annotated[str, STORABLE]
+WebAddress = Annotated[str, StringConstraints(max_length=2048), STORABLE, AfterValidator(_web_address)]
+Identifier = Annotated[str, StringConstraints(min_length=1, max_length=512), STORABLE]
+ScopeId = Annotated[str, StringConstraints(min_length=1, max_length=MAX_SCOPE_ID), STORABLE]
+Title = Annotated[str, StringConstraints(min_length=1, max_length=500), STORABLE]
+Metadata = Annotated[dict[str, Any], AfterValidator(_metadata)]
+Time = Annotated[datetime, PlainSerializer(_rfc3339, return_type=str, when_used="json")]
+GivenTime = Annotated[AwareDatetime, AfterValidator(_utc)]
+
+
+class Input(BaseModel):
+    """What callers send: a field that is not known is refused, not ignored."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Listing(BaseModel, Generic[ItemT]):
+    """A page of a list; ``next_cursor`` is null on the last one."""
+
+    items: list[ItemT]
+    next_cursor: str | None = None

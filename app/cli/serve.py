@@ -1,0 +1,200 @@
+"""``carrel serve``: the whole service, or its API alone."""
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import uvicorn
+
+from app.bootstrap import Resources
+from app.cli.runtime import (
+    Credentials,
+    Runtime,
+    find_runtime,
+    forget_runtime,
+    operator_key,
+    prepare_data_dir,
+    read_credentials,
+    write_credentials,
+    write_runtime,
+)
+from app.cli.worker_process import worker_process
+from app.db.migrate import migrate
+from app.embedded_postgres import EmbeddedPostgres
+from app.errors import AppError
+from app.logging import configure
+from app.main import create_app
+from app.settings import Settings, load_settings
+
+GRACE_SECONDS = 20
+
+
+def serve(
+    host: Annotated[str | None, typer.Option(help="Address to listen on. [default: 127.0.0.1]")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on; 0 takes a free one. [default: 8000]")] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Where everything is kept. [default: .carrel]")] = None,
+    api_only: Annotated[bool, typer.Option("--api-only", help="No worker: `carrel worker` runs elsewhere.")] = False,
+) -> None:
+    """Serve the API and work through the queue; where no database is configured, bring one along.
+
+    Examples:
+
+      carrel serve                          everything on this machine, data in .carrel
+
+      carrel serve --port 9000 --data-dir /srv/carrel
+
+      CARREL_DATABASE_URL=… carrel serve --api-only --host 0.0.0.0
+    """
+    given: dict[str, Any] = {"CARREL_HOST": host, "CARREL_PORT": port, "CARREL_DATA_DIR": data_dir}
+    settings = load_settings(server={name: value for name, value in given.items() if value is not None})
+    configure(settings.server.log_level)
+    # Until the server takes over, SIGTERM is what Ctrl-C is: everything that was opened is closed on the way out.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with suppress(KeyboardInterrupt), _database(settings) as (runtime, note), _listening(settings) as listening:
+        asyncio.run(_serve(settings, runtime, listening, api_only=api_only, note=note))
+
+
+@contextmanager
+def _database(settings: Settings) -> Iterator[tuple[Runtime, str]]:
+    """The configured database, else an embedded one that lives as long as this process; with a word on where it is."""
+    data_dir = settings.server.data_dir
+    if settings.database.url is not None:
+        prepare_data_dir(data_dir)
+        yield find_runtime(settings), "configured by CARREL_DATABASE_URL"
+        return
+    with EmbeddedPostgres(data_dir) as postgres:
+        urls = postgres.ensure_database()
+        asyncio.run(migrate(urls.owner, urls.app))
+        runtime = Runtime(urls.app, urls.owner)
+        write_runtime(data_dir, runtime)
+        try:
+            yield runtime, f"embedded Postgres in {postgres.location}"
+        finally:
+            forget_runtime(data_dir)
+
+
+@contextmanager
+def _listening(settings: Settings) -> Iterator[socket.socket]:
+    """Take the port, so that a taken one is one clear line; callers wait until the service answers."""
+    server = settings.server
+    family = socket.AF_INET6 if ":" in server.host else socket.AF_INET
+    # With the protocol left at 0 asyncio does not set TCP_NODELAY, and replies wait 40 ms for an acknowledgement.
+    with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind((server.host, server.port))
+            listening.listen(2048)
+        except OSError as exc:
+            reason = exc.strerror or str(exc)
+            place = f"{server.host} port {server.port}"
+            raise AppError(f"cannot listen on {place}: {reason}; choose another with --port") from exc
+        yield listening
+
+
+async def _serve(settings: Settings, runtime: Runtime, listening: socket.socket, *, api_only: bool, note: str) -> None:
+    data_dir = settings.server.data_dir
+    key = operator_key(settings, data_dir)
+    url = _url(listening)
+    async with Resources.open(
+        settings, database_url=runtime.database_url, operator_key=key, bulk_threads=1
+    ) as resources:
+        credentials = await _first_tenant(settings, resources, url)
+        server = _server(resources, _screen(url, data_dir, note, credentials))
+        with nullcontext() if api_only else worker_process(data_dir):
+            await server.serve([listening])
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's, but for signals: at its end it would raise them again, before worker and Postgres are stopped."""
+
+    def __init__(self, config: uvicorn.Config, screen: str) -> None:
+        super().__init__(config)
+        self._screen = screen
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Answer from now on, and say so."""
+        await super().startup(sockets)
+        if self.started:
+            _show(self._screen)
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Take SIGTERM and SIGINT, and keep them: the process is about to end anyway."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        yield
+
+
+def _server(resources: Resources, screen: str) -> _Server:
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[Resources]:
+        yield resources
+
+    app = create_app(opened, cors_origins=resources.settings.server.cors_origins)
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+        lifespan="on",
+    )
+    return _Server(config, screen)
+
+
+def _url(listening: socket.socket) -> str:
+    """Where a client on this machine finds it."""
+    host, port = listening.getsockname()[:2]
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  (compared, not bound)
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+async def _first_tenant(settings: Settings, resources: Resources, url: str) -> Credentials | None:
+    """On the embedded database there is one tenant from the start; its key is kept beside it."""
+    if settings.database.url is not None:
+        return None
+    data_dir = settings.server.data_dir
+    found = read_credentials(data_dir)
+    if found is None:
+        _, issued = await resources.tenants.create("local")
+        found = Credentials(url, issued.secret)
+    credentials = Credentials(url, found.api_key)
+    write_credentials(data_dir, credentials)
+    return credentials
+
+
+def _show(screen: str) -> None:
+    """A reader that has gone away must not take the service with it."""
+    try:
+        typer.echo(screen)
+    except OSError:
+        # What could not be written is tried again when the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _screen(url: str, data_dir: Path, note: str, credentials: Credentials | None) -> str:
+    """What a person needs to begin."""
+    lines = [
+        "",
+        f"  Carrel is serving on {url}",
+        f"  API docs   {url}/docs",
+        f"  Data       {data_dir} ({note})",
+    ]
+    if credentials is not None:
+        lines += [
+            f"  Key        {credentials.api_key}",
+            f"             (kept in {data_dir / 'credentials.json'})",
+            "",
+            "  Upload a file:",
+            f'    curl -H "Authorization: Bearer {credentials.api_key}" \\',
+            f'      -F file=@handbook.pdf "{url}/v1/knowledge-bases/default/documents?wait=30"',
+        ]
+    return "\n".join([*lines, "", "  Ctrl-C stops it.", ""])

@@ -1,0 +1,104 @@
+"""Migrations from code: where they are, how to run them, and what the plain role needs afterwards."""
+
+from pathlib import Path
+from typing import Any
+
+from alembic import command, op
+from alembic.config import Config
+from alembic.util import CommandError
+from sqlalchemy import Connection, make_url, text
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.pool import NullPool
+
+from app.db.models import control_plane, tenant_data
+from app.db.models.base import Base
+from app.errors import AppError
+
+APP_ROLE = "carrel_app"
+_MODELS = (control_plane, tenant_data)
+# Made by the owner's jobs per knowledge base, or by a migration per dimension: not part of the models.
+_UNMODELLED = ("chunk_embedding_", "hnsw_", "meta_", "metal_", "scope_", "scopel_")
+
+
+class MigrationFailed(AppError):
+    """The database could not be migrated."""
+
+    code = "migration_failed"
+
+
+def script_location() -> Path:
+    """The migrations: inside the package in a wheel, at the top level of a source checkout."""
+    package = Path(__file__).resolve().parent.parent
+    inside = package / "_migrations"
+    return inside if inside.is_dir() else package.parent / "migrations"
+
+
+def sqlalchemy_url(url: str) -> URL:
+    """A plain ``postgresql://`` URL for the asyncpg driver, which has libpq's option ``sslmode`` under another name."""
+    made = make_url(url).set(drivername="postgresql+asyncpg")
+    if "sslmode" not in made.query:
+        return made
+    return made.difference_update_query(["sslmode"]).update_query_dict({"ssl": made.query["sslmode"]})
+
+
+def admin_engine(url: str) -> AsyncEngine:
+    """An engine for the tables' owner; connections are not kept."""
+    return create_async_engine(sqlalchemy_url(url), poolclass=NullPool)
+
+
+def configure(context: Any, connection: Connection) -> None:
+    """Set up Alembic's context, the same for running and for comparing."""
+    context.configure(
+        connection=connection,
+        target_metadata=Base.metadata,
+        include_name=lambda name, kind, _parents: (
+            kind not in ("table", "index") or not (name or "").startswith(_UNMODELLED)
+        ),
+        transaction_per_migration=True,
+        compare_type=True,
+        compare_server_default=False,
+    )
+
+
+def run_script(script: str) -> None:
+    """Execute many statements of plain SQL inside the running migration (asyncpg prepares one statement at a time)."""
+    connection = op.get_bind().connection.dbapi_connection
+    op.execute("select 1")  # opens the driver's transaction
+    connection.run_async(lambda driver: driver.execute(script))  # type: ignore[union-attr]  # an asyncpg adapter
+
+
+def config(connection: Connection | None = None) -> Config:
+    """Alembic's configuration without its file, which a wheel does not carry."""
+    made = Config()
+    made.set_main_option("script_location", str(script_location()).replace("%", "%%"))
+    made.set_main_option("path_separator", "os")
+    made.attributes["connection"] = connection
+    return made
+
+
+async def migrate(admin_url: str, runtime_url: str) -> None:
+    """Bring the schema to the newest revision and let the plain role use it; two at once take turns.
+
+    Raises MigrationFailed.
+    """
+    login = sqlalchemy_url(runtime_url).username
+    engine = admin_engine(admin_url)
+    try:
+        async with engine.connect() as connection:
+            await connection.execute(text("select pg_advisory_lock(7300)"))  # until the connection is closed
+            await connection.commit()
+            await connection.run_sync(lambda sync: command.upgrade(config(sync), "head"))
+            await connection.commit()
+            quoted = engine.dialect.identifier_preparer.quote_identifier(login or "")
+            await connection.execute(text(f"grant {APP_ROLE} to {quoted}"))
+            # Again each time: a dump or a copy of a database does not keep its own grants.
+            name = engine.dialect.identifier_preparer.quote_identifier(engine.url.database or "")
+            await connection.execute(text(f"revoke temporary on database {name} from public"))
+            await connection.commit()
+    except (DBAPIError, CommandError, OSError) as exc:
+        reason = str(getattr(exc, "orig", None) or exc).splitlines()[0]
+        raise MigrationFailed(f"the database could not be migrated: {reason}") from exc
+    finally:
+        await engine.dispose()

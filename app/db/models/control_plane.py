@@ -1,0 +1,87 @@
+"""Control plane: tenants, their keys, and the job queue."""
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import CheckConstraint, ForeignKey, ForeignKeyConstraint, Index, LargeBinary, SmallInteger, func, text
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
+from sqlalchemy.dialects.postgresql import UUID as PG_UUID
+from sqlalchemy.orm import Mapped, mapped_column
+
+from app.db.models.base import Base, Created, TenantOwned
+
+
+class Tenant(Created, Base):
+    """A customer; ``deleted_at`` shuts its keys out while its rows and objects are removed."""
+
+    __tablename__ = "tenant"
+
+    id: Mapped[UUID] = mapped_column(primary_key=True)
+    name: Mapped[str]
+    deleted_at: Mapped[datetime | None]
+
+
+class ApiKey(Created, TenantOwned, Base):
+    """A credential. Only the SHA-256 of the key is stored; ``hint`` is its beginning, for people."""
+
+    __tablename__ = "api_key"
+    __table_args__ = (
+        CheckConstraint("role in ('admin', 'writer', 'reader')", name="role"),
+        Index(None, "key_hash"),
+    )
+
+    tenant_id: Mapped[UUID] = mapped_column(ForeignKey("tenant.id", ondelete="CASCADE"), primary_key=True)
+    id: Mapped[UUID] = mapped_column(primary_key=True)
+    name: Mapped[str]
+    role: Mapped[str]
+    key_hash: Mapped[bytes] = mapped_column(LargeBinary)
+    hint: Mapped[str]
+    knowledge_base_ids: Mapped[list[UUID] | None] = mapped_column(ARRAY(PG_UUID(as_uuid=True)))
+    expires_at: Mapped[datetime | None]
+    revoked_at: Mapped[datetime | None]
+
+
+class Job(Created, TenantOwned, Base):
+    """A unit of background work, enqueued in the transaction of the row that it is about."""
+
+    __tablename__ = "job"
+    __table_args__ = (
+        CheckConstraint("state in ('ready', 'running', 'dead')", name="state"),
+        ForeignKeyConstraint(["tenant_id", "document_id"], ["document.tenant_id", "document.id"], ondelete="CASCADE"),
+        Index(
+            "job_ready_idx",
+            "tenant_id",
+            text("priority desc"),
+            "run_at",
+            "id",
+            postgresql_where=text("state = 'ready'"),
+        ),
+        Index("job_running_idx", "tenant_id", "lease_until", postgresql_where=text("state = 'running'")),
+        Index("job_document_idx", "tenant_id", "document_id"),
+        {"postgresql_with": {"fillfactor": "70", "autovacuum_vacuum_scale_factor": "0.02"}},
+    )
+
+    tenant_id: Mapped[UUID] = mapped_column(ForeignKey("tenant.id", ondelete="CASCADE"), primary_key=True)
+    id: Mapped[UUID] = mapped_column(primary_key=True)
+    kind: Mapped[str]
+    document_id: Mapped[UUID | None]
+    payload: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default=text("'{}'"))
+    priority: Mapped[int] = mapped_column(SmallInteger, server_default=text("0"))
+    state: Mapped[str] = mapped_column(server_default=text("'ready'"))
+    run_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    attempts: Mapped[int] = mapped_column(server_default=text("0"))
+    max_attempts: Mapped[int] = mapped_column(server_default=text("5"))
+    worker: Mapped[str | None]
+    lease_until: Mapped[datetime | None]
+    error: Mapped[dict[str, Any] | None] = mapped_column(JSONB)
+
+
+class JobLane(Base):
+    """A tenant's turn at the queue."""
+
+    __tablename__ = "job_lane"
+
+    tenant_id: Mapped[UUID] = mapped_column(ForeignKey("tenant.id", ondelete="CASCADE"), primary_key=True)
+    max_running: Mapped[int] = mapped_column(SmallInteger, server_default=text("2"))
+    last_claim: Mapped[datetime] = mapped_column(server_default=text("'-infinity'"))

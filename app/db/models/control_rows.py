@@ -1,0 +1,54 @@
+"""What the control functions answer: rows that cross tenants, read only, one class a function."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+
+@dataclass(frozen=True, slots=True)
+class AuthenticatedKey:
+    """A key that is valid now, and whose it is."""
+
+    tenant_id: UUID
+    tenant_name: str
+    key_id: UUID
+    key_name: str
+    role: str
+    knowledge_base_ids: list[UUID] | None
+    created_at: datetime
+    expires_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class ListedTenant:
+    """A row of the operator's list."""
+
+    id: UUID
+    name: str
+    created_at: datetime
+    deleted_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedJob:
+    """A job that this worker holds until its lease ends."""
+
+    tenant_id: UUID
+    id: UUID
+    kind: str
+    document_id: UUID | None
+    payload: dict[str, Any]
+    attempts: int
+    max_attempts: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReapedJob:
+    """A job taken back from a worker that was lost."""
+
+    tenant_id: UUID
+    id: UUID
+    kind: str
+    document_id: UUID | None
+    dead: bool

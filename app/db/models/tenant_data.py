@@ -1,0 +1,267 @@
+"""Tenant data: knowledge bases, documents, and what search reads. Row-level security is forced on every table."""
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from pgvector.sqlalchemy import HALFVEC, SPARSEVEC
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    Column,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    LargeBinary,
+    Table,
+    UniqueConstraint,
+    text,
+)
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB, REAL
+from sqlalchemy.dialects.postgresql import UUID as PG_UUID
+from sqlalchemy.orm import Mapped, mapped_column
+
+from app.db.models.base import Base, Created, TenantOwned, Updated
+
+_EMPTY = text("'{}'")
+# Inside Document the name `bytes` is a column.
+Digest = bytes
+
+
+class KnowledgeBase(Updated, TenantOwned, Base):
+    """A named set of documents with one way to chunk, embed and search them."""
+
+    __tablename__ = "knowledge_base"
+    __table_args__ = (UniqueConstraint("tenant_id", "name"),)
+
+    tenant_id: Mapped[UUID] = mapped_column(ForeignKey("tenant.id", ondelete="CASCADE"), primary_key=True)
+    id: Mapped[UUID] = mapped_column(primary_key=True)
+    name: Mapped[str]
+    title: Mapped[str | None]
+    description: Mapped[str | None]
+    language: Mapped[str] = mapped_column(server_default=text("'english'"))
+    chunking: Mapped[dict[str, Any]] = mapped_column(JSONB)
+    retrieval: Mapped[dict[str, Any]] = mapped_column(JSONB)
+    metadata_filter: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default=_EMPTY)
+
+
+class SearchIndex(Created, TenantOwned, Base):
+    """One generation of a knowledge base's chunks and lanes. ``identity`` says what made it: a mismatch refuses."""
+
+    __tablename__ = "search_index"
+    __table_args__ = (
+        UniqueConstraint("tenant_id", "kb_id", "id"),
+        ForeignKeyConstraint(
+            ["tenant_id", "kb_id"], ["knowledge_base.tenant_id", "knowledge_base.id"], ondelete="CASCADE"
+        ),
+        CheckConstraint("dim between 1 and 16000", name="dim"),
+        CheckConstraint("state in ('live', 'building', 'retired')", name="state"),
+        CheckConstraint("avgdl > 0", name="avgdl"),
+        CheckConstraint("vector_index in ('exact', 'building', 'hnsw')", name="vector_index"),
+        Index("search_index_live_idx", "tenant_id", "kb_id", unique=True, postgresql_where=text("state = 'live'")),
+    )
+
+    id: Mapped[UUID] = mapped_column(primary_key=True)
+    kb_id: Mapped[UUID]
+    identity: Mapped[dict[str, Any]] = mapped_column(JSONB)
+    dim: Mapped[int]
+    state: Mapped[str] = mapped_column(server_default=text("'building'"))
+    avgdl: Mapped[float] = mapped_column(REAL, server_default=text("100"))
+    vector_index: Mapped[str] = mapped_column(server_default=text("'exact'"))
+
+
+class Document(Updated, TenantOwned, Base):
+    """An uploaded document. ``version`` is the newest, ``live_version`` what searches see and chunk_count counts."""
+
+    __tablename__ = "document"
+    __table_args__ = (
+        UniqueConstraint("tenant_id", "kb_id", "id"),
+        ForeignKeyConstraint(
+            ["tenant_id", "kb_id"], ["knowledge_base.tenant_id", "knowledge_base.id"], ondelete="CASCADE"
+        ),
+        CheckConstraint("status in ('queued', 'parsing', 'chunking', 'embedding', 'ready', 'failed')", name="status"),
+        CheckConstraint("scope_level in ('shared', 'tenant', 'user', 'chat_shared', 'chat_agent')", name="scope_level"),
+        Index(
+            "document_external_id_idx", "tenant_id", "kb_id", "scope_key", "external_id",
+            unique=True, postgresql_where=text("external_id is not null"),
+        ),
+        Index(
+            "document_sha256_idx", "tenant_id", "kb_id", "scope_key", "sha256",
+            unique=True, postgresql_where=text("external_id is null"),
+        ),
+    )  # fmt: skip
+
+    id: Mapped[UUID] = mapped_column(primary_key=True)
+    kb_id: Mapped[UUID]
+    version: Mapped[int] = mapped_column(server_default=text("1"))
+    live_version: Mapped[int | None]
+    external_id: Mapped[str | None]
+    source: Mapped[str]
+    title: Mapped[str | None]
+    source_uri: Mapped[str | None]
+    source_created_at: Mapped[datetime | None]
+    media_type: Mapped[str]
+    encoding: Mapped[str | None]
+    bytes: Mapped[int] = mapped_column(BigInteger)
+    sha256: Mapped[Digest] = mapped_column(LargeBinary)
+    scope_level: Mapped[str] = mapped_column(server_default=text("'tenant'"))
+    scope_key: Mapped[UUID]
+    user_id: Mapped[str | None]
+    chat_id: Mapped[str | None]
+    agent_id: Mapped[str | None]
+    dynamic: Mapped[bool] = mapped_column(server_default=text("false"))
+    attributes: Mapped[dict[str, Any]] = mapped_column("metadata", JSONB, server_default=_EMPTY)
+    filterable: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default=_EMPTY)
+    expires_at: Mapped[datetime | None]
+    status: Mapped[str] = mapped_column(server_default=text("'queued'"))
+    progress: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
+    error: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
+    warnings: Mapped[list[str]] = mapped_column(JSONB, server_default=text("'[]'"))
+    page_count: Mapped[int | None]
+    chunk_count: Mapped[int] = mapped_column(server_default=text("0"))
+
+
+class DocumentObject(TenantOwned, Base):
+    """Where the original of a version is kept: one row, one object."""
+
+    __tablename__ = "document_object"
+    __table_args__ = (
+        ForeignKeyConstraint(["tenant_id", "document_id"], ["document.tenant_id", "document.id"], ondelete="CASCADE"),
+    )
+
+    document_id: Mapped[UUID] = mapped_column(primary_key=True)
+    version: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    key: Mapped[str]
+
+
+class DocumentText(TenantOwned, Base):
+    """The stored text of the live version: what the offsets of nodes and chunks refer to."""
+
+    __tablename__ = "document_text"
+    __table_args__ = (
+        ForeignKeyConstraint(["tenant_id", "document_id"], ["document.tenant_id", "document.id"], ondelete="CASCADE"),
+    )
+
+    document_id: Mapped[UUID] = mapped_column(primary_key=True)
+    version: Mapped[int]
+    content: Mapped[str]
+
+
+class Node(TenantOwned, Base):
+    """An element of the document tree; ``ordinal`` counts in reading order, the root being 0."""
+
+    __tablename__ = "node"
+    __table_args__ = (
+        ForeignKeyConstraint(["tenant_id", "document_id"], ["document.tenant_id", "document.id"], ondelete="CASCADE"),
+    )
+
+    document_id: Mapped[UUID] = mapped_column(primary_key=True)
+    id: Mapped[UUID] = mapped_column(primary_key=True)
+    parent_id: Mapped[UUID | None]
+    ordinal: Mapped[int]
+    kind: Mapped[str]
+    level: Mapped[int]
+    title: Mapped[str | None]
+    start_offset: Mapped[int]
+    end_offset: Mapped[int]
+    page: Mapped[int | None]
+    page_end: Mapped[int | None]
+    slide: Mapped[int | None]
+    block: Mapped[str | None]
+
+
+class Chunk(TenantOwned, Base):
+    """Text and place of a chunk: read for the final top_k only. ``ordinal`` is the API's chunk_index."""
+
+    __tablename__ = "chunk"
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["tenant_id", "kb_id", "document_id"],
+            ["document.tenant_id", "document.kb_id", "document.id"],
+            ondelete="CASCADE",
+        ),
+        ForeignKeyConstraint(
+            ["tenant_id", "kb_id", "index_id"],
+            ["search_index.tenant_id", "search_index.kb_id", "search_index.id"],
+            ondelete="CASCADE",
+        ),
+        Index("chunk_document_idx", "tenant_id", "kb_id", "document_id"),
+    )
+
+    index_id: Mapped[UUID] = mapped_column(primary_key=True)
+    id: Mapped[UUID] = mapped_column(primary_key=True)
+    kb_id: Mapped[UUID]
+    document_id: Mapped[UUID]
+    version: Mapped[int]
+    ordinal: Mapped[int]
+    content: Mapped[str]
+    start_offset: Mapped[int]
+    end_offset: Mapped[int]
+    token_count: Mapped[int]
+    page: Mapped[int | None]
+    page_end: Mapped[int | None]
+    slide: Mapped[int | None]
+    section_titles: Mapped[list[str]] = mapped_column(JSONB, server_default=text("'[]'"))
+    node_path: Mapped[list[int]] = mapped_column(ARRAY(Integer))
+
+
+class ChunkEmbedding(TenantOwned, Base):
+    """Dense lane: one row a chunk, partitioned by dimension, without text."""
+
+    __tablename__ = "chunk_embedding"
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["tenant_id", "index_id", "chunk_id"], ["chunk.tenant_id", "chunk.index_id", "chunk.id"], ondelete="CASCADE"
+        ),
+        CheckConstraint("vector_dims(embedding) = dim", name="dim"),
+        {"postgresql_partition_by": "LIST (dim)"},
+    )
+
+    index_id: Mapped[UUID] = mapped_column(primary_key=True)
+    chunk_id: Mapped[UUID] = mapped_column(primary_key=True)
+    dim: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    scope_key: Mapped[UUID]
+    attributes: Mapped[dict[str, Any]] = mapped_column("metadata", JSONB, server_default=_EMPTY)
+    embedding: Mapped[Any] = mapped_column(HALFVEC())
+
+
+class ChunkLexical(TenantOwned, Base):
+    """BM25 lane: saturated term weights and the keys of its inverted index."""
+
+    __tablename__ = "chunk_lexical"
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["tenant_id", "index_id", "chunk_id"], ["chunk.tenant_id", "chunk.index_id", "chunk.id"], ondelete="CASCADE"
+        ),
+        Index("chunk_lexical_keys", "keys", postgresql_using="gin", postgresql_with={"fastupdate": "on"}),
+    )
+
+    index_id: Mapped[UUID] = mapped_column(primary_key=True)
+    chunk_id: Mapped[UUID] = mapped_column(primary_key=True)
+    dl: Mapped[int]
+    scope_key: Mapped[UUID]
+    attributes: Mapped[dict[str, Any]] = mapped_column("metadata", JSONB, server_default=_EMPTY)
+    terms: Mapped[Any] = mapped_column(SPARSEVEC())
+    keys: Mapped[list[int]] = mapped_column(ARRAY(Integer))
+
+
+# Append-only deltas, folded by a job: no hot row, hence no primary key and no mapped class.
+lex_df = Table(
+    "lex_df",
+    Base.metadata,
+    Column("tenant_id", PG_UUID(as_uuid=True), nullable=False),
+    Column("index_id", PG_UUID(as_uuid=True), nullable=False),
+    Column("key", Integer, nullable=False),
+    Column("df", Integer, nullable=False),
+    Index("lex_df_key", "tenant_id", "index_id", "key", postgresql_include=["df"]),
+)
+lex_totals = Table(
+    "lex_totals",
+    Base.metadata,
+    Column("tenant_id", PG_UUID(as_uuid=True), nullable=False),
+    Column("index_id", PG_UUID(as_uuid=True), nullable=False),
+    Column("chunks", BigInteger, nullable=False),
+    Column("tokens", BigInteger, nullable=False),
+    Index("lex_totals_index", "tenant_id", "index_id", postgresql_include=["chunks", "tokens"]),
+)

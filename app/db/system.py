@@ -1,0 +1,46 @@
+"""What crosses tenants: the definer functions of the control plane, and nothing else."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from sqlalchemy import text
+
+from app.db.models.control_rows import AuthenticatedKey, ClaimedJob, ListedTenant, ReapedJob
+from app.db.session import Database
+
+
+@dataclass(frozen=True, slots=True)
+class SystemDatabase:
+    """Transactions without a tenant: they see no tenant's rows but through the functions below."""
+
+    database: Database
+
+    async def authenticate(self, key_hash: bytes) -> AuthenticatedKey | None:
+        """The valid key with this SHA-256, if there is one."""
+        async with self.database.single_statement() as session:
+            row = (await session.execute(text("select * from authenticate(:hash)"), {"hash": key_hash})).one_or_none()
+        return AuthenticatedKey(**row._mapping) if row else None
+
+    async def list_tenants(self, *, after: tuple[datetime, UUID] | None, limit: int) -> list[ListedTenant]:
+        """Newest first, beginning behind ``after``."""
+        sql = text("select * from list_tenants(cast(:at as timestamptz), cast(:id as uuid), :limit)")
+        at, last = after or (None, None)
+        async with self.database.transaction(None) as session:
+            rows = (await session.execute(sql, {"at": at, "id": last, "limit": limit})).all()
+        return [ListedTenant(**row._mapping) for row in rows]
+
+    async def claim_job(self, worker: str, lease: timedelta) -> ClaimedJob | None:
+        """The next job in turn, its attempt counted."""
+        async with self.database.transaction(None) as session:
+            # A claim lost in a crash of Postgres is just claimed again.
+            await session.execute(text("set local synchronous_commit = off"))
+            sql = text("select * from claim_job(:worker, :lease)")
+            row = (await session.execute(sql, {"worker": worker, "lease": lease})).one_or_none()
+        return ClaimedJob(**row._mapping) if row else None
+
+    async def reap_jobs(self) -> list[ReapedJob]:
+        """Take back the jobs of lost workers."""
+        async with self.database.transaction(None) as session:
+            rows = (await session.execute(text("select * from reap_jobs()"))).all()
+        return [ReapedJob(**row._mapping) for row in rows]

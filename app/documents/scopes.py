@@ -1,0 +1,72 @@
+"""Scopes: the levels a document can belong to, as one comparable key per level."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from uuid import UUID, uuid5
+
+from app.errors import InvalidInput
+
+_NAMESPACE = UUID("6f1d8a52-3c0b-5e0f-9a67-2b7c1c4f7e10")
+MAX_SCOPE_ID = 256
+
+
+class ScopeLevel(StrEnum):
+    """From everybody to one agent in one chat."""
+
+    SHARED = "shared"
+    TENANT = "tenant"
+    USER = "user"
+    CHAT_SHARED = "chat_shared"
+    CHAT_AGENT = "chat_agent"
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The ids that a caller names; the level follows from which are given."""
+
+    user_id: str | None = None
+    chat_id: str | None = None
+    agent_id: str | None = None
+
+    def level(self) -> ScopeLevel:
+        """The level of a document with these ids. Raises InvalidInput for a combination that names none."""
+        match (self.user_id, self.chat_id, self.agent_id):
+            case (None, None, None):
+                return ScopeLevel.TENANT
+            case (str(), None, None):
+                return ScopeLevel.USER
+            case (None, str(), None):
+                return ScopeLevel.CHAT_SHARED
+            case (None, str(), str()):
+                return ScopeLevel.CHAT_AGENT
+        raise InvalidInput(
+            "A document belongs to a user_id, to a chat_id, or to a chat_id and an agent_id.", loc=("body", "scope")
+        )
+
+    def key(self) -> UUID:
+        """What the search lanes compare. Raises InvalidInput as ``level`` does."""
+        return _key(self.level(), self)
+
+    def visible(self) -> Sequence[UUID]:
+        """The keys that a search naming these ids sees: the shared and the tenant's level, and each that it names."""
+        keys = [_key(ScopeLevel.SHARED, self), _key(ScopeLevel.TENANT, self)]
+        if self.user_id is not None:
+            keys.append(_key(ScopeLevel.USER, self))
+        if self.chat_id is not None:
+            keys.append(_key(ScopeLevel.CHAT_SHARED, self))
+            if self.agent_id is not None:
+                keys.append(_key(ScopeLevel.CHAT_AGENT, self))
+        return keys
+
+
+def _key(level: ScopeLevel, scope: Scope) -> UUID:
+    """UUIDv5 of the level and the ids it is made of (lengths first, so that no two sets of ids read the same)."""
+    ids = {
+        ScopeLevel.SHARED: (),
+        ScopeLevel.TENANT: (),
+        ScopeLevel.USER: (scope.user_id,),
+        ScopeLevel.CHAT_SHARED: (scope.chat_id,),
+        ScopeLevel.CHAT_AGENT: (scope.chat_id, scope.agent_id),
+    }[level]
+    return uuid5(_NAMESPACE, level.value + "".join(f"|{len(part or '')}:{part}" for part in ids))

@@ -1,0 +1,122 @@
+"""The nouns of documents: an upload that was received, what a caller says about it, and the room's errors."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from app.db.models.tenant_data import Document
+from app.documents.scopes import Scope
+from app.errors import Conflict, InvalidInput, NotFound, TooLarge, Unsupported
+from app.filters import filterable_metadata
+from app.ids import derived_id, encode_id
+
+
+class DocumentNotFound(NotFound):
+    """There is no such document."""
+
+    code = "document_not_found"
+
+
+class NodeNotFound(NotFound):
+    """There is no such node."""
+
+    code = "node_not_found"
+
+
+class EmptyUpload(InvalidInput):
+    """The file is empty."""
+
+    code = "empty"
+
+
+class EncryptedUpload(InvalidInput):
+    """The file is encrypted; upload a copy without a password."""
+
+    code = "encrypted"
+
+
+class UploadTooLarge(TooLarge):
+    """The upload is larger than the limit."""
+
+    code = "too_large"
+
+
+class UnsupportedMediaType(Unsupported):
+    """No parser reads this kind of file."""
+
+    code = "unsupported_media_type"
+
+
+class UploadConflict(Conflict):
+    """Another upload to the same document won; try again."""
+
+    code = "upload_conflict"
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentFacts:
+    """What a caller may say about a document; ``None`` leaves what is there."""
+
+    metadata: dict[str, Any] | None = None
+    title: str | None = None
+    external_id: str | None = None
+    source_uri: str | None = None
+    source_created_at: datetime | None = None
+    encoding: str | None = None
+    scope: Scope = field(default_factory=Scope)
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivedFile:
+    """One uploaded file on the local disk: counted and hashed while it came in."""
+
+    path: Path
+    filename: str
+    declared_type: str | None
+    size: int
+    sha256: bytes
+    fields: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Uploaded:
+    """The document of an upload; ``created`` is False where the same bytes were there already."""
+
+    document: Document
+    knowledge_base_name: str
+    created: bool
+
+
+def object_key(tenant_id: UUID, document_id: UUID, upload_id: UUID) -> str:
+    """Where an original is kept: below its document, and each upload's its own, so that racing ones never meet."""
+    return f"{tenant_id}/{document_id}/{upload_id}"
+
+
+def chunk_id(document_id: UUID, version: int, ordinal: int) -> UUID:
+    """The same bytes indexed again give the same ids."""
+    return derived_id("chunk", document_id, version, ordinal)
+
+
+def node_id(document_id: UUID, version: int, path: tuple[int, ...]) -> UUID:
+    """The same bytes indexed again give the same ids."""
+    return derived_id("node", document_id, version, *path)
+
+
+def filterable(document: Document) -> dict[str, Any]:
+    """What filters see of a document: the caller's metadata and the reserved names."""
+    created = document.source_created_at
+    found = {
+        "$document_id": encode_id("doc", document.id),
+        "$source": document.source,
+        "$source_uri": document.source_uri,
+        "$source_created_at": created.isoformat() if created else None,
+        "$media_type": document.media_type,
+        "$title": document.title,
+        "$created_at": document.created_at.isoformat(),
+    }
+    return filterable_metadata(
+        document.attributes, reserved={name: value for name, value in found.items() if value is not None}
+    )

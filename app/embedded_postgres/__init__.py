@@ -1,0 +1,23 @@
+"""The Postgres that ``carrel serve`` brings along: one cluster a data directory, supervised by its owner process."""
+
+from app.embedded_postgres.errors import (
+    ClusterUnusable,
+    DataDirectoryInUse,
+    EmbeddedPostgresError,
+    EmbeddedPostgresMissing,
+    PortInUse,
+    PostgresFailed,
+)
+from app.embedded_postgres.roles import DatabaseUrls
+from app.embedded_postgres.supervisor import EmbeddedPostgres
+
+__all__ = [
+    "ClusterUnusable",
+    "DataDirectoryInUse",
+    "DatabaseUrls",
+    "EmbeddedPostgres",
+    "EmbeddedPostgresError",
+    "EmbeddedPostgresMissing",
+    "PortInUse",
+    "PostgresFailed",
+]

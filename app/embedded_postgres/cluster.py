@@ -1,0 +1,153 @@
+"""The cluster's files: made once by initdb, checked at every start."""
+
+import os
+import secrets
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from app.embedded_postgres.binaries import MAJOR_VERSION
+from app.embedded_postgres.errors import ClusterUnusable, PostgresFailed
+from app.embedded_postgres.place import Place
+
+SUPERUSER = "postgres"
+_LOG_LIMIT_BYTES = 10_000_000
+
+
+def prepare_cluster(place: Place, *, sync: bool) -> str:
+    """Make the cluster if there is none, check the one there is, and return the superuser's password.
+
+    Raises ClusterUnusable for a cluster of another version or in pieces, PostgresFailed, OSError.
+    """
+    secret = place.location / "password"
+    if not place.pgdata.exists():
+        password = read_or_make_secret(secret)
+        _initialise(place, password, sync=sync)
+    elif not secret.exists():
+        raise ClusterUnusable(f"the database's password file {secret} is missing")
+    version = _version(place.pgdata)
+    if version != str(MAJOR_VERSION):
+        raise ClusterUnusable(
+            f"the database in {place.pgdata} is of Postgres {version}, this Carrel runs {MAJOR_VERSION}: "
+            "export it with the release that wrote it, import it into a new data directory"
+        )
+    _disown_stale_pid_file(place)
+    return read_or_make_secret(secret)
+
+
+def read_or_make_secret(path: Path) -> str:
+    """The password kept in the file ``path`` (mode 0600); a new random one if there is no such file. Raises OSError."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return _make_secret(path)
+    with os.fdopen(descriptor, encoding="ascii") as file:
+        return file.read().strip()
+
+
+def _make_secret(path: Path) -> str:
+    secret = secrets.token_urlsafe(24)
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=f"{path.name}.", delete=False) as file:
+        file.write(secret)
+        file.flush()
+        # A cluster whose password did not outlive a power cut is locked for good.
+        os.fsync(file.fileno())
+    os.rename(file.name, path)  # noqa: PTH104 - the temporary file's name is a string
+    sync_directory(path.parent)
+    return secret
+
+
+def sync_directory(path: Path) -> None:
+    """Make renames in the directory durable. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def open_log(path: Path) -> int:
+    """Open the log for appending (mode 0600); a big one is put aside first, replacing the last. Raises OSError."""
+    if path.exists() and path.stat().st_size > _LOG_LIMIT_BYTES:
+        path.replace(path.with_name(f"{path.name}.1"))
+    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+
+
+def _initialise(place: Place, password: str, *, sync: bool) -> None:
+    partial = place.location / "pgdata.partial"
+    if partial.exists():
+        shutil.rmtree(partial)
+    partial.mkdir(mode=0o700)
+    place.account.own(partial)
+    with tempfile.NamedTemporaryFile("w", dir=place.location, prefix="initdb.") as secret:
+        secret.write(password)
+        secret.flush()
+        place.account.own(Path(secret.name))
+        options = [
+            f"--pgdata={partial}",
+            f"--username={SUPERUSER}",
+            f"--pwfile={secret.name}",
+            "--auth=scram-sha-256",
+            "--encoding=UTF8",
+            # The same order of strings whatever the machine's locales are, now and after an upgrade of its libc.
+            "--locale-provider=builtin",
+            "--builtin-locale=C.UTF-8",
+            "--locale=C",
+            "--no-instructions",
+        ] + ([] if sync else ["--no-sync"])
+        log = open_log(place.log)
+        try:
+            done = subprocess.run(  # noqa: S603
+                place.account.command(place.binaries.program("initdb"), *options),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd="/",
+                pass_fds=(place.server_lock,),
+                start_new_session=True,
+                check=False,
+            )
+        finally:
+            os.close(log)
+    if done.returncode:
+        raise PostgresFailed(f"Postgres could not set up a database in {place.location}; see {place.log}")
+    partial.rename(place.pgdata)
+    sync_directory(place.location)
+
+
+def _version(pgdata: Path) -> str:
+    try:
+        return (pgdata / "PG_VERSION").read_text(encoding="ascii").strip()
+    except FileNotFoundError as exc:
+        raise ClusterUnusable(f"{pgdata} is not a Postgres database: PG_VERSION is missing") from exc
+
+
+def _disown_stale_pid_file(place: Place) -> None:
+    """Keep a pid file left by a killed server from being taken for a living one.
+
+    The server's lock proves that no server of ours lives, but process ids come round again, above all in restarted
+    containers. Postgres accepts its parent's id as proof that the file is stale and still checks the shared memory
+    named in it: so the first line becomes ours. Raises ClusterUnusable where the process is a Postgres in this very
+    directory, started by somebody else.
+    """
+    path = place.pgdata / "postmaster.pid"
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return
+    with os.fdopen(descriptor, "r+", encoding="utf-8", errors="surrogateescape") as file:
+        first, _, rest = file.read().partition("\n")
+        if first.isascii() and first.isdigit() and _works_in(int(first), place.pgdata):
+            raise ClusterUnusable(f"a Postgres that Carrel did not start (process {first}) works in {place.pgdata}")
+        file.seek(0)
+        file.write(f"{os.getpid()}\n{rest}")
+        file.truncate()
+
+
+def _works_in(pid: int, directory: Path) -> bool:
+    try:
+        return Path(f"/proc/{pid}/cwd").samefile(directory)
+    except OSError:
+        # No such process, or one of another user, which cannot have opened these files.
+        return False

@@ -1,0 +1,55 @@
+"""Runs in a child process, as a file of its own: drops to a user, ties itself to the parent, becomes the program.
+
+Usage: ``launcher.py PARENT UID GID PROGRAM ARGUMENT…`` or ``launcher.py PARENT UID GID --reach PATH…``; UID ``-`` means
+no other user. The second form prints the first path that the user cannot enter (directory) or read (file), and exits
+with 1.
+
+The order is the point: the kernel forgets the parent-death signal when the user changes, so it is asked for afterwards.
+Doing it here, and not between fork and exec of the service, keeps threads of the service out of it and needs no tool
+such as ``setpriv``. Nothing is imported but the standard library, all of it before the user changes: afterwards the
+interpreter's own files may be out of reach.
+"""
+
+import ctypes
+import os
+import signal
+import sys
+
+PR_SET_PDEATHSIG = 1
+# The service's environment holds its secrets; Postgres gets none of it.
+ENVIRONMENT = {"PATH": os.defpath, "LC_ALL": "C"}
+
+
+def _become(uid: int, gid: int) -> None:
+    os.setgroups([gid])
+    os.setgid(gid)
+    os.setuid(uid)
+
+
+def _die_with(parent: int) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGINT, 0, 0, 0)
+    if os.getppid() != parent:
+        sys.exit("the parent process is gone")
+
+
+def _reach(paths: list[str]) -> int:
+    for path in paths:
+        if not os.access(path, os.X_OK if os.path.isdir(path) else os.R_OK):  # noqa: PTH112 - pathlib is slow to import
+            sys.stdout.write(path)
+            return 1
+    return 0
+
+
+def _main(parent: str, uid: str, gid: str, program: str, *arguments: str) -> int:
+    if uid != "-":
+        _become(int(uid), int(gid))
+    if program == "--reach":
+        return _reach(list(arguments))
+    _die_with(int(parent))
+    return os.execve(program, [program, *arguments], ENVIRONMENT)  # noqa: S606 - no shell is the intention
+
+
+if __name__ == "__main__":
+    sys.exit(_main(*sys.argv[1:]))

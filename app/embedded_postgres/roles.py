@@ -1,0 +1,85 @@
+"""The service's database in the cluster: two login roles, one that owns the tables and one that owns nothing."""
+
+import os
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from app.embedded_postgres.errors import PostgresFailed
+
+OWNER = "carrel_owner"
+RUNTIME = "carrel_runtime"
+
+_CREATE_ROLES_AND_DATABASE = r"""
+\getenv database CARREL_NAME
+\getenv owner_secret CARREL_OWNER_SECRET
+\getenv runtime_secret CARREL_RUNTIME_SECRET
+-- Two at once would trip over each other's catalogue rows.
+select pg_advisory_lock(4927613308);
+select format('create role %I', name)
+    from unnest(array['carrel_owner', 'carrel_runtime']) as name
+    where not exists (select from pg_roles where rolname = name) \gexec
+alter role carrel_owner login nosuperuser nocreatedb createrole noreplication nobypassrls
+    password :'owner_secret';
+alter role carrel_runtime login nosuperuser nocreatedb nocreaterole noreplication nobypassrls
+    password :'runtime_secret';
+select format('create database %I owner carrel_owner', :'database')
+    where not exists (select from pg_database where datname = :'database') \gexec
+"""
+_CREATE_EXTENSION = "create extension if not exists vector;"
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseUrls:
+    """One database, two roles: ``owner`` of the tables (migrations, index maintenance), ``app`` for all else."""
+
+    owner: str
+    app: str
+
+
+@dataclass(frozen=True, slots=True)
+class Superuser:
+    """Runs scripts through psql: blocking, and no event loop is needed or disturbed."""
+
+    psql: Path
+    host: str
+    port: int
+    user: str
+    password: str
+
+    def ensure_database(self, name: str, owner_password: str, runtime_password: str) -> None:
+        """Make the roles, the database ``name`` and its extension where they are missing. Raises PostgresFailed."""
+        variables = {
+            "CARREL_NAME": name,
+            "CARREL_OWNER_SECRET": owner_password,
+            "CARREL_RUNTIME_SECRET": runtime_password,
+        }
+        self._run("postgres", _CREATE_ROLES_AND_DATABASE, variables)
+        self._run(name, _CREATE_EXTENSION, {})
+
+    def _run(self, database: str, script: str, variables: Mapping[str, str]) -> None:
+        environment = {
+            "PATH": os.defpath,
+            "LC_ALL": "C",
+            "PGHOST": self.host,
+            "PGPORT": str(self.port),
+            "PGUSER": self.user,
+            "PGPASSWORD": self.password,
+            "PGDATABASE": database,
+            "PGCLIENTENCODING": "UTF8",
+            "PGOPTIONS": "-c client_min_messages=warning",
+            **variables,
+        }
+        done = subprocess.run(  # noqa: S603
+            [str(self.psql), "--no-psqlrc", "--no-password", "--quiet", "--set=ON_ERROR_STOP=1", "--file=-"],
+            input=script,
+            capture_output=True,
+            text=True,
+            env=environment,
+            cwd="/",
+            check=False,
+        )
+        if done.returncode:
+            reason = (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[0]
+            raise PostgresFailed(f"the database {database} could not be prepared: {reason}")

@@ -1,0 +1,146 @@
+"""The supervisor of the Postgres that ``serve`` brings along: it starts, stops and describes the one server."""
+
+import threading
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+from urllib.parse import quote
+
+from app.embedded_postgres.binaries import find_binaries
+from app.embedded_postgres.cluster import SUPERUSER, prepare_cluster, read_or_make_secret
+from app.embedded_postgres.errors import EmbeddedPostgresError
+from app.embedded_postgres.place import Place
+from app.embedded_postgres.roles import OWNER, RUNTIME, DatabaseUrls, Superuser
+from app.embedded_postgres.server import HOST, SETTINGS, UNSAFE_SETTINGS, Server, free_ports, start_server
+
+
+class EmbeddedPostgres:
+    """A Postgres 18 with pgvector whose files belong to one data directory and whose life belongs to this process.
+
+    ``fsync=False`` is for tests: fast, and a power cut destroys the cluster. ``settings`` go over the supervisor's own.
+    When this process dies, however it dies, Postgres shuts down.
+    """
+
+    def __init__(
+        self,
+        data_dir: Path,
+        *,
+        fsync: bool = True,
+        port: int | None = None,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        self.data_dir = data_dir.absolute().resolve()
+        self._fsync = fsync
+        self._wanted_port = port
+        self._settings = {**SETTINGS, **({} if fsync else UNSAFE_SETTINGS), **(settings or {})}
+        self._locks = ExitStack()
+        self._place: Place | None = None
+        self._server: Server | None = None
+        self._password = ""
+
+    def start(self) -> None:
+        """Make the cluster if there is none, start the server and wait until it accepts connections; blocks.
+
+        Call it from the main thread: the kernel ends Postgres with the thread that started it, not with the process.
+        Raises EmbeddedPostgresMissing, DataDirectoryInUse, ClusterUnusable, PortInUse, PostgresFailed, and
+        EmbeddedPostgresError where the directory cannot be used at all.
+        """
+        if self.running:
+            return
+        if threading.current_thread() is not threading.main_thread():
+            raise EmbeddedPostgresError("the embedded Postgres must be started from the main thread")
+        self.stop()
+        try:
+            self._start()
+        except OSError as exc:
+            self.stop()
+            raise EmbeddedPostgresError(
+                f"cannot use the data directory {self.data_dir}: {exc.strerror or exc} ({exc.filename})"
+            ) from exc
+        except BaseException:
+            self.stop()
+            raise
+
+    def _start(self) -> None:
+        self._place = Place.claim(self.data_dir, find_binaries(), self._locks)
+        self._password = prepare_cluster(self._place, sync=self._fsync)
+        ports = free_ports() if self._wanted_port is None else [self._wanted_port]
+        self._server = start_server(self._place, ports, self._settings)
+
+    def stop(self) -> None:
+        """Shut the server down, wait for its end and let go of the data directory."""
+        server, self._server = self._server, None
+        try:
+            if server is not None:
+                server.stop()
+        finally:
+            self._locks.close()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def running(self) -> bool:
+        """Whether the server process lives."""
+        return self._server is not None and self._server.process.poll() is None
+
+    @property
+    def pid(self) -> int:
+        """The server's process id. Raises EmbeddedPostgresError when it was not started."""
+        return self._started().process.pid
+
+    @property
+    def port(self) -> int:
+        """The loopback port it listens on. Raises EmbeddedPostgresError when it was not started."""
+        return self._started().port
+
+    @property
+    def location(self) -> Path:
+        """Where the cluster, its log and its passwords are. Raises EmbeddedPostgresError before the first start."""
+        return self._found().location
+
+    @property
+    def relocated(self) -> bool:
+        """Whether that is outside the data directory, which Postgres' user cannot reach. Raises as ``location``."""
+        return self._found().relocated
+
+    @property
+    def log_path(self) -> Path:
+        """The server's log. Raises as ``location``."""
+        return self._found().log
+
+    def url(self, database: str, user: str | None = None, password: str | None = None) -> str:
+        """A ``postgresql://`` URL; without a user the superuser's. Raises EmbeddedPostgresError when not started."""
+        if user is None:
+            user, password = SUPERUSER, self._password
+        secret = "" if password is None else f":{quote(password, safe='')}"
+        return f"postgresql://{quote(user, safe='')}{secret}@{HOST}:{self.port}/{quote(database, safe='')}"
+
+    def ensure_database(self, name: str = "carrel") -> DatabaseUrls:
+        """Make the service's roles and the database ``name`` with pgvector where they are missing; blocking.
+
+        The roles' passwords are kept beside the superuser's. Raises PostgresFailed, EmbeddedPostgresError, OSError.
+        """
+        place = self._found()
+        owner, runtime = (read_or_make_secret(place.location / f"{role}.password") for role in (OWNER, RUNTIME))
+        superuser = Superuser(place.binaries.program("psql"), HOST, self.port, SUPERUSER, self._password)
+        superuser.ensure_database(name, owner, runtime)
+        return DatabaseUrls(owner=self.url(name, OWNER, owner), app=self.url(name, RUNTIME, runtime))
+
+    def _started(self) -> Server:
+        if self._server is None:
+            raise EmbeddedPostgresError("the embedded Postgres is not running")
+        return self._server
+
+    def _found(self) -> Place:
+        if self._place is None:
+            raise EmbeddedPostgresError("the embedded Postgres was not started yet")
+        return self._place

@@ -1,0 +1,81 @@
+"""The error tree: eight kinds that every door maps to its own envelope; rooms subclass a kind with a stable code.
+
+AppError
+├── InvalidInput      the request is well-formed but wrong (422)
+├── Unauthorized      no credential, or one that is not valid (401)
+├── Forbidden         the credential may not do this (403)
+├── NotFound          nothing there that this credential may see (404)
+├── Conflict          the state of the thing forbids it (409)
+├── TooLarge          over a limit (413)
+├── Unsupported       a media type nobody parses (415)
+└── Unavailable       a dependency is down or slow; worth trying again (503)
+"""
+
+from typing import Any, ClassVar
+
+
+class AppError(Exception):
+    """Something went wrong."""
+
+    code: ClassVar[str] = "internal"
+
+    def __init__(self, message: str | None = None, /, **fields: Any) -> None:
+        self.message = message or (type(self).__doc__ or "").strip()
+        self.fields = fields
+        super().__init__(self.message)
+
+
+class InvalidInput(AppError):
+    """The request is not valid."""
+
+    code = "invalid"
+
+    def __init__(self, message: str | None = None, /, *, loc: tuple[str | int, ...] = (), **fields: Any) -> None:
+        super().__init__(message, **fields)
+        self.loc = loc
+
+
+class Unauthorized(AppError):
+    """A valid API key is needed."""
+
+    code = "unauthorized"
+
+
+class Forbidden(AppError):
+    """This key may not do that."""
+
+    code = "forbidden"
+
+
+class NotFound(AppError):
+    """There is no such thing here."""
+
+    code = "not_found"
+
+
+class Conflict(AppError):
+    """The present state does not allow that."""
+
+    code = "conflict"
+
+
+class TooLarge(AppError):
+    """That is over a limit."""
+
+    code = "too_large"
+
+
+class Unsupported(AppError):
+    """No parser reads this media type."""
+
+    code = "unsupported_media_type"
+
+
+class Unavailable(AppError):
+    """Something that this needs is not answering; try again."""
+
+    code = "unavailable"
+
+    def __init__(self, message: str | None = None, /, *, retry_after: float = 2.0, **fields: Any) -> None:
+        super().__init__(message, **fields)
+        self.retry_after = retry_after

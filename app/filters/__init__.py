@@ -1,0 +1,7 @@
+"""Metadata filters (docs/filters.md): checked, then compiled to two typed values that the database evaluates."""
+
+from app.filters.compiler import CompiledFilter, compile_filter
+from app.filters.language import RESERVED_NAMES
+from app.filters.metadata import check_metadata, filterable_metadata
+
+__all__ = ["RESERVED_NAMES", "CompiledFilter", "check_metadata", "compile_filter", "filterable_metadata"]

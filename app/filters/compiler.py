@@ -1,0 +1,64 @@
+"""From a checked filter to what the database is given: a containment and a jsonpath, bound as typed values."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from app.filters.language import Condition, Either, Every, Negation, Node, parse_filter
+from app.filters.values import Loc
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledFilter:
+    """A row passes if ``metadata @> contains`` and ``metadata @@ path`` both are true; None asks nothing.
+
+    ``metadata`` is what filterable_metadata made. Bind ``contains`` as jsonb and ``path`` as jsonpath, not as SQL.
+    """
+
+    contains: dict[str, object] | None
+    path: str | None
+
+
+def compile_filter(expression: Mapping[str, object] | None, *, loc: Loc = ("filter",)) -> CompiledFilter:
+    """Check a filter and compile it; none, or an empty one, lets every row pass.
+
+    ``loc`` is where the filter stands in the request. Raises InvalidInput with the loc of what is wrong or too big.
+    """
+    if expression is None or (isinstance(expression, Mapping) and not expression):
+        return CompiledFilter(contains=None, path=None)
+    contains: dict[str, object] = {}
+    rest = [part for part in _conjuncts(parse_filter(expression, loc=loc)) if not _absorb(contains, part)]
+    path = " && ".join(_render(part, negated=False) for part in rest)
+    return CompiledFilter(contains=contains or None, path=f"strict {path}" if path else None)
+
+
+def _conjuncts(node: Node) -> list[Node]:
+    return [leaf for part in node.parts for leaf in _conjuncts(part)] if isinstance(node, Every) else [node]
+
+
+def _absorb(contains: dict[str, object], node: Node) -> bool:
+    """Add the node to the containment, if it is one and does not contradict what is there already."""
+    if not isinstance(node, Condition) or node.contains is None:
+        return False
+    target, source = contains, node.contains
+    while True:
+        ((key, value),) = source.items()
+        if key not in target:
+            target[key] = value
+            return True
+        present = target[key]
+        if not isinstance(value, dict) or not isinstance(present, dict):
+            return False
+        target, source = present, value
+
+
+def _render(node: Node, *, negated: bool) -> str:
+    # Negation goes down to the single conditions: only there is unknown told from false, so that "not" is the exact
+    # complement; above them && and || of true and not-true need no care.
+    match node:
+        case Condition():
+            return f"(!({node.path}) || ({node.path}) is unknown)" if negated else f"({node.path})"
+        case Negation():
+            return _render(node.part, negated=not negated)
+        case Every() | Either():
+            joint = " || " if isinstance(node, Every) == negated else " && "
+            return "(" + joint.join(_render(part, negated=negated) for part in node.parts) + ")"

@@ -1,0 +1,40 @@
+"""Ids: UUIDv7 for what is created, UUIDv8 for what is derived, TypeIDs (prefix and base32) on the wire."""
+
+import hashlib
+from uuid import UUID
+
+import uuid_utils
+import uuid_utils.compat
+from typeid import TypeID
+from typeid.core.errors import TypeIDException
+
+PREFIXES = ("ten", "key", "kb", "doc", "job", "del", "evt", "whk", "chk", "nod", "req")
+
+
+def new_id() -> UUID:
+    """A UUIDv7: unique, and sorted by time."""
+    return uuid_utils.compat.uuid7()
+
+
+def derived_id(*parts: object) -> UUID:
+    """A UUIDv8 made from the parts alone, so that the same parts give the same id again (RFC 9562, section 5.8)."""
+    digest = bytearray(hashlib.sha256("\0".join(map(str, parts)).encode()).digest()[:16])
+    digest[6] = digest[6] & 0x0F | 0x80
+    digest[8] = digest[8] & 0x3F | 0x80
+    return UUID(bytes=bytes(digest))
+
+
+def encode_id(prefix: str, value: UUID) -> str:
+    """The id as callers see it, for example ``doc_01h455vb4pex5vsknk084sn02q``."""
+    return str(TypeID.from_uuid(prefix=prefix, suffix=uuid_utils.UUID(bytes=value.bytes)))
+
+
+def decode_id(prefix: str, text: str) -> UUID | None:
+    """The UUID in an id with this prefix; None for anything else."""
+    if not text.startswith(prefix + "_"):
+        return None
+    try:
+        found = TypeID.from_string(text)
+    except TypeIDException:
+        return None
+    return UUID(bytes=found.uuid.bytes) if found.prefix == prefix else None

@@ -1,0 +1,1 @@
+"""Models: embedding today; the only home of the openai and onnxruntime packages."""

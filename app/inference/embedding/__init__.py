@@ -1,0 +1,89 @@
+"""Embedding: the protocol between the rooms and whatever turns text into vectors."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from app.errors import AppError, Unavailable
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Vectors = npt.NDArray[np.float32]
+else:
+
+    def __getattr__(name: str) -> Any:
+        """Make ``Vectors`` when it is asked for: ``weights``, next door, runs before anything is installed."""
+        if name != "Vectors":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        import numpy as np
+        import numpy.typing as npt
+
+        return npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingIdentity:
+    """What must be equal for two vectors to be comparable; part of every search index's identity."""
+
+    model: str
+    dimensions: int
+    precision: str
+    query_prefix: str
+    document_prefix: str
+
+
+class EmbeddingUnavailable(Unavailable):
+    """The embedding model is not answering; try again."""
+
+    code = "embedding_unavailable"
+
+
+class EmbeddingMismatch(AppError):
+    """The embedding model's replies do not have the configured dimension."""
+
+    code = "embedding_mismatch"
+
+
+class EmbeddingRejected(AppError):
+    """The embedding endpoint refuses these texts; trying again does not help."""
+
+    code = "embedding_rejected"
+
+
+class Embedder(Protocol):
+    """Turns texts into unit-length vectors of shape (len(texts), identity.dimensions), float32, in the order given.
+
+    Prefixes are added here, not by callers. Empty input gives shape (0, dimensions).
+    """
+
+    @property
+    def identity(self) -> EmbeddingIdentity:
+        """The identity of every vector it makes."""
+
+    @property
+    def max_tokens(self) -> int:
+        """The longest input the model reads, in its own tokens, special tokens included."""
+
+    @property
+    def special_tokens(self) -> int:
+        """How many tokens the model adds to every text (already inside ``max_tokens``)."""
+
+    async def embed_documents(self, texts: Sequence[str]) -> "Vectors":
+        """Bulk work: may be slow, never delays a query.
+
+        Raises EmbeddingUnavailable, EmbeddingMismatch, EmbeddingRejected (with ``fields["index"]`` for one bad text).
+        """
+
+    async def embed_queries(self, texts: Sequence[str]) -> "Vectors":
+        """Interactive work. Raises EmbeddingUnavailable, EmbeddingMismatch, EmbeddingRejected."""
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """Tokens of each text without special tokens, or an upper estimate where its tokenizer is unknown. Blocking."""
+
+    async def check(self) -> None:
+        """Embed one word, compare the dimension. Raises EmbeddingUnavailable, EmbeddingMismatch, EmbeddingRejected."""
+
+    async def close(self) -> None:
+        """Let go of connections and threads."""

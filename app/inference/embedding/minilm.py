@@ -1,0 +1,189 @@
+"""The embedded model: all-MiniLM-L6-v2 on the CPU, with a thread of its own for queries beside the bulk threads."""
+
+import asyncio
+import mmap
+import os
+import sys
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from importlib import resources
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+import onnxruntime
+from tokenizers import Tokenizer
+
+from app.inference.embedding import EmbeddingIdentity, EmbeddingMismatch, EmbeddingUnavailable, Vectors
+from app.inference.embedding.minilm_tensors import HIDDEN, WORDS, Precision, Tensors, map_file, prepare, read_checkpoint
+from app.inference.embedding.weights import MODEL, WeightsDamaged
+
+MAX_TOKENS = 256
+SPECIAL_TOKENS = 2
+# Ordinary text fills 256 tokens within 2,000 characters. Without a bound, a stray megabyte would be split into words
+# only for its head to be kept.
+MAX_CHARACTERS = 16_384
+BULK_NICENESS = 10
+
+
+class MiniLMEmbedder:
+    """An Embedder of 384 dimensions that reads English best, and the first 256 tokens of a text.
+
+    Texts run one by one, without padding, each on one thread: on a CPU a batch gains nothing. Bulk texts are handed to
+    their threads one at a time, so that calls share them evenly and a cancelled call stops at the texts at work.
+    """
+
+    def __init__(
+        self,
+        session: onnxruntime.InferenceSession,
+        tokenizer: Tokenizer,
+        words: npt.NDArray[np.float32],
+        identity: EmbeddingIdentity,
+        bulk_threads: int,
+    ) -> None:
+        """Take the parts that ``load`` has made; ``words`` are the word embeddings, shape (vocabulary, 384)."""
+        self._session = session
+        self._tokenizer = tokenizer
+        self._words = words
+        self._identity = identity
+        self._bulk_threads = bulk_threads
+        self._query = ThreadPoolExecutor(1, "embed-query")
+        self._bulk = ThreadPoolExecutor(bulk_threads, "embed-bulk", initializer=_yield_to_queries)
+
+    @classmethod
+    def load(
+        cls,
+        weights_dir: Path,
+        *,
+        precision: Precision,
+        bulk_threads: int,
+        query_prefix: str = "",
+        document_prefix: str = "",
+    ) -> Self:
+        """Map the weights, make the session and run it once. Blocks for some 0.2 s with the interpreter's lock held, so
+        it comes before serving. Raises WeightsDamaged.
+        """
+        mapping = map_file(weights_dir / "model.safetensors")
+        tokenizer = _tokenizer(weights_dir / "tokenizer.json")
+        checkpoint = read_checkpoint(mapping)
+        session = _session(prepare(checkpoint, precision), precision)
+        # onnxruntime has packed its own copy of the matrices: give the mapped pages back. What is still read, the rows
+        # of the word embeddings, comes from the page cache again.
+        if sys.platform == "linux":
+            mapping.madvise(mmap.MADV_DONTNEED)
+        identity = EmbeddingIdentity(MODEL, HIDDEN, precision, query_prefix, document_prefix)
+        embedder = cls(session, tokenizer, checkpoint[WORDS], identity, bulk_threads)
+        embedder._warm_up()
+        return embedder
+
+    @property
+    def identity(self) -> EmbeddingIdentity:
+        """The identity of every vector it makes."""
+        return self._identity
+
+    @property
+    def max_tokens(self) -> int:
+        """256, the two special tokens included."""
+        return MAX_TOKENS
+
+    @property
+    def special_tokens(self) -> int:
+        """The marks of beginning and end."""
+        return SPECIAL_TOKENS
+
+    async def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        """Bulk work at low priority; shape (len(texts), 384). Raises EmbeddingUnavailable after ``close``."""
+        return await self._embed_all(self._bulk, self._bulk_threads, self._identity.document_prefix, texts)
+
+    async def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        """Interactive work on its own thread; shape (len(texts), 384). Raises EmbeddingUnavailable after ``close``."""
+        return await self._embed_all(self._query, 1, self._identity.query_prefix, texts)
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """The exact number of the model's tokens in each text, special tokens left out. Blocking, CPU only."""
+        clean = [_encodable(text) for text in texts]
+        return [len(e.ids) for e in self._tokenizer.encode_batch_fast(clean, add_special_tokens=False)]
+
+    async def check(self) -> None:
+        """Embed one word. Raises EmbeddingUnavailable after ``close``, EmbeddingMismatch."""
+        vectors = await self.embed_queries(["word"])
+        if vectors.shape != (1, HIDDEN) or not np.isfinite(vectors).all():
+            raise EmbeddingMismatch
+
+    async def close(self) -> None:
+        """Finish the texts at work and end the threads."""
+        for pool in (self._query, self._bulk):
+            await asyncio.to_thread(pool.shutdown)
+
+    async def _embed_all(self, pool: ThreadPoolExecutor, lanes: int, prefix: str, texts: Sequence[str]) -> Vectors:
+        vectors = np.empty((len(texts), HIDDEN), np.float32)
+        positions = iter(range(len(texts)))
+
+        async def lane() -> None:
+            for position in positions:
+                vectors[position] = await self._submit(pool, prefix + texts[position])
+
+        tasks = [asyncio.create_task(lane()) for _ in range(min(lanes, len(texts)))]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+        return vectors
+
+    def _submit(self, pool: ThreadPoolExecutor, text: str) -> "asyncio.Future[npt.NDArray[np.float32]]":
+        try:
+            return asyncio.get_running_loop().run_in_executor(pool, self._embed, text)
+        except RuntimeError as exc:
+            raise EmbeddingUnavailable("The embedding model has been closed.") from exc
+
+    def _embed(self, text: str) -> npt.NDArray[np.float32]:
+        ids = self._tokenizer.encode(_encodable(text[:MAX_CHARACTERS])).ids
+        if len(ids) > MAX_TOKENS:
+            ids = [*ids[: MAX_TOKENS - 1], ids[-1]]  # the mark of the end stays
+        (vector,) = self._session.run(["embedding"], {"words": self._words[ids]})[0]
+        return np.asarray(vector, np.float32)
+
+    def _warm_up(self) -> None:
+        self._query.submit(self._embed, "warm").result()
+        # The tokenizer's own threads are started by its first batch and inherit that thread's priority: counting a
+        # large document's tokens then takes all cores only as long as no query wants them.
+        self._bulk.submit(self.count_tokens, ["warm", "up"]).result()
+
+
+def _session(tensors: Tensors, precision: Precision) -> onnxruntime.InferenceSession:
+    """One session for all threads: with a single intra-op thread each ``run`` stays on its caller's thread."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    values = [onnxruntime.OrtValue.ortvalue_from_numpy(tensor) for tensor in tensors.values()]
+    options.add_external_initializers(list(tensors), values)
+    graph = resources.files("app.inference.embedding").joinpath(f"minilm_{precision}.onnx").read_bytes()
+    return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+
+
+def _tokenizer(path: Path) -> Tokenizer:
+    try:
+        tokenizer = Tokenizer.from_file(str(path))
+    except Exception as exc:  # the library raises nothing narrower
+        raise WeightsDamaged(f"{path} cannot be read: {exc}") from exc
+    # The file itself asks for 128 tokens, and for padding up to them.
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    return tokenizer
+
+
+def _encodable(text: str) -> str:
+    """The text without lone surrogates, which JSON can carry and no encoder takes."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _yield_to_queries() -> None:
+    """Lower the calling thread's priority; only Linux has one a thread."""
+    if sys.platform == "linux":
+        thread = threading.get_native_id()
+        # Never raise it: a process that was itself started with a low priority may not.
+        os.setpriority(os.PRIO_PROCESS, thread, max(BULK_NICENESS, os.getpriority(os.PRIO_PROCESS, thread)))

@@ -1,0 +1,126 @@
+"""The tensors of all-MiniLM-L6-v2: read from a memory-mapped safetensors file, and quantised for the int8 graph."""
+
+import json
+import mmap
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from app.inference.embedding.weights import WeightsDamaged
+
+Precision = Literal["fp32", "int8"]
+Tensors = dict[str, npt.NDArray[Any]]
+
+LAYERS, HIDDEN, HEADS, INNER, VOCABULARY, POSITIONS = 6, 384, 12, 1536, 30522, 512
+WORDS = "embeddings.word_embeddings.weight"
+MAX_HEADER_BYTES = 1 << 20
+
+# Weights in [-63, 63]: AVX2 adds two products of an unsigned and a signed byte in 16 bits, and 2 * 255 * 64 still fits.
+# Nothing saturates, so that every CPU, with or without wider instructions, computes the same integers.
+INT8_LIMIT = 63
+# The activations that enter these two projections have outliers that eight bits a tensor cannot hold; leaving them
+# alone raises the lowest cosine with fp32 from 0.989 to 0.992 at no measurable cost.
+KEPT_FLOAT = frozenset(f"encoder.layer.{i}.output.dense" for i in (0, LAYERS - 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """A linear layer of the checkpoint: its name without ``.weight``, and its widths."""
+
+    name: str
+    inputs: int
+    outputs: int
+
+
+def linears(layer: int) -> list[Linear]:
+    """The linear layers of one encoder layer (counted from 0), in the order in which they run."""
+    prefix = f"encoder.layer.{layer}."
+    attention = [
+        Linear(f"{prefix}attention.{part}", HIDDEN, HIDDEN)
+        for part in ("self.query", "self.key", "self.value", "output.dense")
+    ]
+    return [
+        *attention,
+        Linear(f"{prefix}intermediate.dense", HIDDEN, INNER),
+        Linear(f"{prefix}output.dense", INNER, HIDDEN),
+    ]
+
+
+def shapes() -> dict[str, tuple[int, ...]]:
+    """Name and shape of every checkpoint tensor that the model reads, all float32."""
+    found: dict[str, tuple[int, ...]] = {
+        WORDS: (VOCABULARY, HIDDEN),
+        "embeddings.position_embeddings.weight": (POSITIONS, HIDDEN),
+        "embeddings.token_type_embeddings.weight": (2, HIDDEN),
+    }
+    norms = ["embeddings.LayerNorm"]
+    for layer in range(LAYERS):
+        norms += [f"encoder.layer.{layer}.attention.output.LayerNorm", f"encoder.layer.{layer}.output.LayerNorm"]
+        for linear in linears(layer):
+            found |= {
+                f"{linear.name}.weight": (linear.outputs, linear.inputs),
+                f"{linear.name}.bias": (linear.outputs,),
+            }
+    return found | {f"{norm}.{part}": (HIDDEN,) for norm in norms for part in ("weight", "bias")}
+
+
+def map_file(path: Path) -> mmap.mmap:
+    """Map the file for reading. Raises WeightsDamaged."""
+    try:
+        with path.open("rb") as file:
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except (OSError, ValueError) as exc:  # ValueError: an empty file cannot be mapped
+        raise WeightsDamaged(f"{path} cannot be read: {exc}") from exc
+
+
+def read_checkpoint(mapping: mmap.mmap) -> Tensors:
+    """Views into the mapping of a safetensors file, of exactly the names and shapes that ``shapes`` gives.
+
+    The format: eight bytes of header length, a JSON header of dtype, shape and offsets a tensor, then the data.
+    Raises WeightsDamaged.
+    """
+    try:
+        (length,) = struct.unpack_from("<Q", mapping)
+        if length > MAX_HEADER_BYTES:
+            raise WeightsDamaged("model.safetensors has no readable header")
+        header: Mapping[str, Mapping[str, Any]] = json.loads(mapping[8 : 8 + length])
+        return {name: _view(mapping, 8 + length, header[name], shape) for name, shape in shapes().items()}
+    except KeyError as exc:
+        raise WeightsDamaged(f"model.safetensors has no tensor {exc}: another model?") from exc
+    except (struct.error, ValueError, TypeError, AttributeError) as exc:
+        raise WeightsDamaged(f"model.safetensors cannot be read: {exc}") from exc
+
+
+def _view(mapping: mmap.mmap, data: int, entry: Mapping[str, Any], shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
+    if entry["dtype"] != "F32" or tuple(entry["shape"]) != shape:
+        raise WeightsDamaged(
+            f"model.safetensors holds {entry['dtype']} {entry['shape']} where {list(shape)} was expected"
+        )
+    count = int(np.prod(shape))
+    return np.frombuffer(mapping, np.dtype("<f4"), count, data + int(entry["data_offsets"][0])).reshape(shape)
+
+
+def prepare(checkpoint: Tensors, precision: Precision) -> Tensors:
+    """The tensors that the graph of this precision declares: views for fp32, new small ones for int8.
+
+    The word embeddings are not among them: the graph takes a text's rows of them as its input.
+    Quantisation is symmetric with one scale per output, and the matrix is laid out (inputs, outputs).
+    """
+    tensors = {name: tensor for name, tensor in checkpoint.items() if name != WORDS}
+    if precision == "fp32":
+        return tensors
+    for layer in range(LAYERS):
+        for linear in linears(layer):
+            if linear.name not in KEPT_FLOAT:
+                weight = tensors.pop(f"{linear.name}.weight")
+                scale = np.abs(weight).max(axis=1) / np.float32(INT8_LIMIT)
+                tensors[f"{linear.name}.scale"] = scale
+                tensors[f"{linear.name}.int8"] = np.ascontiguousarray(
+                    np.rint(weight / scale[:, None]).astype(np.int8).T
+                )
+    return tensors

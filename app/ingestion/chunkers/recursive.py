@@ -1,0 +1,13 @@
+"""The recursive chunker: paragraphs, sentences and words packed up to the limit, whatever the headings."""
+
+from itertools import groupby
+
+from app.ingestion.chunkers.packing import ChunkOptions, leaves_of, pack_regions
+from app.ingestion.chunkers.splitting import TokenCounter
+from app.ingestion.types import ChunkDraft, DocumentTree
+
+
+def chunk(tree: DocumentTree, options: ChunkOptions, count_tokens: TokenCounter) -> list[ChunkDraft]:
+    """Chunks that may run on from one section to the next, but never from one slide to another."""
+    slides = groupby(leaves_of(tree.root), key=lambda leaf: leaf.slide)
+    return pack_regions(tree, [list(leaves) for _, leaves in slides], options, count_tokens)

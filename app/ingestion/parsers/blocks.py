@@ -1,0 +1,46 @@
+"""A parser's growing answer: cleans every block, leaves out the empty ones, and stops at the character limit."""
+
+from app.ingestion.parsers import ParseOptions
+from app.ingestion.parsers.cleaning import clean_code, clean_line, clean_text
+from app.ingestion.types import Block, BlockKind, TooManyPages, TooMuchText
+
+SEPARATOR = 2
+"""Characters between two blocks in the stored text; counted, so that a million tiny blocks are a lot of text too."""
+
+_CLEANERS = {BlockKind.HEADING: clean_line, BlockKind.CODE: clean_code}
+
+
+def check_pages(pages: int, options: ParseOptions) -> None:
+    """Raises TooManyPages where the document has more pages than ``options`` allow."""
+    if pages > options.max_pages:
+        raise TooManyPages(f"The file has {pages} pages; the limit is {options.max_pages}.", limit=options.max_pages)
+
+
+class BlockList:
+    """Collects the blocks of one document in reading order."""
+
+    def __init__(self, options: ParseOptions) -> None:
+        self.blocks: list[Block] = []
+        self._limit = options.max_characters
+        self._characters = 0
+
+    def add(
+        self, kind: BlockKind, text: str, *, level: int = 0, page: int | None = None, slide: int | None = None
+    ) -> None:
+        """Clean the text and append it where anything is left. Raises TooMuchText."""
+        text = _CLEANERS.get(kind, clean_text)(text)
+        if not text:
+            return
+        self.count(len(text) + SEPARATOR)
+        self.blocks.append(Block(kind, text, level=level, page=page, slide=slide))
+
+    def count(self, characters: int) -> None:
+        """Take characters off the limit. Raises TooMuchText when it is used up."""
+        self._characters += characters
+        if self._characters > self._limit:
+            raise TooMuchText(f"The file holds more than {self._limit} characters of text.", limit=self._limit)
+
+    def first_heading(self, *, level: int | None = None) -> str | None:
+        """The text of the first heading (of that level)."""
+        headings = (b for b in self.blocks if b.kind is BlockKind.HEADING)
+        return next((b.text for b in headings if level is None or b.level == level), None)

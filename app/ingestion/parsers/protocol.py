@@ -1,0 +1,133 @@
+"""What service and parser child say to each other: JSON lines, never pickle, and nothing believed unchecked.
+
+The service sends one ``Setup``, the child answers ``ready``; then, for every request line, the child answers any number
+of ``blocks`` lines and one ``done`` or ``failed`` line. The blocks travel in small lines so that the service's event
+loop never decodes a whole book at once.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from app.ingestion.parsers.blocks import SEPARATOR
+from app.ingestion.types import (
+    Block,
+    BlockKind,
+    Corrupt,
+    Encrypted,
+    IngestionError,
+    NoText,
+    ParsedDocument,
+    ParserCrashed,
+    ParserMemory,
+    TooManyPages,
+    TooMuchText,
+    UnsupportedFormat,
+)
+
+BATCH_CHARACTERS = 32 * 1024
+MAX_WARNINGS = 50
+MAX_SENTENCE = 2000
+_OVERHEAD = 64 * 1024
+_BYTES_PER_CHARACTER = 6
+
+_ERRORS: dict[str, type[IngestionError]] = {
+    kind.__name__: kind
+    for kind in (Corrupt, Encrypted, NoText, ParserMemory, TooManyPages, TooMuchText, UnsupportedFormat)
+}
+
+
+def line_limit(max_characters: int) -> int:
+    """The longest line in bytes that an honest child sends: one block of all the characters, each of them escaped."""
+    return max_characters * _BYTES_PER_CHARACTER + _OVERHEAD
+
+
+def encode(message: dict[str, Any]) -> bytes:
+    """One line. ASCII only, so that paths that are not valid UTF-8 survive."""
+    return json.dumps(message, separators=(",", ":")).encode("ascii") + b"\n"
+
+
+def encode_document(document: ParsedDocument, *, resident_mb: int) -> Iterator[bytes]:
+    """The lines of a successful answer."""
+    batch: list[list[Any]] = []
+    characters = 0
+    for block in document.blocks:
+        batch.append([block.kind.value, block.text, block.level, block.page, block.slide])
+        characters += len(block.text) + BATCH_CHARACTERS // 1024
+        if characters >= BATCH_CHARACTERS:
+            yield _encode_blocks(batch)
+            batch, characters = [], 0
+    yield _encode_blocks(batch)
+    done = {"title": document.title and document.title[:MAX_SENTENCE], "page_count": document.page_count}
+    warnings = [warning[:MAX_SENTENCE] for warning in document.warnings[:MAX_WARNINGS]]
+    yield encode({"done": {**done, "warnings": warnings}, "resident_mb": resident_mb})
+
+
+def _encode_blocks(batch: list[list[Any]]) -> bytes:
+    text = json.dumps({"blocks": batch}, ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-8", "replace") + b"\n"
+
+
+def encode_error(error: IngestionError, *, resident_mb: int) -> bytes:
+    """The line of a failed answer; the error goes by the name of its class."""
+    failed = {"error": type(error).__name__, "message": error.message[:MAX_SENTENCE]}
+    return encode({"failed": failed, "resident_mb": resident_mb})
+
+
+class Answer:
+    """Puts an answer together line by line. Raises ParserCrashed for anything that an honest child would not send."""
+
+    def __init__(self, *, max_characters: int) -> None:
+        self.resident_mb = 0
+        self.error: IngestionError | None = None
+        self.document: ParsedDocument | None = None
+        self._blocks: list[Block] = []
+        self._left = max_characters
+
+    def feed(self, line: bytes) -> bool:
+        """Take one line; True when the answer is complete: ``document`` or ``error`` is set."""
+        try:
+            return self._feed(json.loads(line))
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as exc:
+            raise ParserCrashed("The parser process gave an answer that is not valid.") from exc
+
+    def _feed(self, message: Any) -> bool:
+        if "blocks" in message:
+            self._blocks.extend(self._block(fields) for fields in message["blocks"])
+            return False
+        self.resident_mb = _count(message["resident_mb"], at_least=0) or 0
+        if "failed" in message:
+            failed = message["failed"]
+            self.error = _ERRORS[failed["error"]](_text(failed["message"]))
+        else:
+            self.document = self._done(message["done"])
+        return True
+
+    def _block(self, fields: Any) -> Block:
+        kind, text, level, page, slide = fields
+        if not _text(text) or "\0" in text or not 0 <= level <= 9:
+            raise ValueError(kind)
+        self._left -= len(text) + SEPARATOR
+        if self._left < 0:
+            raise ValueError("more text than allowed")
+        return Block(BlockKind(kind), text, level=int(level), page=_count(page), slide=_count(slide))
+
+    def _done(self, done: Any) -> ParsedDocument:
+        title = None if done["title"] is None else _text(done["title"])
+        warnings = [_text(warning) for warning in done["warnings"][:MAX_WARNINGS]]
+        return ParsedDocument(self._blocks, title=title, page_count=_count(done["page_count"]), warnings=warnings)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError("not a text")
+    value.encode()  # a lone surrogate raises UnicodeEncodeError, a ValueError: it could never be stored
+    return value
+
+
+def _count(value: Any, *, at_least: int = 1) -> int | None:
+    if value is None:
+        return None
+    if type(value) is not int or not at_least <= value < 1 << 31:
+        raise ValueError("not a count")
+    return value

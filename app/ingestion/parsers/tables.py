@@ -1,0 +1,22 @@
+"""Rows of cells → a Markdown table, the one way in which every format writes tables."""
+
+from collections.abc import Sequence
+
+from app.ingestion.parsers.cleaning import clean_line
+
+
+def markdown_table(rows: Sequence[Sequence[str]]) -> str:
+    """A pipe table whose first row is the header; short rows are filled up, rows without text left out, ``|`` escaped.
+
+    A table of one column or one row is no table: its cells come back as lines. Empty where no cell has text.
+    """
+    cleaned = [[clean_line(cell).replace("|", "\\|") for cell in row] for row in rows]
+    cleaned = [row for row in cleaned if any(row)]
+    if not cleaned:
+        return ""
+    width = max(len(row) for row in cleaned)
+    if width == 1 or len(cleaned) == 1:
+        return "\n".join(cell.replace("\\|", "|") for row in cleaned for cell in row if cell)
+    lines = ["| " + " | ".join(row + [""] * (width - len(row))) + " |" for row in cleaned]
+    lines.insert(1, "|" + " --- |" * width)
+    return "\n".join(lines)

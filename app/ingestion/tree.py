@@ -1,0 +1,68 @@
+"""Blocks to the document tree: sections by heading level and by slide, paragraphs as leaves."""
+
+from app.ingestion.types import Block, BlockKind, DocumentTree, NodeKind, ParsedDocument, TreeNode
+
+SEPARATOR = "\n\n"
+
+
+def build_tree(parsed: ParsedDocument) -> DocumentTree:
+    """The stored text of a document (blocks joined by a blank line) and the tree over it.
+
+    A heading opens a section that lasts until a heading of the same or a higher rank, whatever levels are skipped. Each
+    slide is at least one section of its own below the document: it takes its title from a heading that comes first,
+    else it has none. A section's ``level`` is its heading's, an untitled slide's is 1; the document and leaves have 0.
+    """
+    root = TreeNode(NodeKind.DOCUMENT, 0, 0, 0, title=parsed.title)
+    # The open sections, outermost first, each with the rank that a heading must be above to close it.
+    open_sections: list[tuple[int, TreeNode]] = [(0, root)]
+    slide: int | None = None
+    position = 0
+    for block in parsed.blocks:
+        end = position + len(block.text)
+        heading = block.kind is BlockKind.HEADING
+        if block.slide != slide:
+            slide = block.slide
+            del open_sections[1:]
+            if slide is not None and not heading:
+                _open(open_sections, TreeNode(NodeKind.SECTION, 1, position, end, slide=slide), rank=0)
+        if heading:
+            _close(open_sections, block.level)
+            section = TreeNode(NodeKind.SECTION, block.level, position, end, title=block.text, slide=slide)
+            _open(open_sections, section, rank=max(block.level, 1))
+        _add_leaf(open_sections, block, position, end)
+        position = end + len(SEPARATOR)
+    _number(root)
+    return DocumentTree(SEPARATOR.join(block.text for block in parsed.blocks), root)
+
+
+def _open(open_sections: list[tuple[int, TreeNode]], section: TreeNode, *, rank: int) -> None:
+    open_sections[-1][1].children.append(section)
+    open_sections.append((rank, section))
+
+
+def _close(open_sections: list[tuple[int, TreeNode]], level: int) -> None:
+    """Close what a heading of this level ends; the document and an untitled slide have rank 0 and stay."""
+    while open_sections[-1][0] >= max(level, 1):
+        open_sections.pop()
+
+
+def _add_leaf(open_sections: list[tuple[int, TreeNode]], block: Block, start: int, end: int) -> None:
+    leaf = TreeNode(
+        NodeKind.PARAGRAPH, 0, start, end, page=block.page, page_end=block.page, slide=block.slide, block=block.kind
+    )
+    open_sections[-1][1].children.append(leaf)
+    for _, section in open_sections:
+        section.end = end
+        if block.page is not None:
+            section.page = block.page if section.page is None else min(section.page, block.page)
+            section.page_end = block.page if section.page_end is None else max(section.page_end, block.page)
+
+
+def _number(root: TreeNode) -> None:
+    """Set every node's path; a loop, because a hostile file may nest deeper than Python recurses."""
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        for index, child in enumerate(node.children):
+            child.path = (*node.path, index)
+            waiting.append(child)

@@ -1,0 +1,160 @@
+"""The nouns of ingestion: what a parser yields, the document tree, and what a chunker makes of it."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import ClassVar
+
+from app.errors import AppError
+
+
+class BlockKind(StrEnum):
+    """What a parser can tell apart."""
+
+    HEADING = "heading"
+    PARAGRAPH = "paragraph"
+    LIST_ITEM = "list_item"
+    TABLE = "table"
+    CODE = "code"
+    NOTE = "note"
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One run of text in reading order, already cleaned (NFKC, no NUL, no trailing spaces, never empty).
+
+    ``level`` counts headings from 1 and is 0 for anything else. ``page`` and ``slide`` count from 1; a format without
+    them leaves both None. A block never crosses a page or a slide.
+    """
+
+    kind: BlockKind
+    text: str
+    level: int = 0
+    page: int | None = None
+    slide: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedDocument:
+    """A parser's whole answer. ``warnings`` are sentences for the document's owner."""
+
+    blocks: list[Block]
+    title: str | None = None
+    page_count: int | None = None
+    warnings: list[str] = field(default_factory=list)
+
+
+class NodeKind(StrEnum):
+    """Levels of the document tree."""
+
+    DOCUMENT = "document"
+    SECTION = "section"
+    PARAGRAPH = "paragraph"
+
+
+@dataclass(slots=True)
+class TreeNode:
+    """A node of the document tree; ``start`` and ``end`` are code-point offsets into ``DocumentTree.text``.
+
+    ``path`` is the position from the root (``()`` for the document, ``(0, 2)`` for the third child of its first child):
+    it makes the node's id stable. A section's title is its heading's text, which is also its first paragraph node's
+    text range, so that the ranges of a section's children cover it.
+    """
+
+    kind: NodeKind
+    level: int
+    start: int
+    end: int
+    path: tuple[int, ...] = ()
+    title: str | None = None
+    page: int | None = None
+    page_end: int | None = None
+    slide: int | None = None
+    block: BlockKind | None = None
+    children: list["TreeNode"] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentTree:
+    """The stored text of a document (blocks joined by a blank line) and the tree over it."""
+
+    text: str
+    root: TreeNode
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkDraft:
+    """A chunk before it has an id or a vector.
+
+    ``text`` is the raw passage, ``text == tree.text[start:end]``; ``section_titles`` the headings above it, outermost
+    first; ``node_path`` the path of the smallest tree node that holds it.
+    """
+
+    text: str
+    start: int
+    end: int
+    section_titles: tuple[str, ...] = ()
+    page: int | None = None
+    page_end: int | None = None
+    slide: int | None = None
+    node_path: tuple[int, ...] = ()
+
+
+class IngestionError(AppError):
+    """The document could not be ingested. ``code`` is one of API.md's words for a failed document."""
+
+    code: ClassVar[str] = "internal"
+    retryable: ClassVar[bool] = False
+
+
+class Encrypted(IngestionError):
+    """The file is encrypted; upload a copy without a password."""
+
+    code = "encrypted"
+
+
+class Corrupt(IngestionError):
+    """The file is damaged and cannot be read."""
+
+    code = "corrupt"
+
+
+class UnsupportedFormat(IngestionError):
+    """No parser reads this kind of file."""
+
+    code = "unsupported_media_type"
+
+
+class NoText(IngestionError):
+    """The file has no text in it."""
+
+    code = "no_text"
+
+
+class TooMuchText(IngestionError):
+    """The file holds more than the limit allows."""
+
+    code = "too_large"
+
+
+class TooManyPages(IngestionError):
+    """The file has more pages than the limit allows."""
+
+    code = "too_many_pages"
+
+
+class ParserTimeout(IngestionError):
+    """Parsing took longer than the limit allows."""
+
+    code = "parser_timeout"
+
+
+class ParserMemory(IngestionError):
+    """Parsing needed more memory than the limit allows."""
+
+    code = "parser_memory"
+
+
+class ParserCrashed(IngestionError):
+    """The parser process ended unexpectedly on this file."""
+
+    code = "corrupt"

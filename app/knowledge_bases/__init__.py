@@ -1,0 +1,1 @@
+"""Knowledge bases: named sets of documents with one way to chunk, embed and search them."""

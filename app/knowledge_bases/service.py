@@ -1,0 +1,183 @@
+"""Create, change, list and delete knowledge bases."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from app.access import Principal
+from app.db.models.tenant_data import KnowledgeBase, SearchIndex
+from app.db.session import TenantDatabase
+from app.errors import InvalidInput
+from app.filters import compile_filter
+from app.ids import decode_id, new_id
+from app.inference.embedding import EmbeddingIdentity
+from app.job_queue import JobQueue
+from app.knowledge_bases.repository import KnowledgeBaseRepository
+from app.knowledge_bases.types import (
+    DEFAULT_NAME,
+    Chunking,
+    KnowledgeBaseExists,
+    KnowledgeBaseNotFound,
+    KnowledgeBaseView,
+    NewKnowledgeBase,
+)
+from app.lexical.analyser import analyser_for
+from app.lexical.weights import K1, B
+
+PURGE_JOB = "purge_objects"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSettings:
+    """What every new search index is made with, and the names a knowledge base may choose from."""
+
+    identity: EmbeddingIdentity
+    max_tokens: int
+    chunkers: Collection[str]
+    strategies: Collection[str]
+
+    def new_index(self, tenant_id: UUID, kb_id: UUID, language: str) -> SearchIndex:
+        """An empty live index of the configured model."""
+        identity = {**asdict(self.identity), "analyser": analyser_for(language).name, "k1": K1, "b": B}
+        dim = self.identity.dimensions
+        return SearchIndex(tenant_id=tenant_id, kb_id=kb_id, id=new_id(), identity=identity, dim=dim, state="live")
+
+
+async def furnish_tenant(session: AsyncSession, tenant_id: UUID, settings: IndexSettings) -> None:
+    """Give a new tenant its knowledge base ``default``, in the transaction that makes the tenant."""
+    await _insert(KnowledgeBaseRepository(session, tenant_id), NewKnowledgeBase(DEFAULT_NAME), settings)
+
+
+@dataclass(frozen=True, slots=True)
+class KnowledgeBaseService:
+    """What a tenant can do with knowledge bases; those outside a narrowed key do not exist for it."""
+
+    db: TenantDatabase
+    principal: Principal
+    settings: IndexSettings
+    queue: JobQueue
+
+    async def create(self, new: NewKnowledgeBase) -> KnowledgeBaseView:
+        """Raises KnowledgeBaseExists; InvalidInput for a name, model, chunker or strategy that is not there."""
+        self._check(new)
+        try:
+            async with self.db.transaction() as session:
+                return await _insert(KnowledgeBaseRepository(session, self.db.tenant_id), new, self.settings)
+        except IntegrityError as exc:
+            raise KnowledgeBaseExists(f"A knowledge base named {new.name!r} is there already.") from exc
+
+    async def find(self, reference: str) -> KnowledgeBaseView:
+        """By id or name. Raises KnowledgeBaseNotFound."""
+        async with self.db.transaction() as session:
+            return await self.find_in(session, reference)
+
+    async def find_in(self, session: AsyncSession, reference: str) -> KnowledgeBaseView:
+        """The same inside a transaction that is already open. Raises KnowledgeBaseNotFound."""
+        key = decode_id("kb", reference) or reference
+        if "\0" in reference:
+            raise KnowledgeBaseNotFound
+        view = await KnowledgeBaseRepository(session, self.db.tenant_id).find(key)
+        if view is None or not self.principal.may_see(view.row.id):
+            raise KnowledgeBaseNotFound
+        return view
+
+    async def describe(self, reference: str) -> KnowledgeBaseView:
+        """With its counts. Raises KnowledgeBaseNotFound."""
+        async with self.db.transaction() as session:
+            view = await self.find_in(session, reference)
+            return await KnowledgeBaseRepository(session, self.db.tenant_id).counted(view)
+
+    async def page(self, *, after: tuple[datetime, UUID] | None, limit: int) -> Sequence[KnowledgeBaseView]:
+        """Newest first, with counts."""
+        async with self.db.transaction() as session:
+            repository = KnowledgeBaseRepository(session, self.db.tenant_id)
+            return await repository.page(only=self._only(), after=after, limit=limit)
+
+    async def readable(self, session: AsyncSession) -> Sequence[KnowledgeBaseView]:
+        """Everything that the key may read, by name."""
+        return await KnowledgeBaseRepository(session, self.db.tenant_id).all(self._only())
+
+    async def update(self, reference: str, changes: dict[str, Any]) -> KnowledgeBaseView:
+        """Set ``title``, ``description`` or ``retrieval``. Raises KnowledgeBaseNotFound, InvalidInput."""
+        async with self.db.transaction() as session:
+            view = await self.find_in(session, reference)
+            if retrieval := changes.get("retrieval"):
+                _known("strategy", retrieval["strategy"], self.settings.strategies, ("body", "retrieval", "strategy"))
+            for name, value in changes.items():
+                setattr(view.row, name, value)
+            await session.flush()
+            await session.refresh(view.row)
+            return await KnowledgeBaseRepository(session, self.db.tenant_id).counted(view)
+
+    async def delete(self, reference: str) -> None:
+        """Remove it and everything in it; the objects follow by jobs. Raises KnowledgeBaseNotFound."""
+        async with self.db.transaction() as session:
+            view = await self.find_in(session, reference)
+            repository = KnowledgeBaseRepository(session, self.db.tenant_id)
+            for document_id in await repository.take_documents(view.row.id):
+                payload = {"prefix": f"{self.db.tenant_id}/{document_id}/"}
+                await self.queue.enqueue(session, PURGE_JOB, tenant_id=self.db.tenant_id, payload=payload)
+            await repository.remove(view.row.id)
+
+    def _only(self) -> list[UUID] | None:
+        allowed = self.principal.knowledge_base_ids
+        return None if allowed is None else list(allowed)
+
+    def _check(self, new: NewKnowledgeBase) -> None:
+        identity = self.settings.identity
+        if new.model not in (None, identity.model):
+            raise InvalidInput(f"The embedding models are: {identity.model}.", loc=("body", "embedding", "model"))
+        if new.dimensions not in (None, identity.dimensions):
+            message = f"{identity.model} has {identity.dimensions} dimensions."
+            raise InvalidInput(message, loc=("body", "embedding", "dimensions"))
+        _known("strategy", new.retrieval.strategy, self.settings.strategies, ("body", "retrieval", "strategy"))
+        _check_chunking(new.chunking, self.settings)
+        _check_filter(new.metadata_filter or {})
+        analyser_for(new.language)
+
+
+def _check_filter(stamp: Mapping[str, Any]) -> None:
+    """It is both: metadata that is stamped on what goes in, and a filter that must find it again."""
+    loc = ("body", "metadata_filter")
+    if any(isinstance(value, dict | list) or value is None for value in stamp.values()):
+        raise InvalidInput("A knowledge base's filter holds plain values: they are stamped on what goes in.", loc=loc)
+    if any("." in key or "\\" in key for key in stamp):
+        raise InvalidInput("A key of a knowledge base's filter holds no dot and no backslash.", loc=loc)
+    compile_filter(stamp, loc=loc)
+
+
+def _check_chunking(chunking: Chunking, settings: IndexSettings) -> None:
+    _known("chunker", chunking.strategy, settings.chunkers, ("body", "chunking", "strategy"))
+    if chunking.overlap_tokens >= chunking.max_tokens:
+        raise InvalidInput("overlap_tokens must be less than max_tokens.", loc=("body", "chunking", "overlap_tokens"))
+    if chunking.max_tokens > settings.max_tokens:
+        message = f"The embedding model reads at most {settings.max_tokens} tokens of a passage."
+        raise InvalidInput(message, loc=("body", "chunking", "max_tokens"))
+
+
+def _known(kind: str, name: str, known: Collection[str], loc: tuple[str, ...]) -> None:
+    if name not in known:
+        raise InvalidInput(f"No {kind} is named {name!r}; there are: {', '.join(sorted(known))}.", loc=loc)
+
+
+async def _insert(
+    repository: KnowledgeBaseRepository, new: NewKnowledgeBase, settings: IndexSettings
+) -> KnowledgeBaseView:
+    row = KnowledgeBase(
+        tenant_id=repository.tenant_id,
+        id=new_id(),
+        name=new.name,
+        title=new.title,
+        description=new.description,
+        language=new.language,
+        chunking=asdict(new.chunking),
+        retrieval=asdict(new.retrieval),
+        metadata_filter=new.metadata_filter or {},
+    )
+    index = settings.new_index(repository.tenant_id, row.id, new.language)
+    return await repository.add(row, index)

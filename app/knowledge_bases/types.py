@@ -1,0 +1,98 @@
+"""The nouns of a knowledge base: its settings and the identity of its search index."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from app.db.models.tenant_data import KnowledgeBase, SearchIndex
+from app.errors import Conflict, NotFound
+from app.inference.embedding import EmbeddingIdentity
+
+DEFAULT_NAME = "default"
+
+
+class KnowledgeBaseNotFound(NotFound):
+    """There is no such knowledge base."""
+
+    code = "knowledge_base_not_found"
+
+
+class KnowledgeBaseExists(Conflict):
+    """A knowledge base of that name is there already."""
+
+    code = "knowledge_base_exists"
+
+
+class IndexMismatch(Conflict):
+    """The knowledge base was embedded by another model than the one that is configured now."""
+
+    code = "index_mismatch"
+
+
+@dataclass(frozen=True, slots=True)
+class Chunking:
+    """How documents are cut; sizes in the embedding model's own tokens."""
+
+    strategy: str = "headered"
+    max_tokens: int = 200
+    overlap_tokens: int = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieval:
+    """How a search that does not say otherwise is done."""
+
+    strategy: str = "hybrid"
+    top_k: int = 5
+
+
+@dataclass(frozen=True, slots=True)
+class NewKnowledgeBase:
+    """What a caller may say about a knowledge base."""
+
+    name: str
+    title: str | None = None
+    description: str | None = None
+    language: str = "english"
+    model: str | None = None
+    dimensions: int | None = None
+    chunking: Chunking = Chunking()
+    retrieval: Retrieval = Retrieval()
+    metadata_filter: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KnowledgeBaseView:
+    """A knowledge base with its live search index."""
+
+    row: KnowledgeBase
+    index: SearchIndex
+    document_count: int = 0
+    chunk_count: int = 0
+
+    @property
+    def chunking(self) -> Chunking:
+        """Typed form of the stored settings."""
+        return Chunking(**self.row.chunking)
+
+    @property
+    def retrieval(self) -> Retrieval:
+        """Typed form of the stored settings."""
+        return Retrieval(**self.row.retrieval)
+
+    def mismatch(self, identity: EmbeddingIdentity) -> str | None:
+        """What differs between the index and the configured model, as a sentence; None when they fit."""
+        stored = self.index.identity
+        wanted = asdict(identity)
+        for name, value in wanted.items():
+            if stored.get(name) != value:
+                return (
+                    f"Knowledge base {self.row.name!r} was embedded with {name} {stored.get(name)!r}, "
+                    f"but {value!r} is configured; reindex it or restore the setting."
+                )
+        return None
+
+    def require_match(self, identity: EmbeddingIdentity) -> None:
+        """Raises IndexMismatch when vectors of the configured model must not meet those of the index."""
+        reason = self.mismatch(identity)
+        if reason is not None:
+            raise IndexMismatch(reason)

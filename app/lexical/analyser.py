@@ -1,0 +1,190 @@
+"""The analyser: one function from text to terms, the same for documents and queries.
+
+NFKC and casefold, Unicode words, stop words out, Snowball stems; identifiers are kept whole and split; numbers stay
+whole; scripts that are written without spaces become character bigrams.
+"""
+
+import re
+import unicodedata
+from functools import lru_cache
+from threading import Lock
+
+import Stemmer
+
+from app.errors import InvalidInput
+from app.lexical.stop_words import stop_words
+
+DEFAULT_LANGUAGE = "english"
+# Goes up with every change of what any analyser makes of a text: it is part of the index identity.
+_VERSION = 1
+# Snowball's algorithms for languages: the others are variants of english and dutch kept for comparison.
+_NOT_LANGUAGES = frozenset({"porter", "lovins", "dutch_porter"})
+_CACHED_WORDS = 40_000
+_CACHED_LENGTH = 40
+_LONGEST_TERM = 256
+
+# Han, Kana, Bopomofo, Hangul and the South-East Asian scripts: no spaces between words, or (Hangul) rich endings.
+_BIGRAM_SCRIPTS = (
+    "\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u3007\u3031-\u3035\u3041-\u3096\u309d-\u309f"
+    "\u30a1-\u30fa\u30fc-\u312f\u3131-\u318e\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f"
+    "\uac00-\ud7ff\uf900-\ufaff\U0001b000-\U0001b16f\U00020000-\U000323af"
+)
+# `\w` leaves out combining marks, which are letters' parts in Indic, Arabic and Hebrew writing.
+_MARKS = (
+    "\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670"
+    "\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed\u0900-\u0963\u0966-\u0dff\u0f18-\u0fbc"
+)
+_BIGRAM_RUN = re.compile(f"([{_BIGRAM_SCRIPTS}]+)")
+_APOSTROPHES = "'\u2019\u02bc"
+_LETTER = rf"[\w{_MARKS}]"
+# A word with what binds it: digits by , and . (1,000.5), letters by - . or an apostrophe; C++ and C# keep their signs.
+_BOUND = r"(?:(?:[-.{a}]|(?<=\d),(?=\d)){w}+)*(?:\+\+(?!\w)|\#(?!\w))?"
+_ASCII_WORD = re.compile(r"\w+" + _BOUND.format(a=_APOSTROPHES, w=r"\w"))
+_WORD = re.compile(_LETTER + "+" + _BOUND.format(a=_APOSTROPHES, w=_LETTER))
+
+_APOSTROPHE = re.compile(f"[{_APOSTROPHES}]")
+_CUT_AT = re.compile(rf"[-.,_{_APOSTROPHES}+#]+")
+_PLAIN = re.compile(rf"[^-.,_{_APOSTROPHES}+#]+")
+_CONTRACTION = re.compile(rf"[{_APOSTROPHES}](?:s|d|m|t|ll|re|ve)$", re.IGNORECASE)
+_NEGATION = re.compile(rf"n[{_APOSTROPHES}]t$", re.IGNORECASE)
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+_THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+_VERSION_NUMBER = re.compile(r"[vV](\d+(?:\.\d+)+)")
+_CAMEL = re.compile(r"[a-z\d][A-Z]|[A-Z]{2}[a-z]")
+_CAMEL_PART = re.compile(r"[A-Z]{2,}s?(?![a-z])|[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z\d]+|[A-Z\d]+|[^A-Za-z\d]+")
+_INITIALS = re.compile(r"[^\W\d_](?:\.[^\W\d_])+")
+_PLURAL_ACRONYM = re.compile(r"[A-Z\d]{2,}s")
+
+
+class Analyser:
+    """Text to terms for one language; safe to share between threads."""
+
+    def __init__(self, language: str) -> None:
+        self.language = language
+        self.name = f"{language}-v{_VERSION}"
+        self._stop_words = stop_words(language)
+        self._stemmer = Stemmer.Stemmer(language, 0)
+        # A Snowball stemmer keeps state between its C calls.
+        self._stemming = Lock()
+        self._seen: dict[str, tuple[str, ...]] = {}
+
+    def tokens(self, text: str) -> list[str]:
+        """The terms of a text in its order, repeats included; an identifier's whole is followed by its parts."""
+        if text.isascii():
+            return self._words(_ASCII_WORD.findall(text))
+        clean = unicodedata.normalize("NFKC", text)
+        # Invisible: soft hyphen, zero-width space and joiners inside a word; and the hyphen NFKC leaves alone.
+        for sign, replacement in (("\u00ad", ""), ("\u200b", ""), ("\ufeff", ""), ("\u2060", ""), ("\u2010", "-")):
+            clean = clean.replace(sign, replacement)
+        runs = _BIGRAM_RUN.split(clean)
+        found: list[str] = []
+        for index, run in enumerate(runs):
+            found += _bigrams(run) if index % 2 else self._words(_WORD.findall(run))
+        return found
+
+    def _words(self, words: list[str]) -> list[str]:
+        found: list[str] = []
+        seen = self._seen
+        for word in words:
+            terms = seen.get(word)
+            if terms is None:
+                terms = self._remember(word)
+            found += terms
+        return found
+
+    def _remember(self, word: str) -> tuple[str, ...]:
+        terms = tuple(term[:_LONGEST_TERM] for term in self._terms(word))
+        if len(word) <= _CACHED_LENGTH:
+            # Emptied rather than aged: a text refills it in milliseconds, and no lock is needed.
+            if len(self._seen) >= _CACHED_WORDS:
+                self._seen.clear()
+            self._seen[word] = terms
+        return terms
+
+    def _terms(self, word: str) -> list[str]:
+        if self.language == "english":
+            if _NEGATION.search(word):
+                return []
+            word = _CONTRACTION.sub("", word)
+        word = word.strip("_")
+        if not word:
+            return []
+        if _INITIALS.fullmatch(word):
+            word = word.replace(".", "")
+        if _NUMBER.fullmatch(word):
+            return [word.replace(",", "") if _THOUSANDS.fullmatch(word) else word]
+        if _PLAIN.fullmatch(word) and not _is_camel(word):
+            return self._stem(word)
+        return self._identifier(word)
+
+    def _identifier(self, word: str) -> list[str]:
+        """The whole, then its parts; an apostrophe only divides (l'homme, O'Brien)."""
+        divided = _APOSTROPHE.split(word)
+        if len(divided) > 1:
+            return [term for piece in divided if piece for term in self._terms(piece)]
+        # The hyphen is what writers disagree on: "follow-up" also meets followup, "AB-1234" also AB1234.
+        joined = _fold(word).replace("-", "")
+        if joined.isalpha():
+            wholes = self._stem(joined)
+        else:
+            wholes = [_fold(word)]
+            if joined != wholes[0] and not joined.isdigit():
+                wholes.append(joined)
+        version = _VERSION_NUMBER.fullmatch(word)
+        if version:
+            wholes.append(version[1])
+        return wholes + [term for part in _parts(word) for term in self._stem(part) if term not in wholes]
+
+    def _stem(self, word: str) -> list[str]:
+        folded = _fold(word)
+        if folded in self._stop_words:
+            return []
+        with self._stemming:
+            return [self._stemmer.stemWord(folded[:_LONGEST_TERM])]
+
+
+def analyser_for(language: str = DEFAULT_LANGUAGE) -> Analyser:
+    """The analyser of a Snowball language, made once per process.
+
+    Raises InvalidInput, with the known languages, for any other.
+    """
+    return _made(language)
+
+
+@lru_cache(maxsize=64)
+def _made(language: str) -> Analyser:
+    known = languages()
+    if language not in known:
+        raise InvalidInput(f"unknown language; known are {', '.join(known)}", loc=("language",), known=known)
+    return Analyser(language)
+
+
+def languages() -> list[str]:
+    """The languages with an analyser, sorted."""
+    return sorted(set(Stemmer.algorithms()) - _NOT_LANGUAGES)
+
+
+def _fold(word: str) -> str:
+    folded = word.casefold()
+    return folded if folded.isascii() else unicodedata.normalize("NFKC", folded)
+
+
+def _bigrams(run: str) -> list[str]:
+    return [run] if len(run) == 1 else [run[i : i + 2] for i in range(len(run) - 1)]
+
+
+def _is_camel(word: str) -> bool:
+    return bool(_CAMEL.search(word)) and not _PLURAL_ACRONYM.fullmatch(word)
+
+
+def _parts(word: str) -> list[str]:
+    """What an identifier is made of; single digits say nothing (v2.3.1) and are left out."""
+    pieces = [piece for piece in _CUT_AT.split(word) if piece]
+    parts: list[str] = []
+    for piece in pieces:
+        if len(pieces) > 1:
+            parts.append(piece)
+        if len(pieces) == 1 or _is_camel(piece):
+            # A letter split off by case alone is noise (iPhone, mRNA); one split off by a sign is a name (x_y).
+            parts += [part for part in _CAMEL_PART.findall(piece) if len(part) > 1]
+    return [part for part in dict.fromkeys(parts) if not (len(part) == 1 and part.isdigit())]

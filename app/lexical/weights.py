@@ -1,0 +1,113 @@
+"""BM25 weights in the form the lexical lane stores: hashed terms, saturated frequencies and salted keys."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from uuid import UUID
+
+import numpy as np
+import numpy.typing as npt
+
+K1 = 1.2
+B = 0.75
+# pgvector's sparsevec holds at most a thousand million dimensions.
+DIMENSIONS = 1_000_000_000
+_MASK = 0xFFFFFFFF
+
+
+@dataclass(frozen=True, slots=True)
+class LexicalEntry:
+    """One chunk in the lexical lane.
+
+    ``length`` counts its terms with repeats; ``term_ids`` are sorted and distinct, in [0, DIMENSIONS), with one of
+    ``weights`` each, in (0, 1); ``keys`` are as many, sorted and distinct, signed 32-bit.
+    """
+
+    length: int
+    term_ids: list[int]
+    weights: list[float]
+    keys: list[int]
+
+
+def term_id(term: str) -> int:
+    """The term's dimension, in [0, DIMENSIONS): blake2b, so that it is the same in every process and release."""
+    return int.from_bytes(blake2b(term.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big") % DIMENSIONS
+
+
+def salt(index_id: UUID) -> int:
+    """What sets one search index's keys apart from another's, in [0, 2**32)."""
+    return int.from_bytes(blake2b(index_id.bytes, digest_size=4).digest(), "big")
+
+
+def mix32(value: int) -> int:
+    """A bijection on [0, 2**32): the finalizer fmix32 of MurmurHash3 (Austin Appleby, public domain)."""
+    value ^= value >> 16
+    value = value * 0x85EBCA6B & _MASK
+    value ^= value >> 13
+    value = value * 0xC2B2AE35 & _MASK
+    return value ^ value >> 16
+
+
+def term_key(term_id: int, salt: int) -> int:
+    """The term's key in one search index, signed 32-bit; different terms never share one."""
+    mixed = mix32((term_id + salt) & _MASK)
+    return mixed - (1 << 32) if mixed >> 31 else mixed
+
+
+def document_entry(tokens: Sequence[str], *, salt: int, k1: float = K1, b: float = B, avgdl: float) -> LexicalEntry:
+    """The entry of one chunk; ``avgdl`` is the search index's frozen average length in terms."""
+    return document_entries([tokens], salt=salt, k1=k1, b=b, avgdl=avgdl)[0]
+
+
+def document_entries(
+    documents: Iterable[Sequence[str]], *, salt: int, k1: float = K1, b: float = B, avgdl: float
+) -> list[LexicalEntry]:
+    """The entries of many chunks, in their order.
+
+    A weight is tf / (tf + k1 * (1 - b + b * length / avgdl)): the document's half of Lucene's BM25 (Kamphuis et al.,
+    "Which BM25 Do You Mean?", 2020); the idf is the query's half. Raises ValueError where ``avgdl`` is not above 0.
+    """
+    if not avgdl > 0:
+        raise ValueError("avgdl must be above 0")
+    ids: dict[str, int] = {}
+    entries = []
+    for tokens in documents:
+        frequencies = _frequencies(tokens, ids)
+        term_ids = np.fromiter(frequencies.keys(), np.int64, len(frequencies))
+        tf = np.fromiter(frequencies.values(), np.float64, len(frequencies))
+        order = np.argsort(term_ids)
+        term_ids, tf = term_ids[order], tf[order]
+        weights = tf / (tf + k1 * (1 - b + b * len(tokens) / avgdl))
+        keys = np.sort(_keys(term_ids, salt))
+        entries.append(LexicalEntry(len(tokens), term_ids.tolist(), weights.tolist(), keys.tolist()))
+    return entries
+
+
+def query_terms(tokens: Sequence[str], salt: int) -> tuple[list[int], list[int]]:
+    """The distinct terms of a query as ids and keys, in one order: that of their first use."""
+    term_ids = list(dict.fromkeys(map(term_id, tokens)))
+    return term_ids, [term_key(each, salt) for each in term_ids]
+
+
+def _frequencies(tokens: Sequence[str], ids: dict[str, int]) -> dict[int, int]:
+    """How often each term id occurs; ``ids`` remembers the hashes of one batch."""
+    found: dict[int, int] = {}
+    for term, count in Counter(tokens).items():
+        hashed = ids.get(term)
+        if hashed is None:
+            hashed = ids[term] = term_id(term)
+        # Two terms may share an id: they count as one term.
+        found[hashed] = found.get(hashed, 0) + count
+    return found
+
+
+def _keys(term_ids: npt.NDArray[np.int64], salt: int) -> npt.NDArray[np.int32]:
+    """``term_key`` over an array; unsigned 32-bit arithmetic wraps as the scalar's mask does."""
+    value = (term_ids + salt).astype(np.uint32)
+    value ^= value >> np.uint32(16)
+    value *= np.uint32(0x85EBCA6B)
+    value ^= value >> np.uint32(13)
+    value *= np.uint32(0xC2B2AE35)
+    value ^= value >> np.uint32(16)
+    return value.view(np.int32)

@@ -1,0 +1,41 @@
+"""The course of one search: the time it has, and what is told of it afterwards."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Self
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """``deadline`` is in seconds of ``time.monotonic``."""
+
+    deadline: float
+    warnings: list[str] = field(default_factory=list)
+    timings_ms: dict[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, seconds: float) -> Self:
+        """Beginning now, with so many seconds to go."""
+        return cls(time.monotonic() + seconds)
+
+    @property
+    def remaining(self) -> float:
+        """Seconds left, never less than none."""
+        return max(0.0, self.deadline - time.monotonic())
+
+    def warn(self, message: str) -> None:
+        """Tell the caller, once."""
+        if message not in self.warnings:
+            self.warnings.append(message)
+
+    @contextmanager
+    def timing(self, step: str) -> Iterator[None]:
+        """Count what the block takes to ``timings_ms[step]``, whatever its end."""
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            spent = (time.perf_counter() - started) * 1000
+            self.timings_ms[step] = round(self.timings_ms.get(step, 0.0) + spent, 2)

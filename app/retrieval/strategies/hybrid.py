@@ -1,0 +1,36 @@
+"""Hybrid retrieval: both lanes, fused."""
+
+from typing import Literal
+
+from pydantic import BaseModel, Field
+
+from app.retrieval.fusion import Lane, fuse_rrf, fuse_weighted
+from app.retrieval.lanes import LaneResults, Ranked
+from app.retrieval.strategies.context import SearchContext, Strategy
+from app.retrieval.types import Hit
+
+
+class HybridOptions(BaseModel, extra="forbid"):
+    """How the lanes are put together."""
+
+    fusion: Literal["weighted", "rrf"] = Field(
+        "weighted", description="A sum of min-max scaled scores, or reciprocal ranks."
+    )
+    dense_weight: float = Field(0.45, ge=0, le=1, description="The dense lane's share; the lexical lane has the rest.")
+    rrf_k: int = Field(60, ge=1, le=1000, description="The constant of reciprocal rank fusion.")
+
+
+async def run(context: SearchContext, options: HybridOptions) -> list[Hit]:
+    """Every query brings a dense and a lexical lane; queries count the same."""
+    return await context.find(lambda found: fuse(found, options))
+
+
+def fuse(found: LaneResults, options: HybridOptions) -> Ranked:
+    """One list of all queries' lanes (pure)."""
+    share = 1 / len(found.dense)
+    lanes = [Lane(options.dense_weight * share, lane) for lane in found.dense]
+    lanes += [Lane((1 - options.dense_weight) * share, lane) for lane in found.lexical]
+    return fuse_weighted(lanes) if options.fusion == "weighted" else fuse_rrf(lanes, k=options.rrf_k)
+
+
+STRATEGY = Strategy("hybrid", "Dense and lexical, fused.", HybridOptions, run)

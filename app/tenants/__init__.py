@@ -1,0 +1,1 @@
+"""Tenants: who the customers are, their API keys, and who is calling."""

@@ -1,0 +1,243 @@
+"""The worker: claim → handle → settle, until it is told to stop."""
+
+import asyncio
+import os
+import secrets
+import socket
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from uuid import UUID
+
+from app.bootstrap import Resources
+from app.db.models.control_rows import ClaimedJob
+from app.db.session import TenantDatabase
+from app.errors import AppError, Unavailable
+from app.inference.embedding import EmbeddingMismatch, EmbeddingRejected, EmbeddingUnavailable
+from app.ingestion.pipeline import IngestionPipeline
+from app.ingestion.types import IngestionError
+from app.job_queue import JobFailure
+from app.knowledge_bases.types import IndexMismatch
+from app.logging import bind, get_logger
+
+logger = get_logger(__name__)
+
+POLL_SECONDS = 1.0
+GRACE_SECONDS = 20.0
+# How long a job is offered round when this worker's embedding model is not its knowledge base's: where two models are
+# in use, as while one replaces the other, some worker has the right one. Whoever passes a job on claims nothing for a
+# moment, or it might get the same one again.
+MISFIT_PATIENCE = timedelta(minutes=10)
+MISFIT_REST_SECONDS = 0.5
+Handler = Callable[["Worker", ClaimedJob], Awaitable[None]]
+
+
+class UnknownJob(Unavailable):
+    """This worker does not know that kind of job; a newer one may."""
+
+
+def describe_failure(error: BaseException) -> JobFailure:
+    """What a failed job says: only our own errors' sentences, never a library's, which may quote the document."""
+    match error:
+        case IngestionError():
+            return JobFailure(error.code, error.message, error.retryable)
+        case EmbeddingUnavailable():
+            return JobFailure("embedding_unavailable", error.message, True, error.retry_after)
+        case EmbeddingMismatch() | EmbeddingRejected() | IndexMismatch():
+            return JobFailure("embedding_unavailable", error.message, False)
+        case Unavailable():
+            return JobFailure("internal", error.message, True, error.retry_after)
+        case AppError():
+            return JobFailure("internal", error.message, False)
+    return JobFailure("internal", "Something went wrong inside Carrel.", True)
+
+
+async def ingest_document(worker: "Worker", job: ClaimedJob) -> None:
+    """Payload: ``version``."""
+    if job.document_id is not None:
+        db = TenantDatabase(worker.resources.database, job.tenant_id)
+        await worker.pipeline.ingest(db, job.document_id, int(job.payload["version"]))
+
+
+async def purge_objects(worker: "Worker", job: ClaimedJob) -> None:
+    """Payload: ``prefix`` or ``key``, always below the job's own tenant."""
+    own = f"{job.tenant_id}/"
+    prefix, key = job.payload.get("prefix"), job.payload.get("key")
+    if prefix is not None and prefix.startswith(own):
+        await worker.resources.objects.delete_prefix(prefix)
+    if key is not None and key.startswith(own):
+        await worker.resources.objects.delete(key)
+
+
+async def delete_tenant(worker: "Worker", job: ClaimedJob) -> None:
+    """Payload: ``tenant_id``; a job of the system tenant, so that it outlives the rows it removes."""
+    tenant_id = UUID(job.payload["tenant_id"])
+    await worker.resources.tenants.erase(tenant_id)
+    await worker.resources.objects.delete_prefix(f"{tenant_id}/")
+
+
+HANDLERS: dict[str, Handler] = {
+    "ingest_document": ingest_document,
+    "purge_objects": purge_objects,
+    "delete_tenant": delete_tenant,
+}
+
+
+def new_name() -> str:
+    """A name that no other worker has or had: leases are told apart by it, and process ids come round again."""
+    return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
+
+
+@dataclass(slots=True)
+class Worker:
+    """Works through the queue with as many jobs at once as the settings say."""
+
+    resources: Resources
+    pipeline: IngestionPipeline
+    name: str = field(default_factory=new_name)
+    _wake: asyncio.Event = field(default_factory=asyncio.Event)
+    _stopping: bool = False
+    _at_once: bool = False
+    _resting_until: float = 0.0
+    _running: set[asyncio.Task[None]] = field(default_factory=set)
+
+    @property
+    def lease(self) -> timedelta:
+        """How long a job is ours without a sign of life."""
+        return timedelta(seconds=self.resources.settings.worker.lease_seconds)
+
+    def stop(self, *, at_once: bool = False) -> None:
+        """Claim nothing more; ``run`` returns when what is running has ended, or is handed back after the grace time.
+
+        ``at_once`` leaves no such time.
+        """
+        self._stopping = True
+        self._at_once = self._at_once or at_once
+        self._wake.set()
+
+    async def run(self, *, grace_seconds: float = GRACE_SECONDS) -> None:
+        """Work until ``stop``; then finish, or hand back, what is running."""
+        helpers = [
+            asyncio.create_task(self._reap()),
+            asyncio.create_task(self.resources.queue.listen(self._wake.set)),
+        ]
+        try:
+            while not self._stopping:
+                await self._turn()
+        finally:
+            for helper in helpers:
+                helper.cancel()
+            await self._finish(0.0 if self._at_once else grace_seconds)
+            await asyncio.gather(*helpers, return_exceptions=True)
+
+    async def _finish(self, grace_seconds: float) -> None:
+        if self._running:
+            _, unfinished = await asyncio.wait(self._running, timeout=grace_seconds)
+            for task in unfinished:
+                task.cancel()
+            await asyncio.gather(*unfinished, return_exceptions=True)
+
+    async def _turn(self) -> None:
+        """Start one job if there is a free place and a job; otherwise wait for either."""
+        job = None
+        free = len(self._running) < self.resources.settings.worker.concurrency
+        if free and time.monotonic() >= self._resting_until:
+            job = await self._claim()
+        if job is not None:
+            task = asyncio.create_task(self._work(job))
+            self._running.add(task)
+            task.add_done_callback(self._ended)
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(POLL_SECONDS):
+                await self._wake.wait()
+        if not self._stopping:
+            self._wake.clear()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        self._wake.set()
+
+    async def _claim(self) -> ClaimedJob | None:
+        try:
+            return await self.resources.queue.claim(self.name, self.lease)
+        except Exception as exc:  # the worker outlives whatever is wrong with the database
+            logger.warning("worker.claim_failed", error=exc)
+            await asyncio.sleep(POLL_SECONDS)
+            return None
+
+    async def _work(self, job: ClaimedJob) -> None:
+        with bind(tenant_id=job.tenant_id, job_id=job.id):
+            work = asyncio.create_task(self._handle(job))
+            heart = asyncio.create_task(self._beat(job, work))
+            try:
+                await asyncio.wait({work})
+            except asyncio.CancelledError:  # the grace time is over; what is left is to hand the job back
+                work.cancel()
+                await asyncio.wait({work})
+            lost = heart.done()
+            heart.cancel()
+            try:
+                await self._settle(job, work, lost=lost)
+            except Exception as exc:  # a settlement that does not get through is repaired by the end of the lease
+                logger.warning("worker.settle_failed", error=exc)
+
+    async def _handle(self, job: ClaimedJob) -> None:
+        handler = HANDLERS.get(job.kind)
+        if handler is None:
+            raise UnknownJob
+        await handler(self, job)
+
+    async def _settle(self, job: ClaimedJob, work: asyncio.Task[None], *, lost: bool) -> None:
+        queue = self.resources.queue
+        if work.cancelled():
+            if lost:
+                logger.info("job.lost", kind=job.kind)
+            elif self._stopping:
+                await queue.release(job, self.name)
+                logger.info("job.released", kind=job.kind)
+            else:
+                await self._failed(job, asyncio.CancelledError())
+        elif (error := work.exception()) is not None:
+            await self._failed(job, error)
+        else:
+            await queue.complete(job, self.name)
+            logger.info("job.done", kind=job.kind, attempts=job.attempts)
+
+    async def _failed(self, job: ClaimedJob, error: BaseException) -> None:
+        queue = self.resources.queue
+        if isinstance(error, IndexMismatch):
+            self._resting_until = time.monotonic() + MISFIT_REST_SECONDS
+            if await queue.pass_on(job, self.name, MISFIT_PATIENCE):
+                logger.info("job.passed_on", kind=job.kind)
+                return
+        failure = describe_failure(error)
+        decision = await queue.fail(job, self.name, failure)
+        logger.warning(
+            "job.failed", kind=job.kind, attempts=job.attempts, dead=decision.dead, code=failure.code, error=error
+        )
+
+    async def _beat(self, job: ClaimedJob, work: asyncio.Task[None]) -> None:
+        """Renew the lease; return, with the work cancelled, when the job is not ours any more."""
+        while True:
+            await asyncio.sleep(self.lease.total_seconds() / 3)
+            try:
+                if await self.resources.queue.renew(job, self.name, self.lease):
+                    continue
+            except Exception as exc:  # a heart that stopped would give the job away
+                logger.warning("worker.heartbeat_failed", error=exc)
+                continue
+            work.cancel()
+            return
+
+    async def _reap(self) -> None:
+        while True:
+            try:
+                for lost in await self.resources.queue.reap():
+                    logger.warning("job.reaped", kind=lost.kind, dead=lost.dead, job=str(lost.id))
+                    self._wake.set()
+            except Exception as exc:  # without it, jobs of lost workers would stay theirs for ever
+                logger.warning("worker.reap_failed", error=exc)
+            await asyncio.sleep(self.lease.total_seconds() / 2)

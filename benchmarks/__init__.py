@@ -1,0 +1,1 @@
+"""Measurements of speed and quality; nothing here is part of the service."""

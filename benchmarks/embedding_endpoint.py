@@ -1,0 +1,57 @@
+"""An OpenAI-compatible embedding endpoint that costs next to nothing: a random direction for each text.
+
+Run as a module it prints its port and serves until its standard input ends.
+"""
+
+import base64
+import json
+import sys
+import threading
+import zlib
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import numpy as np
+
+DIMENSIONS = 384
+
+
+def direction(text: str) -> bytes:
+    """DIMENSIONS little-endian float32 of unit length."""
+    vector = np.random.default_rng(zlib.crc32(text.encode())).standard_normal(DIMENSIONS, np.float32)
+    return (vector / np.linalg.norm(vector)).astype("<f4").tobytes()
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    wbufsize = -1
+    disable_nagle_algorithm = True
+
+    def do_POST(self) -> None:
+        texts = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["input"]
+        data = [
+            {"object": "embedding", "index": index, "embedding": base64.b64encode(direction(text)).decode()}
+            for index, text in enumerate(texts)
+        ]
+        usage = {"prompt_tokens": 1, "total_tokens": 1}
+        body = json.dumps({"object": "list", "model": "directions", "data": data, "usage": usage}).encode()
+        self.send_response_only(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+def main() -> None:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    print(server.server_address[1], flush=True)
+    sys.stdin.read()
+    server.shutdown()
+
+
+if __name__ == "__main__":
+    main()

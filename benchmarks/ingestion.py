@@ -1,0 +1,87 @@
+"""Ingestion: PDF pages a second from upload to searchable, beside PyMuPDF's bare text extraction."""
+
+import statistics
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+from benchmarks.processes import RunningService
+
+ROUNDS = 3
+TIMEOUT_SECONDS = 110
+# A process of its own, as the parsers are; it prints pages and the best of three times.
+BARE = """
+import sys, time, pymupdf
+best = float("inf")
+for _ in range(3):
+    started = time.perf_counter()
+    with pymupdf.open(sys.argv[1]) as document:
+        pages = len(document)
+        for page in document:
+            page.get_text()
+    best = min(best, time.perf_counter() - started)
+print(pages, best)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class IngestionFigures:
+    """Pages a second of elapsed time, and of CPU time of Carrel's and of Postgres' processes."""
+
+    pages: int
+    uploads: int
+    elapsed: float
+    carrel_cpu: float
+    postgres_cpu: float
+
+
+def bare_extraction(pdf: Path) -> tuple[int, float]:
+    """Pages of the file, and how many PyMuPDF reads a second in one process."""
+    done = subprocess.run(
+        [sys.executable, "-c", BARE, str(pdf)], capture_output=True, text=True, check=True, timeout=120
+    )
+    pages, seconds = done.stdout.split()
+    return int(pages), int(pages) / float(seconds)
+
+
+def measure_ingestion(service: RunningService, pdf: Path, *, pages: int, uploads: int) -> IngestionFigures:
+    """The median of rounds of ``uploads`` copies at once, each a document of its own."""
+    with service.client() as client:
+        rounds = [_round(service, client, pdf, pages * uploads, uploads, number) for number in range(ROUNDS)]
+    elapsed, carrel, postgres = (statistics.median(column) for column in zip(*rounds, strict=True))
+    return IngestionFigures(pages, uploads, elapsed, carrel, postgres)
+
+
+def _round(
+    service: RunningService, client: httpx.Client, pdf: Path, pages: int, uploads: int, number: int
+) -> tuple[float, float, float]:
+    before, started = service.cpu(), time.perf_counter()
+    names = [f"{uploads}-{number}-{copy}" for copy in range(uploads)]
+    with ThreadPoolExecutor(uploads) as pool:
+        documents = list(pool.map(lambda name: _upload(client, pdf, name), names))
+    elapsed, spent = time.perf_counter() - started, service.cpu() - before
+    for document in documents:
+        client.delete(f"/v1/knowledge-bases/default/documents/{document}").raise_for_status()
+    return pages / elapsed, pages / spent.carrel, pages / max(spent.postgres, 0.01)
+
+
+def _upload(client: httpx.Client, pdf: Path, name: str) -> str:
+    """Upload one copy, wait until it is searchable; its id."""
+    url = "/v1/knowledge-bases/default/documents"
+    with pdf.open("rb") as file:
+        files = {"file": (pdf.name, file, "application/pdf")}
+        reply = client.post(url, params={"wait": 60}, files=files, data={"external_id": name})
+    reply.raise_for_status()
+    document = reply.json()
+    end = time.monotonic() + TIMEOUT_SECONDS
+    while document["status"] not in ("ready", "failed") and time.monotonic() < end:
+        time.sleep(0.05)
+        document = client.get(f"{url}/{document['id']}").json()
+    if document["status"] != "ready":
+        raise RuntimeError(f"{pdf.name} was not ingested: {document['status']}, {document['error']}")
+    return str(document["id"])

@@ -1,0 +1,133 @@
+"""A 100-page PDF through the whole service with fp32 and with int8: time and CPU to searchable, and what searches find.
+
+``CARREL_EVAL_DATA`` names the directory of evaluation sets. Both services run one after the other, twice, in turn;
+figures are medians. Quality: every section title of the document is a query; "own section" is the share whose top five
+hold a passage of that section, "same top five" the overlap of the two services' results.
+"""
+
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from app.cli.runtime import read_credentials
+
+ROUNDS = 2
+TOP_K = 5
+
+
+def main() -> int:
+    given = os.environ.get("CARREL_EVAL_DATA")
+    if not given:
+        print("CARREL_EVAL_DATA must name the evaluation data")
+        return 2
+    pdf = Path(given) / "torture" / "GeoTopo-komprimiert.pdf"
+    runs: dict[str, list[dict[str, Any]]] = {"fp32": [], "int8": []}
+    for _ in range(ROUNDS):
+        for precision, done in runs.items():
+            done.append(run(pdf, precision))
+    print("precision   seconds to searchable   CPU s of the worker   own section")
+    for precision, done in runs.items():
+        wall = statistics.median(one["wall"] for one in done)
+        cpu = statistics.median(one["cpu"] for one in done)
+        print(f"{precision:9}   {wall:21.1f}   {cpu:19.1f}   {done[0]['own']:11.3f}")
+    pairs = zip(runs["fp32"][0]["found"], runs["int8"][0]["found"], strict=True)
+    same = statistics.mean(len(a & b) / TOP_K for a, b in pairs)
+    print(f"{len(runs['fp32'][0]['found'])} queries, {runs['fp32'][0]['pages']} pages; same top five: {same:.3f}")
+    return 0
+
+
+def run(pdf: Path, precision: str) -> dict[str, Any]:
+    """Start a service on an empty data directory, ingest, search, stop."""
+    with tempfile.TemporaryDirectory(prefix="carrel-bench-") as folder:
+        data = Path(folder)
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("CARREL_")}
+        environment["CARREL_EMBEDDING_PRECISION"] = precision
+        command = [sys.executable, "-m", "app.cli", "serve", "--port", "0", "--data-dir", str(data)]
+        with (data / "log").open("wb") as log:
+            process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+            try:
+                return measure(client_of(data), process.pid, pdf)
+            finally:
+                process.send_signal(signal.SIGTERM)
+                process.wait(60)
+
+
+def client_of(data: Path) -> httpx.Client:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        credentials = read_credentials(data)
+        if credentials is not None:
+            client = httpx.Client(
+                base_url=credentials.url, headers={"Authorization": f"Bearer {credentials.api_key}"}, timeout=120
+            )
+            try:
+                if client.get("/readyz").status_code == 200 and "worker.started" in (data / "log").read_text():
+                    return client
+            except httpx.TransportError:
+                pass
+        time.sleep(0.1)
+    raise TimeoutError("the service did not start")
+
+
+def measure(client: httpx.Client, pid: int, pdf: Path) -> dict[str, Any]:
+    before, begun = cpu_of_children(pid), time.monotonic()
+    base = "/v1/knowledge-bases/default/documents"
+    with pdf.open("rb") as file:
+        document = client.post(base, params={"wait": 60}, files={"file": (pdf.name, file)}).raise_for_status().json()
+    while document["status"] not in ("ready", "failed"):
+        time.sleep(0.05)
+        document = client.get(f"{base}/{document['id']}").json()
+    assert document["status"] == "ready", document["error"]
+    wall, cpu = time.monotonic() - begun, cpu_of_children(pid) - before
+    titles = section_titles(client, f"{base}/{document['id']}/chunks")
+    found, own = [], 0
+    for title in titles:
+        body = {"query": title, "top_k": TOP_K, "strategy": "simple"}
+        results = client.post("/v1/search", json=body).raise_for_status().json()["results"]
+        own += any(title in result["section_titles"] for result in results)
+        found.append({result["chunk_index"] for result in results})
+    client.close()
+    return {"wall": wall, "cpu": cpu, "own": own / len(titles), "found": found, "pages": document["page_count"]}
+
+
+def section_titles(client: httpx.Client, url: str) -> list[str]:
+    titles: dict[str, None] = {}
+    cursor = None
+    while True:
+        page = client.get(url, params={"limit": 200, **({"cursor": cursor} if cursor else {})}).json()
+        titles.update((chunk["section_titles"][-1], None) for chunk in page["items"] if chunk["section_titles"])
+        cursor = page["next_cursor"]
+        if cursor is None:
+            return list(titles)
+
+
+def cpu_of_children(pid: int) -> float:
+    """User and system seconds of everything below a process but Postgres, itself left out."""
+    processes: dict[int, tuple[int, str, float]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                name, _, rest = (entry / "stat").read_text().partition("(")[2].rpartition(")")
+            except OSError:
+                continue
+            fields = rest.split()
+            ticks = sum(map(int, fields[11:15]))
+            processes[int(entry.name)] = (int(fields[1]), name, ticks / os.sysconf("SC_CLK_TCK"))
+
+    def below(parent: int) -> float:
+        mine = [(child, info) for child, info in processes.items() if info[0] == parent and info[1] != "postgres"]
+        return sum(info[2] + below(child) for child, info in mine)
+
+    return below(pid)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,71 @@
+"""``make bench``: ingestion and search of a real service, each figure beside a baseline taken in the same run.
+
+``CARREL_EVAL_DATA`` names the directory of evaluation sets. The embedding model is a process of its own that costs next
+to nothing, so that model time is outside; what the service's client of it costs is measured apart and subtracted.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.ingestion import IngestionFigures, bare_extraction, measure_ingestion
+from benchmarks.processes import embedding_endpoint, end_as_usual, running_service
+from benchmarks.search import SearchFigures, Vocabulary, fill, measure_search
+
+PDF = Path("torture") / "GeoTopo-komprimiert.pdf"
+UPLOADS = (1, 4)
+
+
+def show_ingestion(figures: Sequence[IngestionFigures], bare: float) -> None:
+    print("\n| uploads at once | pages/s | pages per CPU-second, Carrel | Postgres | of PyMuPDF alone |")
+    print("| --- | --- | --- | --- | --- |")
+    for one in figures:
+        share = one.carrel_cpu / bare
+        print(f"| {one.uploads} | {one.elapsed:.1f} | {one.carrel_cpu:.1f} | {one.postgres_cpu:.0f} | {share:.0%} |")
+    print(f"\nPyMuPDF, text alone, one process: {bare:.0f} pages/s; {figures[0].pages} pages a file")
+    print(f"4 uploads over 1: {figures[-1].elapsed / figures[0].elapsed:.2f}x (reach: 1.6x)")
+    print(f"pages per CPU-second: {figures[0].carrel_cpu:.0f} (reach: 150, and 30 % of PyMuPDF)")
+
+
+def show_search(figures: SearchFigures, chunks: int) -> None:
+    print(f"\nhybrid search, {chunks} chunks, distinct queries, ms a search:")
+    print("\n| server CPU | of it the embedder's client | server CPU, model apart | Postgres CPU | empty endpoint |")
+    print("| --- | --- | --- | --- | --- |")
+    print(
+        f"| {figures.server_cpu:.2f} | {figures.embedder_cpu:.2f} | {figures.cpu:.2f} | {figures.postgres_cpu:.2f}"
+        f" | {figures.empty_cpu:.2f} |"
+    )
+    print("\n| p50 | of it embedding | bare SQL of the lanes | empty endpoint | p50, model apart, over bare SQL |")
+    print("| --- | --- | --- | --- | --- |")
+    print(
+        f"| {figures.search_p50:.2f} | {figures.embedder_p50:.2f} | {figures.sql_p50:.2f} | {figures.empty_p50:.2f}"
+        f" | {figures.over_sql:.2f}x |"
+    )
+    print(
+        f"\nserver CPU, model apart: {figures.cpu:.2f} ms (reach: 3), {figures.cpu / figures.empty_cpu:.1f}x an empty"
+    )
+    print(f"endpoint; p50 over bare SQL: {figures.over_sql:.2f}x (reach: 1.5x)")
+
+
+def main() -> int:
+    data = os.environ.get("CARREL_EVAL_DATA")
+    if not data or not (Path(data) / PDF).is_file():
+        sys.stderr.write(f"CARREL_EVAL_DATA does not name a directory with {PDF}\n")
+        return 2
+    pdf, vocabulary = Path(data) / PDF, Vocabulary(seed=1)
+    with embedding_endpoint() as embedding_url, running_service(embedding_url) as service:
+        pages, bare = bare_extraction(pdf)
+        measure_ingestion(service, pdf, pages=pages, uploads=1)  # warms the parsers
+        show_ingestion([measure_ingestion(service, pdf, pages=pages, uploads=number) for number in UPLOADS], bare)
+        chunks = fill(service, vocabulary)
+        show_search(measure_search(service, vocabulary), chunks)
+        peaks = service.peaks()
+    print("\npeak memory, MB: " + ", ".join(f"{name} {size:.0f}" for name, size in peaks.items()), end=" ")
+    print("(reach: API 300, worker 500)")
+    return 0
+
+
+if __name__ == "__main__":
+    end_as_usual()
+    sys.exit(main())

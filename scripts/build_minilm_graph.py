@@ -1,0 +1,147 @@
+"""Builds the weightless ONNX graphs of all-MiniLM-L6-v2 that the package ships; needs the development dependencies.
+
+``python scripts/build_minilm_graph.py [DIRECTORY]`` writes ``minilm_fp32.onnx`` and ``minilm_int8.onnx``. Every weight
+is declared as external data without a file: the process that runs the graph hands the tensors in from the checkpoint.
+The input is one text, so that there is neither a batch axis nor an attention mask, and it is the text's word embeddings
+instead of its token ids: the runtime would keep a second copy of half the checkpoint only to look rows up in it.
+"""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import onnx
+from onnx import TensorProto, helper
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from app.inference.embedding.minilm_tensors import (
+    HEADS,
+    HIDDEN,
+    KEPT_FLOAT,
+    LAYERS,
+    Linear,
+    Precision,
+    linears,
+    shapes,
+)
+
+PACKAGE = Path(__file__).resolve().parents[1] / "app" / "inference" / "embedding"
+MICROSOFT = "com.microsoft"
+OPSET, IR_VERSION = 20, 9
+EPSILON = 1e-12
+
+
+class Graph:
+    """Collects nodes and initialisers; every method returns the name of a tensor."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Any] = []
+        self.tensors: dict[str, Any] = {}
+        self.shapes = shapes()
+
+    def weight(self, name: str) -> str:
+        """A float32 tensor of the checkpoint."""
+        return self.external(name, self.shapes[name], TensorProto.FLOAT)
+
+    def external(self, name: str, shape: Sequence[int], kind: int) -> str:
+        """A tensor that is handed in when the graph is loaded."""
+        tensor = onnx.TensorProto(name=name, dims=shape, data_type=kind, data_location=TensorProto.EXTERNAL)
+        tensor.external_data.add(key="location", value="model.safetensors")
+        self.tensors[name] = tensor
+        return name
+
+    def constant(self, name: str, values: Sequence[float], shape: Sequence[int], kind: int) -> str:
+        """A small tensor that is part of the graph."""
+        self.tensors[name] = helper.make_tensor(name, kind, shape, values)
+        return name
+
+    def integers(self, name: str, *values: int) -> str:
+        """A vector of int64."""
+        return self.constant(name, values, [len(values)], TensorProto.INT64)
+
+    def node(self, operator: str, *inputs: str, domain: str = "", output: str = "", **attributes: Any) -> str:
+        """A node with one output."""
+        name = output or f"{operator}_{len(self.nodes)}"
+        self.nodes.append(helper.make_node(operator, list(inputs), [name], domain=domain, **attributes))
+        return name
+
+
+def linear(graph: Graph, x: str, layer: Linear, precision: Precision) -> str:
+    """Input times transposed weight plus bias, on the checkpoint's own layout or on int8 weights."""
+    bias = graph.weight(f"{layer.name}.bias")
+    if precision == "fp32" or layer.name in KEPT_FLOAT:
+        return graph.node("Gemm", x, graph.weight(f"{layer.name}.weight"), bias, transB=1)
+    matrix = graph.external(f"{layer.name}.int8", [layer.inputs, layer.outputs], TensorProto.INT8)
+    scale = graph.external(f"{layer.name}.scale", [layer.outputs], TensorProto.FLOAT)
+    return graph.node("DynamicQuantizeMatMul", x, matrix, scale, "", bias, domain=MICROSOFT)
+
+
+def normalise(graph: Graph, x: str, name: str) -> str:
+    """Layer normalisation."""
+    weight, bias = graph.weight(f"{name}.weight"), graph.weight(f"{name}.bias")
+    return graph.node("LayerNormalization", x, weight, bias, axis=-1, epsilon=EPSILON)
+
+
+def embeddings(graph: Graph) -> str:
+    """Word, position and segment embeddings; shape (tokens, HIDDEN)."""
+    zero = graph.integers("zero", 0)
+    length = graph.node("Shape", "words", start=0, end=1)
+    positions = graph.node("Slice", graph.weight("embeddings.position_embeddings.weight"), zero, length, zero)
+    segment = graph.node("Gather", graph.weight("embeddings.token_type_embeddings.weight"), zero)
+    total = graph.node("Add", graph.node("Add", "words", positions), segment)
+    return normalise(graph, total, "embeddings.LayerNorm")
+
+
+def attention(graph: Graph, x: str, projections: Sequence[Linear], precision: Precision) -> str:
+    """Multi-head self-attention before its output projection; shape (tokens, HIDDEN)."""
+    heads = graph.integers("heads", 0, HEADS, HIDDEN // HEADS)
+    scale = graph.constant("scale", [(HIDDEN // HEADS) ** -0.5], [], TensorProto.FLOAT)
+    query, key, value = (graph.node("Reshape", linear(graph, x, p, precision), heads) for p in projections)
+    scaled = graph.node("Mul", graph.node("Transpose", query, perm=[1, 0, 2]), scale)
+    scores = graph.node("MatMul", scaled, graph.node("Transpose", key, perm=[1, 2, 0]))
+    weights = graph.node("Softmax", scores, axis=-1)
+    mixed = graph.node("MatMul", weights, graph.node("Transpose", value, perm=[1, 0, 2]))
+    return graph.node("Reshape", graph.node("Transpose", mixed, perm=[1, 0, 2]), graph.integers("flat", 0, HIDDEN))
+
+
+def build(precision: Precision) -> bytes:
+    """The serialised graph: input ``words`` (tokens, HIDDEN), output ``embedding`` (1, HIDDEN), both float32."""
+    graph = Graph()
+    x = embeddings(graph)
+    for index in range(LAYERS):
+        *projections, merge, widen, narrow = linears(index)
+        mixed = linear(graph, attention(graph, x, projections, precision), merge, precision)
+        x = normalise(graph, graph.node("Add", mixed, x), f"encoder.layer.{index}.attention.output.LayerNorm")
+        inner = graph.node("Gelu", linear(graph, x, widen, precision))
+        x = normalise(
+            graph,
+            graph.node("Add", linear(graph, inner, narrow, precision), x),
+            f"encoder.layer.{index}.output.LayerNorm",
+        )
+    mean = graph.node("ReduceMean", x, "zero", keepdims=1)
+    graph.node("LpNormalization", mean, output="embedding", axis=-1, p=2)
+    made = helper.make_graph(
+        graph.nodes,
+        f"all-MiniLM-L6-v2-{precision}",
+        [helper.make_tensor_value_info("words", TensorProto.FLOAT, ["tokens", HIDDEN])],
+        [helper.make_tensor_value_info("embedding", TensorProto.FLOAT, [1, HIDDEN])],
+        list(graph.tensors.values()),
+    )
+    operators = [helper.make_opsetid("", OPSET), helper.make_opsetid(MICROSOFT, 1)]
+    model = helper.make_model(made, opset_imports=operators, ir_version=IR_VERSION)
+    return bytes(model.SerializeToString(deterministic=True))
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Write both graphs into the directory named, else into the package."""
+    directory = Path(arguments[0]) if arguments else PACKAGE
+    fp32: Precision = "fp32"
+    int8: Precision = "int8"
+    for precision in (fp32, int8):
+        (directory / f"minilm_{precision}.onnx").write_bytes(build(precision))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

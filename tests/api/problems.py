@@ -1,0 +1,21 @@
+"""What every error of the native door has in common."""
+
+from typing import Any
+
+import httpx
+
+
+def problem(reply: httpx.Response, status: int, code: str | None = None) -> dict[str, Any]:
+    """The problem document of a reply, once it is known to be a whole one of this status and code."""
+    assert reply.status_code == status, reply.text[:2000]
+    assert reply.headers["content-type"] == "application/problem+json"
+    found: dict[str, Any] = reply.json()
+    assert found["status"] == status
+    assert found["request_id"] == reply.headers["x-request-id"]
+    assert all(isinstance(found[name], str) and found[name] for name in ("type", "title", "detail"))
+    assert code is None or found["type"] == f"urn:carrel:problem:{code}", found
+    assert status != 422 or all(set(one) == {"loc", "msg"} for one in found["errors"]), found
+    assert status != 401 or reply.headers["www-authenticate"] == "Bearer"
+    assert status != 503 or int(reply.headers["retry-after"]) >= 1
+    assert not any(word in reply.text for word in ("Traceback", "sqlalchemy", "asyncpg", "select "))
+    return found

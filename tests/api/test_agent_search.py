@@ -1,0 +1,177 @@
+"""The external-search contract: conversations as agent platforms send them, and a bare array of texts."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.api.conftest import Fragile
+from tests.api.problems import problem
+from tests.fixtures.service import Service, Tenant
+
+ROUTES = ["/v1/agent-search", "/v1/knowledge-bases/default/agent-search"]
+ANIMALS = ["badgers", "camels", "dolphins", "eagles", "ferrets", "geese", "hamsters"]
+
+
+@pytest.fixture(scope="module")
+def zoo(service: Service) -> Tenant:
+    tenant = service.new_tenant("zoo")
+    for animal in ANIMALS:
+        tenant.add_text(f"The {animal} are fed by the keepers of the zoo.")
+    return tenant
+
+
+def ask(tenant: Tenant, messages: Any, route: str = ROUTES[0], **more: Any) -> list[str]:
+    reply = tenant.admin.post(route, json={"messages": messages, **more})
+    assert reply.status_code == 200, reply.text
+    found: list[str] = reply.json()
+    assert isinstance(found, list)
+    assert all(isinstance(text, str) and text.strip() for text in found)
+    return found
+
+
+def said(content: Any, role: Any = "customer") -> dict[str, Any]:
+    return {"role": role, "content": content}
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_the_best_texts_first(zoo: Tenant, route: str) -> None:
+    assert len(ask(zoo, [said("Who feeds the animals of the zoo?")], route)) == 5
+    assert "eagles" in ask(zoo, [said("eagles")], route)[0]
+    for top_k in (1, 3, 7, 500):
+        assert len(ask(zoo, [said("keepers of the zoo")], route, top_k=top_k)) == min(top_k, len(ANIMALS))
+    assert len(ask(zoo, [said("keepers of the zoo")], route, top_k=None)) == 5
+
+
+@pytest.mark.parametrize(
+    ("messages", "animal"),
+    [
+        ([said("camels")], "camels"),
+        ([said("camels", "user")], "camels"),
+        ([said("badgers"), said("of course", "agent"), said("camels")], "camels"),
+        ([said("camels"), said("I ask for dolphins.", "agent")], "camels"),
+        (
+            [said("camels"), said("dolphins " * 50, "tool"), said("dolphins", "assistant"), said("dolphins", "system")],
+            "camels",
+        ),
+        ([said("camels"), said("  "), said(None), said(""), said([])], "camels"),
+        ([said([{"type": "text", "text": "camels"}, {"type": "image_url", "image_url": "x"}, None, 5])], "camels"),
+        ([said(["camels"])], "camels"),
+        ([said("dolphins")] * 50 + [said("camels")] * 20, "camels"),
+        ([said("camels")] + [said("dolphins", "tool")] * 60, "camels"),
+        (
+            [said("dolphins")] + [said("geese", "tool")] * 60 + [said("camels")] + [said("geese", "agent")] * 10,
+            "camels",
+        ),
+        ([{**said("camels"), "id": 5, "name": None, "tool_calls": [{}]}], "camels"),
+        ([said("camels\0"), said("dolphins", "\ud800")], "camels"),
+        ([said("x " * 20_000 + "camels")], "camels"),
+    ],
+)
+def test_the_question_is_the_last_of_the_asking_side(zoo: Tenant, messages: list[Any], animal: str) -> None:
+    body = json.dumps({"messages": messages, "top_k": 1})
+    reply = zoo.admin.post(ROUTES[0], content=body, headers={"Content-Type": "application/json"})
+    assert reply.status_code == 200, reply.text
+    assert animal in reply.json()[0]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"messages": []},
+        {"messages": None},
+        {
+            "messages": [
+                said("camels", "agent"),
+                said("camels", "tool"),
+                said("camels", "system"),
+                said("camels", "assistant"),
+            ]
+        },
+        {"messages": [said("camels", "robot"), said("camels", ""), said("camels", None), said("camels", 5)]},
+        {
+            "messages": [
+                said(""),
+                said(None),
+                said(5),
+                said({"text": "camels"}),
+                {"role": "user"},
+                {"content": "camels"},
+                {},
+            ]
+        },
+    ],
+)
+def test_without_a_question_there_is_nothing_to_find(zoo: Tenant, body: dict[str, Any]) -> None:
+    for route in ROUTES:
+        reply = zoo.admin.post(route, json=body)
+        assert (reply.status_code, reply.json()) == (200, [])
+
+
+def test_unknown_fields_are_ignored(zoo: Tenant) -> None:
+    plain = ask(zoo, [said("camels")])
+    more: dict[str, Any] = {
+        "session_id": 5,
+        "agent_id": ["x"],
+        "filter": "nonsense",
+        "stream": True,
+        "knowledge_bases": ["no"],
+        "strategy": "x",
+    }
+    assert ask(zoo, [said("camels")], **more) == plain
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"messages": [said("x")], "top_k": 0}, {"messages": [said("x")], "top_k": 501},
+        {"messages": [said("x")], "top_k": "many"},
+        {"messages": "x"}, {"messages": ["x"]}, {"messages": [None]}, {"messages": 5}, [], "x", 5,
+    ],
+)  # fmt: skip
+def test_bodies_that_are_none(zoo: Tenant, body: Any) -> None:
+    problem(zoo.admin.post(ROUTES[0], json=body), 422, "invalid")
+
+
+@pytest.mark.parametrize("messages", [[said("camels")], [said("badgers"), said("Sure.", "agent"), said("and geese?")]])
+@pytest.mark.parametrize("top_k", [1, 4, 7])
+def test_they_are_the_texts_of_the_search(zoo: Tenant, messages: list[Any], top_k: int) -> None:
+    body = {"messages": messages, "top_k": top_k}
+    found = zoo.admin.post("/v1/search", json=body).json()["results"]
+    assert ask(zoo, messages, top_k=top_k) == [result["text"] for result in found]
+    one = zoo.admin.post("/v1/knowledge-bases/default/search", json=body).json()["results"]
+    assert ask(zoo, messages, ROUTES[1], top_k=top_k) == [result["text"] for result in one]
+
+
+def test_nothing_there_is_an_empty_array(tenant: Tenant) -> None:
+    assert ask(tenant, [said("anything")]) == []
+    problem(
+        tenant.admin.post("/v1/knowledge-bases/no/agent-search", json={"messages": []}), 404, "knowledge_base_not_found"
+    )
+
+
+def test_no_snippet_holds_the_line_that_joins_snippets(tenant: Tenant) -> None:
+    text = "Koalas sleep.\n---\nKoalas eat.\n  -----  \nKoalas sleep again --- and again."
+    text += "\r\n---\r\nKoalas\n\n--\n\nend.\n---"
+    tenant.add_text(text, media_type="text/plain")
+    (snippet,) = ask(tenant, [said("koalas")])
+    lines = [line.strip() for line in snippet.splitlines()]
+    assert not [line for line in lines if len(line) > 2 and set(line) == {"-"}]
+    assert "Koalas sleep again --- and again." in lines
+    assert "--" in lines
+    assert lines.count("\u2014") >= 3
+
+
+def test_nothing_found_never_means_that_something_broke(fragile: Fragile) -> None:
+    tenant = fragile.service.new_tenant("broken")
+    tenant.add_text("Lemurs live on Madagascar.")
+    assert ask(tenant, [said("lemurs")]) == ["Lemurs live on Madagascar."]
+    fragile.embedding.fail(503, times=None)
+    try:
+        assert ask(tenant, [said("lemurs")]) == ["Lemurs live on Madagascar."]
+        for route in ROUTES:
+            problem(tenant.admin.post(route, json={"messages": [said("zebra crossing")]}), 503, "search_unavailable")
+    finally:
+        fragile.embedding.reset()
+    assert ask(tenant, [said("lemurs")]) == ["Lemurs live on Madagascar."]

@@ -1,0 +1,135 @@
+"""Knowledge bases: defaults, names, what can be changed, the filter that is stamped on everything, deletion."""
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+from app.ids import PREFIXES, decode_id
+from tests.api.problems import problem
+from tests.fixtures.service import Service, Tenant
+
+ROUTE = "/v1/knowledge-bases"
+
+
+def test_all_but_the_name_has_a_default(tenant: Tenant) -> None:
+    reply = tenant.admin.post(ROUTE, json={"name": "handbook"})
+    assert reply.status_code == 201
+    made = reply.json()
+    assert made["id"].startswith("kb_")
+    assert made["chunking"] == {"strategy": "headered", "max_tokens": 200, "overlap_tokens": 50}
+    assert made["retrieval"] == {"strategy": "hybrid", "top_k": 5}
+    assert made["embedding"] == {"model": "all-MiniLM-L6-v2", "dimensions": 384}
+    assert (made["language"], made["metadata_filter"], made["title"], made["description"]) == (
+        "english",
+        {},
+        None,
+        None,
+    )
+    assert (made["document_count"], made["chunk_count"]) == (0, 0)
+    for reference in ("handbook", made["id"]):
+        assert tenant.admin.get(f"{ROUTE}/{reference}").json() == made
+    tenant.add_text("One document.", kb="handbook")
+    counted = tenant.admin.get(f"{ROUTE}/handbook").json()
+    assert (counted["document_count"], counted["chunk_count"]) == (1, 1)
+
+
+@pytest.mark.parametrize("name", ["a", "0", "a-b_c", "x" * 63, "kbx", "documents", "doc"])
+def test_names(tenant: Tenant, name: str) -> None:
+    assert tenant.admin.post(ROUTE, json={"name": name}).status_code == 201
+    assert tenant.admin.get(f"{ROUTE}/{name}").json()["name"] == name
+    problem(tenant.admin.post(ROUTE, json={"name": name}), 409, "knowledge_base_exists")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "A", "a b", "-a", "_a", "a.b", "a/b", "ä", "x" * 64, "a\n", "a\0", None, 5, *(f"{p}_x" for p in PREFIXES)],
+)
+def test_names_that_are_none(tenant: Tenant, name: Any) -> None:
+    problem(tenant.admin.post(ROUTE, json={"name": name}), 422, "invalid")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"embedding": {"model": "another"}}, {"embedding": {"dimensions": 100}}, {"chunking": {"strategy": "guess"}},
+        {"chunking": {"max_tokens": 15}}, {"chunking": {"max_tokens": 8193}}, {"chunking": {"max_tokens": 300}},
+        {"chunking": {"max_tokens": 20, "overlap_tokens": 20}}, {"chunking": {"overlap_tokens": -1}},
+        {"chunking": None},
+        {"retrieval": {"strategy": "guess"}}, {"retrieval": {"top_k": 0}}, {"retrieval": {"top_k": 501}},
+        {"language": "klingon"},
+        {"metadata_filter": {"$source": "x"}}, {"metadata_filter": {"a": [1]}}, {"metadata_filter": {"a": {"gte": 1}}},
+        {"metadata_filter": {"a": None}}, {"metadata_filter": {"a": "\0"}}, {"metadata_filter": {"a.b": 1}},
+        {"metadata_filter": {"not": "x"}}, {"metadata_filter": {"": "x"}}, {"metadata_filter": {"a\\": "x"}},
+        {"metadata_filter": {"a": "x" * 5000}}, {"title": "a\0b"}, {"title": "x" * 301},
+        {"description": "x" * 4001}, {"description": "\ud800"}, {"routing": {}}, {"id": "kb_x"},
+    ],
+    ids=ascii,
+)  # fmt: skip
+def test_settings_that_are_none(tenant: Tenant, change: dict[str, Any]) -> None:
+    body = json.dumps({"name": "wrong", **change})
+    problem(tenant.admin.post(ROUTE, content=body, headers={"Content-Type": "application/json"}), 422, "invalid")
+    problem(tenant.admin.get(f"{ROUTE}/wrong"), 404, "knowledge_base_not_found")
+
+
+def test_changes(tenant: Tenant) -> None:
+    tenant.admin.post(ROUTE, json={"name": "k", "title": "Old", "description": "old"}).raise_for_status()
+    changed = tenant.admin.patch(
+        f"{ROUTE}/k", json={"title": "New", "retrieval": {"strategy": "lexical", "top_k": 2}}
+    ).json()
+    assert (changed["title"], changed["description"]) == ("New", "old")
+    assert changed["retrieval"] == {"strategy": "lexical", "top_k": 2}
+    for number in range(4):
+        tenant.add_text(f"Whales sing, part {number}.", kb="k")
+    found = tenant.admin.post(f"{ROUTE}/k/search", json={"query": "whales"}).json()
+    assert (found["strategy"], len(found["results"])) == ("lexical", 2)
+    assert tenant.admin.patch(f"{ROUTE}/k", json={"description": None}).json()["description"] is None
+    for wrong in (
+        {"name": "other"},
+        {"retrieval": None},
+        {"retrieval": {"strategy": "x"}},
+        {"embedding": {"dimensions": 2}},
+    ):
+        problem(tenant.admin.patch(f"{ROUTE}/k", json=wrong), 422, "invalid")
+
+
+def test_its_filter_is_stamped_on_documents_and_added_to_searches(tenant: Tenant) -> None:
+    settings = {"name": "hr", "metadata_filter": {"department": "hr", "public": True}}
+    tenant.admin.post(ROUTE, json=settings).raise_for_status()
+    document = tenant.add_text("Leave is granted.", kb="hr", metadata={"department": "it", "year": 2024})
+    assert document["metadata"] == {"department": "hr", "public": True, "year": 2024}
+    path = f"{ROUTE}/hr/documents/{document['id']}"
+    assert (
+        tenant.admin.patch(path, json={"metadata": {"department": "it"}}).json()["metadata"]
+        == settings["metadata_filter"]
+    )
+    again = tenant.admin.post(
+        f"{ROUTE}/hr/documents", json={"text": "Leave is granted.", "metadata": {"public": False}}
+    )
+    assert (again.status_code, again.json()["metadata"]) == (200, settings["metadata_filter"])
+    for filter_, found in (
+        (None, 1), ({}, 1), ({"department": "hr"}, 1), ({"department": "it"}, 0), ({"not": {"department": "hr"}}, 0),
+        ({"or": [{"department": "it"}, {"public": False}]}, 0),
+    ):  # fmt: skip
+        for where in (f"{ROUTE}/hr/search", "/v1/search"):
+            results = tenant.admin.post(where, json={"query": "leave", "filter": filter_}).json()["results"]
+            assert len(results) == found, filter_
+
+
+def test_a_deleted_knowledge_base_leaves_nothing(service: Service, tenant: Tenant) -> None:
+    tenant.admin.post(ROUTE, json={"name": "brief"}).raise_for_status()
+    document = tenant.add_text("Here today.", kb="brief")
+    folder = service.settings.server.data_dir / "objects" / str(decode_id("ten", tenant.id))
+    assert list(folder.glob("*/*"))
+    assert tenant.admin.delete(f"{ROUTE}/brief").status_code == 204
+    problem(tenant.admin.get(f"{ROUTE}/brief"), 404)
+    problem(tenant.admin.get(f"{ROUTE}/brief/documents/{document['id']}"), 404)
+    problem(tenant.admin.delete(f"{ROUTE}/brief"), 404)
+    assert tenant.admin.post("/v1/search", json={"query": "today"}).json()["results"] == []
+    deadline = time.monotonic() + 30
+    while folder.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    tenant.admin.post(ROUTE, json={"name": "brief"}).raise_for_status()
+    assert tenant.admin.get(f"{ROUTE}/brief/documents").json()["items"] == []

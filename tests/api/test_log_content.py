@@ -1,0 +1,77 @@
+"""What the log says about requests: outcomes and ids, never what was in them."""
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app.logging import configure
+from tests.api.conftest import Fragile
+from tests.fixtures.service import Service, Tenant
+
+SAMPLES = Path(__file__).parents[1] / "samples"
+DOCUMENTS = "/v1/knowledge-bases/default/documents"
+LOGGERS = ["", "app", "uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi", "alembic"]
+PLANTED = "xylophonist"
+
+
+@pytest.fixture
+def stream() -> Iterator[io.StringIO]:
+    """The log of the whole process at its most talkative; the loggers are put back."""
+    loggers = [logging.getLogger(name) for name in LOGGERS]
+    before = [(one, one.level, one.propagate, one.disabled, list(one.handlers)) for one in loggers]
+    out = io.StringIO()
+    configure("debug", out)
+    yield out
+    for one, level, propagate, disabled, handlers in before:
+        one.setLevel(level)
+        one.propagate, one.disabled, one.handlers[:] = propagate, disabled, handlers
+
+
+def provoke(tenant: Tenant) -> None:
+    """Every kind of request with the word in every place a caller can put one."""
+    client = tenant.admin
+    tenant.add_text(
+        f"The {PLANTED} plays.", title=PLANTED, metadata={PLANTED: PLANTED}, external_id=PLANTED, user_id=PLANTED
+    )
+    client.post(DOCUMENTS, files={"file": (f"{PLANTED}.pdf", b"%PDF-1.4 " + PLANTED.encode())}, params={"wait": 60})
+    client.post(DOCUMENTS, files={"file": (f"{PLANTED}.png", b"\x89PNG\r\n\x1a\n" + PLANTED.encode())})
+    client.post(DOCUMENTS, files={"file": ("a.txt", b"x")}, data={PLANTED: PLANTED, "metadata": PLANTED})
+    client.post(DOCUMENTS, content=f'{{"text": "{PLANTED}'.encode(), headers={"Content-Type": "application/json"})
+    client.post("/v1/search", json={"query": PLANTED, "filter": {PLANTED: PLANTED}, "scope": {"user_id": PLANTED}})
+    client.post("/v1/search", json={"query": PLANTED, "strategy": PLANTED})
+    client.post("/v1/search", json={"query": PLANTED, PLANTED: PLANTED, "filter": {PLANTED: {PLANTED: 1}}})
+    client.post("/v1/agent-search", json={"messages": [{"role": "user", "content": PLANTED}], PLANTED: PLANTED})
+    client.get(f"/v1/{PLANTED}", params={PLANTED: PLANTED})
+    client.get(f"/v1/knowledge-bases/{PLANTED}", headers={"X-Request-Id": "request-of-the-test"})
+    client.get(DOCUMENTS, params={"cursor": PLANTED, "filter": PLANTED})
+    client.post("/v1/knowledge-bases", json={"name": PLANTED, "description": PLANTED})
+    client.post("/v1/knowledge-bases", json={"name": PLANTED})
+    tenant.service.client(f"carrel_{PLANTED}").get("/v1/me")
+    tenant.service.client().get("/v1/me", headers={"Authorization": f"Basic {PLANTED}", "User-Agent": PLANTED})
+
+
+def test_no_word_and_no_key_gets_into_the_log(service: Service, fragile: Fragile, stream: io.StringIO) -> None:
+    tenant, broken = service.new_tenant(PLANTED), fragile.service.new_tenant(PLANTED)
+    provoke(tenant)
+    fragile.embedding.fail(400, times=None)
+    try:
+        provoke(broken)
+    finally:
+        fragile.embedding.reset()
+    text = stream.getvalue()
+    lines = [json.loads(line) for line in text.splitlines()]
+    assert PLANTED not in text.lower()
+    for key in (tenant.key, broken.key):
+        assert key not in text
+        assert key[7:20] not in text
+    requests = [line for line in lines if line["event"] == "request"]
+    assert len(requests) >= 2 * 17
+    assert {line["status"] for line in requests} >= {200, 201, 202, 401, 404, 409, 415, 422}
+    assert all(line["request_id"] for line in requests)
+    assert [line["status"] for line in requests if line["request_id"] == "request-of-the-test"] == [404, 404]
+    assert "/v1/knowledge-bases/{kb}" in {line["route"] for line in requests}
+    assert {"job.failed", "job.done"} <= {line["event"] for line in lines}

@@ -1,0 +1,134 @@
+"""The description of the API: every operation told, every reference there, and replies that fit it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.fixtures.service import Service, Tenant
+
+DOCUMENTS = "/v1/knowledge-bases/default/documents"
+
+
+@pytest.fixture(scope="module")
+def description(service: Service) -> dict[str, Any]:
+    reply = service.client().get("/openapi.json")
+    reply.raise_for_status()
+    found: dict[str, Any] = reply.json()
+    return found
+
+
+def operations(description: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for path, methods in description["paths"].items():
+        for method, operation in methods.items():
+            yield method, path, operation
+
+
+def references(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        if isinstance(value.get("$ref"), str):
+            yield value["$ref"]
+        value = list(value.values())
+    if isinstance(value, list):
+        for part in value:
+            yield from references(part)
+
+
+def resolved(description: dict[str, Any], reference: str) -> Any:
+    assert reference.startswith("#/")
+    found: Any = description
+    for part in reference[2:].split("/"):
+        found = found[part]
+    return found
+
+
+def test_every_operation_has_a_summary_and_a_name_of_its_own(description: dict[str, Any]) -> None:
+    names = [operation["operationId"] for _, _, operation in operations(description)]
+    assert len(names) == len(set(names)) > 25
+    for method, path, operation in operations(description):
+        assert operation["summary"], (method, path)
+        assert operation["description"], (method, path)
+
+
+def test_every_operation_tells_its_errors_as_problems(description: dict[str, Any]) -> None:
+    for method, path, operation in operations(description):
+        if not path.startswith("/v1/"):
+            continue
+        errors = {status: told for status, told in operation["responses"].items() if status.startswith(("4", "5"))}
+        assert {"401", "403", "404", "413", "422", "503"} <= errors.keys(), (method, path)
+        for status, told in errors.items():
+            assert set(told["content"]) == {"application/problem+json"}, (method, path, status)
+            assert told["description"]
+        assert operation["security"], (method, path)
+        assert any(status.startswith(("2", "3")) for status in operation["responses"])
+
+
+def test_every_reference_leads_somewhere(description: dict[str, Any]) -> None:
+    found = set(references(description))
+    assert found
+    for reference in found:
+        assert resolved(description, reference)
+
+
+def fits(description: dict[str, Any], schema: dict[str, Any], value: Any, at: str) -> None:
+    """Loosely: types, required fields, and no field that is not told."""
+    if "$ref" in schema:
+        schema = resolved(description, schema["$ref"])
+    if "anyOf" in schema:
+        kinds = [resolved(description, one["$ref"]) if "$ref" in one else one for one in schema["anyOf"]]
+        (schema,) = [one for one in kinds if (one.get("type") == "null") == (value is None)]
+    types = {"string": str, "integer": int, "number": (int, float), "boolean": bool, "array": list, "object": dict}
+    kind = schema.get("type")
+    if kind in types:
+        assert isinstance(value, types[kind]), (at, value)  # type: ignore[arg-type]
+    if kind == "array":
+        for place, item in enumerate(value):
+            fits(description, schema.get("items", {}), item, f"{at}.{place}")
+    if kind == "object" and "properties" in schema:
+        assert set(schema.get("required", [])) <= set(value) <= set(schema["properties"]), at
+        for name, part in value.items():
+            fits(description, schema["properties"][name], part, f"{at}.{name}")
+
+
+def test_replies_fit_their_description(service: Service, tenant: Tenant, description: dict[str, Any]) -> None:
+    document = tenant.add_text("# Heading\n\nText that is described.", metadata={"a": 1})["id"]
+    calls: list[tuple[str, str, str, Any]] = [
+        ("get", "/healthz", "/healthz", None),
+        ("get", "/readyz", "/readyz", None),
+        ("get", "/v1/me", "/v1/me", None),
+        ("get", "/v1/capabilities", "/v1/capabilities", None),
+        ("get", "/v1/api-keys", "/v1/api-keys", None),
+        ("post", "/v1/api-keys", "/v1/api-keys", {"name": "k", "role": "reader"}),
+        ("get", "/v1/knowledge-bases", "/v1/knowledge-bases", None),
+        ("get", "/v1/knowledge-bases/{kb}", "/v1/knowledge-bases/default", None),
+        ("get", "/v1/knowledge-bases/{kb}/documents", DOCUMENTS, None),
+        ("get", "/v1/knowledge-bases/{kb}/documents/{document}", f"{DOCUMENTS}/{document}", None),
+        ("get", "/v1/knowledge-bases/{kb}/documents/{document}/chunks", f"{DOCUMENTS}/{document}/chunks", None),
+        ("get", "/v1/knowledge-bases/{kb}/documents/{document}/tree", f"{DOCUMENTS}/{document}/tree", None),
+        ("post", "/v1/search", "/v1/search", {"query": "described"}),
+        ("post", "/v1/agent-search", "/v1/agent-search", {"messages": [{"role": "user", "content": "described"}]}),
+        ("post", "/v1/search", "/v1/search", {"nonsense": 1}),
+    ]
+    for method, path, url, body in calls:
+        reply = tenant.admin.request(method, url, json=body)
+        told = description["paths"][path][method]["responses"][str(reply.status_code)]["content"]
+        schema = told[reply.headers["content-type"].split(";")[0]]["schema"]
+        fits(description, schema, reply.json(), f"{method} {path}")
+    for path, url in (("/v1/tenants", "/v1/tenants"), ("/v1/tenants/{tenant}", f"/v1/tenants/{tenant.id}")):
+        schema = description["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
+        fits(description, schema, service.operator.get(url).json(), path)
+
+
+def test_the_upload_is_told_by_hand(description: dict[str, Any]) -> None:
+    content = description["paths"]["/v1/knowledge-bases/{kb}/documents"]["post"]["requestBody"]["content"]
+    fields = set(content["multipart/form-data"]["schema"]["properties"])
+    shared = {"metadata", "external_id", "title", "source_uri", "source_created_at", "user_id", "chat_id", "agent_id"}
+    assert fields == {"file", "encoding", *shared}
+    assert set(content["application/json"]["schema"]["properties"]) == {"text", "media_type", *shared}
+    assert content["application/json"]["schema"]["additionalProperties"] is False
+
+
+def test_the_docs_answer(service: Service) -> None:
+    reply = service.client().get("/docs")
+    assert reply.status_code == 200
+    assert "/openapi.json" in reply.text

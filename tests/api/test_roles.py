@@ -1,0 +1,200 @@
+"""Who may do what: the table of all routes, narrowed keys, and keys that are not valid any more."""
+
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from tests.api.problems import problem
+from tests.fixtures.service import Service, Tenant
+
+READER, WRITER, ADMIN, OPERATOR = "reader", "writer", "admin", "operator"
+RANKS = [READER, WRITER, ADMIN, OPERATOR]
+KB = "/v1/knowledge-bases/{kb}"
+DOCUMENT = KB + "/documents/{document}"
+NEEDED = {
+    "POST /v1/tenants": OPERATOR,
+    "GET /v1/tenants": OPERATOR,
+    "GET /v1/tenants/{tenant}": OPERATOR,
+    "PATCH /v1/tenants/{tenant}": OPERATOR,
+    "DELETE /v1/tenants/{tenant}": OPERATOR,
+    "GET /v1/me": READER,
+    "GET /v1/capabilities": READER,
+    "POST /v1/api-keys": ADMIN,
+    "GET /v1/api-keys": ADMIN,
+    "DELETE /v1/api-keys/{api_key}": ADMIN,
+    "POST /v1/knowledge-bases": ADMIN,
+    "GET /v1/knowledge-bases": READER,
+    f"GET {KB}": READER,
+    f"PATCH {KB}": ADMIN,
+    f"DELETE {KB}": ADMIN,
+    f"POST {KB}/documents": WRITER,
+    f"GET {KB}/documents": READER,
+    f"GET {DOCUMENT}": READER,
+    f"PATCH {DOCUMENT}": WRITER,
+    f"DELETE {DOCUMENT}": WRITER,
+    f"GET {DOCUMENT}/content": READER,
+    f"GET {DOCUMENT}/chunks": READER,
+    f"GET {DOCUMENT}/tree": READER,
+    f"POST {KB}/search": READER,
+    "POST /v1/search": READER,
+    f"POST {KB}/agent-search": READER,
+    "POST /v1/agent-search": READER,
+}
+OPEN = {"GET /healthz", "GET /readyz", "GET /openapi.json", "GET /docs", "GET /docs/oauth2-redirect"}
+
+
+def routes(app: FastAPI) -> set[str]:
+    paths = app.openapi()["paths"]
+    return {f"{method.upper()} {path}" for path, operations in paths.items() for method in operations}
+
+
+@pytest.fixture(scope="module")
+def callers(service: Service) -> dict[str, httpx.Client]:
+    tenant = service.new_tenant("roles")
+    return {
+        READER: tenant.client(READER),
+        WRITER: tenant.client(WRITER),
+        ADMIN: tenant.admin,
+        OPERATOR: service.operator,
+    }
+
+
+def test_the_table_has_every_route(service: Service) -> None:
+    assert routes(service.app) == set(NEEDED) | {"GET /healthz", "GET /readyz"}
+
+
+@pytest.mark.parametrize("route", NEEDED)
+def test_a_route_takes_its_role_and_those_above(service: Service, callers: dict[str, httpx.Client], route: str) -> None:
+    method, path = route.split(" ")
+    for field in ("kb", "document", "tenant", "api_key"):
+        path = path.replace(f"{{{field}}}", "nothing")
+    problem(service.client().request(method, path), 401)
+    for role, caller in callers.items():
+        reply = caller.request(method, path)
+        if RANKS.index(role) < RANKS.index(NEEDED[route]):
+            found = problem(reply, 403, "forbidden")
+            assert NEEDED[route] in found["detail"]
+        else:
+            assert reply.status_code in (200, 404, 415, 422), reply.text
+
+
+def test_the_open_routes_need_no_key(service: Service) -> None:
+    for route in OPEN:
+        assert service.client().get(route.split(" ")[1]).status_code == 200, route
+
+
+def test_a_key_is_shown_once(service: Service, tenant: Tenant) -> None:
+    soon = datetime.now(UTC) + timedelta(days=1)
+    body = {"name": " laptop ", "role": "writer", "expires_at": soon.isoformat()}
+    reply = tenant.admin.post("/v1/api-keys", json=body)
+    assert reply.status_code == 201
+    made = reply.json()
+    assert made["key"].startswith("carrel_")
+    assert (made["name"], made["role"], made["knowledge_bases"]) == ("laptop", "writer", None)
+    assert abs(datetime.fromisoformat(made["expires_at"]) - soon) < timedelta(seconds=1)
+    listed = tenant.admin.get("/v1/api-keys")
+    assert listed.json()["items"][0] == {name: value for name, value in made.items() if name != "key"}
+    assert made["key"] not in listed.text
+    me = service.client(made["key"]).get("/v1/me").json()
+    assert (me["key"]["id"], me["key"]["role"], me["tenant"]["id"]) == (made["id"], "writer", tenant.id)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"role": "operator"}, {"role": "root"}, {"role": None}, {"name": ""}, {"name": "  "}, {"name": "x" * 201},
+        {"name": "a\0b"},
+        {"expires_at": "2020-01-01T00:00:00Z"}, {"expires_at": "2999-01-01T00:00:00"}, {"expires_at": "soon"},
+        {"expires_at": "9999-12-31T23:59:59-14:00"}, {"knowledge_bases": []}, {"knowledge_bases": "default"},
+        {"knowledge_bases": ["default"] * 101}, {"user_id": "u"}, {"key": "carrel_mine"},
+    ],
+)  # fmt: skip
+def test_keys_that_are_none(tenant: Tenant, change: dict[str, Any]) -> None:
+    problem(tenant.admin.post("/v1/api-keys", json={"name": "k", "role": "reader", **change}), 422, "invalid")
+
+
+def test_a_key_for_a_knowledge_base_that_is_not_there(tenant: Tenant) -> None:
+    body = {"name": "k", "role": "reader", "knowledge_bases": ["default", "nothing"]}
+    problem(tenant.admin.post("/v1/api-keys", json=body), 404, "knowledge_base_not_found")
+
+
+def test_a_key_expires_to_the_second(service: Service, tenant: Tenant) -> None:
+    until = datetime.now(UTC) + timedelta(seconds=1.2)
+    client = tenant.client("reader", expires_at=until.isoformat())
+    assert client.get("/v1/me").status_code == 200 or datetime.now(UTC) > until
+    time.sleep(max(0, (until - datetime.now(UTC)).total_seconds()) + 0.1)
+    problem(client.get("/v1/me"), 401, "unauthorized")
+
+
+@pytest.fixture(scope="module")
+def narrowed(service: Service) -> tuple[Tenant, dict[str, Any]]:
+    """A tenant with two filled knowledge bases."""
+    tenant = service.new_tenant("narrowed")
+    made = {"default": tenant.add_text("The open shelf holds maps.")}
+    tenant.admin.post("/v1/knowledge-bases", json={"name": "closed"}).raise_for_status()
+    made["closed"] = tenant.add_text("The closed shelf holds maps.", kb="closed")
+    made["closed_id"] = tenant.admin.get("/v1/knowledge-bases/closed").json()["id"]
+    return tenant, made
+
+
+def test_a_narrowed_key_sees_its_knowledge_bases_alone(narrowed: tuple[Tenant, dict[str, Any]]) -> None:
+    tenant, made = narrowed
+    client = tenant.client("admin", knowledge_bases=["default"])
+    me = client.get("/v1/me").json()
+    assert me["key"]["knowledge_bases"] == [tenant.admin.get("/v1/knowledge-bases/default").json()["id"]]
+    assert [kb["name"] for kb in client.get("/v1/knowledge-bases").json()["items"]] == ["default"]
+    for name in ("closed", made["closed_id"]):
+        path = f"/v1/knowledge-bases/{name}"
+        document = f"{path}/documents/{made['closed']['id']}"
+        for method, where in (
+            ("GET", path), ("PATCH", path), ("DELETE", path), ("GET", f"{path}/documents"),
+            ("POST", f"{path}/documents"),
+            ("GET", document), ("PATCH", document), ("DELETE", document), ("GET", f"{document}/content"),
+            ("GET", f"{document}/chunks"), ("GET", f"{document}/tree"), ("POST", f"{path}/search"),
+        ):  # fmt: skip
+            body = {"query": "x"} if where.endswith("search") else {"text": "x"} if where.endswith("documents") else {}
+            problem(
+                client.request(method, where, json=body if method != "GET" else None), 404, "knowledge_base_not_found"
+            )
+        both = {"query": "shelf maps", "knowledge_bases": ["default", name]}
+        problem(client.post("/v1/search", json=both), 404, "knowledge_base_not_found")
+        problem(client.post(f"{path}/agent-search", json={"messages": []}), 404, "knowledge_base_not_found")
+        document = f"/v1/knowledge-bases/default/documents/{made['closed']['id']}"
+        problem(client.get(document), 404, "document_not_found")
+
+
+def test_a_narrowed_key_searches_what_it_sees(narrowed: tuple[Tenant, dict[str, Any]]) -> None:
+    tenant, _ = narrowed
+    for names, found in (
+        (["default"], {"default"}),
+        (["closed"], {"closed"}),
+        (["closed", "default"], {"closed", "default"}),
+    ):
+        client = tenant.client("reader", knowledge_bases=names)
+        results = client.post("/v1/search", json={"query": "shelf maps"}).json()["results"]
+        assert {result["knowledge_base"] for result in results} == found
+        said = [{"role": "user", "content": "shelf maps"}]
+        assert len(client.post("/v1/agent-search", json={"messages": said}).json()) == len(found)
+
+
+def test_a_narrowed_key_widens_nothing(narrowed: tuple[Tenant, dict[str, Any]]) -> None:
+    tenant, _ = narrowed
+    client = tenant.client("admin", knowledge_bases=["default"])
+    problem(client.get("/v1/api-keys"), 403, "forbidden")
+    problem(client.post("/v1/api-keys", json={"name": "k", "role": "reader"}), 403, "forbidden")
+    problem(client.delete(f"/v1/api-keys/{client.get('/v1/me').json()['key']['id']}"), 403, "forbidden")
+    problem(client.post("/v1/knowledge-bases", json={"name": "mine"}), 403, "forbidden")
+
+
+def test_a_key_whose_knowledge_base_is_gone_sees_nothing(tenant: Tenant) -> None:
+    tenant.admin.post("/v1/knowledge-bases", json={"name": "brief"}).raise_for_status()
+    client = tenant.client("reader", knowledge_bases=["brief"])
+    tenant.admin.delete("/v1/knowledge-bases/brief").raise_for_status()
+    assert client.get("/v1/knowledge-bases").json()["items"] == []
+    assert client.post("/v1/search", json={"query": "x"}).json()["results"] == []
+    tenant.admin.post("/v1/knowledge-bases", json={"name": "brief"}).raise_for_status()
+    problem(client.get("/v1/knowledge-bases/brief"), 404)

@@ -1,0 +1,120 @@
+"""Tenants: made with a key and a knowledge base, renamed, and removed with everything that was theirs."""
+
+import time
+from typing import Any
+
+import pytest
+import sqlalchemy
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from app.db.migrate import sqlalchemy_url
+from app.db.models.base import Base
+from app.ids import decode_id, encode_id, new_id
+from tests.api.problems import problem
+from tests.fixtures.service import Service
+
+DOCUMENTS = "/v1/knowledge-bases/default/documents"
+
+
+def test_a_tenant_is_made_with_a_key_and_a_knowledge_base(service: Service) -> None:
+    reply = service.operator.post("/v1/tenants", json={"name": " Harbour Ltd. "})
+    assert reply.status_code == 201
+    made = reply.json()
+    assert set(made) == {"id", "name", "created_at", "api_key"}
+    assert set(made["api_key"]) == {"id", "role", "key"}
+    assert (made["name"], made["api_key"]["role"]) == ("Harbour Ltd.", "admin")
+    admin = service.client(made["api_key"]["key"])
+    me = admin.get("/v1/me").json()
+    assert me["tenant"] == {"id": made["id"], "name": "Harbour Ltd."}
+    assert (me["key"]["id"], me["key"]["role"], me["key"]["knowledge_bases"]) == (made["api_key"]["id"], "admin", None)
+    assert me["limits"] == {"upload_bytes": service.settings.server.max_upload_bytes}
+    assert [kb["name"] for kb in admin.get("/v1/knowledge-bases").json()["items"]] == ["default"]
+    found = service.operator.get(f"/v1/tenants/{made['id']}").json()
+    assert found == {name: made[name] for name in ("id", "name", "created_at")}
+
+
+def test_a_tenant_is_renamed(service: Service) -> None:
+    tenant = service.new_tenant("before")
+    reply = service.operator.patch(f"/v1/tenants/{tenant.id}", json={"name": "after"})
+    assert (reply.status_code, reply.json()["name"]) == (200, "after")
+    assert tenant.admin.get("/v1/me").json()["tenant"]["name"] == "after"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [{}, {"name": ""}, {"name": "  "}, {"name": "x" * 201}, {"name": "a\0b"}, {"name": None}, {"name": "x", "id": "y"}],
+)
+def test_tenants_that_are_none(service: Service, body: dict[str, Any]) -> None:
+    problem(service.operator.post("/v1/tenants", json=body), 422, "invalid")
+    tenant = service.new_tenant()
+    problem(service.operator.patch(f"/v1/tenants/{tenant.id}", json=body), 422, "invalid")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["%00", "nothing", "ten_", encode_id("ten", new_id()), encode_id("kb", new_id()), "ten_00000000000000000000000001"],
+    ids=["nul", "word", "prefix", "unknown", "another kind", "system"],
+)
+def test_tenants_that_are_not_there(service: Service, text: str) -> None:
+    for method in ("GET", "PATCH", "DELETE"):
+        reply = service.operator.request(
+            method, f"/v1/tenants/{text}", json={"name": "x"} if method == "PATCH" else None
+        )
+        problem(reply, 404, "tenant_not_found")
+
+
+async def rows_of(service: Service, tenant: str) -> dict[str, int]:
+    """How many rows each table holds of a tenant, asked as the owner, whom no policy stops."""
+    engine = create_async_engine(sqlalchemy_url(service.urls.owner))
+    counts = {}
+    async with engine.connect() as connection:
+        await connection.execute(sqlalchemy.text("select set_config('app.tenant_id', :t, false)"), {"t": tenant})
+        for table in Base.metadata.tables.values():
+            column = "id" if table.name == "tenant" else "tenant_id"
+            sql = sqlalchemy.text(f"select count(*) from {table.name} where {column} = cast(:t as uuid)")
+            counts[table.name] = (await connection.execute(sql, {"t": tenant})).scalar_one()
+    await engine.dispose()
+    return {name: count for name, count in counts.items() if count}
+
+
+async def test_a_deleted_tenant_leaves_nothing(service: Service) -> None:
+    tenant, neighbour = service.new_tenant("leaving"), service.new_tenant("staying")
+    for one in (tenant, neighbour):
+        one.add_text("# Words\n\nThat will be gone.", metadata={"a": 1})
+    reader = tenant.client("reader")
+    folder = service.settings.server.data_dir / "objects" / str(decode_id("ten", tenant.id))
+    own = str(decode_id("ten", tenant.id))
+    before = await rows_of(service, own)
+    assert {
+        "tenant",
+        "api_key",
+        "knowledge_base",
+        "search_index",
+        "document",
+        "chunk",
+        "chunk_embedding",
+        "lex_df",
+    } <= set(before)
+    assert list(folder.glob("*/*"))
+
+    assert service.operator.delete(f"/v1/tenants/{tenant.id}").status_code == 202
+    for client in (tenant.admin, reader):
+        problem(client.get("/v1/me"), 401, "unauthorized")
+        problem(client.post("/v1/search", json={"query": "words"}), 401)
+        problem(client.post(DOCUMENTS, json={"text": "x"}), 401)
+    problem(service.operator.get(f"/v1/tenants/{tenant.id}"), 404)
+    problem(service.operator.patch(f"/v1/tenants/{tenant.id}", json={"name": "back"}), 404)
+    assert tenant.id not in service.operator.get("/v1/tenants", params={"limit": 200}).text
+
+    deadline = time.monotonic() + 30
+    while await rows_of(service, own) or folder.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert neighbour.admin.post("/v1/search", json={"query": "words"}).json()["results"]
+
+
+def test_deleting_again_before_the_job_is_done_is_no_error(service: Service) -> None:
+    tenant = service.new_tenant("twice")
+    statuses = [service.operator.delete(f"/v1/tenants/{tenant.id}").status_code for _ in range(3)]
+    assert statuses[0] == 202
+    assert set(statuses) <= {202, 404}

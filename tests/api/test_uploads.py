@@ -1,0 +1,329 @@
+"""Uploads: what is accepted, what is refused and when, and that a refusal leaves nothing behind."""
+
+import hashlib
+import json
+import socket
+import tempfile
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from app.ids import decode_id
+from tests.api.conftest import UPLOAD_LIMIT, Fragile
+from tests.api.problems import problem
+from tests.fixtures.service import OPERATOR_KEY, Service, Tenant
+
+SAMPLES = Path(__file__).parents[1] / "samples"
+DOCUMENTS = "/v1/knowledge-bases/default/documents"
+BOUNDARY = "a-boundary"
+FORM = f"multipart/form-data; boundary={BOUNDARY}"
+FORM_HEAD = f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="file"; filename="x.txt"\r\n\r\n'.encode()
+
+
+@pytest.fixture(scope="module")
+def small(fragile: Fragile) -> Tenant:
+    """A tenant of the service with the small limit."""
+    return fragile.service.new_tenant("small")
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory for temporary files that no other process uses."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def left_behind(tenant: Tenant, data_dir: Path, temporary: Path) -> tuple[list[Any], list[Path], list[Path]]:
+    """Rows, objects and temporary files of a tenant that should have none."""
+    documents = tenant.admin.get(DOCUMENTS).json()["items"]
+    objects = list((data_dir / "objects" / str(decode_id("ten", tenant.id))).glob("*/*"))
+    return documents, objects, list(temporary.glob("*"))
+
+
+def talk(service: Service, head: str, *, body: bytes = b"") -> bytes:
+    """Send a request whose body never ends or never comes, and read the answer."""
+    address = httpx.URL(service.url)
+    with socket.create_connection((address.host, address.port or 80), timeout=20) as connection:
+        connection.sendall(head.replace("\n", "\r\n").encode() + b"\r\n" + body)
+        answer = b""
+        while b"\r\n\r\n" not in answer:
+            piece = connection.recv(65_536)
+            if not piece:
+                break
+            answer += piece
+    return answer
+
+
+def chunk(data: bytes) -> bytes:
+    return f"{len(data):x}\r\n".encode() + data + b"\r\n"
+
+
+@pytest.mark.parametrize("path", [DOCUMENTS, "/v1/search", "/v1/agent-search", "/v1/tenants"])
+@pytest.mark.parametrize("kind", [FORM, "application/json"])
+def test_a_bad_key_with_an_endless_body_is_refused_at_once(fragile: Fragile, path: str, kind: str) -> None:
+    head = f"POST {path} HTTP/1.1\nHost: x\nAuthorization: Bearer wrong\nContent-Type: {kind}\n"
+    head += "Transfer-Encoding: chunked\n"
+    for begun in (b"", chunk(b"x" * 60_000)):
+        assert talk(fragile.service, head, body=begun).startswith(b"HTTP/1.1 401 ")
+
+
+def test_role_and_knowledge_base_are_checked_before_the_body(fragile: Fragile, small: Tenant) -> None:
+    reader = small.client("reader").headers["authorization"]
+    admin = small.admin.headers["authorization"]
+    for key, kb, status in ((reader, "default", b"403"), (admin, "nothing", b"404")):
+        head = (
+            f"POST /v1/knowledge-bases/{kb}/documents HTTP/1.1\nHost: x\nAuthorization: {key}\nContent-Type: {FORM}\n"
+        )
+        assert talk(fragile.service, head + "Content-Length: 100000\n").split(b" ")[1] == status
+
+
+@pytest.mark.parametrize("kind", [FORM, "application/json"])
+def test_a_declared_gigabyte_is_refused_before_it_is_sent(fragile: Fragile, small: Tenant, kind: str) -> None:
+    key = small.admin.headers["authorization"]
+    head = (
+        f"POST {DOCUMENTS} HTTP/1.1\nHost: x\nAuthorization: {key}\nContent-Type: {kind}\nContent-Length: {1 << 30}\n"
+    )
+    assert talk(fragile.service, head).startswith(b"HTTP/1.1 413 ")
+
+
+def endless(begin: bytes, most: int) -> Iterator[bytes]:
+    yield begin
+    for _ in range(most // 50_000 + 1):
+        yield b"x" * 50_000
+
+
+@pytest.mark.parametrize("kind", [FORM, "application/json"])
+def test_a_body_of_unknown_length_is_counted(fragile: Fragile, small: Tenant, kind: str, temporary: Path) -> None:
+    begin = FORM_HEAD if kind == FORM else b'{"text": "'
+    body = endless(begin, 4 * UPLOAD_LIMIT)
+    found = problem(small.admin.post(DOCUMENTS, content=body, headers={"Content-Type": kind}), 413, "too_large")
+    assert str(UPLOAD_LIMIT) in found["detail"]
+    assert left_behind(small, fragile.data_dir, temporary) == ([], [], [])
+
+
+def test_the_limit_is_exact(fragile: Fragile) -> None:
+    tenant = fragile.service.new_tenant("exact")
+    whole = ("words " * UPLOAD_LIMIT)[:UPLOAD_LIMIT].encode()
+    problem(tenant.admin.post(DOCUMENTS, files={"file": ("a.txt", whole + b"x")}), 413, "too_large")
+    assert tenant.admin.post(DOCUMENTS, files={"file": ("a.txt", whole)}).json()["bytes"] == UPLOAD_LIMIT
+
+
+def test_a_file_becomes_a_document(service: Service, tenant: Tenant) -> None:
+    content = (SAMPLES / "notes.md").read_bytes()
+    form = {
+        "metadata": json.dumps({"team": "ops", "year": 2024}),
+        "external_id": "notes-1",
+        "title": "Notes",
+        "source_uri": "https://example.org/notes",
+        "source_created_at": "2024-03-01T12:00:00+02:00",
+        "user_id": "",
+    }
+    before = datetime.now(UTC) - timedelta(seconds=5)
+    reply = tenant.admin.post(DOCUMENTS, params={"wait": 60}, files={"file": ("notes.md", content)}, data=form)
+    assert reply.status_code == 201
+    document = reply.json()
+    assert reply.headers["location"] == f"{DOCUMENTS}/{document['id']}"
+    assert document["sha256"] == hashlib.sha256(content).hexdigest()
+    created = datetime.fromisoformat(document["created_at"])
+    assert document["created_at"].endswith("Z")
+    assert (
+        before < created <= datetime.fromisoformat(document["updated_at"]) <= datetime.now(UTC) + timedelta(seconds=5)
+    )
+    expected = {
+        "knowledge_base": "default",
+        "source": "notes.md",
+        "title": "Notes",
+        "external_id": "notes-1",
+        "source_uri": "https://example.org/notes",
+        "source_created_at": "2024-03-01T10:00:00.000Z",
+        "media_type": "text/markdown",
+        "bytes": len(content),
+        "version": 1,
+        "live_version": 1,
+        "status": "ready",
+        "progress": None,
+        "error": None,
+        "metadata": {"team": "ops", "year": 2024},
+        "scope": {"level": "tenant", "user_id": None, "chat_id": None, "agent_id": None},
+        "dynamic": False,
+        "expires_at": None,
+    }
+    assert {name: document[name] for name in expected} == expected
+    assert document["chunk_count"] > 0
+    assert tenant.admin.get(reply.headers["location"]).json() == document
+
+
+def test_without_waiting_it_is_queued(tenant: Tenant) -> None:
+    reply = tenant.admin.post(DOCUMENTS, json={"text": "Words that are queued."})
+    assert reply.status_code == 202
+    assert reply.json()["status"] in ("queued", "parsing", "chunking", "embedding")
+    assert reply.json()["live_version"] is None
+
+
+@pytest.mark.parametrize(
+    ("text", "given", "kind"),
+    [
+        ("plain words", None, "text/plain"),
+        ("# Title\n\nwords", None, "text/markdown"),
+        ("# Title\n\nwords", "text/plain", "text/plain"),
+        ("<html><p>words</html>", "text/html", "text/html"),
+    ],
+)
+def test_a_text_becomes_a_document(tenant: Tenant, text: str, given: str | None, kind: str) -> None:
+    body = {"text": text, "metadata": {"a": {"b": [1, None]}}, **({"media_type": given} if given else {})}
+    reply = tenant.admin.post(DOCUMENTS, params={"wait": 60}, json=body)
+    assert (reply.status_code, reply.json()["media_type"], reply.json()["status"]) == (201, kind, "ready")
+    assert reply.json()["metadata"] == {"a": {"b": [1, None]}}
+
+
+def named(path: str) -> dict[str, Any]:
+    return {"files": {"file": (path, (SAMPLES / path).read_bytes())}}
+
+
+Bad = tuple[dict[str, Any], int, str]
+
+
+def wrong_fields(data: dict[str, Any]) -> Bad:
+    return {**named("notes.md"), "data": data}, 422, "invalid"
+
+
+def raw(content: bytes, kind: str, status: int = 422, code: str = "invalid") -> Bad:
+    return {"content": content, "headers": {"Content-Type": kind}}, status, code
+
+
+BAD_FILES: dict[str, Bad] = {
+    "an empty file": (named("empty.bin"), 422, "empty"),
+    "a renamed PNG": (named("renamed.pdf"), 415, "unsupported_media_type"),
+    "a PNG": (named("photo.png"), 415, "unsupported_media_type"),
+    "a truncated PDF": (named("truncated.pdf"), 202, "corrupt"),
+    "a truncated PPTX": (named("truncated.pptx"), 202, "corrupt"),
+    "an encrypted PDF": (named("encrypted.pdf"), 202, "encrypted"),
+    "pictures alone": (named("pictures_only.pdf"), 202, "no_text"),
+    "metadata that is a list": wrong_fields({"metadata": "[]"}),
+    "metadata that is not JSON": wrong_fields({"metadata": "{"}),
+    "deep metadata": wrong_fields({"metadata": "[" * 30_000}),
+    "metadata of nine levels": wrong_fields({"metadata": '{"a":' * 9 + "1" + "}" * 9}),
+    "metadata with a NUL": wrong_fields({"metadata": '{"a": "\\u0000"}'}),
+    "metadata with half a pair": wrong_fields({"metadata": '{"\\ud800": 1}'}),
+    "metadata with a huge number": wrong_fields({"metadata": '{"a": 1e999}'}),
+    "metadata with an endless number": wrong_fields({"metadata": '{"a":' + "9" * 6000 + "}"}),
+    "metadata with a reserved name": wrong_fields({"metadata": '{"$source": "x"}'}),
+    "metadata of 20 KB": wrong_fields({"metadata": json.dumps({"a": "x" * 20_000})}),
+    "an unknown field": wrong_fields({"colour": "red"}),
+    "a field without a name": wrong_fields({"": "red"}),
+    "a field of 10,000 letters": wrong_fields({"x" * 3000: "red"}),
+    "javascript as a source": wrong_fields({"source_uri": "javascript:alert(1)"}),
+    "a file as a source": wrong_fields({"source_uri": "file:///etc/passwd"}),
+    "FTP as a source": wrong_fields({"source_uri": "ftp://example.org/x"}),
+    "a source without a host": wrong_fields({"source_uri": "https:///x"}),
+    "a source with a line break": wrong_fields({"source_uri": "https://example.org/\nx"}),
+    "a source that is no URL": wrong_fields({"source_uri": "http://["}),
+    "a source of 3,000 letters": wrong_fields({"source_uri": "http://a/" + "x" * 3000}),
+    "a time without a zone": wrong_fields({"source_created_at": "2024-01-01T00:00:00"}),
+    "a time before all time": wrong_fields({"source_created_at": "0001-01-01T00:00:00+14:00"}),
+    "a time that is none": wrong_fields({"source_created_at": "yesterday"}),
+    "an unknown encoding": wrong_fields({"encoding": "utf-99"}),
+    "an encoding that is none": wrong_fields({"encoding": "hex"}),
+    "a scope that is none": wrong_fields({"user_id": "u", "chat_id": "c"}),
+    "a title with a NUL": wrong_fields({"title": "a\0b"}),
+    "a field that is not UTF-8": wrong_fields({"title": b"\xff\xfe"}),
+    "a field of 100 KB": ({**named("notes.md"), "data": {"title": "x" * 100_000}}, 413, "too_large"),
+    "two files": ({"files": [("file", ("a.txt", b"1")), ("file", ("b.txt", b"2"))]}, 422, "invalid"),
+    "no file": ({"files": {"other": ("a.txt", b"1")}}, 422, "invalid"),
+    "no boundary": raw(b"x", "multipart/form-data", 415, "unsupported_media_type"),
+    "a strange boundary": raw(b"x", "multipart/form-data; boundary*=x''%FF"),
+    "a long boundary": raw(b"x", f"multipart/form-data; boundary={'x' * 5000}"),
+    "the wrong boundary": raw(FORM_HEAD, "multipart/form-data; boundary=y"),
+    "half a form": raw(FORM_HEAD + b"x", FORM),
+    "an empty body": raw(b"", FORM),
+    "a text as plain text": raw(b"x", "text/plain", 415, "unsupported_media_type"),
+    "no content type": ({"content": b"x"}, 415, "unsupported_media_type"),
+    "a text with a NUL": ({"json": {"text": "a\0b"}}, 422, "invalid"),
+    "a text with half a pair": raw(b'{"text": "\\ud800"}', "application/json"),
+    "a blank text": ({"json": {"text": " \n"}}, 422, "empty"),
+    "no text": ({"json": {"title": "x"}}, 422, "invalid"),
+    "a text that is a number": ({"json": {"text": 5}}, 422, "invalid"),
+    "a text of an unknown type": ({"json": {"text": "x", "media_type": "application/pdf"}}, 422, "invalid"),
+    "an unknown field beside a text": ({"json": {"text": "x", "expires_at": "2030-01-01T00:00:00Z"}}, 422, "invalid"),
+    "an unknown knowledge base": ({"json": {"text": "x"}, "kb": "nothing"}, 404, "knowledge_base_not_found"),
+}  # fmt: skip
+
+
+def test_bad_input_gets_a_clear_error_and_leaves_nothing(service: Service, temporary: Path) -> None:
+    tenant = service.new_tenant("bad input")
+    failed = 0
+    for name, (request, status, code) in BAD_FILES.items():
+        request = dict(request)
+        path = f"/v1/knowledge-bases/{request.pop('kb', 'default')}/documents"
+        reply = tenant.admin.post(path, params={"wait": 60}, **request)
+        if status != 202:
+            assert problem(reply, status, code), name
+            continue
+        assert reply.status_code == 202, (name, reply.text)
+        document = reply.json()
+        assert (document["status"], document["error"]["code"], document["error"]["retryable"]) == (
+            "failed",
+            code,
+            False,
+        ), name
+        assert document["error"]["message"]
+        assert document["live_version"] is None
+        failed += 1
+    documents, objects, files = left_behind(tenant, service.settings.server.data_dir, temporary)
+    assert (len(documents), len(objects), files) == (failed, failed, [])
+    assert tenant.add_text("The worker is alive.")["status"] == "ready"
+
+
+def test_a_file_with_nul_bytes_is_read_without_them(tenant: Tenant) -> None:
+    document = tenant.upload(SAMPLES / "nul.txt")
+    assert document["status"] == "ready"
+    chunks = tenant.admin.get(f"{DOCUMENTS}/{document['id']}/chunks").json()["items"]
+    assert chunks
+    assert not any("\0" in chunk["text"] for chunk in chunks)
+
+
+@pytest.mark.parametrize("wait", ["-1", "61", "nan", "inf", "x", "", "%00"])
+def test_times_to_wait_that_are_none(service: Service, tenant: Tenant, wait: str) -> None:
+    problem(tenant.admin.post(f"{DOCUMENTS}?wait={wait}", json={"text": "x"}), 422)
+
+
+def test_file_names_lose_their_path_and_keep_their_letters(tenant: Tenant) -> None:
+    for given, kept in (
+        ("../../etc/passwd", "passwd"),
+        ("履歴書 2024.txt", "履歴書 2024.txt"),
+        ("x" * 3000, "x" * 255),
+    ):
+        reply = tenant.admin.post(DOCUMENTS, files={"file": (given, f"a file of {given}".encode())})
+        assert (reply.status_code, reply.json()["source"]) == (202, kept)
+
+
+def test_revoked_and_expired_keys_are_refused_at_once(service: Service, tenant: Tenant) -> None:
+    made = tenant.admin.post("/v1/api-keys", json={"name": "k", "role": "writer"}).json()
+    writer = service.client(made["key"])
+    assert writer.post(DOCUMENTS, json={"text": "before"}).status_code == 202
+    assert tenant.admin.delete(f"/v1/api-keys/{made['id']}").status_code == 204
+    problem(writer.post(DOCUMENTS, json={"text": "after"}), 401, "unauthorized")
+    problem(tenant.admin.delete(f"/v1/api-keys/{made['id']}"), 404, "api_key_not_found")
+    assert [document["bytes"] for document in tenant.admin.get(DOCUMENTS).json()["items"]] == [6]
+
+
+def test_the_model_being_away_fails_the_document_and_says_so(fragile: Fragile) -> None:
+    tenant = fragile.service.new_tenant("no model")
+    fragile.embedding.fail(400, times=None)
+    try:
+        document = tenant.add_text("words without a vector")
+    finally:
+        fragile.embedding.reset()
+    assert document["status"] == "failed"
+    assert document["error"]["code"] == "embedding_unavailable"
+    again = tenant.admin.post(DOCUMENTS, params={"wait": 60}, json={"text": "words without a vector"})
+    assert (again.status_code, again.json()["status"], again.json()["id"]) == (201, "ready", document["id"])
+
+
+def test_the_operator_has_documents_of_no_tenant(service: Service) -> None:
+    assert service.client(OPERATOR_KEY).get("/v1/me").json()["key"]["role"] == "operator"
+    problem(service.client(OPERATOR_KEY).get("/v1/knowledge-bases/nothing"), 404)

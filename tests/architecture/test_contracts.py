@@ -1,0 +1,73 @@
+"""The import contracts of pyproject.toml: kept by the code, and each of them broken by code that deserves it."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+LINT = Path(sys.executable).with_name("lint-imports")
+
+# Lines that break exactly what the contract of that id forbids; the lazy ones are inside a function.
+VIOLATIONS = {
+    "stack": ("db/wrong.py", "from app.documents import scopes\n"),
+    "doors": ("api/health.py", "def lazy() -> None:\n    from app.api import v1\n"),
+    "rooms": ("documents/types.py", "from app.documents import service\n"),
+    "http": ("lexical/wrong.py", "def lazy() -> None:\n    import starlette\n"),
+    "sql": ("api/v1/wrong.py", "from sqlalchemy import text\n"),
+    "sessions": ("api/v1/wrong.py", "def lazy() -> None:\n    from app.db import session\n"),
+    "boto3": ("documents/wrong.py", "import boto3\n"),
+    "models": ("retrieval/wrong.py", "from openai import AsyncOpenAI\n"),
+    "parsers": ("ingestion/wrong.py", "def lazy() -> None:\n    import pymupdf\n"),
+    "database": ("retrieval/wrong.py", "import asyncpg\n"),
+    "tenant-wall": ("ingestion/wrong.py", "from app.db.system import SystemDatabase\n"),
+    "no-cycles": ("access.py", "from app import ids\n"),
+}
+# A second module makes the cycle whole.
+OTHER_HALVES = {"no-cycles": ("ids.py", "from app import access\n")}
+
+
+def lint(root: Path) -> tuple[int, str]:
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    done = subprocess.run(
+        [LINT, "--no-cache"], cwd=root, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def contracts() -> dict[str, str]:
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    return {contract["id"]: contract["name"] for contract in declared}
+
+
+def test_the_contracts_are_kept() -> None:
+    code, output = lint(ROOT)
+    assert code == 0, output
+    assert set(re.findall(r"^(.+) KEPT$", output, re.MULTILINE)) == set(contracts().values())
+
+
+def test_each_contract_can_be_broken(tmp_path: Path) -> None:
+    assert set(VIOLATIONS) == set(contracts()), "a contract without a violation that it refuses, or the reverse"
+    shutil.copytree(ROOT / "app", tmp_path / "app", ignore=shutil.ignore_patterns("__pycache__", "*.onnx"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    for place, line in [*VIOLATIONS.values(), *OTHER_HALVES.values()]:
+        with (tmp_path / "app" / place).open("a") as module:
+            module.write(f"\n\n{line}")
+    code, output = lint(tmp_path)
+    assert code == 1, output
+    assert set(re.findall(r"^(.+) BROKEN$", output, re.MULTILINE)) == set(contracts().values())
+
+
+def test_a_new_package_must_find_its_place(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "app", tmp_path / "app", ignore=shutil.ignore_patterns("__pycache__", "*.onnx"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    for place in ("app/newcomer", "app/api/newdoor"):
+        (tmp_path / place).mkdir()
+        (tmp_path / place / "__init__.py").touch()
+    code, output = lint(tmp_path)
+    assert code == 1
+    broken = re.findall(r"^(.+) BROKEN$", output, re.MULTILINE)
+    assert set(broken) == {contracts()["stack"], contracts()["doors"]}

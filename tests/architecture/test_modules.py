@@ -1,0 +1,142 @@
+"""The size, the words and the manners of our modules."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+APP = ROOT / "app"
+MODULES = sorted(APP.rglob("*.py"))
+FORBIDDEN_NAMES = {
+    "utils",
+    "util",
+    "helpers",
+    "helper",
+    "common",
+    "core",
+    "misc",
+    "manager",
+    "managers",
+    "base_service",
+}
+MODULE_LINES = 300
+FUNCTION_LINES = 60
+# Loads the parsers that it is told to, by name, so that a child imports one library and not all.
+BY_NAME = {"ingestion/parsers/child.py"}
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def name_of(module: Path) -> str:
+    return module.relative_to(APP).as_posix()
+
+
+def functions(tree: ast.AST) -> Iterator[Function]:
+    return (node for node in ast.walk(tree) if isinstance(node, Function))
+
+
+def attributes(tree: ast.AST) -> set[str]:
+    return {
+        f"{node.value.id}.{node.attr}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+    }
+
+
+@pytest.fixture(scope="module")
+def trees() -> dict[str, ast.Module]:
+    return {name_of(module): ast.parse(module.read_text()) for module in MODULES}
+
+
+def test_there_is_something_to_look_at() -> None:
+    assert len(MODULES) > 100
+
+
+def test_modules_are_short() -> None:
+    lines = {name_of(module): len(module.read_text().splitlines()) for module in MODULES}
+    assert {name: count for name, count in lines.items() if count > MODULE_LINES} == {}
+
+
+def test_functions_are_short(trees: dict[str, ast.Module]) -> None:
+    lines = {
+        f"{name}:{function.name}": (function.end_lineno or 0) - function.lineno + 1
+        for name, tree in trees.items()
+        for function in functions(tree)
+    }
+    assert {name: count for name, count in lines.items() if count > FUNCTION_LINES} == {}
+
+
+def test_every_module_says_in_one_paragraph_what_it_is(trees: dict[str, ast.Module]) -> None:
+    assert [name for name, tree in trees.items() if not re.match(r"\S.*[.…!](\n|$)", first_paragraph(tree))] == []
+
+
+def first_paragraph(tree: ast.Module) -> str:
+    return (ast.get_docstring(tree) or "").split("\n\n")[0].replace("\n", " ")
+
+
+def test_no_name_says_nothing() -> None:
+    parts = {part for module in MODULES for part in module.relative_to(APP).with_suffix("").parts}
+    assert parts & FORBIDDEN_NAMES == set()
+
+
+def test_modules_are_imported_by_name(trees: dict[str, ast.Module]) -> None:
+    """Else the import contracts would not see it; ``from … import *`` neither."""
+    dynamic = {
+        name
+        for name, tree in trees.items()
+        if {"importlib.import_module", "importlib.reload"} & attributes(tree)
+        or any(isinstance(node, ast.Name) and node.id == "__import__" for node in ast.walk(tree))
+        or any(
+            isinstance(node, ast.ImportFrom) and (node.level or node.names[0].name == "*") for node in ast.walk(tree)
+        )
+    }
+    assert dynamic == BY_NAME
+
+
+def test_only_the_settings_read_the_environment(trees: dict[str, ast.Module]) -> None:
+    """The command line hands it on to its child processes."""
+    readers = {name for name, tree in trees.items() if {"os.environ", "os.getenv", "os.environb"} & attributes(tree)}
+    assert {name for name in readers if not name.startswith("cli/")} == {"settings.py"}
+
+
+def test_importing_a_module_calls_nothing(trees: dict[str, ast.Module]) -> None:
+    """No bare call at the top of a module; the command line registers its commands there."""
+    calling = {
+        name
+        for name, tree in trees.items()
+        for node in tree.body
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and not name.startswith("cli/")
+    }
+    assert calling == set()
+
+
+def test_errors_are_translated_with_their_cause(trees: dict[str, ast.Module]) -> None:
+    """In an ``except`` block, ``raise Something(...)`` without ``from`` hides what happened or shows too much."""
+    bare = {
+        f"{name}:{raised.lineno}"
+        for name, tree in trees.items()
+        for handler in ast.walk(tree)
+        if isinstance(handler, ast.ExceptHandler)
+        for raised in ast.walk(handler)
+        if isinstance(raised, ast.Raise) and raised.exc is not None and raised.cause is None
+    }
+    assert bare == set()
+
+
+def test_error_codes_are_words(trees: dict[str, ast.Module]) -> None:
+    codes = [
+        str(statement.value.value)
+        for tree in trees.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+        for statement in node.body
+        if isinstance(statement, ast.Assign | ast.AnnAssign)
+        and isinstance(statement.value, ast.Constant)
+        and "code"
+        in {getattr(target, "id", "") for target in getattr(statement, "targets", [getattr(statement, "target", None)])}
+    ]
+    assert len(codes) > 20
+    assert [code for code in codes if not re.fullmatch(r"[a-z]+(_[a-z]+)*", code)] == []

@@ -1,0 +1,281 @@
+"""The walls as the catalogue has them: policies, grants, and the functions that look over them."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import asyncpg
+import pytest
+
+from app.embedded_postgres import DatabaseUrls
+
+APP, SEARCH, CONTROL = "carrel_app", "carrel_search", "carrel_control"
+# What may be called by the plain role; everything else of ours only by its neighbours.
+CALLABLE = {
+    "current_tenant",
+    "system_tenant",
+    "bm25_search",
+    "dense_search",
+    "hybrid_search",
+    "authenticate",
+    "list_tenants",
+    "claim_job",
+    "reap_jobs",
+}
+# Definer functions take values, not SQL, names or literals: every text argument is told here, with what it is.
+TEXT_ARGUMENTS = {("claim_job", "p_worker"): "stored as a value in job.worker"}
+PATH = "search_path=pg_catalog, public, pg_temp"
+
+OURS = """select p.oid, p.proname, p.prosecdef, coalesce(p.proconfig, '{}') as config,
+       pg_get_userbyid(p.proowner) as owner, p.prosrc, l.lanname,
+       coalesce(p.proargnames[1:p.pronargs], '{}') as arguments,
+       array(select format_type(t, null) from unnest(p.proargtypes) t) as types
+  from pg_proc p join pg_language l on l.oid = p.prolang
+ where p.pronamespace = 'public'::regnamespace
+   and not exists (select from pg_depend d where d.objid = p.oid and d.deptype = 'e') order by p.proname"""
+TABLES = """select c.oid, c.relname, c.relispartition, c.relrowsecurity, c.relforcerowsecurity,
+       pg_get_userbyid(c.relowner) as owner,
+       exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = 'tenant_id') as tenant
+  from pg_class c where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') order by c.relname"""
+
+
+@pytest.fixture
+async def owner(database: DatabaseUrls) -> AsyncIterator[asyncpg.Connection]:
+    """The owner, in a transaction that is undone: a test may break a wall to see that it is missed."""
+    connection = await asyncpg.connect(database.owner)
+    transaction = connection.transaction()
+    await transaction.start()
+    yield connection
+    await transaction.rollback()
+    await connection.close()
+
+
+async def tables_without_walls(owner: asyncpg.Connection) -> set[str]:
+    """Tables of tenants whose row-level security is off, not forced, or without a policy for owner or application."""
+    found = set()
+    for table in await owner.fetch(TABLES):
+        if not (table["tenant"] or table["relname"] == "tenant"):
+            continue
+        policies = await owner.fetch(
+            "select polcmd, pg_get_expr(polqual, polrelid) as using, pg_get_expr(polwithcheck, polrelid) as checked,"
+            " array(select pg_get_userbyid(r) from unnest(polroles) r) as roles from pg_policy where polrelid = $1",
+            table["oid"],
+        )
+        by_role: dict[str, set[str]] = {}
+        for policy in policies:
+            for role in policy["roles"]:
+                by_role.setdefault(role, set()).add(policy["polcmd"].decode())
+        wanted = {"*"} if table["relispartition"] else {"r", "a", "w", "d"}
+        covered = by_role.get(table["owner"] if table["relispartition"] else APP, set())
+        scoped = all(
+            "current_tenant()" in (policy[expression] or "current_tenant()")
+            for policy in policies
+            if APP in policy["roles"]
+            for expression in ("using", "checked")
+        )
+        walled = table["relrowsecurity"] and table["relforcerowsecurity"] and wanted <= covered and scoped
+        strangers = set(by_role) - {table["owner"], APP, SEARCH, CONTROL}
+        if not walled or strangers or "*" not in by_role.get(table["owner"], set()):
+            found.add(table["relname"])
+    return found
+
+
+async def test_every_table_of_tenants_has_its_walls(owner: asyncpg.Connection) -> None:
+    names = {row["relname"] for row in await owner.fetch(TABLES)}
+    assert {"tenant", "document", "chunk", "chunk_embedding_384", "lex_df", "job"} <= names
+    assert await tables_without_walls(owner) == set()
+
+
+@pytest.mark.parametrize(
+    ("change", "table"),
+    [
+        ("create table forgotten (tenant_id uuid)", "forgotten"),
+        ("alter table document no force row level security", "document"),
+        ("alter table job disable row level security", "job"),
+        ("drop policy change on chunk", "chunk"),
+        ("drop policy owner on lex_df", "lex_df"),
+        ("alter policy read on node using (true)", "node"),
+        ("alter policy add on tenant with check (true)", "tenant"),
+        ("create policy leak on api_key to public using (true)", "api_key"),
+    ],
+)
+async def test_a_gap_is_noticed(owner: asyncpg.Connection, change: str, table: str) -> None:
+    await owner.execute(change)
+    assert await tables_without_walls(owner) == {table}
+
+
+async def test_policies_of_definer_roles_are_the_listed_ones(owner: asyncpg.Connection) -> None:
+    rows = await owner.fetch(
+        "select c.relname, pg_get_userbyid(r) as role, p.polcmd from pg_policy p join pg_class c on c.oid = p.polrelid,"
+        " unnest(p.polroles) r where pg_get_userbyid(r) in ($1, $2)", SEARCH, CONTROL,
+    )  # fmt: skip
+    seen = {(row["role"], row["relname"]) for row in rows}
+    assert seen == {
+        *((SEARCH, table) for table in ("chunk_embedding", "chunk_lexical", "lex_df", "lex_totals", "search_index")),
+        *((CONTROL, table) for table in ("tenant", "api_key", "job", "job_lane", "document")),
+    }
+
+
+async def test_grants_are_the_listed_ones(owner: asyncpg.Connection) -> None:
+    rows = await owner.fetch(
+        "select c.relname, c.relispartition, pg_get_userbyid(a.grantee) as role,"
+        " array_agg(a.privilege_type order by a.privilege_type) as kinds from pg_class c, aclexplode(c.relacl) a"
+        " where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')"
+        " and a.grantee <> c.relowner group by 1, 2, 3"
+    )
+    assert [row["relname"] for row in rows if row["relispartition"]] == []
+    everything = ["DELETE", "INSERT", "SELECT", "UPDATE"]
+    held = {(row["role"], row["relname"]): row["kinds"] for row in rows}
+    assert all(kinds == everything for (role, _), kinds in held.items() if role == APP)
+    plain = {row["relname"] for row in await owner.fetch(TABLES) if not row["relispartition"]} - {"alembic_version"}
+    assert {table for role, table in held if role == APP} == plain
+    assert {key: kinds for key, kinds in held.items() if key[0] != APP} == {
+        **{
+            (SEARCH, table): ["SELECT"]
+            for table in ("chunk_embedding", "chunk_lexical", "lex_df", "lex_totals", "search_index")
+        },
+        (CONTROL, "tenant"): ["SELECT"],
+        (CONTROL, "api_key"): ["SELECT"],
+        (CONTROL, "job"): ["SELECT", "UPDATE"],
+        (CONTROL, "job_lane"): ["INSERT", "SELECT", "UPDATE"],
+    }
+    columns = await owner.fetch(
+        "select a.attname, x.privilege_type from pg_attribute a, aclexplode(a.attacl) x"
+        " where a.attrelid = 'document'::regclass"
+    )
+    assert {tuple(row) for row in columns} == {
+        *((name, "SELECT") for name in ("tenant_id", "id", "version", "status")),
+        *((name, "UPDATE") for name in ("status", "error", "progress", "updated_at")),
+    }
+
+
+async def test_the_plain_role_cannot_read_what_is_alembics(owner: asyncpg.Connection) -> None:
+    for role in (APP, SEARCH, CONTROL, "carrel_runtime"):
+        for kind in ("select", "insert", "update", "delete"):
+            assert not await owner.fetchval("select has_table_privilege($1, 'alembic_version', $2)", role, kind)
+
+
+async def test_nobody_of_ours_can_make_anything(owner: asyncpg.Connection) -> None:
+    for role in (APP, SEARCH, CONTROL, "carrel_runtime"):
+        assert not await owner.fetchval("select has_schema_privilege($1, 'public', 'create')", role), role
+        assert not await owner.fetchval("select has_database_privilege($1, current_database(), 'create')", role), role
+        assert not await owner.fetchval("select has_database_privilege($1, current_database(), 'temporary')", role), (
+            role
+        )
+    rows = await owner.fetch(
+        "select rolname, rolcanlogin or rolsuper or rolcreaterole or rolcreatedb or rolbypassrls or rolreplication"
+        " from pg_roles where rolname in ($1, $2, $3)", APP, SEARCH, CONTROL,
+    )  # fmt: skip
+    assert {tuple(row) for row in rows} == {(APP, False), (SEARCH, False), (CONTROL, False)}
+
+
+def wrong_with(function: Any) -> list[str]:
+    """What is not as it must be with one of our functions."""
+    wrong = []
+    config = list(function["config"])
+    if function["lanname"] not in ("sql", "plpgsql"):
+        wrong.append("language")
+    if PATH not in config and function["proname"] not in ("current_tenant", "system_tenant"):
+        wrong.append("search_path")
+    if not function["prosecdef"]:
+        return wrong
+    if function["owner"] not in (SEARCH, CONTROL):
+        wrong.append("owner")
+    for name, kind in zip(function["arguments"], function["types"], strict=True):
+        words = kind.startswith(("text", "character", "name", "reg", "cstring", '"char"', "xml"))
+        if words and (function["proname"], name) not in TEXT_ARGUMENTS:
+            wrong.append(f"argument {name} {kind}")
+    if function["owner"] == SEARCH and not function["prosrc"].strip().partition("begin")[2].strip().startswith(
+        "perform check_tenant(p_tenant);"
+    ):
+        wrong.append("does not check the tenant first")
+    return wrong
+
+
+async def test_functions_have_their_properties(owner: asyncpg.Connection) -> None:
+    functions = await owner.fetch(OURS)
+    assert {function["proname"] for function in functions} > CALLABLE
+    assert {function["proname"]: wrong_with(function) for function in functions if wrong_with(function)} == {}
+    # Bodies bound at creation need no search_path: they name no table and cannot be led astray.
+    bound = await owner.fetch(
+        "select proname from pg_proc where prosqlbody is not null and pronamespace = 'public'::regnamespace"
+    )
+    assert {row[0] for row in bound} == {"current_tenant", "system_tenant"}
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ("create function f() returns int language sql security definer as 'select 1'", "search_path"),
+        (
+            "create function f() returns int language sql security definer set search_path=pg_catalog as 'select 1'",
+            "search_path",
+        ),
+        (f"create function f() returns int language sql security definer set {PATH} as 'select 1'", "owner"),
+        (
+            f"create function f(p_where text) returns int language sql security definer set {PATH} as 'select 1'",
+            "argument p_where text",
+        ),
+        (
+            f"create function f(p_table regclass) returns int language sql security definer set {PATH} as 'select 1'",
+            "argument p_table regclass",
+        ),
+    ],
+)
+async def test_a_careless_function_is_noticed(owner: asyncpg.Connection, change: str, reason: str) -> None:
+    await owner.execute(change)
+    assert any(reason in wrong_with(function) for function in await owner.fetch(OURS) if function["proname"] == "f")
+
+
+async def test_only_the_listed_functions_can_be_called(owner: asyncpg.Connection) -> None:
+    for function in await owner.fetch(OURS):
+        for role in ("carrel_runtime", APP):
+            allowed = await owner.fetchval(
+                "select has_function_privilege($1, $2::oid, 'execute')", role, function["oid"]
+            )
+            assert allowed == (function["proname"] in CALLABLE), function["proname"]
+        everyone = await owner.fetchval(
+            "select exists (select from pg_proc p, aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a"
+            " where p.oid = $1 and a.grantee = 0)", function["oid"],
+        )  # fmt: skip
+        assert not everyone, f"{function['proname']} is open to everybody"
+
+
+async def test_dynamic_sql_formats_numbers_only(owner: asyncpg.Connection) -> None:
+    """In a definer function what is formatted into a statement is a constant or a typed number: %L, never %I or %s."""
+    for function in await owner.fetch(OURS):
+        if function["prosecdef"]:
+            assert "%I" not in function["prosrc"]
+            assert "%s" not in function["prosrc"]
+            assert "quote_ident" not in function["prosrc"]
+
+
+async def test_keys_begin_with_the_tenant(owner: asyncpg.Connection) -> None:
+    """Primary keys, unique constraints and foreign keys: so that the schema can be distributed by tenant."""
+    rows = await owner.fetch(
+        "select c.conrelid::regclass::text as name, c.conname, a.attname from pg_constraint c"
+        " join pg_attribute a on a.attrelid = c.conrelid and a.attnum = c.conkey[1]"
+        " where c.connamespace = 'public'::regnamespace and c.contype in ('p', 'u', 'f')"
+    )
+    others = {row["name"] for row in rows if row["attname"] != "tenant_id"}
+    assert others == {"tenant", "alembic_version"}
+    unique = await owner.fetch(
+        "select i.indrelid::regclass::text as name from pg_index i join pg_attribute a on a.attrelid = i.indrelid"
+        " and a.attnum = i.indkey[0] join pg_class c on c.oid = i.indrelid"
+        " where i.indisunique and c.relnamespace = 'public'::regnamespace and a.attname <> 'tenant_id'"
+    )
+    assert {row["name"] for row in unique} == {"tenant", "alembic_version"}
+    assert await owner.fetchval("select count(*) from pg_sequence") == 0
+
+
+async def test_there_is_nothing_else_that_could_look_over_a_wall(owner: asyncpg.Connection) -> None:
+    views = await owner.fetchval(
+        "select count(*) from pg_class where relnamespace = 'public'::regnamespace and relkind in ('v', 'm', 'f', 'S')"
+    )
+    triggers = await owner.fetchval("select count(*) from pg_trigger where not tgisinternal")
+    rules = await owner.fetchval(
+        "select count(*) from pg_rewrite r join pg_class c on c.oid = r.ev_class"
+        " where c.relnamespace = 'public'::regnamespace"
+    )
+    extensions = await owner.fetch("select extname from pg_extension order by 1")
+    assert (views, triggers, rules) == (0, 0, 0)
+    assert [row[0] for row in extensions] == ["plpgsql", "vector"]

@@ -1,0 +1,66 @@
+"""Directories that Postgres' user can reach, and documents that take a while."""
+
+import itertools
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.protocol_servers.embedding import EmbeddingServer
+
+WORDS = ["harbour", "island", "jetty", "kelp", "lagoon", "marsh", "northern", "oxbow", "peninsula", "quarry", "reef"]
+
+
+@pytest.fixture(scope="session")
+def new_place(postgres_directory: Path) -> Callable[[], Path]:
+    """Makes directories to run commands in."""
+    numbers = itertools.count()
+
+    def make() -> Path:
+        directory = postgres_directory / f"command-{next(numbers)}"
+        directory.mkdir()
+        directory.chmod(0o711)
+        return directory
+
+    return make
+
+
+@pytest.fixture
+def place(new_place: Callable[[], Path]) -> Path:
+    """A new one."""
+    return new_place()
+
+
+@pytest.fixture(scope="session")
+def texts() -> list[str]:
+    """Texts of some five chunks each."""
+    rng = random.Random(11)
+    return [
+        f"# Text {number}\n\n" + "\n\n".join(" ".join(rng.choices(WORDS, k=120)) + "." for _ in range(5))
+        for number in range(6)
+    ]
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[EmbeddingServer]:
+    """An embedding endpoint that takes its time."""
+    with EmbeddingServer(latency_seconds=0.5) as server:
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def well(endpoint: EmbeddingServer) -> None:
+    """What the test before made of it is over."""
+    endpoint.reset()
+    endpoint.api_key = None
+
+
+def embedding_settings(endpoint: EmbeddingServer, *, dimensions: int = 64) -> dict[str, str]:
+    """The settings that lead to it."""
+    return {
+        "CARREL_EMBEDDING_BASE_URL": endpoint.base_url,
+        "CARREL_EMBEDDING_DIMENSIONS": str(dimensions),
+        "CARREL_EMBEDDING_MODEL": "words",
+        "CARREL_EMBEDDING_TIMEOUT_SECONDS": "2",
+    }

@@ -1,0 +1,189 @@
+"""``carrel serve`` as a person runs it: one screen, one owner a data directory, and nothing lost, however it ends."""
+
+import asyncio
+import json
+import os
+import pwd
+import shlex
+import shutil
+import signal
+import socket
+import stat as modes
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.cli.commands import Command, descendants, run, serving, started, stat, wait_until, wait_until_gone, worker_of
+from tests.cli.conftest import embedding_settings
+from tests.ingestion.recount import inconsistencies
+from tests.protocol_servers.embedding import EmbeddingServer
+
+A_FILE = Path(__file__).parents[1] / "samples" / "two_columns.pdf"
+DOCUMENTS = "/v1/knowledge-bases/default/documents"
+
+
+@pytest.fixture(scope="module")
+def home(new_place: Callable[[], Path]) -> Path:
+    """Where the services of this module run, one after the other, on one data directory."""
+    return new_place()
+
+
+@pytest.fixture(scope="module")
+def settings(endpoint: EmbeddingServer) -> dict[str, str]:
+    """The same for all of them."""
+    return embedding_settings(endpoint)
+
+
+@pytest.fixture(scope="module")
+def key(home: Path, settings: dict[str, str]) -> str:
+    """The key that the first start made."""
+    with serving(home, **settings) as first:
+        assert first.end() == 0
+        return first.key
+
+
+def mode(path: Path) -> int:
+    return modes.S_IMODE(path.stat().st_mode)
+
+
+def ask(command: Command, path: str) -> Any:
+    with command.client() as client:
+        return client.get(path).raise_for_status().json()
+
+
+def test_the_first_start(place: Path) -> None:
+    with serving(place) as first:
+        data = place / ".carrel"
+        assert first.url.startswith("http://127.0.0.1:")
+        assert str(data) in first.screen
+        kept = data / "credentials.json"
+        assert json.loads(kept.read_text()) == {"url": first.url, "api_key": first.key}
+        for name in ("credentials.json", "operator-key", "runtime.json"):
+            assert mode(data / name) == 0o600
+        assert mode(data) & 0o066 == 0
+        assert mode(data / "postgres") & 0o066 == 0
+
+        lines = first.screen[first.screen.index("curl") : first.screen.index("Ctrl-C")].replace("\\\n", "")
+        lines = lines.replace("file=@handbook.pdf", shlex.quote(f"file=@{A_FILE}"))
+        if shutil.which("curl"):
+            reply = subprocess.run([*shlex.split(lines), "-s"], capture_output=True, check=True, timeout=60)
+            assert json.loads(reply.stdout)["status"] == "ready"
+
+        second = run(place, "serve", "--port", "0")
+        assert second.returncode == 1
+        assert second.stdout == ""
+        assert second.stderr == (
+            f"carrel: the data directory {data} is in use by another Carrel (process {first.process.pid})\n"
+        )
+        assert ask(first, "/v1/me")["tenant"]["name"] == "local"
+
+        # Ctrl-C in a terminal reaches every process of the foreground group.
+        below = descendants(first.process.pid)
+        assert len(below) > 3
+        os.killpg(first.process.pid, signal.SIGINT)
+        assert first.process.wait(60) == 0
+        wait_until_gone(below)
+    assert not (data / "runtime.json").exists()
+    lonely = run(place, "worker")
+    assert (lonely.returncode, lonely.stdout) == (1, "")
+    assert lonely.stderr == f"carrel: nothing runs on {data}; start `carrel serve`, or set CARREL_DATABASE_URL\n"
+
+
+def test_a_taken_port_is_one_line(home: Path, key: str, settings: dict[str, str]) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        refused = run(home, "serve", "--port", str(port), **settings)
+    assert refused.returncode == 1
+    *logged, last = refused.stderr.splitlines()
+    assert last == f"carrel: cannot listen on 127.0.0.1 port {port}: Address already in use; choose another with --port"
+    assert all(line.startswith("{") for line in logged)
+
+
+async def recounted(home: Path) -> dict[str, list[Any]]:
+    url = json.loads((home / ".carrel" / "runtime.json").read_text())["admin_database_url"]
+    return await inconsistencies(url)
+
+
+def test_what_kill_9_interrupts_is_finished_once(
+    home: Path, key: str, settings: dict[str, str], texts: list[str]
+) -> None:
+    with serving(home, **settings) as first:
+        assert first.key == key
+        with first.client() as client:
+            for text in texts:
+                client.post(DOCUMENTS, json={"text": text}).raise_for_status()
+            wait_until(lambda: client.get(DOCUMENTS, params={"status": "embedding"}).json()["items"])
+        below = descendants(first.process.pid)
+        first.process.kill()
+        first.process.wait(60)
+        wait_until_gone(below)
+
+    with serving(home, **settings) as second:
+        assert second.key == key
+        with second.client() as client:
+
+            def ready() -> list[dict[str, Any]]:
+                found: list[dict[str, Any]] = client.get(DOCUMENTS, params={"status": "ready"}).json()["items"]
+                return found
+
+            # The worker alone dies, as by the kernel when memory runs out; serve starts another.
+            wait_until(lambda: client.get(DOCUMENTS, params={"status": "embedding"}).json()["items"])
+            lost = worker_of(second.process.pid)
+            os.kill(lost, signal.SIGKILL)
+            wait_until(lambda: len(ready()) == len(texts))
+            assert worker_of(second.process.pid) != lost
+            assert [event["status"] for event in second.events("worker.died")] == [-signal.SIGKILL]
+            documents = ready()
+            assert asyncio.run(recounted(home)) == {}
+            for text in texts:
+                again = client.post(DOCUMENTS, json={"text": text})
+                assert again.status_code == 200
+                assert again.json()["id"] in {document["id"] for document in documents}
+            assert len(ready()) == len(texts)
+        below = descendants(second.process.pid)
+        assert second.end(signal.SIGTERM) == 0
+        wait_until_gone(below)
+
+
+def test_nobody_reads_the_screen(home: Path, key: str, settings: dict[str, str]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with started(home, "serve", "--port", "0", stdout=writing, **settings) as unread:
+        os.close(writing)
+        unread.wait_for("Application startup complete.")
+        kept = home / ".carrel" / "credentials.json"
+        url = json.loads(kept.read_text())["url"]
+        wait_until(lambda: httpx.get(f"{url}/healthz").status_code == 200)
+        unread.wait_for("worker.started")
+        assert unread.end() == 0
+        assert "Traceback" not in unread.log.read_text()
+
+
+def test_an_ordinary_user_needs_nothing_special(new_place: Callable[[], Path]) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("the other tests are run by an ordinary user already")
+    account = pwd.getpwnam("nobody")
+    reach = [sys.executable, "-c", "import app.cli, onnxruntime"]
+    try:
+        subprocess.run(
+            reach, user=account.pw_uid, group=account.pw_gid, extra_groups=[], check=True, capture_output=True
+        )
+    except (PermissionError, subprocess.CalledProcessError):
+        pytest.skip(f"user nobody cannot run {sys.executable}: it is below a closed directory")
+    directory = new_place()
+    os.chown(directory, account.pw_uid, account.pw_gid)
+    with serving(directory, user="nobody") as service:
+        below = descendants(service.process.pid)
+        assert {Path(f"/proc/{pid}").stat().st_uid for pid in below if stat(pid)} == {account.pw_uid}
+        with service.client() as client:
+            made = client.post(DOCUMENTS, params={"wait": 30}, json={"text": "Geese fly south."}).json()
+            assert made["status"] == "ready"
+        assert service.end() == 0
+        wait_until_gone(below)

@@ -1,0 +1,188 @@
+"""Migrations as the owner of a managed Postgres runs them: a NOSUPERUSER CREATEROLE login that owns the database."""
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import asyncpg
+import pytest
+from alembic import command
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from alembic.script import Script, ScriptDirectory
+from sqlalchemy import Connection
+
+from app.db.migrate import MigrationFailed, admin_engine, config, configure, migrate, script_location
+from app.db.models.base import Base
+from app.db.session import Database
+from app.embedded_postgres import DatabaseUrls, EmbeddedPostgres
+from tests.db.filling import counts, fill
+from tests.fixtures.database import MakeDatabase, run_sql
+
+REVISIONS = [script.revision for script in ScriptDirectory.from_config(config()).walk_revisions()][::-1]
+
+
+@asynccontextmanager
+async def connected(url: str) -> AsyncIterator[asyncpg.Connection]:
+    connection = await asyncpg.connect(url)
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+async def upgrade(urls: DatabaseUrls, revision: str) -> None:
+    engine = admin_engine(urls.owner)
+    async with engine.connect() as connection:
+        await connection.run_sync(lambda sync: command.upgrade(config(sync), revision))
+        await connection.commit()
+    await engine.dispose()
+
+
+async def differences(urls: DatabaseUrls) -> list[object]:
+    """What ``alembic check`` would find."""
+
+    def compare(connection: Connection) -> list[object]:
+        class Configured:
+            """Takes the same options as running does."""
+
+            @staticmethod
+            def configure(*, connection: Connection, **options: object) -> None:
+                options.pop("transaction_per_migration")
+                made.append(MigrationContext.configure(connection, opts=options))
+
+        made: list[MigrationContext] = []
+        configure(Configured, connection)
+        return list(compare_metadata(made[0], Base.metadata))
+
+    engine = admin_engine(urls.owner)
+    async with engine.connect() as connection:
+        found = await connection.run_sync(compare)
+    await engine.dispose()
+    return found
+
+
+async def test_the_owner_is_as_on_managed_postgres(database: DatabaseUrls) -> None:
+    async with connected(database.owner) as owner:
+        row = await owner.fetchrow(
+            "select rolsuper, rolbypassrls, rolcreatedb, rolcreaterole from pg_roles where rolname = current_user"
+        )
+    assert tuple(row) == (False, False, False, True)
+
+
+def test_revisions_are_one_line() -> None:
+    scripts = ScriptDirectory.from_config(config())
+    assert len(scripts.get_heads()) == 1
+    assert len(scripts.get_bases()) == 1
+    assert len(REVISIONS) >= 3
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+async def test_a_filled_database_of_any_revision_is_brought_up(
+    make_empty_database: MakeDatabase, revision: str
+) -> None:
+    urls = await asyncio.to_thread(make_empty_database)
+    await upgrade(urls, revision)
+    async with connected(urls.owner) as owner:
+        await fill(owner)
+        before = await counts(owner)
+        assert all(before.values()), before
+        await migrate(urls.owner, urls.app)
+        after = await counts(owner)
+        assert {table: after.get(table) for table in before} == before
+        await fill(owner)
+    db = Database.connect(urls.app, pool_size=1)
+    await db.check()
+    await db.close()
+    assert await differences(urls) == []
+
+
+async def test_migrating_again_changes_nothing(database: DatabaseUrls) -> None:
+    async with connected(database.owner) as owner:
+        snapshot = "select oid, xmin, relname from pg_class where relnamespace = 'public'::regnamespace order by oid"
+        before = await owner.fetch(snapshot)
+        await migrate(database.owner, database.app)
+        assert await owner.fetch(snapshot) == before
+
+
+async def test_two_at_once_take_turns(make_empty_database: MakeDatabase) -> None:
+    urls = await asyncio.to_thread(make_empty_database)
+    await asyncio.gather(*(migrate(urls.owner, urls.app) for _ in range(3)))
+    assert await differences(urls) == []
+
+
+async def test_the_plain_role_may_have_any_name(
+    make_empty_database: MakeDatabase, postgres_server: EmbeddedPostgres
+) -> None:
+    urls = await asyncio.to_thread(make_empty_database)
+    name = 'Ein "anderer" Name'
+    quoted = '"' + name.replace('"', '""') + '"'
+    await asyncio.to_thread(run_sql, postgres_server.url("postgres"), f"create role {quoted} login password 'secret'")
+    url = "postgresql://Ein%20%22anderer%22%20Name:secret@" + urls.app.partition("@")[2]
+    await migrate(urls.owner, url)
+    db = Database.connect(url, pool_size=1)
+    await db.check()
+    await db.close()
+
+
+async def test_what_hinders_it_is_one_line(make_empty_database: MakeDatabase, database: DatabaseUrls) -> None:
+    urls = await asyncio.to_thread(make_empty_database)
+    with pytest.raises(MigrationFailed, match="permission denied"):
+        await migrate(urls.app, urls.app)
+    with pytest.raises(MigrationFailed, match="authentication failed"):
+        await migrate(urls.owner.replace("carrel_owner", "carrel_nobody"), urls.app)
+    with pytest.raises(MigrationFailed, match=r"refused|Connect call failed"):
+        await migrate("postgresql://nobody:secret@127.0.0.1:1/nothing", urls.app)
+    async with connected(database.owner) as owner:
+        await owner.execute("update alembic_version set version_num = '9999'")
+        try:
+            with pytest.raises(MigrationFailed, match="9999") as raised:
+                await migrate(database.owner, database.app)
+        finally:
+            await owner.execute("update alembic_version set version_num = $1", REVISIONS[-1])
+    assert "\n" not in raised.value.message
+
+
+async def test_models_and_migrations_agree_and_the_comparison_can_tell(make_database: MakeDatabase) -> None:
+    urls = await asyncio.to_thread(make_database)
+    assert await differences(urls) == []
+    for change in (
+        "alter table document add column forgotten text",
+        "alter table chunk alter column ordinal type bigint",
+        "alter table job drop column worker",
+        "drop index job_ready_idx",
+        "create table forgotten (id int)",
+        "alter table api_key alter column hint drop not null",
+        "alter table knowledge_base drop constraint knowledge_base_tenant_id_name_key",
+    ):
+        async with connected(urls.owner) as owner:
+            before = len(await differences(urls))
+            await owner.execute(change)
+            assert len(await differences(urls)) > before, change
+
+
+async def test_a_new_revision_begins_as_the_house_writes_them(make_database: MakeDatabase, tmp_path: Path) -> None:
+    shutil.copytree(script_location(), tmp_path / "migrations")
+    made = config()
+    made.set_main_option("script_location", str(tmp_path / "migrations"))
+    written = command.revision(made, "Add a column", rev_id="9000")
+    assert isinstance(written, Script)
+    text = Path(written.path).read_text()
+    assert text.startswith('"""Add a column.')
+    assert "lock_timeout" in text
+    # It runs as it is, after all others.
+    urls = await asyncio.to_thread(make_database)
+    engine = admin_engine(urls.owner)
+    async with engine.connect() as connection:
+
+        def run(sync: Connection) -> None:
+            made.attributes["connection"] = sync
+            command.upgrade(made, "head")
+
+        await connection.run_sync(run)
+        await connection.commit()
+    await engine.dispose()
+    async with connected(urls.owner) as owner:
+        assert await owner.fetchval("select version_num from alembic_version") == "9000"

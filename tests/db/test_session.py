@@ -1,0 +1,296 @@
+"""The only way to a session: its tenant scope, its errors, and which databases it refuses to serve from."""
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import asyncpg
+import pytest
+from sqlalchemy import make_url, text
+from sqlalchemy.exc import DBAPIError
+
+from app.db.session import MINIMUM_POSTGRES, Database, DatabaseRefused, DatabaseUnavailable, TenantDatabase, refusal
+from app.embedded_postgres import DatabaseUrls, EmbeddedPostgres
+from tests.fixtures.database import MakeDatabase, run_sql
+
+TENANT = uuid.uuid4()
+SCOPE = text("select current_setting('app.tenant_id', true)")
+ADD_TENANT = text("insert into tenant (id, name) values (:id, 'a name')")
+COUNT = text("select count(*) from tenant")
+
+
+@asynccontextmanager
+async def connected(url: str, *, pool_size: int = 1) -> AsyncIterator[Database]:
+    database = Database.connect(url, pool_size=pool_size)
+    try:
+        yield database
+    finally:
+        await database.close()
+
+
+async def add_tenant(database: Database) -> uuid.UUID:
+    tenant = uuid.uuid4()
+    async with database.transaction(tenant) as session:
+        await session.execute(ADD_TENANT, {"id": tenant})
+    return tenant
+
+
+async def test_the_scope_ends_with_the_transaction(database: DatabaseUrls) -> None:
+    async with connected(database.app) as db:
+        async with db.transaction(TENANT) as session:
+            assert await session.scalar(SCOPE) == str(TENANT)
+        # The same pooled connection, looked at without the transaction that would set the scope again.
+        async with db.engine.connect() as connection:
+            assert await connection.scalar(SCOPE) == ""
+            assert await connection.scalar(COUNT) == 0
+
+
+async def test_the_scope_ends_with_a_transaction_that_failed(database: DatabaseUrls) -> None:
+    async with connected(database.app) as db:
+        with pytest.raises(ZeroDivisionError):
+            async with db.transaction(TENANT):
+                raise ZeroDivisionError
+        async with db.engine.connect() as connection:
+            assert await connection.scalar(SCOPE) == ""
+
+
+async def test_without_a_tenant_there_is_nothing(database: DatabaseUrls) -> None:
+    async with connected(database.app) as db:
+        tenant = await add_tenant(db)
+        async with db.transaction(None) as session:
+            assert await session.scalar(SCOPE) == ""
+            assert await session.scalar(COUNT) == 0
+        async with TenantDatabase(db, tenant).transaction() as session:
+            assert (await session.execute(text("select id from tenant"))).scalars().all() == [tenant]
+
+
+async def test_a_tenant_cannot_write_for_another(database: DatabaseUrls) -> None:
+    async with connected(database.app) as db:
+        with pytest.raises(DBAPIError, match="row-level security"):
+            async with db.transaction(TENANT) as session:
+                await session.execute(ADD_TENANT, {"id": uuid.uuid4()})
+
+
+async def test_an_error_rolls_back_and_passes_through(database: DatabaseUrls) -> None:
+    tenant = uuid.uuid4()
+    async with connected(database.app) as db:
+
+        async def fail_late() -> None:
+            async with db.transaction(tenant) as session:
+                await session.execute(ADD_TENANT, {"id": tenant})
+                assert await session.scalar(COUNT) == 1
+                raise KeyError
+
+        with pytest.raises(KeyError):
+            await fail_late()
+        async with db.transaction(tenant) as session:
+            assert await session.scalar(COUNT) == 0
+
+
+@pytest.mark.parametrize(
+    ("sql", "value"),
+    [("select 1 / cast(:x as int)", 0), ("select cast(:x as int)", 2**40), ("select cast(:x as text)", "\0")],
+)
+async def test_a_mistake_in_a_statement_is_not_an_outage(database: DatabaseUrls, sql: str, value: object) -> None:
+    async with connected(database.app) as db:
+        with pytest.raises(DBAPIError):
+            async with db.transaction(None) as session:
+                await session.execute(text(sql), {"x": value})
+        await db.check()
+
+
+async def test_cancelling_gives_the_connection_back(database: DatabaseUrls) -> None:
+    async with connected(database.app) as db:
+
+        async def sleep() -> None:
+            async with db.transaction(TENANT) as session:
+                await session.execute(text("select pg_sleep(60)"))
+
+        for _ in range(4):  # more often than the pool has connections
+            task = asyncio.create_task(sleep())
+            await asyncio.sleep(0.1)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        async with asyncio.timeout(30):
+            await db.check()
+
+
+async def kill_connections(postgres: EmbeddedPostgres, url: str) -> None:
+    superuser = await asyncpg.connect(postgres.url(url.rpartition("/")[2]))
+    await superuser.execute(
+        "select pg_terminate_backend(pid, 5000) from pg_stat_activity"
+        " where datname = current_database() and pid <> pg_backend_pid()"
+    )
+    await superuser.close()
+
+
+async def test_killed_connections_are_an_outage_that_passes(
+    make_database: MakeDatabase, postgres_server: EmbeddedPostgres
+) -> None:
+    urls = await asyncio.to_thread(make_database)
+    async with connected(urls.app, pool_size=3) as db:
+        tenant = await add_tenant(db)
+
+        async def lose_it() -> None:
+            async with db.transaction(tenant) as session:
+                await session.scalar(COUNT)
+                await kill_connections(postgres_server, urls.app)
+                await session.scalar(COUNT)
+
+        with pytest.raises(DatabaseUnavailable):
+            await lose_it()
+        async with db.transaction(tenant) as session:
+            assert await session.scalar(COUNT) == 1
+
+        # Idle ones: each may fail once, since a look before every use would cost a round trip.
+        await kill_connections(postgres_server, urls.app)
+        for _ in range(3):
+            try:
+                await db.check()
+                break
+            except DatabaseUnavailable:
+                continue
+        await db.check()
+
+
+async def test_a_server_that_is_not_there_is_an_outage() -> None:
+    async with connected("postgresql://nobody:secret@127.0.0.1:1/nothing") as db:
+        with pytest.raises(DatabaseUnavailable) as raised:
+            await db.check()
+        assert "secret" not in str(raised.value)
+
+
+async def test_a_server_without_room_is_an_outage(
+    make_database: MakeDatabase, postgres_server: EmbeddedPostgres
+) -> None:
+    urls = await asyncio.to_thread(make_database)
+    name = urls.app.rpartition("/")[2]
+    superuser = postgres_server.url("postgres")
+    await asyncio.to_thread(run_sql, superuser, f"alter database {name} connection limit 0")
+    async with connected(urls.app) as db:
+        with pytest.raises(DatabaseUnavailable):
+            await db.check()
+        await asyncio.to_thread(run_sql, superuser, f"alter database {name} connection limit -1")
+        await db.check()
+
+
+async def test_a_full_pool_is_an_outage(database: DatabaseUrls) -> None:
+    async with connected(database.app) as db:
+        db.engine.pool._timeout = 0.05  # type: ignore[attr-defined]  # ten seconds is long for a test
+        async with db.transaction(None), db.transaction(None):
+            with pytest.raises(DatabaseUnavailable):
+                await db.check()
+        await db.check()
+
+
+async def test_a_wrong_password_is_refused_in_words(database: DatabaseUrls) -> None:
+    url = make_url(database.app).set(password="wrong-password").render_as_string(hide_password=False)
+    async with connected(url) as db:
+        with pytest.raises(DatabaseRefused, match="authentication failed") as raised:
+            await db.check()
+        assert "wrong-password" not in str(raised.value)
+
+
+Login = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def login(postgres_server: EmbeddedPostgres, database: DatabaseUrls) -> Login:
+    """Makes a login with these attributes and grants, and gives its URL."""
+    counter = iter(range(1, 100))
+    superuser = postgres_server.url("postgres")
+    address = database.app.partition("@")[2]
+
+    def make(attributes: str, *grants: str) -> str:
+        name = f"login_{next(counter)}"
+        memberships = (
+            f"grant {role} to {name} {options}" for role, _, options in (grant.partition(" ") for grant in grants)
+        )
+        run_sql(superuser, f"create role {name} login password 'secret' {attributes}", *memberships)
+        return f"postgresql://{name}:secret@{address}"
+
+    return make
+
+
+async def refused(url: str) -> str:
+    async with connected(url) as db:
+        with pytest.raises(DatabaseRefused) as raised:
+            await db.check()
+    return str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "grants"),
+    [
+        ("superuser", ["carrel_app"]),
+        ("bypassrls", ["carrel_app"]),
+        ("noinherit", ["carrel_app", "carrel_owner with inherit false, set true"]),
+        ("", ["carrel_app", "carrel_search"]),
+        ("", ["carrel_app", "carrel_control"]),
+        ("", ["carrel_app", "postgres"]),
+    ],
+)
+async def test_a_role_that_walls_do_not_stop_is_refused(login: Login, attributes: str, grants: list[str]) -> None:
+    url = await asyncio.to_thread(login, attributes, *grants)
+    assert "use the plain role" in await refused(url)
+
+
+async def test_the_owner_is_refused(database: DatabaseUrls) -> None:
+    assert "use the plain role" in await refused(database.owner)
+
+
+async def test_one_that_owns_a_table_is_refused(
+    login: Login, postgres_server: EmbeddedPostgres, make_database: MakeDatabase
+) -> None:
+    urls = await asyncio.to_thread(make_database)
+    name = urls.app.rpartition("/")[2]
+    url = (await asyncio.to_thread(login, "", "carrel_app")).rpartition("/")[0] + f"/{name}"
+    async with connected(url) as db:
+        await db.check()
+    role = url.partition("://")[2].partition(":")[0]
+    table = ("create table public.of_its_own (id int)", f"alter table public.of_its_own owner to {role}")
+    await asyncio.to_thread(run_sql, postgres_server.url(name), *table)
+    assert "use the plain role" in await refused(url)
+
+
+async def test_a_role_without_carrel_app_is_refused(login: Login) -> None:
+    assert "run carrel migrate" in await refused(await asyncio.to_thread(login, ""))
+    inherits_nothing = await asyncio.to_thread(login, "", "carrel_app with inherit false")
+    assert "run carrel migrate" in await refused(inherits_nothing)
+
+
+async def test_an_empty_database_is_refused(make_empty_database: MakeDatabase) -> None:
+    urls = await asyncio.to_thread(make_empty_database)
+    assert "run carrel migrate" in await refused(urls.app)
+
+
+def test_an_old_server_is_refused() -> None:
+    fit: dict[str, Any] = {"version": MINIMUM_POSTGRES, "pgvector": [0, 8, 0], "privileged": False, "migrated": True}
+    assert refusal("plain", **fit) is None
+    assert refusal("plain", **{**fit, "version": 150012}) == "Postgres 16 or newer is needed; this one is 15"
+    assert "pgvector 0.8" in (refusal("plain", **{**fit, "pgvector": [0, 7, 4]}) or "")
+    assert "pgvector 0.8" in (refusal("plain", **{**fit, "pgvector": [0]}) or "")
+
+
+async def test_the_service_finds_its_database_fit(database: DatabaseUrls) -> None:
+    async with connected(database.app) as db:
+        await db.check()
+
+
+async def test_a_single_statement_sees_no_tenant(database: DatabaseUrls) -> None:
+    tenant = uuid.uuid4()
+    async with connected(database.app) as db:
+        async with db.transaction(tenant) as session:
+            await session.execute(text("insert into tenant (id, name) values (:id, 'single')"), {"id": tenant})
+        for _ in range(3):
+            async with db.single_statement() as session:
+                assert await session.scalar(text("select count(*) from tenant")) == 0
+        async with db.transaction(tenant) as session:  # and a transaction is one again
+            assert await session.scalar(text("select count(*) from tenant")) == 1
+            await session.execute(text("delete from tenant"))
+            await session.rollback()
+        async with db.transaction(tenant) as session:
+            assert await session.scalar(text("select count(*) from tenant")) == 1

@@ -1,0 +1,125 @@
+"""Receiving a form: whole, in pieces of any size, broken, too large; and what becomes of the file's name."""
+
+import hashlib
+import random
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from app.documents.types import EmptyUpload, ReceivedFile, UploadTooLarge
+from app.documents.uploads import MAX_FIELD_BYTES, MAX_FIELDS, OVERHEAD, clean_filename, receive, spool_text
+from app.errors import InvalidInput
+
+BOUNDARY = b"a-boundary"
+LIMIT = 3_000_000
+
+
+def part(name: str, content: bytes, *, filename: str | None = None, extra: str = "") -> bytes:
+    file = "" if filename is None else f'; filename="{filename}"'
+    head = f'--{BOUNDARY.decode()}\r\nContent-Disposition: form-data; name="{name}"{file}\r\n{extra}\r\n'
+    return head.encode() + content + b"\r\n"
+
+
+def form(*parts: bytes) -> bytes:
+    return b"".join(parts) + b"--" + BOUNDARY + b"--\r\n"
+
+
+async def pieces(body: bytes, size: int) -> AsyncIterator[bytes]:
+    for start in range(0, len(body), size):
+        yield body[start : start + size]
+
+
+async def received(body: bytes, *, size: int = 65_536, limit: int = LIMIT) -> tuple[ReceivedFile, bytes]:
+    async with receive(pieces(body, size), BOUNDARY, limit=limit) as file:
+        content = file.path.read_bytes()
+    assert not file.path.exists()
+    return file, content
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 64, 4096, 10**9])
+async def test_pieces_of_any_size(size: int) -> None:
+    content = random.Random(size).randbytes(5000) + b"\r\n--a-bound\r\n--" + b"\r" * 9
+    body = form(part("title", "Größe".encode()), part("file", content, filename="a.bin"), part("user_id", b"u"))
+    file, found = await received(body, size=size)
+    assert found == content
+    assert (file.size, file.sha256) == (len(content), hashlib.sha256(content).digest())
+    assert (file.filename, file.declared_type) == ("a.bin", None)
+    assert file.fields == {"title": "Größe", "user_id": "u"}
+
+
+async def test_a_large_file_is_written_as_it_comes(tmp_path: Path) -> None:
+    content = random.Random(0).randbytes(LIMIT)
+    file, found = await received(form(part("file", content, filename="x", extra="Content-Type: Text/Plain; a=b\r\n")))
+    assert (found, file.declared_type) == (content, "text/plain")
+
+
+@pytest.mark.parametrize(
+    ("body", "error"),
+    [
+        (form(part("file", bytes(LIMIT + 1), filename="x")), UploadTooLarge),
+        (form(part("file", b"x", filename="x"), part("title", bytes(MAX_FIELD_BYTES + 1))), UploadTooLarge),
+        (form(part("file", b"x", filename="x")) + bytes(LIMIT + OVERHEAD), UploadTooLarge),
+        (form(part("file", b"", filename="x")), EmptyUpload),
+        (form(part("title", b"no file")), InvalidInput),
+        (form(part("file", b"1", filename="x"), part("file", b"2", filename="y")), InvalidInput),
+        (form(part("file", b"1", filename="x"), part("title", b"1"), part("title", b"2")), InvalidInput),
+        (form(*(part(f"f{number}", b"") for number in range(MAX_FIELDS + 1))), InvalidInput),
+        (form(part("title", b"\xff\xfe"), part("file", b"x", filename="x")), InvalidInput),
+        (form(part("file", b"x", filename="x"))[:-6], InvalidInput),
+        (part("file", b"x", filename="x"), InvalidInput),
+        (form(), InvalidInput),
+        (b"", InvalidInput),
+        (b"no boundary anywhere", InvalidInput),
+        (form(part("file", b"x", filename="x", extra="X-Long: " + "x" * 100_000 + "\r\n")), InvalidInput),
+        (form(part("file", b"x", filename="x", extra="".join(f"X-{n}: x\r\n" for n in range(100)))), InvalidInput),
+        (form(part("file", b"x", filename="x")).replace(b"name=", b"game="), InvalidInput),
+    ],
+    ids=lambda value: value.__name__ if isinstance(value, type) else "",
+)
+@pytest.mark.parametrize("size", [1000, 65_536])
+async def test_broken_forms_are_refused_and_leave_no_file(
+    body: bytes, error: type[Exception], size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with pytest.raises(error):
+        await received(body, size=size)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("text", ["", " \n\t", "a\0b", "\ud800"])
+async def test_texts_that_cannot_be_kept(text: str) -> None:
+    with pytest.raises(InvalidInput):
+        async with spool_text(text, filename="x", media_type="text/plain"):
+            pass
+
+
+async def test_a_text_becomes_a_file() -> None:
+    async with spool_text("Žluťoučký kůň", filename="x", media_type="text/plain") as file:
+        assert file.path.read_text("utf-8") == "Žluťoučký kůň"
+        assert (file.size, file.sha256) == (19, hashlib.sha256("Žluťoučký kůň".encode()).digest())
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("handbook.pdf", "handbook.pdf"),
+        ("../../etc/passwd", "passwd"),
+        ("C:\\Users\\me\\plan.docx", "plan.docx"),
+        ("/absolute/path.txt", "path.txt"),
+        ("..", "upload"),
+        (".", "upload"),
+        ("", "upload"),
+        ("///", "upload"),
+        (" spaced name.txt ", "spaced name.txt"),
+        ("a\r\nSet-Cookie: x.txt", "aSet-Cookie: x.txt"),
+        ("nul\0l.txt", "null.txt"),
+        ("evil\u202efdp.exe", "evilfdp.exe"),
+        ("naïve 履歴書.pdf", "naïve 履歴書.pdf"),
+        ("x" * 10_000 + ".pdf", "x" * 251 + ".pdf"),
+        ("x" * 10_000, "x" * 255),
+        ("a." + "x" * 10_000, "a." + "x" * 253),
+    ],
+)
+def test_file_names(given: str, kept: str) -> None:
+    assert clean_filename(given) == kept

@@ -1,0 +1,1 @@
+"""Tests of the embedded Postgres, on real clusters with real processes."""

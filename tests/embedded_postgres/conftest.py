@@ -1,0 +1,79 @@
+"""A cluster to start and stop at will, and directories of several kinds."""
+
+import itertools
+import os
+import pwd
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from app.embedded_postgres import EmbeddedPostgres
+from app.embedded_postgres.place import AWAY
+
+
+@pytest.fixture(scope="session")
+def new_directory(postgres_directory: Path) -> Callable[[], Path]:
+    """Makes directories that any user can pass through."""
+    numbers = itertools.count()
+
+    def make() -> Path:
+        directory = postgres_directory / f"directory-{next(numbers)}"
+        directory.mkdir()
+        directory.chmod(0o755)
+        return directory
+
+    return make
+
+
+@pytest.fixture
+def directory(new_directory: Callable[[], Path]) -> Path:
+    """One such directory."""
+    return new_directory()
+
+
+@pytest.fixture(scope="session")
+def stopped_cluster(new_directory: Callable[[], Path]) -> Path:
+    """The data directory of a cluster with the service's database; whoever starts it stops it."""
+    data_dir = new_directory() / "data"
+    with EmbeddedPostgres(data_dir, fsync=False) as server:
+        server.ensure_database()
+    return data_dir
+
+
+@pytest.fixture
+def copied_cluster(stopped_cluster: Path, directory: Path) -> Path:
+    """A copy of its own for a test that does things to the files."""
+    subprocess.run(["cp", "-a", stopped_cluster, directory / "copy"], check=True)
+    return directory / "copy"
+
+
+@pytest.fixture
+def server(stopped_cluster: Path) -> Iterator[EmbeddedPostgres]:
+    """That cluster, running."""
+    with EmbeddedPostgres(stopped_cluster, fsync=False) as running:
+        yield running
+
+
+@pytest.fixture
+def clean_away() -> Iterator[Callable[[Path], None]]:
+    """Removes what the test's data directories left outside of them."""
+    places: list[Path] = []
+    yield places.append
+    for place in places:
+        assert place.parent == AWAY
+        shutil.rmtree(place)
+    # Other services on this machine may have theirs there.
+    with suppress(OSError):
+        AWAY.rmdir()
+
+
+def server_account() -> pwd.struct_passwd:
+    """The user that the embedded Postgres has to run as here."""
+    if os.geteuid() != 0:
+        return pwd.getpwuid(os.geteuid())
+    names = [user.pw_name for user in pwd.getpwall()]
+    return pwd.getpwnam("postgres" if "postgres" in names else "nobody")

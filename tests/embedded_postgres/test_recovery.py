@@ -1,0 +1,123 @@
+"""What a killed owner or server leaves behind, and what the next start makes of it."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from app.embedded_postgres import ClusterUnusable, EmbeddedPostgres
+from app.embedded_postgres.binaries import find_binaries
+from tests.embedded_postgres.conftest import server_account
+from tests.embedded_postgres.owners import HANG_SECONDS, owner, wait_until_gone
+
+
+async def run(url: str, statement: str) -> list[asyncpg.Record]:
+    connection = await asyncpg.connect(url)
+    try:
+        return list(await connection.fetch(statement))
+    finally:
+        await connection.close()
+
+
+@contextmanager
+def process_of_the_servers_user(*command: str) -> Iterator[subprocess.Popen[bytes]]:
+    account = server_account()
+    change = os.geteuid() == 0
+    with subprocess.Popen(
+        command,
+        cwd="/",
+        stderr=subprocess.DEVNULL,
+        user=account.pw_uid if change else None,
+        group=account.pw_gid if change else None,
+        extra_groups=[] if change else None,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.terminate()
+
+
+def kill_server(server: EmbeddedPostgres) -> Path:
+    """Kill Postgres without notice, let go of the data directory and return the pid file that stays."""
+    os.kill(server.pid, signal.SIGKILL)
+    server.stop()
+    stale = server.location / "pgdata" / "postmaster.pid"
+    assert stale.exists()
+    return stale
+
+
+async def test_postgres_goes_with_a_killed_owner_and_committed_rows_stay(stopped_cluster: Path) -> None:
+    with owner(stopped_cluster) as first:
+        url = first.told["urls"][0]
+        await run(url, "create table kept as select 'committed' as word")
+        open_transaction = await asyncpg.connect(url)
+        await open_transaction.execute("begin; insert into kept values ('not committed')")
+        # Held for a while, its server is still there when the next owner comes.
+        os.kill(first.told["pid"], signal.SIGSTOP)
+        first.process.kill()
+        first.process.wait(HANG_SECONDS)
+        threading.Timer(0.5, os.kill, (first.told["pid"], signal.SIGCONT)).start()
+        with EmbeddedPostgres(stopped_cluster, fsync=False) as second:
+            wait_until_gone(first.told["pid"])
+            assert await run(second.ensure_database().owner, "select * from kept") == [("committed",)]
+            await run(second.ensure_database().owner, "drop table kept")
+        with pytest.raises((asyncpg.PostgresError, asyncpg.InterfaceError, ConnectionError)):
+            await open_transaction.fetch("select 1")
+        open_transaction.terminate()
+
+
+async def test_postgres_recovers_from_its_own_death(stopped_cluster: Path) -> None:
+    # With fsync, as in life: without it a commit is only sure of itself a moment later.
+    with EmbeddedPostgres(stopped_cluster) as server:
+        await run(server.url("carrel"), "create table kept as select 1 as number")
+        kill_server(server)
+        assert not server.running
+        server.start()
+        assert await run(server.url("carrel"), "select * from kept") == [(1,)]
+        await run(server.url("carrel"), "drop table kept")
+
+
+def test_a_pid_file_whose_number_is_another_process_by_now_is_no_obstacle(server: EmbeddedPostgres) -> None:
+    stale = kill_server(server)
+    with process_of_the_servers_user("/bin/sleep", str(HANG_SECONDS)) as other:
+        stale.write_text("\n".join([str(other.pid), *stale.read_text().splitlines()[1:]]) + "\n")
+        server.start()
+        assert other.poll() is None
+    assert server.running
+
+
+def test_a_postgres_that_somebody_else_started_there_is_left_alone(server: EmbeddedPostgres) -> None:
+    pgdata = server.location / "pgdata"
+    server.stop()
+    postgres = find_binaries().program("postgres")
+    command = [
+        str(postgres),
+        "-D",
+        str(pgdata),
+        "-c",
+        "listen_addresses=",
+        "-c",
+        f"unix_socket_directories={pgdata.parent}/run",
+    ]
+    with process_of_the_servers_user(*command) as other:
+        pid_file = pgdata / "postmaster.pid"
+        while "ready" not in (pid_file.read_text() if pid_file.exists() else ""):
+            assert other.poll() is None
+        before = pid_file.read_text()
+        with pytest.raises(ClusterUnusable, match=str(other.pid)):
+            server.start()
+        assert other.poll() is None
+        assert pid_file.read_text() == before
+
+
+async def test_it_starts_inside_a_running_event_loop(stopped_cluster: Path) -> None:
+    assert asyncio.get_running_loop().is_running()
+    with EmbeddedPostgres(stopped_cluster, fsync=False) as server:
+        assert await run(server.ensure_database().app, "select 1") == [(1,)]

@@ -1,0 +1,31 @@
+"""The server process's choices: a port that is free, shared memory that has room."""
+
+import socket
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from app.embedded_postgres import PortInUse
+from app.embedded_postgres.binaries import find_binaries
+from app.embedded_postgres.place import Place
+from app.embedded_postgres.server import free_ports, shared_memory_type, start_server
+
+
+def test_a_port_that_somebody_took_first_is_given_up_for_the_next(stopped_cluster: Path) -> None:
+    with ExitStack() as locks, socket.create_server(("127.0.0.1", 0)) as listener:
+        place = Place.claim(stopped_cluster, find_binaries(), locks)
+        taken = listener.getsockname()[1]
+        with pytest.raises(PortInUse, match=str(taken)):
+            start_server(place, [taken], {})
+        free = next(free_ports())
+        server = start_server(place, [taken, free], {})
+        server.stop()
+        assert server.port == free
+        assert server.process.returncode == 0
+
+
+def test_shared_memory_is_sought_where_there_is_room() -> None:
+    assert shared_memory_type(Path("/proc")) == "mmap"
+    assert shared_memory_type(Path("/nonexistent")) == "mmap"
+    assert shared_memory_type(Path("/var/tmp")) == "posix"

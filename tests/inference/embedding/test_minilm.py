@@ -1,0 +1,262 @@
+"""The embedded model against a plain implementation of it, at its edges, and with queries beside bulk work."""
+
+import asyncio
+import importlib.util
+import os
+import shutil
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+import pytest
+
+from app.inference.embedding import EmbeddingIdentity, EmbeddingUnavailable
+from app.inference.embedding.minilm import MiniLMEmbedder
+from app.inference.embedding.weights import WeightsDamaged
+from tests.inference.embedding.reference import Reference
+
+PASSAGE = (
+    "The carrel is a small desk set apart in a library, screened on three sides so that a reader may work undisturbed. "
+    "Monasteries of the fourteenth century built them of stone along the cloister, facing the light. "
+)
+TEXTS = [
+    "",
+    "word",
+    "A question about reading desks?",
+    "Ünïcödé, 中文字, emoji \U0001f9ec and tabs\tand\nlines",
+    PASSAGE,
+    PASSAGE * 7,
+    "x" * 5000,
+]
+WAIT = 60
+
+
+class Drawn(Sequence[str]):
+    """Texts that know how many of them have been asked for."""
+
+    def __init__(self, text: str, total: int) -> None:
+        self.text = text
+        self.total = total
+        self.drawn = 0
+
+    def __len__(self) -> int:
+        return self.total
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[str]: ...
+    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
+        assert isinstance(index, int)
+        self.drawn += 1
+        return f"{index} {self.text}"
+
+    async def reached(self, count: int) -> None:
+        async with asyncio.timeout(WAIT):
+            while self.drawn < count:
+                await asyncio.sleep(0.001)
+
+
+@pytest.fixture(scope="session")
+def expected(weights_dir: Path) -> Any:
+    reference = Reference(weights_dir)
+    return np.stack([reference.embed(text) for text in TEXTS])
+
+
+async def test_fp32_equals_the_plain_implementation(fp32: MiniLMEmbedder, expected: Any) -> None:
+    vectors = await fp32.embed_documents(TEXTS)
+    assert vectors.dtype == np.float32
+    assert vectors.shape == (len(TEXTS), 384)
+    assert np.abs(np.linalg.norm(vectors, axis=1) - 1).max() < 1e-5
+    assert (vectors * expected).sum(axis=1).min() >= 0.9999
+
+
+async def test_int8_is_close_to_the_plain_implementation(int8: MiniLMEmbedder, expected: Any) -> None:
+    vectors = await int8.embed_documents(TEXTS)
+    assert np.abs(np.linalg.norm(vectors, axis=1) - 1).max() < 1e-5
+    cosines = (vectors * expected).sum(axis=1)
+    prose = [len(text.split()) > 3 for text in TEXTS]
+    assert sum(prose) == 4
+    assert cosines[prose].min() >= 0.99
+    assert cosines.min() >= 0.97  # no words, one word, one unknown word
+    assert cosines.max() < 0.99999  # else it would be fp32 under another name
+
+
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+async def test_meaning_orders_texts(precision: str, request: pytest.FixtureRequest) -> None:
+    embedder: MiniLMEmbedder = request.getfixturevalue(precision)
+    (query,) = await embedder.embed_queries(["How do I get my money back?"])
+    documents = await embedder.embed_documents(
+        [
+            "The mitochondrion produces most of a cell's energy.",
+            "We refund purchases within thirty days.",
+            "Our shop ships orders to forty countries.",
+            "Returned goods are paid back.",
+        ]
+    )
+    cosines = documents @ query
+    assert min(cosines[1], cosines[3]) > 0.4
+    assert max(cosines[0], cosines[2]) < 0.1
+
+
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+async def test_a_text_has_one_vector_whatever_runs_beside_it(precision: str, request: pytest.FixtureRequest) -> None:
+    embedder: MiniLMEmbedder = request.getfixturevalue(precision)
+    alone = [(await embedder.embed_documents([text]))[0] for text in TEXTS]
+    together, again, queries = await asyncio.gather(
+        embedder.embed_documents(TEXTS), embedder.embed_documents(TEXTS[::-1]), embedder.embed_queries(TEXTS)
+    )
+    assert np.array_equal(np.stack(alone), together)
+    assert np.array_equal(together, again[::-1])
+    assert np.array_equal(together, queries)
+
+
+async def test_nothing_gives_no_rows(int8: MiniLMEmbedder) -> None:
+    assert (await int8.embed_documents([])).shape == (0, 384)
+    assert (await int8.embed_queries([])).shape == (0, 384)
+
+
+async def test_text_beyond_the_limit_is_cut_at_256_tokens(fp32: MiniLMEmbedder) -> None:
+    words = ["desk"] * 254
+    assert fp32.count_tokens([" ".join(words)]) == [254]
+    fits, longer, shorter = await fp32.embed_documents(
+        [" ".join(words), " ".join([*words, "volcano", "eruption"]), " ".join(words[:-4])]
+    )
+    assert np.array_equal(fits, longer)
+    assert not np.array_equal(fits, shorter)
+
+
+async def test_megabytes_of_text_are_a_text_like_any_other(int8: MiniLMEmbedder) -> None:
+    long, short = await int8.embed_documents([PASSAGE * 20_000, PASSAGE * 20])
+    assert np.array_equal(long, short)
+
+
+async def test_lone_surrogates_are_no_error(int8: MiniLMEmbedder) -> None:
+    (vector,) = await int8.embed_queries(["half a \ud83e pair"])
+    assert np.isfinite(vector).all()
+    assert int8.count_tokens(["\udc00"]) == [1]
+
+
+def test_tokens_are_counted_without_the_special_ones(int8: MiniLMEmbedder) -> None:
+    assert int8.count_tokens(["", "word", "two words", "word " * 1000]) == [0, 1, 2, 1000]
+    assert (int8.max_tokens, int8.special_tokens) == (256, 2)
+
+
+async def test_prefixes_are_added_here(weights_dir: Path, fp32: MiniLMEmbedder) -> None:
+    prefixed = MiniLMEmbedder.load(
+        weights_dir, precision="fp32", bulk_threads=1, query_prefix="query: ", document_prefix="passage: "
+    )
+    try:
+        assert prefixed.identity == EmbeddingIdentity("all-MiniLM-L6-v2", 384, "fp32", "query: ", "passage: ")
+        plain = await fp32.embed_documents(["query: desk", "passage: desk"])
+        assert np.array_equal(await prefixed.embed_queries(["desk"]), plain[:1])
+        assert np.array_equal(await prefixed.embed_documents(["desk"]), plain[1:])
+    finally:
+        await prefixed.close()
+
+
+async def test_a_query_gets_through_while_bulk_work_runs(fp32: MiniLMEmbedder) -> None:
+    texts = Drawn(PASSAGE * 6, 40)
+    bulk = asyncio.create_task(fp32.embed_documents(texts))
+    await texts.reached(2)
+    for _ in range(3):
+        await asyncio.wait_for(fp32.embed_queries(["a short query"]), WAIT)
+    assert texts.drawn <= 35
+    assert not bulk.done()
+    bulk.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await bulk
+
+
+async def test_bulk_calls_share_the_threads(int8: MiniLMEmbedder) -> None:
+    large = Drawn(PASSAGE * 6, 60)
+    first = asyncio.create_task(int8.embed_documents(large))
+    await large.reached(3)
+    await asyncio.wait_for(int8.embed_documents(["a small document"]), WAIT)
+    assert large.drawn < 60
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+
+
+async def test_a_cancelled_call_draws_no_more_texts(int8: MiniLMEmbedder) -> None:
+    texts = Drawn(PASSAGE, 10_000)
+    bulk = asyncio.create_task(int8.embed_documents(texts))
+    await texts.reached(4)
+    bulk.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await bulk
+    drawn = texts.drawn
+    await int8.embed_documents(["what comes after"] * 6)
+    assert texts.drawn == drawn < 10_000
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a priority a thread")
+def test_only_bulk_threads_have_a_low_priority(int8: MiniLMEmbedder) -> None:
+    own = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+    named = {thread.name: thread.native_id for thread in threading.enumerate() if thread.name.startswith("embed-")}
+    niceness = {name: os.getpriority(os.PRIO_PROCESS, native or 0) for name, native in named.items()}
+    assert {value for name, value in niceness.items() if "query" in name} == {own}
+    assert {value for name, value in niceness.items() if "bulk" in name} == {max(own, 10)}
+
+
+async def test_check_passes_and_a_closed_model_is_unavailable(weights_dir: Path) -> None:
+    embedder = MiniLMEmbedder.load(weights_dir, precision="int8", bulk_threads=1)
+    await embedder.check()
+    await embedder.close()
+    for call in (embedder.embed_queries, embedder.embed_documents):
+        with pytest.raises(EmbeddingUnavailable, match="closed"):
+            await call(["word", "word"])
+    with pytest.raises(EmbeddingUnavailable):
+        await embedder.check()
+
+
+def damaged(weights_dir: Path, target: Path, content: bytes, size: int) -> Path:
+    shutil.copy(weights_dir / "tokenizer.json", target)
+    with (target / "model.safetensors").open("wb") as file:
+        file.write(content)
+        file.truncate(size)
+    return target
+
+
+def test_damaged_weights_are_named(weights_dir: Path, tmp_path: Path) -> None:
+    whole = (weights_dir / "model.safetensors").stat().st_size
+    with (weights_dir / "model.safetensors").open("rb") as file:
+        head = file.read(100_000)
+    query = b"encoder.layer.3.attention.self.query.weight"
+    assert query in head
+    assert b"[30522,384]" in head
+    cases = {
+        r"safetensors cannot be read: cannot mmap": (b"", 0),
+        "no readable header": (b"\xff" * 100, 100),
+        "safetensors cannot be read: offset": (head, len(head)),
+        "another model": (head.replace(query, query.replace(b"query", b"quarz")), whole),
+        "was expected": (head.replace(b"[30522,384]", b"[15261,768]"), whole),
+    }
+    for message, (content, size) in cases.items():
+        with pytest.raises(WeightsDamaged, match=message):
+            MiniLMEmbedder.load(damaged(weights_dir, tmp_path, content, size), precision="fp32", bulk_threads=1)
+
+
+def test_a_damaged_tokenizer_is_named(weights_dir: Path, tmp_path: Path) -> None:
+    (tmp_path / "model.safetensors").symlink_to(weights_dir / "model.safetensors")
+    (tmp_path / "tokenizer.json").write_text("{}")
+    with pytest.raises(WeightsDamaged, match=r"tokenizer\.json"):
+        MiniLMEmbedder.load(tmp_path, precision="fp32", bulk_threads=1)
+
+
+def test_the_graphs_in_the_package_are_what_the_script_builds(tmp_path: Path) -> None:
+    root = Path(__file__).resolve().parents[3]
+    spec = importlib.util.spec_from_file_location("build_minilm_graph", root / "scripts" / "build_minilm_graph.py")
+    assert spec is not None
+    assert spec.loader is not None
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    script.main([str(tmp_path)])
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["minilm_fp32.onnx", "minilm_int8.onnx"]
+    for name in names:
+        assert (tmp_path / name).read_bytes() == (root / "app" / "inference" / "embedding" / name).read_bytes(), name

@@ -1,0 +1,68 @@
+"""Every shape of a reply that is refused, and the ones that pass."""
+
+import base64
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from app.inference.embedding import EmbeddingMismatch
+from app.inference.embedding.openai_reply import UnusableReply, read_reply
+
+
+def entry(embedding: Any, index: Any = 0) -> dict[str, Any]:
+    return {"embedding": embedding, "index": index}
+
+
+def test_large_and_small_vectors_become_unit_ones() -> None:
+    payload = {"data": [entry([3e38, 3e38], 0), entry([1e-30, 0], 1), entry([3, 4], 2)]}
+    vectors = read_reply(payload, 3, 2)
+    assert np.allclose(vectors, np.array([[math.sqrt(0.5)] * 2, [1.0, 0.0], [0.6, 0.8]]))
+
+
+def test_a_reply_without_indexes_is_in_order() -> None:
+    vectors = read_reply({"data": [{"embedding": [1, 0]}, {"embedding": [0, 1]}]}, 2, 2)
+    assert vectors.tolist() == [[1, 0], [0, 1]]
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        None,
+        [],
+        {},
+        {"data": None},
+        {"data": ["vector"]},
+        {"data": []},
+        {"data": [entry([1, 0], 1)]},
+        {"data": [entry([1, 0], True)]},
+        {"data": [entry([1, 0], [0])]},
+        {"data": [entry(None)]},
+        {"data": [entry(7)]},
+        {"data": [entry([1, None])]},
+        {"data": [entry(["a", "b"])]},
+        {"data": [entry([[1, 0]])]},
+        {"data": [entry([[1], [0, 1]])]},
+        {"data": [entry({"0": 1})]},
+        {"data": [entry("not base64!")]},
+        {"data": [entry(base64.b64encode(b"12345").decode())]},
+        {"data": [entry([math.nan, 1])]},
+        {"data": [entry([1e300, 1])]},
+        {"data": [entry([0, 0])]},
+    ],
+)
+def test_what_is_no_embedding_is_refused(payload: Any) -> None:
+    with pytest.raises(UnusableReply):
+        read_reply(payload, 1, 2)
+
+
+def test_two_entries_with_one_index_are_refused() -> None:
+    with pytest.raises(UnusableReply, match="indexes"):
+        read_reply({"data": [entry([1, 0], 1), entry([0, 1], 1)]}, 2, 2)
+
+
+@pytest.mark.parametrize("embedding", [[], [1], [1, 2, 3], base64.b64encode(bytes(12)).decode()])
+def test_another_dimension_is_a_mismatch(embedding: Any) -> None:
+    with pytest.raises(EmbeddingMismatch):
+        read_reply({"data": [entry(embedding)]}, 1, 2)

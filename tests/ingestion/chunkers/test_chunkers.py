@@ -1,0 +1,203 @@
+"""What holds for every chunker on any document."""
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+
+import pytest
+
+from app.errors import InvalidInput
+from app.ingestion.chunkers import CHUNKERS, DEFAULT_CHUNKER, ChunkOptions, TokenCounter
+from app.ingestion.tree import build_tree
+from app.ingestion.types import Block, BlockKind, DocumentTree, NodeKind, ParsedDocument
+from tests.ingestion.documents import quarters, random_document, walk, words
+
+NAMES = list(CHUNKERS)
+
+
+def one_block(text: str, kind: BlockKind = BlockKind.PARAGRAPH) -> DocumentTree:
+    return build_tree(ParsedDocument([Block(kind, text)]))
+
+
+def unknown_if_long(texts: Sequence[str]) -> list[int]:
+    """As WordPiece counts: a Chinese character is a word, and a word of more than 100 characters is one token."""
+    found = [re.findall(r"[\u3400-\u9fff]|[^\s\u3400-\u9fff]+", text) for text in texts]
+    return [sum(1 if len(word) > 100 else -(-len(word) // 3) for word in each) for each in found]
+
+
+class Calls:
+    def __init__(self, count: TokenCounter) -> None:
+        self.count, self.made = count, 0
+
+    def __call__(self, texts: Sequence[str]) -> list[int]:
+        self.made += 1
+        return self.count(texts)
+
+
+@pytest.mark.parametrize("count", [words, quarters])
+@pytest.mark.parametrize("sizes", [(16, 0), (40, 10), (200, 50), (200, 199)])
+@pytest.mark.parametrize("name", NAMES)
+def test_invariants(name: str, sizes: tuple[int, int], count: TokenCounter) -> None:
+    options = ChunkOptions(*sizes)
+    for seed in range(8):
+        tree = build_tree(random_document(seed, slides=seed % 2 == 1))
+        drafts = CHUNKERS[name].chunk(tree, options, count)
+        leaves = [node for node in walk(tree.root) if node.kind is NodeKind.PARAGRAPH]
+        by_path = {node.path: node for node in walk(tree.root)}
+        assert all(tokens <= options.max_tokens for tokens in count([draft.text for draft in drafts]))
+        assert [draft.start for draft in drafts] == sorted({draft.start for draft in drafts})
+        assert [draft.end for draft in drafts] == sorted({draft.end for draft in drafts})
+        for draft in drafts:
+            assert draft.text == tree.text[draft.start : draft.end] == draft.text.strip()
+            covered = [leaf for leaf in leaves if leaf.start < draft.end and draft.start < leaf.end]
+            assert {leaf.slide for leaf in covered} == {draft.slide}
+            pages = [leaf.page for leaf in covered if leaf.page is not None]
+            assert (draft.page, draft.page_end) == (min(pages, default=None), max(pages, default=None))
+            holder = by_path[draft.node_path]
+            assert holder.start <= draft.start < draft.end <= holder.end
+            assert not any(child.start <= draft.start and draft.end <= child.end for child in holder.children)
+            above = [by_path[draft.node_path[:depth]] for depth in range(len(draft.node_path) + 1)]
+            titles = [node.title for node in above if node.kind is NodeKind.SECTION and node.title]
+            assert draft.section_titles == tuple(titles)
+        in_chunks = {position for draft in drafts for position in range(draft.start, draft.end)}
+        for leaf in leaves:
+            body = {p for p in range(leaf.start, leaf.end) if not tree.text[p].isspace()}
+            assert leaf.block is BlockKind.HEADING or body <= in_chunks
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_empty(name: str) -> None:
+    assert CHUNKERS[name].chunk(build_tree(ParsedDocument([])), ChunkOptions(), words) == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "text",
+    ["x" * 10_000, "汉字没有空格的文本" * 2_000, "https://host/" + "a/b-" * 4_000, "สวัสดีครับ" * 900, "word " * 5_000],
+    ids=["word", "han", "address", "thai", "no-sentence"],
+)
+def test_text_without_good_places(name: str, text: str) -> None:
+    tree = one_block(text)
+    for count in (words, quarters, unknown_if_long):
+        drafts = CHUNKERS[name].chunk(tree, ChunkOptions(200, 0), count)
+        assert "".join(draft.text for draft in drafts).replace(" ", "") == tree.text.replace(" ", "")
+        assert all(tokens <= 200 for tokens in count([draft.text for draft in drafts]))
+        assert max(len(draft.text) for draft in drafts) <= 2_000 or count is words
+
+
+def test_a_long_sentence_without_spaces_is_cut_at_its_commas() -> None:
+    drafts = CHUNKERS["headered"].chunk(one_block("天地玄黄宇," * 200), ChunkOptions(100, 20), words)
+    assert len(drafts) > 10
+    assert all(draft.text.endswith("宇,") for draft in drafts)
+
+
+def test_marks_stay_with_their_letter() -> None:
+    drafts = CHUNKERS["headered"].chunk(one_block("e\u0301\u0323" * 3_000), ChunkOptions(16, 0), quarters)
+    assert len(drafts) > 1
+    assert all(draft.text.startswith("e") for draft in drafts)
+
+
+def test_a_counter_that_counts_parts_too_low() -> None:
+    """A piece is counted with the white space before it; here that hides it, until its chunk is counted alone."""
+
+    def count(texts: Sequence[str]) -> list[int]:
+        return [0 if text[0].isspace() else len(text) for text in texts]
+
+    text = " ".join(f"Sentence number {n} is here." for n in range(40))
+    for overlap in (0, 8):
+        drafts = CHUNKERS["headered"].chunk(one_block(text), ChunkOptions(16, overlap), count)
+        assert all(len(draft.text) <= 16 for draft in drafts)
+        assert set(range(len(text))) - {p for d in drafts for p in range(d.start, d.end)} <= {
+            position for position, sign in enumerate(text) if sign == " "
+        }
+
+
+def test_a_counter_that_never_yields_ends_at_characters() -> None:
+    drafts = CHUNKERS["headered"].chunk(one_block("ab cd"), ChunkOptions(16, 0), lambda texts: [100] * len(texts))
+    assert [draft.text for draft in drafts] == ["a", "b", "c", "d"]
+
+
+def test_cuts_at_paragraphs_then_sentences() -> None:
+    first = " ".join(f"First sentence number {n}." for n in range(6))
+    second = " ".join(f"Second sentence number {n}." for n in range(6))
+    blocks = [Block(BlockKind.PARAGRAPH, first), Block(BlockKind.PARAGRAPH, second)]
+    drafts = CHUNKERS["recursive"].chunk(build_tree(ParsedDocument(blocks)), ChunkOptions(45, 0), words)
+    assert [draft.text for draft in drafts] == [first, second]
+    drafts = CHUNKERS["recursive"].chunk(one_block(first), ChunkOptions(16, 0), words)
+    assert all(re.fullmatch(r"(First sentence number \d\.\s?)+", draft.text) for draft in drafts)
+    assert len(drafts) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("Dr. Smith went home. He slept.", ["Dr. Smith went home.", "He slept."]),
+        ("It costs 3.14 (approx. five). Really?! Yes.", ["It costs 3.14 (approx. five).", "Really?!", "Yes."]),
+        ("See Fig. 3, e.g. J. Doe. “Quoted.” Next", ["See Fig. 3, e.g. J. Doe.", "“Quoted.”", "Next"]),
+        ("今日は晴れ。明日は?雨!多分。", ["今日は晴れ。", "明日は?", "雨!", "多分。"]),
+    ],
+)
+def test_sentences(text: str, sentences: list[str]) -> None:
+    """With room for one sentence only, each chunk is one: the counter makes any two too many."""
+
+    def count(texts: Sequence[str]) -> list[int]:
+        return [sum(10 for sentence in sentences if sentence in text) for text in texts]
+
+    drafts = CHUNKERS["headered"].chunk(one_block(text), ChunkOptions(16, 0), count)
+    assert [draft.text for draft in drafts] == sentences
+
+
+def test_overlap_repeats_sentences() -> None:
+    text = " ".join(f"Sentence number {n} is here." for n in range(40))
+    drafts = CHUNKERS["headered"].chunk(one_block(text), ChunkOptions(60, 20), words)
+    assert len(drafts) > 3
+    for before, after in pairwise(drafts):
+        repeated = text[after.start : before.end]
+        assert before.start < after.start < before.end < after.end
+        assert words([repeated]) == [18]
+        assert re.match(r"Sentence number \d+ is here\.", repeated)
+
+
+def test_no_overlap_when_the_last_sentence_is_too_long() -> None:
+    text = " ".join("Word " + "and more " * 12 + "stops." for _ in range(8))
+    drafts = CHUNKERS["headered"].chunk(one_block(text), ChunkOptions(60, 20), words)
+    assert all(before.end < after.start for before, after in pairwise(drafts))
+
+
+def test_table_is_cut_between_rows_and_keeps_its_rule() -> None:
+    rows = [f"| item {n} | {n} | in stock |" for n in range(60)]
+    table = "\n".join(["| name | number | state |", "| --- | --- | --- |", *rows])
+    drafts = CHUNKERS["headered"].chunk(one_block(table, BlockKind.TABLE), ChunkOptions(100, 0), words)
+    assert "\n".join(draft.text for draft in drafts) == table
+    assert len(drafts) > 5
+    assert all(line in table.split("\n") for draft in drafts for line in draft.text.split("\n"))
+    tiny = CHUNKERS["headered"].chunk(one_block(table, BlockKind.TABLE), ChunkOptions(28, 0), words)
+    assert tiny[0].text == "\n".join(table.split("\n")[:2])
+
+
+def test_code_is_cut_between_lines_best_at_blank_ones() -> None:
+    code = "\n\n".join("\n".join(f"line_{part}_{n} = {n}" for n in range(10)) for part in range(6))
+    drafts = CHUNKERS["headered"].chunk(one_block(code, BlockKind.CODE), ChunkOptions(50, 0), words)
+    assert [draft.text for draft in drafts] == code.split("\n\n")
+
+
+@pytest.mark.parametrize(("count", "calls"), [(words, 4), (quarters, 10)])
+def test_few_calls_of_the_counter(count: TokenCounter, calls: int) -> None:
+    blocks = [block for seed in range(60) for block in random_document(seed).blocks]
+    tree = build_tree(ParsedDocument(blocks))
+    assert len(tree.text) > 300_000
+    for name in NAMES:
+        counter = Calls(count)
+        assert len(CHUNKERS[name].chunk(tree, ChunkOptions(), counter)) > 300
+        assert counter.made <= calls
+
+
+@pytest.mark.parametrize(("maximum", "overlap"), [(15, 0), (8193, 0), (100, 100), (100, -1), (0, 0)])
+def test_options_are_validated(maximum: int, overlap: int) -> None:
+    with pytest.raises(InvalidInput):
+        ChunkOptions(maximum, overlap)
+
+
+def test_registry() -> None:
+    assert DEFAULT_CHUNKER in CHUNKERS
+    assert all(spec.name == name and spec.description for name, spec in CHUNKERS.items())

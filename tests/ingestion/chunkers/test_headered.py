@@ -1,0 +1,98 @@
+"""The headered chunker stays inside sections; the recursive one does not."""
+
+import pytest
+
+from app.ingestion.chunkers import ChunkOptions, headered, recursive
+from app.ingestion.tree import build_tree
+from app.ingestion.types import Block, BlockKind, NodeKind, ParsedDocument
+from tests.ingestion.documents import random_document, walk, words
+
+
+def heading(text: str, level: int = 1, slide: int | None = None) -> Block:
+    return Block(BlockKind.HEADING, text, level, slide=slide)
+
+
+def paragraph(text: str, slide: int | None = None) -> Block:
+    return Block(BlockKind.PARAGRAPH, text, slide=slide)
+
+
+def chunked(blocks: list[Block], **options: int) -> list[tuple[str, tuple[str, ...]]]:
+    drafts = headered.chunk(build_tree(ParsedDocument(blocks)), ChunkOptions(**options), words)
+    return [(draft.text, draft.section_titles) for draft in drafts]
+
+
+def test_one_chunk_a_small_section_with_its_heading() -> None:
+    blocks = [paragraph("Before."), heading("A"), paragraph("One."), heading("B", 2), paragraph("Two.")]
+    assert chunked(blocks) == [("Before.", ()), ("A\n\nOne.", ("A",)), ("B\n\nTwo.", ("A", "B"))]
+
+
+def test_a_heading_without_text_of_its_own_is_carried_below() -> None:
+    assert chunked([heading("A"), heading("B", 2), paragraph("Two.")]) == [("B\n\nTwo.", ("A", "B"))]
+
+
+def test_headings_without_any_body_are_kept() -> None:
+    blocks = [heading("A"), heading("B", 2), heading("C"), heading("D"), paragraph("Text.")]
+    assert chunked(blocks) == [("A\n\nB", ("A",)), ("C", ("C",)), ("D\n\nText.", ("D",))]
+
+
+def test_a_heading_is_never_alone_before_a_long_sentence() -> None:
+    sentence = "Long " + "and longer " * 9 + "still."
+    drafts = chunked([heading("A heading of six whole words"), paragraph(sentence)], max_tokens=21, overlap_tokens=0)
+    assert drafts == [(sentence, ("A heading of six whole words",))]
+
+
+def test_overlap_stays_in_the_section() -> None:
+    text = " ".join(f"Sentence number {n} is here." for n in range(9))
+    tree = build_tree(ParsedDocument([heading("A"), paragraph(text), heading("B"), paragraph(text)]))
+    drafts = headered.chunk(tree, ChunkOptions(30, 12), words)
+    first_of_b = next(draft for draft in drafts if draft.section_titles == ("B",))
+    assert first_of_b.text.startswith("B\n\nSentence number 0")
+
+
+def test_slides_are_never_joined() -> None:
+    blocks = [
+        paragraph("One.", 1),
+        paragraph("More.", 1),
+        heading("T", 1, 2),
+        paragraph("Two.", 2),
+        heading("End", 1, 3),
+    ]
+    for chunk in (headered.chunk, recursive.chunk):
+        drafts = chunk(build_tree(ParsedDocument(blocks)), ChunkOptions(), words)
+        assert [(draft.text, draft.slide) for draft in drafts] == [("One.\n\nMore.", 1), ("T\n\nTwo.", 2), ("End", 3)]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_never_across_sections(seed: int) -> None:
+    tree = build_tree(random_document(seed))
+    sections = [node for node in walk(tree.root) if node.kind is NodeKind.SECTION]
+    for draft in headered.chunk(tree, ChunkOptions(60, 20), words):
+        crossed = [s for s in sections if draft.start < s.start < draft.end or draft.start < s.end < draft.end]
+        headings_only = all(
+            leaf.block is BlockKind.HEADING
+            for leaf in walk(tree.root)
+            if leaf.block is not None and leaf.start < draft.end and draft.start < leaf.end
+        )
+        assert not crossed or headings_only
+        assert not headings_only or not any(
+            leaf.block not in (None, BlockKind.HEADING)
+            for section in sections
+            if section.path == draft.node_path
+            for leaf in walk(section)
+        )
+
+
+def test_recursive_ignores_headings() -> None:
+    blocks = [heading("A"), paragraph("One."), heading("B"), paragraph("Two.")]
+    drafts = recursive.chunk(build_tree(ParsedDocument(blocks)), ChunkOptions(), words)
+    assert [(draft.text, draft.section_titles, draft.node_path) for draft in drafts] == [
+        ("A\n\nOne.\n\nB\n\nTwo.", (), ())
+    ]
+
+
+def test_recursive_never_ends_with_a_heading() -> None:
+    body = "Some words that make up a paragraph of ten."
+    blocks = [block for n in range(9) for block in (heading(f"Heading {n}"), paragraph(body))]
+    drafts = recursive.chunk(build_tree(ParsedDocument(blocks)), ChunkOptions(27, 0), words)
+    assert len(drafts) == 5
+    assert all(draft.text.endswith(body) for draft in drafts)

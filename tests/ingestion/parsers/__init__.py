@@ -1,0 +1,1 @@
+"""The parsers on sample files, and the pool that runs them."""

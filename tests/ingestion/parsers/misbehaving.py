@@ -1,0 +1,109 @@
+"""A parser that does what a hostile file might bring a real one to do; the file's text says what."""
+
+import ctypes
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from app.ingestion.parsers import ParseOptions
+from app.ingestion.types import Block, BlockKind, ParsedDocument
+
+
+def parse(path: Path, options: ParseOptions) -> ParsedDocument:
+    command, _, argument = path.read_text().partition(" ")
+    text = {
+        "loop": loop,
+        "sleep": sleep,
+        "eat": eat,
+        "crash": crash,
+        "killed": killed,
+        "giant": giant,
+        "raw": raw,
+        "attempt": attempt,
+        "noise": noise,
+        "environment": environment,
+        "fail": fail,
+        "process": process,
+    }[command](argument)
+    return ParsedDocument([Block(BlockKind.PARAGRAPH, text)])
+
+
+def loop(_: str) -> str:
+    while True:
+        pass
+
+
+def sleep(argument: str) -> str:
+    if argument:
+        Path(argument).touch()
+    time.sleep(3600)
+    return "awake"
+
+
+def eat(_: str) -> str:
+    return str(sum(len(piece) for piece in [bytearray(1 << 26) for _ in range(1000)]))
+
+
+def crash(_: str) -> str:
+    ctypes.string_at(0)
+    return "alive"
+
+
+def killed(_: str) -> str:
+    os.kill(os.getpid(), 9)
+    return "alive"
+
+
+def giant(argument: str) -> str:
+    return "x" * int(argument)
+
+
+def raw(argument: str) -> str:
+    """Speak on the reply pipe directly, as a parser does that has been taken over."""
+    pipe = min(fd for fd in range(3, 64) if Path(f"/proc/self/fd/{fd}").exists() and _is_pipe(fd))
+    os.write(pipe, argument.encode() + b"\n")
+    return "said"
+
+
+def _is_pipe(fd: int) -> bool:
+    return str(Path(f"/proc/self/fd/{fd}").readlink()).startswith("pipe:")
+
+
+def attempt(argument: str) -> str:
+    """Name the exception that the action ends in."""
+    actions: dict[str, Callable[[], object]] = {
+        "connect": lambda: socket.create_connection(("127.0.0.1", 9)),
+        "resolve": lambda: socket.getaddrinfo("localhost", 80),
+        "run": lambda: subprocess.run(["true"], check=True),
+        "fork": os.fork,
+        "write": lambda: Path(f"/tmp/carrel-parser-{os.getpid()}").write_bytes(b"x"),
+        "nothing": lambda: None,
+    }
+    try:
+        actions[argument]()
+    except Exception as exc:
+        return type(exc).__name__
+    return "no exception"
+
+
+def noise(_: str) -> str:
+    print("library chatter")
+    os.write(1, b"more chatter\n")
+    sys.stdout.flush()
+    return "quiet"
+
+
+def environment(_: str) -> str:
+    return " ".join(sorted(os.environ))
+
+
+def fail(_: str) -> str:
+    raise LookupError("library trips")
+
+
+def process(_: str) -> str:
+    return str(os.getpid())

@@ -1,0 +1,64 @@
+"""PDF: reading order, headings, tables, running headers, damage."""
+
+from pathlib import Path
+
+import pytest
+
+from app.ingestion.parsers import ParseOptions, pdf
+from app.ingestion.types import BlockKind, Corrupt, NoText
+
+
+def test_the_handbook_has_headings_tables_and_no_running_headers(demo: Path, options: ParseOptions) -> None:
+    document = pdf.parse(demo / "handbook.pdf", options)
+    text = "\n".join(block.text for block in document.blocks)
+    headings = [(block.level, block.text, block.page) for block in document.blocks if block.kind is BlockKind.HEADING]
+    tables = [block for block in document.blocks if block.kind is BlockKind.TABLE]
+    assert document.title == "Northwind Rentals handbook"
+    assert (1, "Booking and cancellation policy", 2) in headings
+    assert (2, "Cancelling a one-way rental", 3) in headings
+    assert "Rental handbook 2026" not in text
+    assert "Page 3 of 8" not in text
+    assert "the one-way fee is refunded only when the booking is cancelled at least 72 hours before pickup" in text
+    assert [table.page for table in tables] == [3, 5, 7]
+    assert tables[0].text.splitlines()[1:3] == ["| --- | --- | --- |", "| up to 100 km | 39 euros | 120 euros |"]
+    assert document.warnings == []
+
+
+@pytest.mark.parametrize("name", ["two_columns.pdf", "owner_password.pdf"])
+def test_columns_are_read_one_after_the_other(name: str, samples: Path, options: ParseOptions) -> None:
+    title, left, right = pdf.parse(samples / name, options).blocks
+    assert (title.kind, title.text) == (BlockKind.HEADING, "Harbours and mountains in one document")
+    assert left.text.count("The left column tells of harbours.") == 6
+    assert "mountain" not in left.text
+    assert right.text.count("Whoever comes late finds soup on the stove.") == 6
+
+
+def test_the_outline_names_headings_that_look_like_text(samples: Path, options: ParseOptions) -> None:
+    document = pdf.parse(samples / "outline.pdf", options)
+    headings = [(block.level, block.text, block.page) for block in document.blocks if block.kind is BlockKind.HEADING]
+    assert headings == [(1, "1 First chapter", 1), (2, "2 A part of it", 2), (1, "3 Second chapter", 3)]
+
+
+def test_scans_are_named(samples: Path, options: ParseOptions) -> None:
+    with pytest.raises(NoText, match=r"2 pages seem to be scans.*OCR"):
+        pdf.parse(samples / "pictures_only.pdf", options)
+    mixed = pdf.parse(samples / "pictures_and_text.pdf", options)
+    assert [block.page for block in mixed.blocks] == [1]
+    assert mixed.warnings[0].startswith("2 of 3 pages have no text")
+
+
+def test_a_file_cut_off_later_keeps_what_can_be_read(demo: Path, tmp_path: Path, options: ParseOptions) -> None:
+    data = (demo / "handbook.pdf").read_bytes()
+    path = tmp_path / "cut.pdf"
+    path.write_bytes(data[: len(data) - 400])
+    document = pdf.parse(path, options)
+    assert "damaged" in document.warnings[0]
+    assert document.page_count == 8
+
+
+@pytest.mark.parametrize("content", [b"", b"%PDF-1.7\n", b"%PDF-1.7\n" + bytes(5000), b"not a pdf at all"])
+def test_what_is_no_pdf_is_corrupt(content: bytes, tmp_path: Path, options: ParseOptions) -> None:
+    path = tmp_path / "bad.pdf"
+    path.write_bytes(content)
+    with pytest.raises(Corrupt):
+        pdf.parse(path, options)

@@ -1,0 +1,69 @@
+"""PowerPoint: titles, groups, tables, charts, notes, and archives that lie."""
+
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from app.ingestion.parsers import ParseOptions, pptx
+from app.ingestion.types import BlockKind, Corrupt, TooMuchText
+
+
+def test_the_product_tour(demo: Path, options: ParseOptions) -> None:
+    document = pptx.parse(demo / "product-tour.pptx", options)
+    found = {(block.kind, block.slide): block.text for block in document.blocks}
+    assert document.title == "Northwind Rentals product tour"
+    assert {block.page for block in document.blocks} == {None}
+    assert found[BlockKind.HEADING, 3] == "Electric cars and their range"
+    assert "| E2 Family | 430 km | 320 km | 28 minutes |" in found[BlockKind.TABLE, 3]
+    assert found[BlockKind.NOTE, 2] == "Points are never given for fuel, fees or fines."
+    assert "| Germany | 25 |" in found[BlockKind.TABLE, 5]
+    grouped = [block.text for block in document.blocks if block.slide == 4 and block.kind is BlockKind.PARAGRAPH]
+    assert grouped == [
+        "Step 1: Book in the app",
+        "Step 2: Scan the licence",
+        "Step 3: Unlock the key box",
+        "Step 4: Drive away",
+    ]
+
+
+def test_a_bomb_is_refused_unopened(tmp_path: Path, options: ParseOptions) -> None:
+    path = tmp_path / "bomb.pptx"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("ppt/slide1.xml", "w") as member:
+        for _ in range(64):
+            member.write(bytes(1 << 20))
+    with pytest.raises(TooMuchText):
+        pptx.parse(path, options)
+
+
+def test_too_many_members_are_refused(tmp_path: Path, options: ParseOptions) -> None:
+    path = tmp_path / "many.pptx"
+    with zipfile.ZipFile(path, "w") as archive:
+        for number in range(20_001):
+            archive.writestr(str(number), b"")
+    with pytest.raises(TooMuchText):
+        pptx.parse(path, options)
+
+
+@pytest.mark.parametrize("members", [{}, {"[Content_Types].xml": b"<Types"}, {"ppt/presentation.xml": b"<p/>"}])
+def test_a_zip_that_is_no_presentation_is_corrupt(
+    members: dict[str, bytes], tmp_path: Path, options: ParseOptions
+) -> None:
+    path = tmp_path / "other.pptx"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    with pytest.raises(Corrupt):
+        pptx.parse(path, options)
+
+
+def test_a_damaged_slide_leaves_the_others(demo: Path, tmp_path: Path, options: ParseOptions) -> None:
+    path = tmp_path / "damaged.pptx"
+    with zipfile.ZipFile(demo / "product-tour.pptx") as old, zipfile.ZipFile(path, "w") as new:
+        for name in old.namelist():
+            broken = name == "ppt/charts/" + Path(name).name and name.endswith(".xml")
+            data = old.read(name)
+            new.writestr(name, data.replace(b"c:plotArea", b"c:gone") if broken else data)
+    document = pptx.parse(path, options)
+    assert document.warnings == ["1 of 6 slides are damaged and were read in part."]
+    assert {block.slide for block in document.blocks} == {1, 2, 3, 4, 5, 6}

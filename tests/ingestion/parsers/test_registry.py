@@ -1,0 +1,105 @@
+"""The registry, the product's parsers in their real processes, and that the service itself stays free of them."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from app.ingestion.parsers import PARSERS
+from app.ingestion.parsers.pool import ParserPool
+from app.ingestion.types import BlockKind, Corrupt, Encrypted, IngestionError, NoText, TooManyPages, TooMuchText
+from tests.ingestion.parsers.conftest import LIMITS, ROOT
+
+PDF, PPTX = list(PARSERS)[:2]
+SAMPLES = ROOT / "tests" / "samples"
+
+
+@pytest.mark.parametrize(
+    ("path", "media_type", "blocks", "pages"),
+    [
+        (ROOT / "samples" / "handbook.pdf", PDF, 55, 8),
+        (ROOT / "samples" / "product-tour.pptx", PPTX, 23, 6),
+        (SAMPLES / "page.html", "text/html", 12, None),
+        (SAMPLES / "notes.md", "text/markdown", 10, None),
+        (SAMPLES / "latin1.txt", "text/plain", 2, None),
+    ],
+)
+async def test_every_format_comes_through_the_process(
+    path: Path, media_type: str, blocks: int, pages: int | None, pool: ParserPool
+) -> None:
+    document = await pool.parse(path, media_type)
+    assert (len(document.blocks), document.page_count) == (blocks, pages)
+
+
+@pytest.mark.parametrize(
+    ("name", "media_type", "error"),
+    [
+        ("encrypted.pdf", PDF, Encrypted),
+        ("truncated.pdf", PDF, Corrupt),
+        ("renamed.pdf", PDF, Corrupt),
+        ("empty.bin", PDF, Corrupt),
+        ("pictures_only.pdf", PDF, NoText),
+        ("truncated.pptx", PPTX, Corrupt),
+        ("photo.png", PPTX, Corrupt),
+        ("photo.png", "text/plain", Corrupt),
+        ("empty.bin", "text/plain", NoText),
+        ("empty.bin", "text/html", NoText),
+        ("empty.bin", "text/markdown", NoText),
+    ],
+)
+async def test_a_bad_file_is_a_clear_error(
+    name: str, media_type: str, error: type[IngestionError], pool: ParserPool
+) -> None:
+    with pytest.raises(error) as caught:
+        await pool.parse(SAMPLES / name, media_type)
+    assert type(caught.value) is error
+    assert caught.value.message
+
+
+async def test_the_limits_reach_the_parsers(demo: Path, samples: Path) -> None:
+    pool = ParserPool(**{**LIMITS, "max_pages": 5, "max_characters": 100})
+    try:
+        for name, media_type in (("handbook.pdf", PDF), ("product-tour.pptx", PPTX)):
+            with pytest.raises(TooManyPages):
+                await pool.parse(demo / name, media_type)
+        for name, media_type in (("two_columns.pdf", PDF), ("page.html", "text/html"), ("notes.md", "text/markdown")):
+            with pytest.raises(TooMuchText):
+                await pool.parse(samples / name, media_type)
+    finally:
+        await pool.close()
+
+
+async def test_the_encoding_reaches_the_parser(pool: ParserPool, tmp_path: Path) -> None:
+    path = tmp_path / "greek.txt"
+    path.write_bytes("Ελλάδα".encode("iso-8859-7"))
+    document = await pool.parse(path, "text/plain", encoding="iso-8859-7")
+    assert document.blocks[0].text == "Ελλάδα"
+
+
+async def test_paths_need_not_be_valid_text(pool: ParserPool, tmp_path: Path) -> None:
+    path = tmp_path / "zwei\nZeilen \udcff.txt"
+    path.write_text("content")
+    assert [block.kind for block in (await pool.parse(path, "text/plain")).blocks] == [BlockKind.PARAGRAPH]
+
+
+async def test_a_long_document_comes_back_whole(tmp_path: Path) -> None:
+    """Longer than a pipe holds and than one line of the protocol takes."""
+    paragraphs = [f"Absatz {number} über „{'wörter ' * 30}Ende“" for number in range(3000)]
+    path = tmp_path / "long.txt"
+    path.write_text("\n\n".join(paragraphs), encoding="utf-8")
+    pool = ParserPool(**{**LIMITS, "max_characters": 2_000_000})
+    try:
+        document = await pool.parse(path, "text/plain")
+    finally:
+        await pool.close()
+    assert [block.text for block in document.blocks] == paragraphs
+
+
+def test_the_service_does_not_import_the_parsers() -> None:
+    code = (
+        "import sys, app.ingestion.parsers.pool, app.documents.sniffing;"
+        "print({'pymupdf', 'pptx', 'lxml', 'selectolax', 'markdown_it'} & set(sys.modules))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "set()"

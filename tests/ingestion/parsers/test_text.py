@@ -1,0 +1,109 @@
+"""Plain text, decoding, cleaning and tables."""
+
+from pathlib import Path
+
+import pytest
+
+from app.ingestion.parsers import ParseOptions, text
+from app.ingestion.parsers.cleaning import clean_code, clean_line, clean_text
+from app.ingestion.parsers.decoding import decode
+from app.ingestion.parsers.tables import markdown_table
+from app.ingestion.types import Corrupt
+
+GERMAN = "Der Mietvertrag für größere Fahrzeuge läuft über Österreich."
+RUSSIAN = "Однажды, в студеную зимнюю пору, я из лесу вышел; был сильный мороз."
+JAPANESE = "ゾルゲと尾崎は日本にいた。これはテストです。"
+
+
+@pytest.mark.parametrize(
+    ("name", "paragraphs", "warnings"),
+    [
+        ("plain_utf16.txt", ["First paragraph, déjà vu.", "Second paragraph."], []),
+        ("latin1.txt", ["Größe und Maß: über 5 £ für Öl.", "Fin de l'été."], []),
+        (
+            "nul.txt",
+            ["A line with aNUL in it, and enough other text around it.", "The end."],
+            ["NUL characters were removed."],
+        ),
+    ],
+)
+def test_sample_texts(
+    name: str, paragraphs: list[str], warnings: list[str], samples: Path, options: ParseOptions
+) -> None:
+    document = text.parse(samples / name, options)
+    assert ([block.text for block in document.blocks], document.warnings) == (paragraphs, warnings)
+
+
+@pytest.mark.parametrize("content", [bytes(range(256)) * 40, bytes(4000), b"\x89PNG\r\n\x1a\n" + bytes(100)])
+def test_binary_files_are_corrupt(content: bytes, tmp_path: Path, options: ParseOptions) -> None:
+    path = tmp_path / "binary.txt"
+    path.write_bytes(content)
+    with pytest.raises(Corrupt):
+        text.parse(path, options)
+
+
+@pytest.mark.parametrize(
+    ("original", "encoding"),
+    [
+        (GERMAN, "utf-8"), (GERMAN, "utf-8-sig"), (GERMAN, "utf-16"), (GERMAN, "utf-32"), (GERMAN, "utf-16-le"),
+        (GERMAN, "utf-16-be"), (GERMAN, "latin-1"), ("It’s a “test” of the café", "cp1252"), (RUSSIAN, "cp1251"),
+        (RUSSIAN, "cp866"), (RUSSIAN, "koi8-r"), (JAPANESE, "shift_jis"), (JAPANESE, "utf-8"), ("", "utf-8"),
+    ],
+)  # fmt: skip
+def test_encodings_are_found(original: str, encoding: str) -> None:
+    decoded = decode(original.encode(encoding), encoding=None)
+    assert (decoded.text, decoded.warnings) == (original, [])
+
+
+def test_the_uploaders_encoding_goes_before_detection() -> None:
+    assert decode("Ελλάδα".encode("iso-8859-7"), encoding="iso-8859-7").text == "Ελλάδα"
+    replaced = decode(b"ok \xff", encoding="ascii")
+    assert (replaced.text, len(replaced.warnings)) == ("ok \ufffd", 1)
+
+
+@pytest.mark.parametrize("name", ["no-such-code", "base64", "rot13", "undefined", "a\0b", ""])
+def test_an_unknown_encoding_is_detected_with_a_warning(name: str) -> None:
+    decoded = decode(GERMAN.encode(), encoding=name)
+    assert (decoded.text, len(decoded.warnings)) == (GERMAN, 1)
+
+
+@pytest.mark.parametrize(
+    ("dirty", "clean"),
+    [
+        ("plain", "plain"),
+        ("  two\t spaces \r\nand a break\r", "two spaces\nand a break"),
+        ("a\n\n\n \nb", "a\n\nb"),
+        ("ﬁne ② ｆｕｌｌ", "fine 2 full"),
+        ("no\u00adhyphen zero\u200bwidth mark\ufeff", "nohyphen zerowidth mark"),
+        ("Auf\u200clage", "Auflage"),
+        ("می\u200cخواهم", "می\u200cخواهم"),
+        ("nul\0 bell\x07 escape\x1b del\x7f", "nul bell escape del"),
+        ("line\u2028separator\x0cfeed", "line\nseparator\nfeed"),
+        ("lone \ud800 surrogate", "lone \ufffd surrogate"),
+        ("e\u0301", "é"),
+        ("\u202eright to left", "right to left"),
+        ("\u00a0", ""),
+    ],
+)
+def test_cleaning(dirty: str, clean: str) -> None:
+    assert clean_text(dirty) == clean
+    assert clean_text(clean) == clean
+
+
+def test_code_keeps_its_indentation_and_a_line_is_one_line() -> None:
+    assert clean_code("\n\tif x:  \n\t\ty()\0\n\n") == "\tif x:\n\t\ty()"
+    assert clean_line(" a\n b\u2003c ") == "a b c"
+
+
+@pytest.mark.parametrize(
+    ("rows", "table"),
+    [
+        ([["a", "b"], ["c"]], "| a | b |\n| --- | --- |\n| c |  |"),
+        ([["x|y", "two\nlines"], ["1", "2"]], "| x\\|y | two lines |\n| --- | --- |\n| 1 | 2 |"),
+        ([["alone"], ["column"]], "alone\ncolumn"),
+        ([["", " "], []], ""),
+        ([], ""),
+    ],
+)
+def test_tables(rows: list[list[str]], table: str) -> None:
+    assert markdown_table(rows) == table

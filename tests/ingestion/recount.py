@@ -1,0 +1,49 @@
+"""What the search tables say of themselves, counted again from the rows, for tests of what may be cut short."""
+
+import asyncpg
+
+CHECKS = {
+    "document frequencies": """
+        select coalesce(a.index_id, b.index_id), a.df, b.df
+          from (select index_id, key, sum(df) df from lex_df group by 1, 2 having sum(df) <> 0) a
+          full join (select index_id, k as key, count(*) df from chunk_lexical, unnest(keys) k group by 1, 2) b
+            on a.index_id = b.index_id and a.key = b.key
+         where a.df is distinct from b.df""",
+    "totals": """
+        select coalesce(a.index_id, b.index_id), a.chunks, b.chunks, a.tokens, b.tokens
+          from (select index_id, sum(chunks) chunks, sum(tokens) tokens from lex_totals group by 1
+                having sum(chunks) <> 0 or sum(tokens) <> 0) a
+          full join (select index_id, count(*) chunks, sum(dl) tokens from chunk_lexical group by 1) b
+            on a.index_id = b.index_id
+         where a.chunks is distinct from b.chunks or a.tokens is distinct from b.tokens""",
+    "lanes": """
+        select c.document_id, c.ordinal from chunk c
+          left join chunk_lexical l on (l.tenant_id, l.index_id, l.chunk_id) = (c.tenant_id, c.index_id, c.id)
+          left join chunk_embedding e on (e.tenant_id, e.index_id, e.chunk_id) = (c.tenant_id, c.index_id, c.id)
+         where l.chunk_id is null or e.chunk_id is null""",
+    "chunks": """
+        select d.id, d.status, d.chunk_count, count(c.id) from document d
+          left join chunk c on c.tenant_id = d.tenant_id and c.document_id = d.id and c.version = d.live_version
+         group by d.tenant_id, d.id having count(c.id) <> d.chunk_count""",
+    "versions": """
+        select c.document_id, c.version, d.live_version from chunk c
+          join document d on (d.tenant_id, d.id) = (c.tenant_id, c.document_id)
+         where c.version is distinct from d.live_version""",
+    "texts": """
+        select d.id from document d left join document_text t on (t.tenant_id, t.document_id) = (d.tenant_id, d.id)
+         where d.live_version is distinct from t.version""",
+    "trees": """
+        select d.id, count(n.id) from document d left join node n on (n.tenant_id, n.document_id) = (d.tenant_id, d.id)
+         group by d.tenant_id, d.id having (count(n.id) > 0) <> (d.live_version is not null)""",
+}
+
+
+async def inconsistencies(owner_url: str) -> dict[str, list[asyncpg.Record]]:
+    """The rows that do not fit, by check; empty when all is well. ``owner_url`` is the tables' owner's."""
+    connection = await asyncpg.connect(owner_url)
+    try:
+        async with connection.transaction(isolation="repeatable_read", readonly=True):
+            found = {name: await connection.fetch(sql) for name, sql in CHECKS.items()}
+    finally:
+        await connection.close()
+    return {name: rows for name, rows in found.items() if rows}

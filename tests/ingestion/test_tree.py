@@ -1,0 +1,95 @@
+"""The document tree keeps its shape for any blocks."""
+
+from itertools import pairwise
+
+import pytest
+
+from app.ingestion.tree import build_tree
+from app.ingestion.types import Block, BlockKind, NodeKind, ParsedDocument, TreeNode
+from tests.ingestion.documents import random_document, walk
+
+
+def heading(text: str, level: int, **place: int) -> Block:
+    return Block(BlockKind.HEADING, text, level, **place)
+
+
+def paragraph(text: str, **place: int) -> Block:
+    return Block(BlockKind.PARAGRAPH, text, **place)
+
+
+def outline(node: TreeNode) -> list[object]:
+    """Sections as [title, ...children], leaves as their kind."""
+    return [
+        [child.title, *outline(child)] if child.kind is NodeKind.SECTION else str(child.block)
+        for child in node.children
+    ]
+
+
+@pytest.mark.parametrize("slides", [False, True])
+@pytest.mark.parametrize("seed", range(40))
+def test_invariants(seed: int, slides: bool) -> None:
+    parsed = random_document(seed, slides=slides)
+    tree = build_tree(parsed)
+    assert tree.text == "\n\n".join(block.text for block in parsed.blocks)
+    leaves = [node for node in walk(tree.root) if node.kind is NodeKind.PARAGRAPH]
+    assert [(leaf.block, tree.text[leaf.start : leaf.end], leaf.page, leaf.slide) for leaf in leaves] == [
+        (block.kind, block.text, block.page, block.slide) for block in parsed.blocks
+    ]
+    for node in walk(tree.root):
+        for index, child in enumerate(node.children):
+            assert child.path == (*node.path, index)
+            assert node.start <= child.start < child.end <= node.end
+        for left, right in pairwise(node.children):
+            assert left.end < right.start
+        if node.kind is NodeKind.SECTION:
+            assert node.start == node.children[0].start
+            assert node.end == node.children[-1].end
+            assert {leaf.slide for leaf in walk(node)} == {node.slide}
+            if node.title is not None:
+                assert tree.text[node.start : node.children[0].end] == node.title
+        pages = [leaf.page for leaf in walk(node) if leaf.block is not None and leaf.page is not None]
+        assert (node.page, node.page_end) == (min(pages, default=None), max(pages, default=None))
+    if slides:
+        tops = tree.root.children
+        assert all(top.kind is NodeKind.SECTION for top in tops)
+        assert [top.slide for top in tops] == sorted(top.slide or 0 for top in tops)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "expected"),
+    [
+        ([], []),
+        ([paragraph("a"), paragraph("b")], ["paragraph", "paragraph"]),
+        (
+            [paragraph("before"), heading("A", 1), paragraph("a"), heading("B", 1)],
+            ["paragraph", ["A", "heading", "paragraph"], ["B", "heading"]],
+        ),
+        (
+            [heading("A", 1), heading("deep", 4), heading("up", 2), paragraph("x"), heading("B", 1)],
+            [["A", "heading", ["deep", "heading"], ["up", "heading", "paragraph"]], ["B", "heading"]],
+        ),
+        ([heading("low", 3), heading("high", 1)], [["low", "heading"], ["high", "heading"]]),
+        (
+            [paragraph("x", slide=1), heading("T", 1, slide=2), paragraph("y", slide=2), paragraph("z", slide=3)],
+            [[None, "paragraph"], ["T", "heading", "paragraph"], [None, "paragraph"]],
+        ),
+        (
+            [paragraph("x", slide=1), heading("late", 1, slide=1), paragraph("y", slide=1), paragraph("loose")],
+            [[None, "paragraph", ["late", "heading", "paragraph"]], "paragraph"],
+        ),
+    ],
+)
+def test_shape(blocks: list[Block], expected: list[object]) -> None:
+    assert outline(build_tree(ParsedDocument(blocks)).root) == expected
+
+
+def test_offsets_are_code_points() -> None:
+    tree = build_tree(ParsedDocument([paragraph("𝔸🙂"), paragraph("é")]))
+    assert [(leaf.start, leaf.end) for leaf in tree.root.children] == [(0, 2), (4, 5)]
+
+
+def test_root_has_the_title_and_the_page_span() -> None:
+    blocks = [heading("A", 1, page=2), paragraph("a", page=2), paragraph("b", page=5)]
+    root = build_tree(ParsedDocument(blocks, title="Report")).root
+    assert (root.title, root.page, root.page_end) == ("Report", 2, 5)
+    assert (root.children[0].level, root.children[0].page, root.children[0].page_end) == (1, 2, 5)

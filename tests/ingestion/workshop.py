@@ -1,0 +1,131 @@
+"""Everything that ingests, put together in the test's event loop, with an embedding endpoint that fails on demand."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+
+from app.access import Principal, Role
+from app.bootstrap import Resources, TenantServices
+from app.db.models.tenant_data import Document
+from app.db.session import TenantDatabase
+from app.documents.types import DocumentFacts
+from app.embedded_postgres import DatabaseUrls
+from app.ingestion.parsers import PARSERS, ParserSpec
+from app.ingestion.parsers.pool import ParserPool
+from app.ingestion.pipeline import IngestionPipeline
+from app.worker import Worker
+from tests.fixtures.service import OPERATOR_KEY, settings_for
+from tests.ingestion.recount import inconsistencies
+from tests.protocol_servers.embedding import EmbeddingServer
+
+HANG_SECONDS = 60.0
+
+
+@dataclass
+class Workshop:
+    """Resources, pipeline, and the owner's connection to look behind them."""
+
+    resources: Resources
+    pipeline: IngestionPipeline
+    endpoint: EmbeddingServer
+    urls: DatabaseUrls
+    owner: asyncpg.Connection
+
+    async def new_tenant(self) -> TenantServices:
+        tenant, _ = await self.resources.tenants.create("a tenant")
+        return self.resources.for_tenant(Principal(tenant.id, tenant.name, Role.ADMIN))
+
+    async def ingest(self, document: Document) -> None:
+        """What the worker does with a document's job."""
+        await self.pipeline.ingest(
+            TenantDatabase(self.resources.database, document.tenant_id), document.id, document.version
+        )
+
+    async def drop_jobs(self) -> None:
+        """For tests that call the pipeline themselves."""
+        await self.owner.execute("delete from job")
+
+    async def document(self, document_id: UUID) -> asyncpg.Record:
+        return await self.owner.fetchrow("select * from document where id = $1", document_id)
+
+    async def status(self, document_id: UUID) -> str:
+        found: str = await self.owner.fetchval("select status from document where id = $1", document_id)
+        return found
+
+    async def settled(self, document_id: UUID) -> str:
+        """The status once it is ready or failed."""
+        await until(lambda: self._is_settled(document_id))
+        return await self.status(document_id)
+
+    async def _is_settled(self, document_id: UUID) -> bool:
+        return await self.status(document_id) in ("ready", "failed")
+
+    async def inconsistencies(self) -> dict[str, Any]:
+        return await inconsistencies(self.urls.owner)
+
+    @asynccontextmanager
+    async def working(self, *, grace_seconds: float = 0.0) -> AsyncIterator[Worker]:
+        """A worker, until the end of the block."""
+        worker = Worker(self.resources, self.pipeline)
+        running = asyncio.create_task(worker.run(grace_seconds=grace_seconds))
+        try:
+            yield worker
+        finally:
+            worker.stop()
+            await running
+
+
+async def add_text(services: TenantServices, text: str, **facts: Any) -> Document:
+    """Upload a text into the default knowledge base."""
+    uploaded = await services.documents.upload_text("default", text, DocumentFacts(**facts), media_type="text/plain")
+    return uploaded.document
+
+
+async def until(condition: Callable[[], Awaitable[bool]]) -> None:
+    end = time.monotonic() + HANG_SECONDS
+    while not await condition():
+        assert time.monotonic() < end, "it never came true"
+        await asyncio.sleep(0.005)
+
+
+@asynccontextmanager
+async def open_workshop(
+    urls: DatabaseUrls, data_dir: Path, *, parsers: Mapping[str, ParserSpec] = PARSERS, **worker: int
+) -> AsyncIterator[Workshop]:
+    """Settings of the worker as keywords, for example ``lease_seconds=2``."""
+    async with AsyncExitStack() as stack:
+        endpoint = stack.enter_context(EmbeddingServer())
+        settings = settings_for(
+            data_dir,
+            embedding={
+                "CARREL_EMBEDDING_BASE_URL": endpoint.base_url,
+                "CARREL_EMBEDDING_DIMENSIONS": 64,
+                "CARREL_EMBEDDING_MODEL": "words",
+                "CARREL_EMBEDDING_TIMEOUT_SECONDS": 2,
+            },
+            worker={f"CARREL_WORKER_{name.upper()}": value for name, value in worker.items()},
+        )
+        resources = await stack.enter_async_context(
+            Resources.open(settings, database_url=urls.app, operator_key=OPERATOR_KEY, bulk_threads=1)
+        )
+        pool = ParserPool(
+            processes=1,
+            memory_mb=1000,
+            cpu_seconds=30,
+            wall_seconds=60,
+            max_pages=100,
+            max_characters=200_000,
+            parsers=parsers,
+        )
+        stack.push_async_callback(pool.close)
+        owner = await asyncpg.connect(urls.owner)
+        stack.push_async_callback(owner.close)
+        pipeline = IngestionPipeline(resources.objects, pool, resources.embedder, resources.queue)
+        yield Workshop(resources, pipeline, endpoint, urls, owner)

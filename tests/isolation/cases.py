@@ -1,0 +1,141 @@
+"""What is sent to each endpoint: where ids stand, and which names are no ids.
+
+An endpoint that is added must find its words here, or the walls' test fails and says which are missing.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.isolation.routes import Endpoint
+
+SECRET = "Quetzalcoatlus"
+PLACE = re.compile(r"<([a-z_]+)>")
+# What a path may hold; each is made in tests/isolation/worlds.py.
+PATH_FIELDS = {"kb", "document", "api_key", "tenant"}
+# Names in queries and bodies that name nothing that belongs to a tenant.
+PLAIN = frozenset(
+    """limit cursor wait status name title description model dimensions strategy strategy_options max_tokens
+    overlap_tokens top_k metadata metadata_filter language chunking embedding retrieval role expires_at source_uri
+    source_created_at encoding media_type text file query queries messages content score_threshold
+    timeout_seconds""".split()  # noqa: SIM905  (a list of words)
+)
+
+
+@dataclass(frozen=True)
+class Template:
+    """One way to call an endpoint; ``<document>`` and the like stand for ids."""
+
+    query: Mapping[str, str] = field(default_factory=dict)
+    json: Any = None
+    form: Mapping[str, str] | None = None
+
+    def names(self) -> Iterator[str]:
+        """The names that lead to an id."""
+        yield from _leading(self.query)
+        yield from _leading(self.json)
+        yield from _leading(self.form)
+
+
+def _leading(value: Any) -> Iterator[str]:
+    items = (
+        value.items()
+        if isinstance(value, Mapping)
+        else ((None, one) for one in value)
+        if isinstance(value, list)
+        else ()
+    )
+    for name, inner in items:
+        if PLACE.search(str(inner)):
+            if name is not None:
+                yield name
+            yield from _leading(inner)
+
+
+ASK = {"query": SECRET}
+SCOPES = (
+    Template(json={**ASK, "scope": {"user_id": "<user_id>"}}),
+    Template(json={**ASK, "scope": {"chat_id": "<chat_id>", "agent_id": "<agent_id>"}}),
+)
+BY_DOCUMENT = Template(json={**ASK, "filter": {"$document_id": "<document>"}})
+CONVERSATION = {"messages": [{"role": "customer", "content": SECRET}]}
+KB = "/v1/knowledge-bases/{kb}"
+TEXT = {"text": "A text <fresh> to keep."}
+
+TEMPLATES: Mapping[str, tuple[Template, ...]] = {
+    "POST /v1/tenants": (Template(json={"name": "a tenant"}),),
+    "PATCH /v1/tenants/{tenant}": (Template(json={"name": "renamed"}),),
+    "POST /v1/api-keys": (
+        Template(json={"name": "a key", "role": "reader"}),
+        Template(json={"name": "a key", "role": "reader", "knowledge_bases": ["<kb>"]}),
+    ),
+    "POST /v1/knowledge-bases": (Template(json={"name": "<taken>"}),),
+    f"PATCH {KB}": (Template(json={"title": "renamed"}),),
+    f"POST {KB}/documents": (
+        Template(json=TEXT),
+        Template(json={**TEXT, "external_id": "<external_id>"}),
+        Template(json={**TEXT, "user_id": "<user_id>"}),
+        Template(json={**TEXT, "chat_id": "<chat_id>", "agent_id": "<agent_id>"}),
+        Template(form={"external_id": "<external_id>"}),
+    ),
+    f"GET {KB}/documents": (
+        Template(),
+        Template(query={"external_id": "<external_id>"}),
+        Template(query={"user_id": "<user_id>"}),
+        Template(query={"chat_id": "<chat_id>", "agent_id": "<agent_id>"}),
+        Template(query={"filter": '{"$document_id": "<document>"}'}),
+    ),
+    f"PATCH {KB}/documents/{{document}}": (Template(json={"title": "renamed"}),),
+    f"POST {KB}/search": (Template(json=ASK), BY_DOCUMENT, *SCOPES),
+    "POST /v1/search": (Template(json=ASK), Template(json={**ASK, "knowledge_bases": ["<kb>"]}), BY_DOCUMENT, *SCOPES),
+    f"POST {KB}/agent-search": (Template(json=CONVERSATION),),
+    "POST /v1/agent-search": (Template(json=CONVERSATION),),
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """An endpoint and one way to call it."""
+
+    endpoint: Endpoint
+    template: Template
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.endpoint.name} {self.number}"
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The ids in path, query and body."""
+        places = PLACE.findall(f"{self.template}")
+        return tuple(dict.fromkeys([*re.findall(r"{(\w+)}", self.endpoint.path), *places]) - {"fresh": None}.keys())
+
+    @property
+    def reads(self) -> bool:
+        """Whether it changes nothing, so that the same things serve again."""
+        return self.endpoint.method == "GET" or self.endpoint.path.endswith("search")
+
+    @property
+    def operators(self) -> bool:
+        """Whether it is the operator's alone."""
+        return self.endpoint.path.startswith("/v1/tenants")
+
+
+def cases_of(endpoint: Endpoint) -> list[Case]:
+    """The ways to call it; none given is one without query and body."""
+    templates = TEMPLATES.get(endpoint.name, (Template(),))
+    return [Case(endpoint, template, number) for number, template in enumerate(templates)]
+
+
+def unknown_words(endpoint: Endpoint) -> list[str]:
+    """What the endpoint takes and these cases do not speak of."""
+    if endpoint.method == "*":
+        return [f"{endpoint.path}: its routes cannot be seen"]
+    named = {name for template in TEMPLATES.get(endpoint.name, ()) for name in template.names()}
+    missing = [f"path: {name}" for name in re.findall(r"{(\w+)[^}]*}", endpoint.path) if name not in PATH_FIELDS]
+    missing += [f"query: {name}" for name in sorted(endpoint.query - PLAIN - named)]
+    missing += [f"body: {name}" for name in sorted(endpoint.body - PLAIN - named)]
+    if endpoint.method in ("POST", "PUT", "PATCH") and endpoint.name not in TEMPLATES:
+        missing.append("a body")
+    return missing

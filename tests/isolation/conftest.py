@@ -1,0 +1,52 @@
+"""The tenants whose walls are tested in SQL."""
+
+import asyncio
+import uuid
+from collections.abc import Iterator
+
+import asyncpg
+import pytest
+
+from app.embedded_postgres import EmbeddedPostgres
+from app.ids import decode_id
+from tests.fixtures.service import Service, Tenant
+from tests.isolation.sql import SECRET, Walls
+
+
+@pytest.fixture(scope="module")
+def walls(service: Service, postgres_server: EmbeddedPostgres) -> Iterator[Walls]:
+    a, b = service.new_tenant("a"), service.new_tenant("b")
+    for tenant, word in ((a, SECRET), (b, "ordinary")):
+        made = tenant.add_text(f"# About\n\nThe {word} is what this text is about.\n", user_id=f"user of {word}")
+        assert made["status"] == "ready"
+    operator = service.operator
+    operator.post("/v1/knowledge-bases", json={"name": f"shared-{a.id[-10:]}"}).raise_for_status()
+    shared = Tenant(service, "", "", operator)
+    assert shared.add_text("What everybody may read.", kb=f"shared-{a.id[-10:]}")["status"] == "ready"
+    name = service.urls.app.rpartition("/")[2]
+
+    async def prepare() -> Walls:
+        own, other = decode_id("ten", a.id), decode_id("ten", b.id)
+        assert own is not None
+        assert other is not None
+        job = uuid.uuid4()
+        connection = await asyncpg.connect(service.urls.app)
+        async with connection.transaction():
+            await connection.execute("select set_config('app.tenant_id', $1, true)", str(own))
+            # Jobs that are done are gone: one that waits for a day that does not come.
+            await connection.execute(
+                "insert into job (tenant_id, id, kind, run_at) values ($1, $2, 'never', 'infinity')", own, job
+            )
+            row = await connection.fetchrow("select id, kb_id from search_index where tenant_id = $1", own)
+        await connection.close()
+        superuser = postgres_server.url(name)
+        return Walls(service.urls.app, superuser, own, other, row["id"], row["kb_id"], job)
+
+    async def clear(made: Walls) -> None:
+        connection = await asyncpg.connect(made.superuser)
+        await connection.execute("delete from job where id = $1", made.job)
+        await connection.close()
+
+    prepared = asyncio.run(prepare())
+    yield prepared
+    asyncio.run(clear(prepared))

@@ -1,0 +1,67 @@
+"""The routing tables of the application and of everything mounted in it, as a flat list of endpoints."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi.routing import iter_route_contexts
+from pydantic import TypeAdapter
+from starlette.routing import BaseRoute, Mount
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """A method at a path, the names its query takes, and the names of every field in its body."""
+
+    method: str
+    path: str
+    query: frozenset[str] = frozenset()
+    body: frozenset[str] = frozenset()
+
+    @property
+    def name(self) -> str:
+        return f"{self.method} {self.path}"
+
+
+def endpoints(routes: Sequence[BaseRoute], prefix: str = "") -> Iterator[Endpoint]:
+    """Every endpoint; a mounted application whose routes cannot be seen is one, with the method ``*``."""
+    for context in iter_route_contexts(routes):
+        route: Any = context.original_route
+        if isinstance(route, Mount):
+            path = prefix + route.path
+            if route.routes:
+                yield from endpoints(route.routes, path)
+            else:
+                yield Endpoint("*", path)
+            continue
+        methods = set(context.methods or ["GET"])
+        for method in sorted(methods - {"OPTIONS", "HEAD"}):
+            yield Endpoint(method, prefix + (context.path or ""), *_names(route))
+
+
+def _names(route: Any) -> tuple[frozenset[str], frozenset[str]]:
+    if not hasattr(route, "dependant"):
+        return frozenset(), frozenset()
+    query = frozenset(field.alias for dependant in _flat(route.dependant) for field in dependant.query_params)
+    body: set[str] = set()
+    if route.body_field is not None:
+        body |= set(properties(TypeAdapter(route.body_field.field_info.annotation).json_schema()))
+    body |= set(properties((route.openapi_extra or {}).get("requestBody", {})))
+    return query, frozenset(body)
+
+
+def _flat(dependant: Any) -> Iterator[Any]:
+    yield dependant
+    for inner in dependant.dependencies:
+        yield from _flat(inner)
+
+
+def properties(schema: object) -> Iterator[str]:
+    """The names of all properties anywhere in a JSON schema."""
+    if isinstance(schema, dict):
+        yield from schema.get("properties", {})
+        for inner in schema.values():
+            yield from properties(inner)
+    elif isinstance(schema, list):
+        for inner in schema:
+            yield from properties(inner)

@@ -1,0 +1,83 @@
+"""SQL as the service's own role in the name of one tenant, for the tests of the walls in the database."""
+
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import asyncpg
+
+SYSTEM = uuid.UUID(int=1)
+SECRET = "Quetzalcoatlus"
+TABLES = """select c.relname from pg_class c where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')
+   and c.relispartition = $1 and c.relname <> 'alembic_version' order by 1"""
+REFUSED = asyncpg.InsufficientPrivilegeError
+SEARCHES = ("hybrid_search", "dense_search", "bm25_search")
+
+
+@dataclass(frozen=True)
+class Walls:
+    """Tenants A and B of the running service, and the search index of A's knowledge base."""
+
+    url: str
+    superuser: str
+    a: uuid.UUID
+    b: uuid.UUID
+    index: uuid.UUID
+    kb: uuid.UUID
+    job: uuid.UUID
+
+
+@asynccontextmanager
+async def acting(url: str, tenant: uuid.UUID | None) -> AsyncIterator[asyncpg.Connection]:
+    """A connection in a transaction of this tenant, undone at the end."""
+    connection = await asyncpg.connect(url)
+    transaction = connection.transaction()
+    await transaction.start()
+    await connection.execute("select set_config('app.tenant_id', $1, true)", str(tenant or ""))
+    try:
+        yield connection
+    finally:
+        if not connection.is_closed():
+            await transaction.rollback()
+            await connection.close()
+
+
+async def attempt(connection: asyncpg.Connection, sql: str, *values: object) -> object:
+    """The command tag of a statement, or its error, in a savepoint of its own and undone."""
+    savepoint = connection.transaction()
+    await savepoint.start()
+    try:
+        statement = await connection.prepare(sql)
+        await statement.fetch(*values)
+        return str(statement.get_statusmsg())
+    except asyncpg.PostgresError as exc:
+        return exc
+    finally:
+        if not connection.is_closed():
+            await savepoint.rollback()
+
+
+async def tables(connection: asyncpg.Connection, *, partitions: bool = False) -> list[str]:
+    return [row[0] for row in await connection.fetch(TABLES, partitions)]
+
+
+def key(table: str) -> str:
+    return "id" if table == "tenant" else "tenant_id"
+
+
+def call(function: str) -> str:
+    query = "array_fill(0.5::real, array[384])::halfvec"
+    arguments = {
+        "hybrid_search": f"$1, $2, {query}, 384, '{{1}}', '{{1}}', $3, null, null, 100, 100",
+        "dense_search": f"$1, $2, {query}, 384, $3, null, null, 100",
+        "bm25_search": "$1, $2, array[1], array[1], $3, null, null, 100",
+    }
+    return f"select * from {function}({arguments[function]})"
+
+
+async def scopes_of(walls: Walls) -> list[uuid.UUID]:
+    async with acting(walls.url, walls.a) as a:
+        return [
+            row[0] for row in await a.fetch("select distinct scope_key from document where tenant_id = $1", walls.a)
+        ]

@@ -1,0 +1,181 @@
+"""Another tenant's id answers as an id of nothing, at every endpoint of the routing tables, in path, query and body.
+
+Each case first succeeds for the owner. Then tenant B, and keys of A that are narrowed to another knowledge base, send
+the same request with A's ids and with invented ones, all of them and one at a time among their own: status, headers and
+body must be the same. Then it succeeds for the owner again: nobody has done anything to it.
+"""
+
+import json
+import re
+import secrets
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+from starlette.routing import Mount, Route
+
+from app.bootstrap import Resources
+from app.main import create_app
+from tests.fixtures.service import Service
+from tests.isolation.cases import PLACE, SECRET, TEMPLATES, Case, Template, cases_of, unknown_words
+from tests.isolation.routes import Endpoint, endpoints
+from tests.isolation.worlds import Attacker, Ids, World, invented, make_world, own
+
+
+def unopened() -> AbstractAsyncContextManager[Resources]:
+    raise AssertionError("asked for its routes only")
+
+
+ENDPOINTS = list(endpoints(create_app(unopened).routes))
+# Those that change nothing come first: what attackers upload to themselves must not appear between two searches.
+CASES = sorted((case for endpoint in ENDPOINTS for case in cases_of(endpoint)), key=lambda case: not case.reads)
+PER_REQUEST = {"date", "x-request-id", "content-length"}
+PER_OBJECT = {"timings_ms", "status", "progress", "version", "live_version", "chunk_count", "sha256", "hint", "bytes"}
+tried: Counter[str] = Counter()
+
+
+@pytest.fixture(scope="module")
+def world(service: Service) -> Iterator[World]:
+    yield make_world(service, SECRET)
+    print(
+        f"\n{len(ENDPOINTS)} endpoints, {len(CASES)} cases, {tried['pairs']} comparisons, {tried['requests']} requests"
+    )
+
+
+def send(client: httpx.Client, case: Case, ids: Ids) -> httpx.Response:
+    tried["requests"] += 1
+    words = {**ids, "fresh": secrets.token_hex(8)}
+
+    def filled(value: Any) -> Any:
+        return json.loads(PLACE.sub(lambda found: words[found[1]], json.dumps(value)))
+
+    path = re.sub(r"{(\w+)}", lambda found: words[found[1]], case.endpoint.path)
+    template = case.template
+    if template.form is None:
+        return client.request(
+            case.endpoint.method, path, params=filled(dict(template.query)), json=filled(template.json)
+        )
+    file = {"file": ("a.txt", f"A file {words['fresh']} to keep.".encode())}
+    return client.request(case.endpoint.method, path, data=filled(dict(template.form)), files=file)
+
+
+def without(value: Any, names: set[str]) -> Any:
+    if isinstance(value, dict):
+        return {name: without(inner, names) for name, inner in value.items() if name not in names}
+    return [without(inner, names) for inner in value] if isinstance(value, list) else value
+
+
+def outcome(reply: httpx.Response, sent: Ids) -> tuple[int, dict[str, str], Any]:
+    """Status, headers and body as far as they may not differ: an error exactly, a success but for what it made."""
+    headers = {name: value for name, value in reply.headers.items() if name not in PER_REQUEST}
+    body = reply.text
+    is_json = "json" in headers.get("content-type", "")
+    if reply.is_error:
+        return reply.status_code, headers, without(json.loads(body), {"request_id"}) if is_json else body
+    if "location" in headers:
+        headers["location"] = generic(headers["location"], sent)
+    body = generic(body, sent)
+    return reply.status_code, headers, without(json.loads(body), PER_OBJECT) if is_json and body else body
+
+
+def generic(text: str, sent: Ids) -> str:
+    for name, value in sent.items():
+        text = text.replace(value, f"<{name}>")
+    text = re.sub(r"\b[a-z]{2,3}_[0-9a-hjkmnp-tv-z]{26}\b", "<id>", text)
+    text = re.sub(r"\bcarrel_\w{38}\b", "<key>", text)
+    return re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z", "<time>", text)
+
+
+def attempts(groups: Sequence[Sequence[str]], mine: Ids, theirs: Ids, nothing: Ids) -> Iterator[tuple[Ids, Ids]]:
+    """Pairs of ids to send: the other's, and invented ones in the same places."""
+    for names in groups:
+        yield {**mine, **{name: theirs[name] for name in names}}, {**mine, **{name: nothing[name] for name in names}}
+
+
+def compare(case: Case, attacker: Attacker, theirs: Ids, form: str) -> None:
+    # One id at a time among one's own: a wall there does not hang on the role, so the strongest is enough.
+    alone = [[name] for name in case.fields] if len(case.fields) > 1 and attacker.name.endswith("admin") else []
+    for foreign, random in attempts([case.fields, *alone], attacker.ids[form], theirs, invented(form)):
+        tried["pairs"] += 1
+        replies = [send(attacker.client, case, ids) for ids in (foreign, random)]
+        seen, unseen = (outcome(reply, ids) for reply, ids in zip(replies, (foreign, random), strict=True))
+        assert seen == unseen, f"{case} tells {attacker.name} apart: {foreign} from {random}"
+        assert replies[0].status_code < 500
+        told = {theirs[name] for name in ("kb", "document", "external_id", "api_key")} - set(foreign.values())
+        assert not [word for word in (SECRET + " flies", *told) if word in replies[0].text], (
+            f"{case} shows {attacker.name} too much"
+        )
+
+
+@pytest.mark.parametrize(
+    ("case", "form"),
+    [
+        pytest.param(case, form, id=f"{case} by {form}")
+        for case in CASES
+        for form in ("name", "id")
+        if form == "name" or "kb" in case.fields
+    ],
+)
+def test_what_is_anothers_is_not_there(world: World, case: Case, form: str) -> None:
+    owner = world.owner(operators=case.operators)
+
+    def things() -> Ids:
+        return world.shared[form] if case.reads else own(world.a, f"The {SECRET} flies.", fields=case.fields, form=form)
+
+    def owners(ids: Ids) -> Ids:
+        return {**ids, "taken": invented(form)["taken"]}  # a name that is to be given is free
+
+    first = send(owner, case, owners(things()))
+    assert first.is_success or first.is_redirect, f"{case}: {first.status_code} {first.text}"
+    theirs = things()
+    for attacker in world.attackers:
+        compare(case, attacker, theirs, form)
+    again = send(owner, case, owners(theirs))
+    assert again.status_code == first.status_code, f"{case}: {again.status_code} {again.text}"
+    if case.endpoint.path.endswith("search"):
+        assert f"{SECRET} flies" in again.text
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda endpoint: endpoint.name)
+def test_every_endpoint_has_its_words(endpoint: Endpoint) -> None:
+    assert unknown_words(endpoint) == [], "add them to tests/isolation/cases.py"
+
+
+def test_a_new_endpoint_is_noticed() -> None:
+    inner = FastAPI()
+
+    @inner.post("/things/{thing}")
+    def change(thing: str, body: dict[str, str], owner_id: str = "") -> None: ...
+
+    async def closed(scope: Any, receive: Any, send: Any) -> None: ...
+
+    outer = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
+    outer.mount("/inner", inner)
+    outer.mount("/closed", closed)
+    outer.router.routes.append(Mount("/deep", routes=[Route("/{leaf}", closed, methods=["DELETE"])]))
+    found = {endpoint.name: unknown_words(endpoint) for endpoint in endpoints(outer.routes)}
+    assert found["POST /inner/things/{thing}"] == ["path: thing", "query: owner_id", "a body"]
+    assert found["* /closed"] == ["/closed: its routes cannot be seen"]
+    assert found["DELETE /deep/{leaf}"] == ["path: leaf"]
+
+
+def test_the_comparison_can_tell(world: World) -> None:
+    """The owner asking for what is there and for what is not: the difference that no one else may see."""
+    case = Case(Endpoint("GET", "/v1/knowledge-bases/{kb}/documents/{document}"), Template(), 0)
+    for form in ("name", "id"):
+        mine = world.shared[form]
+        there, nothing = (outcome(send(world.a.admin, case, ids), ids) for ids in (mine, invented(form)))
+        assert there[0] == 200
+        assert nothing[0] == 404
+        owner = Attacker("the owner", world.a.admin, {form: mine})
+        with pytest.raises(AssertionError, match="apart"):
+            compare(case, owner, mine, form)
+
+
+def test_names_of_the_cases_are_used() -> None:
+    """A case for an endpoint that is gone would prove nothing any more."""
+    assert set(TEMPLATES) - {endpoint.name for endpoint in ENDPOINTS} == set()

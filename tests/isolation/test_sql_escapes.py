@@ -1,0 +1,186 @@
+"""Ways around the walls for one who runs SQL as the service's own role: other roles, settings, names, privileges."""
+
+from typing import Any
+
+import asyncpg
+import pytest
+
+from tests.isolation.sql import REFUSED, SEARCHES, Walls, acting, attempt, call, tables
+
+
+async def test_no_other_role_can_be_taken_on(walls: Walls) -> None:
+    async with acting(walls.url, walls.b) as b:
+        roles = dict(await b.fetch("select rolname, quote_ident(rolname) from pg_roles"))
+        assert {"carrel_owner", "carrel_search", "carrel_control", "pg_read_all_data"} < roles.keys()
+        taken = set()
+        for role, quoted in roles.items():
+            for statement in (f"set local role {quoted}", f"set local session authorization {quoted}"):
+                if not isinstance(await attempt(b, statement), Exception):
+                    taken.add(role)
+            refusal = await attempt(b, f"grant {quoted} to carrel_runtime")
+            assert isinstance(refusal, REFUSED | asyncpg.FeatureNotSupportedError), (role, refusal)
+    assert taken == {"carrel_runtime", "carrel_app"}
+
+
+async def test_the_role_that_can_be_taken_on_sees_no_more(walls: Walls) -> None:
+    async with acting(walls.url, walls.b) as b:
+        await b.execute("set local role carrel_app")
+        assert await b.fetchval("select count(*) from document where tenant_id = $1", walls.a) == 0
+
+
+def candidates(setting: Any) -> list[str]:
+    """Values worth trying; a time-out of a millisecond would only end the connection."""
+    match setting["vartype"]:
+        case "bool":
+            return ["on", "off"]
+        case "enum":
+            return list(setting["enumvals"])
+        case "string":
+            return ["", "off", "public", "pg_temp, public", "C"]
+    extremes = [setting["max_val"], setting["boot_val"]]
+    return extremes if "timeout" in setting["name"] else [setting["min_val"], *extremes]
+
+
+async def seen_under(b: asyncpg.Connection, walls: Walls, name: str, value: str) -> tuple[bool, list[str]]:
+    """Whether the setting could be made, and what of A's could be seen under it."""
+    if isinstance(await attempt_in(b, "select set_config($1, $2, true)", name, value), Exception):
+        return False, []
+    seen = []
+    for table in ("document", "chunk", "api_key"):
+        if (
+            await attempt(b, f"select count(*) from {table} where tenant_id = $1 having count(*) > 0", walls.a)
+            == "SELECT 1"
+        ):
+            seen.append(table)
+    for function in SEARCHES:
+        if not isinstance(await attempt(b, call(function), walls.a, walls.index, [walls.a]), Exception):
+            seen.append(function)
+    return True, seen
+
+
+async def attempt_in(connection: asyncpg.Connection, sql: str, *values: object) -> object:
+    """As ``attempt``, in the transaction that is open."""
+    try:
+        return await connection.fetchval(sql, *values)
+    except asyncpg.PostgresError as exc:
+        return exc
+
+
+async def test_no_setting_opens_a_wall(walls: Walls) -> None:
+    """Every one of pg_settings, with every value of its kind; app.tenant_id is not among them."""
+    async with acting(walls.url, walls.a) as a:
+        settings = await a.fetch("select * from pg_settings")
+        assert await seen_under(a, walls, "jit", "off") == (True, ["document", "chunk", "api_key", *SEARCHES])
+    accepted, opened = 0, {}
+    connection = await asyncpg.connect(walls.url)
+    for setting in settings:
+        for value in candidates(setting):
+            if connection.is_closed():
+                connection = await asyncpg.connect(walls.url)
+            transaction = connection.transaction()
+            await transaction.start()
+            await connection.execute("select set_config('app.tenant_id', $1, true)", str(walls.b))
+            try:
+                made, seen = await seen_under(connection, walls, setting["name"], value)
+            except (asyncpg.InterfaceError, OSError, UnicodeError):
+                connection.terminate()  # a setting that the client cannot live with shows nothing either
+                continue
+            accepted += made
+            if seen:
+                opened[setting["name"], value] = seen
+            await transaction.rollback()
+    await connection.close()
+    print(f"{len(settings)} settings, {accepted} values accepted")
+    assert opened == {}
+    assert len(settings) > 300
+    assert accepted > 200
+
+
+async def test_switching_row_security_off_raises(walls: Walls) -> None:
+    async with acting(walls.url, walls.b) as b:
+        await b.execute("set local row_security = off")
+        for table in await tables(b):
+            assert isinstance(await attempt(b, f"select * from {table}"), REFUSED), table
+        for function in SEARCHES:
+            assert isinstance(await attempt(b, call(function), walls.b, walls.index, [walls.a]), REFUSED)
+
+
+@pytest.mark.parametrize(
+    "path", ["pg_temp, public", "", '"$user"', "public, pg_catalog", "information_schema", "pg_temp"]
+)
+@pytest.mark.parametrize("function", SEARCHES)
+async def test_search_path_leads_no_function_astray(walls: Walls, function: str, path: str) -> None:
+    async with acting(walls.url, walls.b) as b:
+        await b.execute("select set_config('search_path', $1, true)", path)
+        qualified = call(function).replace(function, f"public.{function}").replace("::halfvec", "::public.halfvec")
+        assert isinstance(await attempt(b, qualified, walls.a, walls.index, [walls.a]), REFUSED)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "create temporary table document (id int)",
+        "create temporary view document as select 1",
+        "create temporary sequence document",
+        "create function pg_temp.current_tenant() returns uuid language sql as 'select null::uuid'",
+        "create schema mine",
+        "create schema authorization carrel_runtime",
+        "create table public.mine (id int)",
+        "create view public.mine as select 1",
+        "create function public.check_tenant(text) returns void language sql as 'select'",
+        "create or replace function public.check_tenant(p_tenant uuid) returns void language sql as 'select'",
+        "create operator public.= (leftarg = uuid, rightarg = text, function = texteq)",
+        "create cast (text as uuid) with inout as implicit",
+        "create type public.mine as (id int)",
+        "create domain public.mine as int",
+        "create extension dblink",
+        "create extension file_fdw",
+        "create server there foreign data wrapper postgres_fdw",
+        "create publication mine for all tables",
+        "create event trigger mine on ddl_command_start execute function suppress_redundant_updates_trigger()",
+        "create policy mine on document using (true)",
+        "create trigger mine before update on document execute function suppress_redundant_updates_trigger()",
+        "create rule mine as on select to document do instead select 1",
+        "create index on document (title)",
+        "create role mine",
+        "alter table document disable row level security",
+        "alter table document no force row level security",
+        "alter table document owner to carrel_runtime",
+        "alter policy read on document using (true)",
+        "alter function check_tenant(uuid) owner to carrel_runtime",
+        "alter role carrel_runtime bypassrls",
+        "alter role carrel_search login",
+        "alter database postgres set row_security = off",
+        "drop policy read on document",
+        "drop table document",
+        "grant carrel_search to carrel_runtime",
+        "security label on table document is 'x'",
+        "load 'auto_explain'",
+        "vacuum document",
+        "checkpoint",
+        "select pg_read_file('postgresql.conf')",
+        "select pg_read_binary_file('postgresql.conf')",
+        "select pg_ls_dir('.')",
+        "select pg_stat_file('postgresql.conf')",
+        "select lo_import('/etc/passwd')",
+        "select lo_export(1, '/tmp/stolen')",
+        "select count(*) from pg_statistic",
+        "select count(*) from pg_authid",
+        "select subconninfo from pg_subscription",
+        "select pg_reload_conf()",
+        "select pg_logical_slot_get_changes('x', null, null)",
+    ],
+)
+async def test_what_could_lead_around_a_wall_is_refused(walls: Walls, statement: str) -> None:
+    async with acting(walls.url, walls.b) as b:
+        refusal = await attempt(b, statement)
+    assert isinstance(refusal, Exception), f"{statement} went through: {refusal}"
+    gone = (
+        asyncpg.UndefinedObjectError,
+        asyncpg.UndefinedFunctionError,
+        asyncpg.UndefinedFileError,
+        asyncpg.FeatureNotSupportedError,
+    )
+    assert isinstance(
+        refusal, (REFUSED, asyncpg.ActiveSQLTransactionError, asyncpg.InvalidParameterValueError, *gone)
+    ), refusal

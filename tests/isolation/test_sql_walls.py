@@ -1,0 +1,177 @@
+"""What one who runs SQL as the service's own role can do to another tenant while ``app.tenant_id`` is theirs: nothing.
+
+Known and not tested: ``set_config`` to another tenant is what the service itself does, so no door ever runs a caller's
+SQL; LOCK TABLE, long statements and large objects can disturb, but show nothing; the catalogue and EXPLAIN show other
+tenants' index ids and estimates of row counts, never a value.
+"""
+
+import io
+import uuid
+
+import asyncpg
+import pytest
+
+from tests.architecture.test_schema import CALLABLE, OURS
+from tests.isolation.sql import REFUSED, SEARCHES, SECRET, SYSTEM, Walls, acting, attempt, call, key, scopes_of, tables
+
+
+async def test_every_table_with_every_statement(walls: Walls) -> None:
+    cases = 0
+    async with acting(walls.url, walls.a) as a, acting(walls.url, walls.b) as b:
+        for table in await tables(b):
+            row = await a.fetchval(f"select t::text from {table} t where {key(table)} = $1 limit 1", walls.a)
+            assert row is not None, f"{table}: tenant A has nothing there, so nothing would be proven"
+            assert await b.fetchval(f"select count(*) from {table} where {key(table)} = $1", walls.a) == 0
+            assert (
+                await b.fetchval(f"select count(*) from {table} where {key(table)} not in ($1, $2)", walls.b, SYSTEM)
+                == 0
+            )
+            assert (
+                await attempt(b, f"update {table} set {key(table)} = {key(table)} where {key(table)} = $1", walls.a)
+                == "UPDATE 0"
+            )
+            assert await attempt(b, f"delete from {table} where {key(table)} = $1", walls.a) == "DELETE 0"
+            for statement in (
+                f"insert into {table} select ($1::text::{table}).*",
+                f"insert into {table} select ($1::text::{table}).* on conflict do nothing",
+            ):
+                outcome = await attempt(b, statement, row)
+                assert isinstance(outcome, REFUSED), (table, statement, outcome)
+            moved = await attempt(b, f"update {table} set {key(table)} = $1", walls.a)
+            assert isinstance(moved, REFUSED) or moved == "UPDATE 0", (table, moved)
+            assert isinstance(await attempt(b, f"truncate {table}"), REFUSED)
+            cases += 8
+    print(f"{cases} statements on tables")
+    assert cases >= 8 * 14
+
+
+async def test_partitions_and_alembics_table_are_closed(walls: Walls) -> None:
+    async with acting(walls.url, walls.b) as b:
+        names = await tables(b, partitions=True)
+        assert len(names) >= 8
+        for table in [*names, "alembic_version"]:
+            for statement in (
+                f"select * from {table}",
+                f"select count(*) from {table}",
+                f"delete from {table}",
+                f"insert into {table} default values",
+                f"truncate {table}",
+            ):
+                assert isinstance(await attempt(b, statement), REFUSED), statement
+
+
+@pytest.mark.parametrize("function", SEARCHES)
+async def test_searches_refuse_another_tenant(walls: Walls, function: str) -> None:
+    scopes = await scopes_of(walls)
+    async with acting(walls.url, walls.a) as a:
+        if function != "bm25_search":
+            assert len(await a.fetch(call(function), walls.a, walls.index, scopes)) > 0
+    for tenant in (walls.b, None):
+        async with acting(walls.url, tenant) as b:
+            for named in (walls.a, None, uuid.uuid4()):
+                assert isinstance(await attempt(b, call(function), named, walls.index, scopes), REFUSED)
+    async with acting(walls.url, walls.b) as b:
+        for named in (walls.b, SYSTEM):
+            assert await b.fetch(call(function), named, walls.index, scopes) == []
+
+
+async def test_every_function_is_known_and_helpers_are_closed(walls: Walls) -> None:
+    """A function that is added is closed, or is one of those whose callers are told here."""
+    async with acting(walls.url, walls.b) as b:
+        for function in await b.fetch(OURS):
+            name, types = function["proname"], function["types"]
+            arguments = ", ".join(f"null::{kind}" for kind in types)
+            outcome = await attempt(b, f"select * from {name}({arguments})")
+            if name in CALLABLE - set(SEARCHES):
+                assert isinstance(outcome, str), (name, outcome)
+            else:
+                assert isinstance(outcome, REFUSED), (name, outcome)
+
+
+async def test_what_crosses_tenants_shows_no_content(walls: Walls) -> None:
+    """The control functions answer about keys, tenants and jobs; A's text, titles and user ids are in none of it."""
+    async with acting(walls.url, walls.b) as b:
+        assert await b.fetch("select * from authenticate($1)", bytes(32)) == []
+        listed = await b.fetch("select * from list_tenants(null, null, 200)")
+        assert {column for row in listed for column in row.keys()} == {"id", "name", "created_at", "deleted_at"}  # noqa: SIM118  # a Record iterates over its values
+        assert SECRET not in str(listed)
+
+
+async def test_copy_goes_through_the_walls(walls: Walls) -> None:
+    async with acting(walls.url, walls.b) as b:
+        for table in await tables(b):
+            if table == "chunk_embedding":  # COPY reads no partitioned table, only a query over it
+                continue
+            out = io.BytesIO()
+            await b.copy_from_query(f"select * from {table}", output=out)
+            await b.copy_from_table(table, output=out)
+            assert str(walls.a) not in out.getvalue().decode()
+            assert SECRET not in out.getvalue().decode()
+    for statement in (
+        "copy document to '/tmp/stolen'",
+        "copy document to program 'cat'",
+        "copy document from '/etc/passwd'",
+    ):
+        async with acting(walls.url, walls.b) as b:
+            assert isinstance(await attempt(b, statement), REFUSED), statement
+    async with acting(walls.url, walls.b) as b:
+        with pytest.raises(asyncpg.FeatureNotSupportedError):
+            await b.copy_records_to_table("lex_df", records=[(walls.a, walls.index, 1, 1)])
+
+
+async def test_query_functions_go_through_the_walls(walls: Walls) -> None:
+    """Functions of Postgres that run a text, and blocks of code, run it as the caller."""
+    async with acting(walls.url, walls.b) as b:
+        words = await b.fetch("select word from ts_stat('select to_tsvector(''simple'', content) from chunk')")
+        assert "ordinary" in {row[0] for row in words}
+        assert SECRET.lower() not in {row[0] for row in words}
+        block = (
+            f"do $$ begin if exists (select from chunk where tenant_id = '{walls.a}') then raise 'seen'; end if; end $$"
+        )
+        await b.execute(block)
+
+
+async def test_statistics_show_no_values(walls: Walls) -> None:
+    superuser = await asyncpg.connect(walls.superuser)
+    await superuser.execute("analyze document, chunk, node")
+    values = "select count(*) from pg_stats where schemaname = 'public' and tablename in ('document', 'chunk', 'node')"
+    assert await superuser.fetchval(values) > 10
+    await superuser.close()
+    async with acting(walls.url, walls.b) as b:
+        assert await b.fetchval(values) == 0
+        assert await b.fetchval("select count(*) from pg_stats_ext where schemaname = 'public'") == 0
+        plan = await b.fetch("explain (analyze, verbose) select * from document where tenant_id = $1", walls.a)
+        assert "rows=0" in str(plan).replace(".00", "")
+        assert SECRET not in str(plan)
+
+
+async def test_errors_quote_no_row_of_another(walls: Walls) -> None:
+    """Functions that are not leakproof are called after the policy, never before it."""
+    async with acting(walls.url, walls.b) as b:
+        for statement in (
+            "select * from chunk where content::int = 1 and tenant_id = $1",
+            "select * from document where (title || source || coalesce(user_id, ''))::int = 1 and tenant_id = $1",
+            "select count(*) from chunk where 1 / (length(content) * 0) = 1 and tenant_id = $1",
+        ):
+            outcome = await attempt(b, statement, walls.a)
+            assert isinstance(outcome, str), outcome
+    async with acting(walls.url, walls.b) as b:
+        outcome = await attempt(b, "select * from chunk where content::int = 1")
+        assert SECRET not in str(outcome)
+
+
+async def test_the_shared_level_is_read_and_not_written(walls: Walls) -> None:
+    async with acting(walls.url, walls.b) as b:
+        for table in ("knowledge_base", "search_index", "document", "chunk", "chunk_embedding", "lex_df"):
+            assert await b.fetchval(f"select count(*) from {table} where tenant_id = $1", SYSTEM) > 0, table
+            assert (
+                await attempt(b, f"update {table} set tenant_id = tenant_id where tenant_id = $1", SYSTEM) == "UPDATE 0"
+            )
+            assert await attempt(b, f"delete from {table} where tenant_id = $1", SYSTEM) == "DELETE 0"
+        for table in ("tenant", "api_key", "job", "job_lane"):
+            assert await b.fetchval(f"select count(*) from {table} where {key(table)} = $1", SYSTEM) == 0, table
+        added = await attempt(b, "insert into lex_totals values ($1, $2, 1, 1)", SYSTEM, walls.index)
+        assert isinstance(added, REFUSED)
+    async with acting(walls.url, None) as nobody:
+        for table in await tables(nobody):
+            assert await nobody.fetchval(f"select count(*) from {table}") == 0, table

@@ -1,0 +1,93 @@
+"""What the tenants of these tests own, and ids of nothing at all."""
+
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import httpx
+
+from app.ids import encode_id, new_id
+from tests.fixtures.service import Service, Tenant
+
+Ids = Mapping[str, str]
+
+
+def invented(form: str) -> dict[str, str]:
+    """Well-formed ids of nothing; ``form`` says how knowledge bases are named."""
+    word = secrets.token_hex(6)
+    return {
+        "kb": f"only-{word}" if form == "name" else encode_id("kb", new_id()),
+        "document": encode_id("doc", new_id()),
+        "api_key": encode_id("key", new_id()),
+        "tenant": encode_id("ten", new_id()),
+        "taken": f"only-{secrets.token_hex(6)}",
+        "external_id": f"external-{word}",
+        "user_id": f"user-{word}",
+        "chat_id": f"chat-{word}",
+        "agent_id": f"agent-{word}",
+    }
+
+
+def own(tenant: Tenant, text: str, *, fields: Iterable[str], form: str) -> dict[str, str]:
+    """New things of this tenant, as far as ``fields`` asks for them."""
+    ids = invented(form)
+    wanted = set(fields)
+    ids["tenant"], name = tenant.id, ids["taken"]
+    made = tenant.admin.post("/v1/knowledge-bases", json={"name": name})
+    made.raise_for_status()
+    ids["kb"] = name if form == "name" else made.json()["id"]
+    if wanted & {"document", "external_id"}:
+        ids["document"] = tenant.add_text(text, kb=name, external_id=ids["external_id"])["id"]
+    if "user_id" in wanted:
+        tenant.add_text(text, kb=name, user_id=ids["user_id"])
+    if "chat_id" in wanted:
+        tenant.add_text(text, kb=name, chat_id=ids["chat_id"], agent_id=ids["agent_id"])
+    if "api_key" in wanted:
+        ids["api_key"] = tenant.admin.post("/v1/api-keys", json={"name": "a key", "role": "reader"}).json()["id"]
+    if "tenant" in wanted:
+        ids["tenant"] = tenant.service.new_tenant("another").id
+    return ids
+
+
+EVERYTHING = ("document", "external_id", "user_id", "chat_id", "api_key")
+
+
+@dataclass(frozen=True)
+class Attacker:
+    """One who asks for what is another's: a key, and what that key may see."""
+
+    name: str
+    client: httpx.Client
+    ids: Mapping[str, Ids]
+
+
+@dataclass(frozen=True)
+class World:
+    """Tenant A, who owns; tenant B and narrowed keys of A, who ask."""
+
+    a: Tenant
+    shared: Mapping[str, Ids]
+    attackers: tuple[Attacker, ...]
+
+    def owner(self, *, operators: bool) -> httpx.Client:
+        """The client that may do it."""
+        return self.a.service.operator if operators else self.a.admin
+
+
+def both(ids: dict[str, str], tenant: Tenant) -> dict[str, Ids]:
+    """The same ids with the knowledge base's name, and with its id."""
+    known = tenant.admin.get(f"/v1/knowledge-bases/{ids['kb']}").json()
+    return {"name": {**ids, "kb": known["name"]}, "id": {**ids, "kb": known["id"]}}
+
+
+def make_world(service: Service, secret: str) -> World:
+    """Everything the cases need."""
+    a, b = service.new_tenant("a"), service.new_tenant("b")
+    shared = both(own(a, f"The {secret} flies.", fields=EVERYTHING, form="name"), a)
+    others = both(own(a, "Another text of A.", fields=EVERYTHING, form="name"), a)
+    theirs = both(own(b, "A text of B.", fields=EVERYTHING, form="name"), b)
+    narrowing = {"knowledge_bases": [others["name"]["kb"]]}
+    roles = ("admin", "writer", "reader")
+    attackers = [Attacker(f"B's {role}", b.client(role), theirs) for role in roles]
+    attackers += [Attacker(f"A's narrowed {role}", a.client(role, **narrowing), others) for role in roles]
+    return World(a, shared, tuple(attackers))

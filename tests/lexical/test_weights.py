@@ -1,0 +1,132 @@
+"""Entries and keys: BM25 to rounding, and keys that never collide inside one index."""
+
+import math
+import random
+from collections import Counter
+from uuid import UUID
+
+import bm25s
+import pytest
+
+from app.lexical.weights import (
+    DIMENSIONS,
+    K1,
+    B,
+    LexicalEntry,
+    document_entries,
+    document_entry,
+    mix32,
+    query_terms,
+    salt,
+    term_id,
+    term_key,
+)
+
+INDEX = UUID("01890a5d-ac96-774b-bcce-b302099a8057")
+OTHER = UUID("01890a5d-ac96-774b-bcce-b302099a8058")
+
+
+def corpus(seed: int, documents: int) -> list[list[str]]:
+    rng = random.Random(seed)
+    words = [f"w{n}" for n in range(400)]
+    shares = [1 / (n + 1) for n in range(400)]
+    return [rng.choices(words, shares, k=rng.randint(1, 200)) for _ in range(documents)]
+
+
+def unmix32(value: int) -> int:
+    """The inverse of mix32: multiplications by the constants' inverses modulo 2**32, shifts undone."""
+    value ^= value >> 16
+    value = value * pow(0xC2B2AE35, -1, 1 << 32) & 0xFFFFFFFF
+    value ^= value >> 13 ^ value >> 26
+    value = value * pow(0x85EBCA6B, -1, 1 << 32) & 0xFFFFFFFF
+    return value ^ value >> 16
+
+
+@pytest.mark.parametrize("sizes", [(K1, B), (1.5, 0.75), (0.9, 0.4)])
+def test_scores_are_those_of_bm25s(sizes: tuple[float, float]) -> None:
+    k1, b = sizes
+    documents = corpus(1, 300)
+    reference = bm25s.BM25(method="lucene", k1=k1, b=b)
+    reference.index(documents, show_progress=False)
+    avgdl = sum(map(len, documents)) / len(documents)
+    entries = document_entries(documents, salt=salt(INDEX), k1=k1, b=b, avgdl=avgdl)
+    frequencies = Counter(key for entry in entries for key in entry.keys)
+    weights = [dict(zip(entry.term_ids, entry.weights, strict=True)) for entry in entries]
+    for query in corpus(2, 20):
+        distinct = list(dict.fromkeys(query))[:8]
+        term_ids, keys = query_terms(distinct, salt(INDEX))
+        idf = {
+            each: math.log(1 + (len(documents) - frequencies[key] + 0.5) / (frequencies[key] + 0.5))
+            for each, key in zip(term_ids, keys, strict=True)
+            if frequencies[key]
+        }
+        ours = [sum(idf[each] * found.get(each, 0.0) for each in idf) for found in weights]
+        theirs = reference.get_scores([term for term in distinct if term in reference.vocab_dict])
+        assert ours == pytest.approx(theirs.tolist(), abs=1e-4)
+        assert max(ours) > 1
+
+
+def test_entry() -> None:
+    entry = document_entry(["b", "a", "b", "c"], salt=7, avgdl=8)
+    assert entry.length == 4
+    assert entry.term_ids == sorted(map(term_id, "abc"))
+    norm = K1 * (1 - B + B * 4 / 8)
+    assert dict(zip(entry.term_ids, entry.weights, strict=True)) == pytest.approx(
+        {term_id("a"): 1 / (1 + norm), term_id("b"): 2 / (2 + norm), term_id("c"): 1 / (1 + norm)}
+    )
+    assert entry.keys == sorted(term_key(each, 7) for each in entry.term_ids)
+    assert all(type(key) is int for key in entry.keys + entry.term_ids)
+    assert all(type(weight) is float for weight in entry.weights)
+
+
+def test_empty_document_and_no_documents() -> None:
+    assert document_entry([], salt=1, avgdl=10) == LexicalEntry(0, [], [], [])
+    assert document_entries([], salt=1, avgdl=10) == []
+
+
+@pytest.mark.parametrize("avgdl", [0, -1, float("nan")])
+def test_average_length_is_checked(avgdl: float) -> None:
+    with pytest.raises(ValueError, match="avgdl"):
+        document_entry(["a"], salt=1, avgdl=avgdl)
+
+
+def test_batch_equals_single() -> None:
+    documents = corpus(3, 40)
+    batch = document_entries(iter(documents), salt=salt(INDEX), avgdl=80)
+    assert batch == [document_entry(tokens, salt=salt(INDEX), avgdl=80) for tokens in documents]
+
+
+def test_keys_fit_and_differ() -> None:
+    tokens = [f"term{n}" for n in range(20_000)]
+    for index_salt in (salt(INDEX), 0, 0xFFFFFFFF):
+        entry = document_entry(tokens, salt=index_salt, avgdl=100)
+        assert len(entry.keys) == len(set(entry.keys)) == len(entry.term_ids)
+        assert -(2**31) <= entry.keys[0] < 0 < entry.keys[-1] < 2**31
+        assert sorted(query_terms(tokens, index_salt)[1]) == entry.keys
+        assert 0 <= entry.term_ids[0] < entry.term_ids[-1] < DIMENSIONS
+        assert entry.term_ids == sorted(set(entry.term_ids))
+
+
+def test_mix32_is_a_bijection() -> None:
+    rng = random.Random(4)
+    values = [0, 1, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, *(rng.randrange(1 << 32) for _ in range(5_000))]
+    assert [unmix32(mix32(value)) for value in values] == values
+    assert mix32(1) == 0x514E28B7
+    assert mix32(0) == 0
+
+
+def test_hashes_are_the_same_for_ever() -> None:
+    assert (term_id("retrieval"), term_id("日本"), salt(INDEX)) == (720185183, 566445370, 749178157)
+
+
+def test_indexes_do_not_share_keys() -> None:
+    terms = [f"term{n}" for n in range(2_000)]
+    assert salt(INDEX) != salt(OTHER)
+    assert not set(query_terms(terms, salt(INDEX))[1]) & set(query_terms(terms, salt(OTHER))[1])
+
+
+def test_query_terms_are_distinct_and_in_one_order() -> None:
+    term_ids, keys = query_terms(["b", "a", "b"], 5)
+    assert term_ids == [term_id("b"), term_id("a")]
+    assert keys == [term_key(term_id("b"), 5), term_key(term_id("a"), 5)]
+    assert query_terms([], 5) == ([], [])

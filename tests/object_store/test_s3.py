@@ -1,0 +1,281 @@
+"""What is particular to S3: parts, links, servers that are down, partial or awkward."""
+
+import asyncio
+import socket
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+import pytest
+
+from app.object_store import ObjectMissing, ObjectStoreUnavailable
+from app.object_store.s3 import S3ObjectStore
+from tests.fixtures.s3 import CROWD, S3Server
+from tests.object_store.conftest import S3Opener
+from tests.protocol_servers.s3 import AwkwardS3, Request, awkward_s3
+
+AFile = Callable[[bytes], Path]
+BIG = 33 * 1024 * 1024  # three parts
+
+
+@pytest.fixture
+def awkward(s3_server: S3Server) -> Iterator[AwkwardS3]:
+    with awkward_s3(s3_server.endpoint_url) as server:
+        yield server
+
+
+def keys_below(server: S3Server, prefix: str) -> list[str]:
+    pages = server.client.get_paginator("list_objects_v2").paginate(Bucket=server.bucket, Prefix=prefix)
+    return [item["Key"] for page in pages for item in page.get("Contents", [])]
+
+
+def uploads_below(server: S3Server, prefix: str) -> list[str]:
+    answer = server.client.list_multipart_uploads(Bucket=server.bucket, Prefix=prefix)
+    return [upload["Key"] for upload in answer.get("Uploads", [])]
+
+
+async def outcomes(store: S3ObjectStore, a_file: AFile, target: Path) -> list[BaseException]:
+    async def streamed() -> list[bytes]:
+        return [piece async for piece in store.stream("t/d/1", start=0, length=1)]
+
+    calls: list[Awaitable[object]] = [
+        store.put("t/d/1", a_file(b"x")),
+        store.get("t/d/1", target),
+        store.size("t/d/1"),
+        streamed(),
+        store.delete("t/d/1"),
+        store.delete_prefix("t/"),
+        store.check(),
+    ]
+    found = await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), 60)
+    return [outcome for outcome in found if isinstance(outcome, BaseException)]
+
+
+async def test_a_wrong_bucket_is_unavailable_never_missing(open_s3: S3Opener, a_file: AFile, tmp_path: Path) -> None:
+    store = open_s3(bucket="not-there")
+    found = await outcomes(store, a_file, tmp_path / "target")
+    assert [type(error) for error in found] == [ObjectStoreUnavailable] * 7
+    await store.close()
+
+
+async def test_a_server_that_is_down_is_unavailable(
+    open_s3: S3Opener, s3_server: S3Server, a_file: AFile, tmp_path: Path
+) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        store = open_s3(endpoint_url=f"http://127.0.0.1:{taken.getsockname()[1]}")
+        found = await outcomes(store, a_file, tmp_path / "target")
+    assert [type(error) for error in found] == [ObjectStoreUnavailable] * 7
+    for error in found:
+        told = f"{error!r} {vars(error)} {error.__cause__!r}"
+        assert s3_server.secret_access_key not in told
+        assert s3_server.access_key_id not in told
+    assert not (tmp_path / "target").exists()
+    await store.close()
+
+
+async def test_a_refusal_is_unavailable_and_named(
+    open_s3: S3Opener, awkward: AwkwardS3, a_file: AFile, tmp_path: Path
+) -> None:
+    awkward.rule = lambda _: 403
+    store = open_s3(endpoint_url=awkward.url)
+    found = await outcomes(store, a_file, tmp_path / "target")
+    assert [type(error) for error in found] == [ObjectStoreUnavailable] * 7
+    with pytest.raises(ObjectStoreUnavailable) as caught:
+        await store.get("t/d/1", tmp_path / "target")
+    assert caught.value.fields == {"reason": "AccessDenied"}
+    await store.close()
+
+
+async def test_the_parts_of_a_cancelled_put_are_given_back(
+    open_s3: S3Opener, awkward: AwkwardS3, s3_server: S3Server, tenant: str, a_file: AFile
+) -> None:
+    arrived, go_on = threading.Event(), threading.Event()
+
+    def hold_second_part(request: Request) -> None:
+        if "partNumber=2" in request.path:
+            arrived.set()
+            go_on.wait(30)
+
+    awkward.rule = hold_second_part
+    store = open_s3(endpoint_url=awkward.url)
+    task = asyncio.create_task(store.put(f"{tenant}/d/1", a_file(bytes(BIG))))
+    assert await asyncio.to_thread(arrived.wait, 30)
+    assert uploads_below(s3_server, tenant) == [f"{tenant}/d/1"]
+    task.cancel()
+    await asyncio.sleep(0.2)
+    assert not task.done()
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert uploads_below(s3_server, tenant) == []
+    assert keys_below(s3_server, tenant) == []
+    await store.close()
+
+
+async def test_the_parts_of_a_failed_put_are_given_back(
+    open_s3: S3Opener, awkward: AwkwardS3, s3_server: S3Server, tenant: str, a_file: AFile
+) -> None:
+    awkward.rule = lambda request: 403 if "partNumber=3" in request.path else None
+    store = open_s3(endpoint_url=awkward.url)
+    with pytest.raises(ObjectStoreUnavailable):
+        await store.put(f"{tenant}/d/1", a_file(bytes(BIG)))
+    assert uploads_below(s3_server, tenant) == []
+    assert keys_below(s3_server, tenant) == []
+    await store.close()
+
+
+async def test_a_cancelled_get_leaves_no_target(
+    open_s3: S3Opener, awkward: AwkwardS3, tenant: str, a_file: AFile, tmp_path: Path
+) -> None:
+    arrived, go_on = threading.Event(), threading.Event()
+
+    def hold_get(request: Request) -> None:
+        if request.method == "GET":
+            arrived.set()
+            go_on.wait(30)
+
+    awkward.rule = hold_get
+    store = open_s3(endpoint_url=awkward.url)
+    await store.put(f"{tenant}/d/1", a_file(b"x" * 100))
+    task = asyncio.create_task(store.get(f"{tenant}/d/1", tmp_path / "target"))
+    assert await asyncio.to_thread(arrived.wait, 30)
+    task.cancel()
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not (tmp_path / "target").exists()
+    await store.close()
+
+
+async def test_lost_bytes_are_noticed(open_s3: S3Opener, awkward: AwkwardS3, tenant: str, a_file: AFile) -> None:
+    def lose(request: Request) -> None:
+        if request.method == "PUT":
+            request.body = request.body[:-1]
+
+    awkward.rule = lose
+    store = open_s3(endpoint_url=awkward.url)
+    for length in (1000, BIG // 2 + 1):
+        with pytest.raises(ObjectStoreUnavailable, match="fewer bytes"):
+            await store.put(f"{tenant}/d/1", a_file(bytes(length)))
+    await store.close()
+
+
+async def test_a_server_that_ignores_ranges_is_noticed(
+    open_s3: S3Opener, awkward: AwkwardS3, tenant: str, a_file: AFile
+) -> None:
+    def forget(request: Request) -> None:
+        request.headers.pop("Range", None)
+
+    awkward.rule = forget
+    store = open_s3(endpoint_url=awkward.url)
+    await store.put(f"{tenant}/d/1", a_file(bytes(1000)))
+    with pytest.raises(ObjectStoreUnavailable, match="another range"):
+        await anext(store.stream(f"{tenant}/d/1", start=10, length=20))
+    await store.close()
+
+
+async def test_a_prefix_of_more_than_one_page(s3_store: S3ObjectStore, s3_server: S3Server) -> None:
+    assert len(keys_below(s3_server, "crowd/")) == CROWD
+    assert await s3_store.delete_prefix("crowd/") == CROWD
+    assert keys_below(s3_server, "crowd/") == []
+
+
+@pytest.mark.parametrize("status", [400, 501])
+async def test_a_server_without_batch_deletes(
+    open_s3: S3Opener, awkward: AwkwardS3, s3_server: S3Server, tenant: str, a_file: AFile, status: int
+) -> None:
+    awkward.rule = lambda request: status if request.method == "POST" else None
+    store = open_s3(endpoint_url=awkward.url)
+    for _ in range(2):
+        for n in range(3):
+            await store.put(f"{tenant}/d/{n}", a_file(b"x"))
+        assert await store.delete_prefix(f"{tenant}/") == 3
+        assert keys_below(s3_server, tenant) == []
+    assert sum(line.startswith("POST") for line in awkward.seen) == 1
+    await store.close()
+
+
+async def test_a_server_that_cannot_list_uploads(
+    open_s3: S3Opener, awkward: AwkwardS3, tenant: str, a_file: AFile
+) -> None:
+    awkward.rule = lambda request: 501 if "uploads" in request.path else None
+    store = open_s3(endpoint_url=awkward.url)
+    await store.put(f"{tenant}/d/1", a_file(b"x"))
+    assert await store.delete_prefix(f"{tenant}/") == 1
+    await store.close()
+
+
+@pytest.mark.parametrize(("status", "raised"), [(404, False), (403, True)])
+async def test_only_a_missing_object_may_be_missing_from_a_delete(
+    open_s3: S3Opener, awkward: AwkwardS3, tenant: str, status: int, raised: bool
+) -> None:
+    awkward.rule = lambda request: status if request.method == "DELETE" else None
+    store = open_s3(endpoint_url=awkward.url)
+    with pytest.raises(ObjectStoreUnavailable) if raised else nullcontext():
+        await store.delete(f"{tenant}/d/1")
+    await store.close()
+
+
+async def test_uploads_that_a_killed_process_left_go_with_the_prefix(
+    s3_store: S3ObjectStore, s3_server: S3Server, tenant: str
+) -> None:
+    s3_server.client.create_multipart_upload(Bucket=s3_server.bucket, Key=f"{tenant}/d/1")
+    assert await s3_store.delete_prefix(f"{tenant}/") == 0
+    assert uploads_below(s3_server, tenant) == []
+
+
+@pytest.mark.parametrize(
+    "filename",
+    ["plain.pdf", 'a"b.pdf', "a\r\nSet-Cookie: x=1", "Übergröße 日本.pdf", "a;b,c%20.pdf", "..", "\udc80.pdf"],
+)
+async def test_a_link_downloads_under_the_documents_name(
+    s3_store: S3ObjectStore, s3_server: S3Server, tenant: str, a_file: AFile, filename: str
+) -> None:
+    await s3_store.put(f"{tenant}/d/1", a_file(b"content"))
+    link = await s3_store.presign(f"{tenant}/d/1", filename=filename, media_type="application/pdf", inline=False)
+    assert link is not None
+    query = parse_qs(urlsplit(link).query)
+    assert query["X-Amz-Expires"] == ["300"]
+    assert query["X-Amz-Algorithm"] == ["AWS4-HMAC-SHA256"]
+    assert s3_server.secret_access_key not in link
+    reply = httpx.get(link)
+    assert reply.content == b"content"
+    assert reply.headers["content-type"] == "application/pdf"
+    assert reply.headers["content-disposition"].startswith('attachment; filename="')
+    assert "set-cookie" not in reply.headers
+
+
+async def test_links_are_made_for_the_address_that_callers_reach(
+    open_s3: S3Opener, s3_server: S3Server, awkward: AwkwardS3, tenant: str, a_file: AFile
+) -> None:
+    async def link(store: S3ObjectStore) -> str | None:
+        made = await store.presign(f"{tenant}/d/1", filename="a", media_type="text/plain", inline=False)
+        await store.close()
+        return made
+
+    assert await link(open_s3()) is None
+    to_amazon = await link(open_s3(endpoint_url=None))
+    assert to_amazon is not None
+    assert to_amazon.startswith(f"https://{s3_server.bucket}.s3.amazonaws.com/{tenant}/d/1?")
+    store = open_s3(public_endpoint_url=awkward.url)
+    await store.put(f"{tenant}/d/1", a_file(b"content"))
+    assert awkward.seen == []
+    public = await link(store)
+    assert public is not None
+    assert public.startswith(f"{awkward.url}/{s3_server.bucket}/{tenant}/d/1?")
+    assert httpx.get(public).content == b"content"
+    assert len(awkward.seen) == 1
+
+
+async def test_a_link_is_made_without_the_server(s3_store: S3ObjectStore, tenant: str) -> None:
+    link = await s3_store.presign(f"{tenant}/d/none", filename="a", media_type="text/html\r\nX: y", inline=True)
+    assert link is not None
+    query = parse_qs(urlsplit(link).query)
+    assert query["response-content-type"] == ["application/octet-stream"]
+    assert query["response-content-disposition"][0].startswith("inline; ")
+    with pytest.raises(ObjectMissing):
+        await s3_store.size(f"{tenant}/d/none")

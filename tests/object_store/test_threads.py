@@ -1,0 +1,68 @@
+"""Calls into threads: nothing runs on behind a cancelled caller, and nothing that comes too late is lost."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from contextvars import ContextVar
+from typing import Any
+
+import pytest
+
+from app.object_store.threads import StoreThreads
+
+word = ContextVar("word", default="none")
+
+
+@pytest.fixture
+async def threads() -> AsyncIterator[StoreThreads]:
+    pool = StoreThreads(2)
+    yield pool
+    await pool.close()
+
+
+async def test_a_result_an_error_and_the_callers_context_come_through(threads: StoreThreads) -> None:
+    word.set("mine")
+    late: list[str] = []
+    assert await threads.run(lambda _: word.get(), discard=late.append) == "mine"
+    with pytest.raises(ZeroDivisionError):
+        await threads.run(lambda _: 1 // 0)
+    assert late == []
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_a_cancelled_caller_waits_and_what_comes_late_is_discarded(threads: StoreThreads, fails: bool) -> None:
+    started, late, complaints = threading.Event(), list[str](), list[Any]()
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+
+    def work(stop: threading.Event) -> str:
+        started.set()
+        assert stop.wait(30)
+        if fails:
+            raise ValueError
+        return "late"
+
+    task = asyncio.create_task(threads.run(work, discard=late.append))
+    assert await asyncio.to_thread(started.wait, 30)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await asyncio.sleep(0)
+    asyncio.get_running_loop().set_exception_handler(None)
+    assert late == ([] if fails else ["late"])
+    assert complaints == []
+
+
+async def test_more_calls_than_threads_wait_their_turn(threads: StoreThreads) -> None:
+    running, most, lock = 0, 0, threading.Lock()
+
+    def work(_: threading.Event) -> None:
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        _.wait(0.01)
+        with lock:
+            running -= 1
+
+    await asyncio.gather(*(threads.run(work) for _ in range(10)))
+    assert most == 2

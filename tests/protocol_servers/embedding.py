@@ -1,0 +1,233 @@
+"""An OpenAI-compatible embedding endpoint with deterministic vectors, which fails on demand as real ones do."""
+
+import base64
+import hashlib
+import json
+import math
+import re
+import threading
+import time
+from array import array
+from dataclasses import dataclass, field
+from functools import cache
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from random import Random
+from types import TracebackType
+from typing import Any, Literal, Self
+
+Failing = Literal["slow", "short", "dimension", "nan", "zero", "garbage", "not_json", "indexes", "disconnect"]
+
+
+@cache
+def word_vector(word: str, dimensions: int) -> tuple[float, ...]:
+    """A random direction that depends on the word alone."""
+    seed = int.from_bytes(hashlib.sha256(word.encode()).digest()[:8], "big")
+    rng = Random(seed)
+    return tuple(rng.gauss(0.0, 1.0) for _ in range(dimensions))
+
+
+def text_vector(text: str, dimensions: int) -> list[float]:
+    """The sum of the vectors of a text's words: texts that share words are close. Not of unit length."""
+    words = re.findall(r"\w+", text.lower()) or [""]
+    return [math.fsum(parts) for parts in zip(*(word_vector(word, dimensions) for word in words), strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A request that came in."""
+
+    inputs: list[str]
+    body: dict[str, Any]
+    headers: dict[str, str]
+
+
+@dataclass(slots=True)
+class Failure:
+    """What goes wrong, and how often yet (None for ever)."""
+
+    how: Failing | int
+    times: int | None
+    retry_after: str | None
+    seconds: float
+
+
+@dataclass
+class EmbeddingServer:
+    """``with EmbeddingServer() as server`` serves ``server.base_url``; the fields may be changed while it runs.
+
+    ``requests`` counts every request, refused ones too; ``fail`` spoils the next ones.
+    """
+
+    dimensions: int = 64
+    api_key: str | None = None
+    max_batch: int | None = None
+    refused_word: str | None = None
+    ignores_base64: bool = False
+    shuffles: bool = False
+    latency_seconds: float = 0.0
+    received: list[Received] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._failures: list[Failure] = []
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+
+    def __enter__(self) -> Self:
+        self._http = _Http(self)
+        self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._stopping.set()
+        self._http.shutdown()
+        self._http.server_close()
+        self._thread.join()
+
+    @property
+    def base_url(self) -> str:
+        return f"http://127.0.0.1:{self._http.server_address[1]}/v1"
+
+    @property
+    def requests(self) -> int:
+        return len(self.received)
+
+    @property
+    def batch_sizes(self) -> list[int]:
+        return [len(request.inputs) for request in self.received]
+
+    def fail(
+        self, how: Failing | int, *, times: int | None = 1, retry_after: str | None = None, seconds: float = 30.0
+    ) -> None:
+        """Spoil the next ``times`` requests: a number is a status, "slow" waits ``seconds`` first."""
+        with self._lock:
+            self._failures.append(Failure(how, times, retry_after, seconds))
+
+    def reset(self) -> None:
+        """Forget what came in and what was to go wrong."""
+        with self._lock:
+            self.received.clear()
+            self._failures.clear()
+
+    def take(self, request: Received) -> Failure | None:
+        """Write a request down; what is to go wrong with it."""
+        with self._lock:
+            self.received.append(request)
+            if not self._failures:
+                return None
+            failure = self._failures[0]
+            if failure.times is not None:
+                failure.times -= 1
+                if failure.times == 0:
+                    self._failures.pop(0)
+            return failure
+
+    def wait(self, seconds: float) -> None:
+        """Sleep, but not beyond the server's end."""
+        self._stopping.wait(seconds)
+
+    def refusal(self, request: Received) -> tuple[int, str] | None:
+        """Status and code for a request that a well-behaved endpoint refuses."""
+        if self.api_key is not None and request.headers.get("authorization") != f"Bearer {self.api_key}":
+            return 401, "invalid_api_key"
+        if self.max_batch is not None and len(request.inputs) > self.max_batch:
+            return 400, "batch_too_large"
+        if self.refused_word is not None and any(self.refused_word in text for text in request.inputs):
+            return 400, "context_length_exceeded"
+        return (400, "empty_input") if "" in request.inputs else None
+
+    def reply(self, request: Received, failure: Failure | None) -> dict[str, Any]:
+        """The body of a successful answer, spoiled where it is to be."""
+        how = failure.how if failure else None
+        dimensions = int(request.body.get("dimensions", self.dimensions)) + (1 if how == "dimension" else 0)
+        vectors = [text_vector(text, dimensions) for text in request.inputs]
+        if how == "nan":
+            vectors[-1][0] = math.nan
+        if how == "zero":
+            vectors[-1] = [0.0] * dimensions
+        lists = self.ignores_base64 or request.body.get("encoding_format") != "base64"
+        data = [
+            {"object": "embedding", "index": index, "embedding": vector if lists else _base64(vector)}
+            for index, vector in enumerate(vectors)
+        ]
+        if how == "short":
+            data.pop()
+        if how == "indexes":
+            data[-1]["index"] = len(data) + 7
+        if self.shuffles:
+            data.reverse()
+        usage = {"prompt_tokens": 1, "total_tokens": 1}
+        return {"object": "list", "model": request.body.get("model"), "data": data, "usage": usage}
+
+
+class _Http(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, embedding: EmbeddingServer) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.embedding = embedding
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that has given up is no news."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    wbufsize = -1
+    disable_nagle_algorithm = True
+    server: _Http
+
+    def do_POST(self) -> None:
+        endpoint = self.server.embedding
+        body = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))))
+        inputs = [body["input"]] if isinstance(body["input"], str) else list(body["input"])
+        request = Received(inputs, body, {name.lower(): value for name, value in self.headers.items()})
+        failure = endpoint.take(request)
+        endpoint.wait(endpoint.latency_seconds)
+        if self.path != "/v1/embeddings":
+            self.refuse(404, "not_found", None)
+        elif (refusal := endpoint.refusal(request)) is not None:
+            self.refuse(*refusal, None)
+        elif failure is None or not self.spoil(failure):
+            self.answer(200, json.dumps(endpoint.reply(request, failure)).encode())
+
+    def spoil(self, failure: Failure) -> bool:
+        """Fail outside the reply; whether there is nothing more to say."""
+        if isinstance(failure.how, int):
+            self.refuse(failure.how, "told_to_fail", failure.retry_after)
+        elif failure.how == "disconnect":
+            self.close_connection = True
+        elif failure.how == "garbage":
+            self.answer(200, b'{"data": [{"embedding": "?"}]}')
+        elif failure.how == "not_json":
+            self.answer(200, b"<html>welcome</html>", media_type="text/html")
+        elif failure.how == "slow":
+            started = time.monotonic()
+            self.server.embedding.wait(failure.seconds)
+            return time.monotonic() - started < failure.seconds
+        else:
+            return False
+        return True
+
+    def refuse(self, status: int, code: str, retry_after: str | None) -> None:
+        error = {"message": "a message that may repeat the input", "type": "error", "param": None, "code": code}
+        headers = {"Retry-After": retry_after} if retry_after is not None else {}
+        self.answer(status, json.dumps({"error": error}).encode(), headers=headers)
+
+    def answer(
+        self, status: int, body: bytes, *, media_type: str = "application/json", headers: dict[str, str] | None = None
+    ) -> None:
+        self.send_response_only(status)
+        for name, value in {"Content-Type": media_type, "Content-Length": str(len(body)), **(headers or {})}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+def _base64(vector: list[float]) -> str:
+    return base64.b64encode(array("f", vector).tobytes()).decode()

@@ -1,0 +1,1 @@
+"""Tests of filters and fusion."""

@@ -1,0 +1,249 @@
+"""Search while something is broken: what still works answers inside the budget, and what does not is never []."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID, uuid4
+
+import asyncpg
+import pytest
+
+from app.db.session import Database, TenantDatabase
+from app.documents.scopes import Scope
+from app.ids import decode_id, encode_id
+from app.lexical.analyser import analyser_for
+from app.lexical.weights import query_terms, salt
+from app.retrieval.course import Course
+from app.retrieval.finder import Finder
+from app.retrieval.lanes import best_of, collect
+from app.retrieval.repository import LaneCall, LaneRow
+from app.retrieval.types import Candidate, Hit
+from tests.fixtures.database import MakeDatabase
+from tests.fixtures.service import Service, Tenant, run_service, settings_for
+from tests.protocol_servers.embedding import EmbeddingServer
+from tests.retrieval.conftest import ask, ids_of, post_text, results_of, settle
+
+BUDGET = 5.0
+MESSAGES = [{"role": "customer", "content": "where is the lantern?"}]
+EMBEDDING_WARNING = "The embedding model is not answering: only the lexical lane was searched."
+
+
+@dataclass(frozen=True)
+class Fragile:
+    """A service whose embedding endpoint and tables can be taken away, with three documents in it."""
+
+    service: Service
+    embedding: EmbeddingServer
+    tenant: Tenant
+
+    def agent_search(self) -> tuple[int, Any, float]:
+        """Status, answer and seconds."""
+        started = time.monotonic()
+        reply = self.tenant.admin.post("/v1/agent-search", json={"messages": MESSAGES})
+        return reply.status_code, reply.json(), time.monotonic() - started
+
+    @contextmanager
+    def locked(self, *tables: str) -> Iterator[None]:
+        """Nobody else gets at these tables until the block ends."""
+
+        async def lock() -> asyncpg.Connection:
+            connection = await asyncpg.connect(self.service.urls.owner)
+            await connection.execute("begin")
+            await connection.execute(f"lock table {', '.join(tables)} in access exclusive mode")
+            return connection
+
+        with asyncio.Runner() as runner:
+            connection = runner.run(lock())
+            try:
+                yield
+            finally:
+                runner.run(connection.close())
+
+
+@pytest.fixture(scope="module")
+def fragile(make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fragile]:
+    with EmbeddingServer(dimensions=64) as embedding:
+        settings = settings_for(
+            tmp_path_factory.mktemp("fragile"),
+            embedding={
+                "CARREL_EMBEDDING_BASE_URL": embedding.base_url,
+                "CARREL_EMBEDDING_MODEL": "test-model",
+                "CARREL_EMBEDDING_DIMENSIONS": 64,
+            },
+        )
+        with run_service(settings, make_database()) as service:
+            tenant = service.new_tenant()
+            for text in ("the lantern hangs above the door", "a ferry leaves at nine", "moss grows on the lantern"):
+                post_text(tenant, text)
+            settle(tenant)
+            yield Fragile(service, embedding, tenant)
+
+
+@pytest.fixture(autouse=True)
+def _healthy(fragile: Fragile) -> Iterator[None]:
+    yield
+    fragile.embedding.reset()
+
+
+@pytest.mark.parametrize("failure", ["disconnect", "garbage", "dimension", "nan", 401, 500])
+def test_without_the_model_words_answer(fragile: Fragile, failure: Any) -> None:
+    fragile.embedding.fail(failure, times=None)
+    answer = ask(fragile.tenant.admin, query="where is the lantern?")
+    assert len(results_of(answer)) == 2
+    assert answer["warnings"] == [EMBEDDING_WARNING]
+    assert {result["similarity"] for result in results_of(answer)} == {None}
+    status, snippets, _ = fragile.agent_search()
+    assert (status, len(snippets)) == (200, 2)
+
+
+def test_threshold_without_the_model_is_not_applied(fragile: Fragile) -> None:
+    fragile.embedding.fail(500, times=None)
+    answer = ask(fragile.tenant.admin, query="lantern", score_threshold=0.99)
+    assert len(results_of(answer)) == 2
+    assert answer["warnings"] == [EMBEDDING_WARNING, "score_threshold was not applied where no similarity is known."]
+
+
+def test_a_dense_search_without_the_model_is_unavailable(fragile: Fragile) -> None:
+    fragile.embedding.fail(500, times=None)
+    body = {"query": "lantern", "strategy": "simple"}
+    reply = fragile.tenant.admin.post("/v1/knowledge-bases/default/search", json=body)
+    assert (reply.status_code, reply.json()["type"]) == (503, "urn:carrel:problem:embedding_unavailable")
+    assert int(reply.headers["Retry-After"]) > 0
+
+
+def test_without_the_model_and_without_words_nothing_was_asked(fragile: Fragile) -> None:
+    fragile.embedding.fail(500, times=None)
+    reply = fragile.tenant.admin.post("/v1/knowledge-bases/default/search", json={"query": "the of and"})
+    assert (reply.status_code, reply.json()["type"]) == (503, "urn:carrel:problem:search_unavailable")
+    messages = [{"role": "customer", "content": "\U0001f600"}]
+    assert fragile.tenant.admin.post("/v1/agent-search", json={"messages": messages}).status_code == 503
+
+
+def test_a_lexical_search_needs_no_model(fragile: Fragile) -> None:
+    fragile.embedding.reset()
+    answer = ask(fragile.tenant.admin, query="lantern", strategy="lexical")
+    assert (len(results_of(answer)), answer["warnings"]) == (2, [])
+    assert fragile.embedding.requests == 0
+
+
+def test_a_slow_model_is_not_waited_for(fragile: Fragile) -> None:
+    fragile.embedding.fail("slow", times=None, seconds=30)
+    status, snippets, seconds = fragile.agent_search()
+    assert (status, len(snippets)) == (200, 2)
+    assert seconds < BUDGET
+    answer = ask(fragile.tenant.admin, query="lantern", timeout_seconds=0.5)
+    assert len(results_of(answer)) == 2
+    assert answer["warnings"] == [EMBEDDING_WARNING]
+
+
+def test_the_dense_lane_answers_while_the_lexical_one_is_locked(fragile: Fragile) -> None:
+    with fragile.locked("chunk_lexical"):
+        answer = ask(fragile.tenant.admin, query="lantern", timeout_seconds=2)
+        assert (len(results_of(answer)), answer["warnings"]) == (3, ["The lexical lane could not answer."])
+    assert ask(fragile.tenant.admin, query="lantern")["warnings"] == []
+
+
+def test_words_answer_while_the_dense_lane_is_locked(fragile: Fragile) -> None:
+    with fragile.locked("chunk_embedding"):
+        answer = ask(fragile.tenant.admin, query="lantern", timeout_seconds=2)
+    assert (len(results_of(answer)), answer["warnings"]) == (2, ["The dense lane could not answer."])
+
+
+def test_no_lane_is_never_an_empty_answer(fragile: Fragile) -> None:
+    with fragile.locked("chunk_lexical", "chunk_embedding"):
+        reply = fragile.tenant.admin.post(
+            "/v1/knowledge-bases/default/search", json={"query": "lantern", "timeout_seconds": 1}
+        )
+    assert (reply.status_code, reply.json()["type"]) == (503, "urn:carrel:problem:search_unavailable")
+    assert int(reply.headers["Retry-After"]) > 0
+
+
+def test_the_worst_of_both_ends_inside_the_budget(fragile: Fragile) -> None:
+    fragile.embedding.fail("slow", times=None, seconds=30)
+    with fragile.locked("chunk_lexical", "chunk_embedding"):
+        status, problem, seconds = fragile.agent_search()
+    assert (status, problem["type"]) == (503, "urn:carrel:problem:search_unavailable")
+    assert seconds < BUDGET
+
+
+def test_a_lock_before_the_lanes_ends_inside_the_budget(fragile: Fragile) -> None:
+    with fragile.locked("search_index"):
+        started = time.monotonic()
+        body = {"query": "lantern", "timeout_seconds": 1}
+        reply = fragile.tenant.admin.post("/v1/knowledge-bases/default/search", json=body)
+    assert (reply.status_code, time.monotonic() - started < BUDGET) == (503, True)
+    assert ask(fragile.tenant.admin, query="lantern")["warnings"] == []
+
+
+@asynccontextmanager
+async def open_finder(fragile: Fragile, top_k: int) -> AsyncIterator[tuple[Finder, LaneCall]]:
+    """A finder on the service's database, and a call that asks the lexical lane for the lantern."""
+    tenant_id = decode_id("ten", fragile.tenant.id)
+    assert tenant_id is not None
+    database = Database.connect(fragile.service.urls.app, pool_size=1)
+    connection = await asyncpg.connect(fragile.service.urls.owner)
+    try:
+        sql = "select i.id from search_index i where i.tenant_id = $1 and i.state = 'live'"
+        index_id: UUID = await connection.fetchval(sql, tenant_id)
+        terms, keys = query_terms(analyser_for("english").tokens("lantern"), salt(index_id))
+        call = LaneCall(tenant_id, index_id, 64, None, terms, keys, Scope().visible(), None, None)
+        finder = Finder(
+            db=TenantDatabase(database, tenant_id),
+            course=Course.of(BUDGET),
+            names={index_id: "default"},
+            top_k=top_k,
+            score_threshold=None,
+        )
+        yield finder, call
+    finally:
+        await connection.close()
+        await database.close()
+
+
+def test_what_is_deleted_between_lanes_and_texts_is_found_as_it_was(fragile: Fragile) -> None:
+    victim = post_text(fragile.tenant, "lantern lantern lantern")
+    settle(fragile.tenant)
+
+    async def find() -> list[Hit]:
+        async with open_finder(fragile, top_k=1) as (finder, call):
+
+            def rank(rows: Sequence[LaneRow]) -> list[Candidate]:
+                url = f"/v1/knowledge-bases/default/documents/{victim}"
+                assert fragile.tenant.admin.delete(url).status_code == 204
+                found = collect([call], rows, queries=1)
+                return found.candidates(best_of(found.lexical))
+
+            return await finder.find([call], rank)
+
+    (hit,) = asyncio.run(find())
+    assert (encode_id("doc", hit.document.id), hit.chunk.content) == (victim, "lantern lantern lantern")
+    assert victim not in ids_of(results_of(ask(fragile.tenant.admin, query="lantern", strategy="lexical")))
+
+
+def test_in_the_place_of_what_is_gone_comes_what_follows(fragile: Fragile) -> None:
+    async def find() -> list[Hit]:
+        async with open_finder(fragile, top_k=2) as (finder, call):
+
+            def rank(rows: Sequence[LaneRow]) -> list[Candidate]:
+                found = collect([call], rows, queries=1)
+                gone = [Candidate((call.index_id, uuid4()), 9.0 - number, None) for number in range(3)]
+                return [*gone, *found.candidates(best_of(found.lexical))]
+
+            return await finder.find([call], rank)
+
+    wanted = ids_of(results_of(ask(fragile.tenant.admin, query="lantern", strategy="lexical")))
+    assert [encode_id("doc", hit.document.id) for hit in asyncio.run(find())] == wanted
+    assert len(wanted) == 2
+
+
+def test_a_stopped_endpoint(fragile: Fragile) -> None:
+    """The last of this module: nothing brings the endpoint back."""
+    fragile.embedding.fail("disconnect", times=None)  # the connections that are open
+    fragile.embedding.__exit__(None, None, None)
+    status, snippets, seconds = fragile.agent_search()
+    assert (status, len(snippets)) == (200, 2)
+    assert seconds < BUDGET
+    assert ask(fragile.tenant.admin, query="lantern")["warnings"] == [EMBEDDING_WARNING]

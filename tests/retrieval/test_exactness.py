@@ -1,0 +1,189 @@
+"""The lanes through the whole service are exact: dense beside numpy, BM25 beside bm25s, whatever filter and scope."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import asyncpg
+import bm25s
+import numpy as np
+import pytest
+from pgvector.asyncpg import register_vector
+
+from app.documents.scopes import Scope
+from app.ids import decode_id, encode_id
+from app.lexical.analyser import analyser_for
+from app.retrieval.fusion import Lane, fuse_rrf, fuse_weighted
+from tests.retrieval.conftest import Corpus, Passage, ask, ids_of, results_of
+
+K1, B, AVGDL = 1.2, 0.75, 100.0
+QUERIES = ["anchor", "candle dagger", "forest goblet harbor", "anchor anchor umbrella", "the umbrella of unknownword"]
+EVERYTHING: dict[str, str] = {"user_id": "u1", "chat_id": "c1", "agent_id": "a1"}
+FILTERS: list[tuple[dict[str, Any] | None, Callable[[dict[str, Any]], bool]]] = [
+    (None, lambda metadata: True),
+    ({"odd": True}, lambda metadata: metadata["odd"]),
+    ({"year": {"gte": 2015}}, lambda metadata: metadata["year"] >= 2015),
+    ({"tags": {"contains": "x"}}, lambda metadata: "x" in metadata["tags"]),
+    ({"rare": "yes"}, lambda metadata: metadata.get("rare") == "yes"),
+    ({"not": {"odd": True}}, lambda metadata: not metadata["odd"]),
+    ({"missing": {"exists": True}}, lambda metadata: False),
+]
+SCOPES: list[dict[str, str]] = [{}, {"user_id": "u1"}, {"chat_id": "c1"}, EVERYTHING]
+
+
+def stored_vectors(corpus: Corpus) -> dict[str, np.ndarray[Any, np.dtype[np.float64]]]:
+    """The vectors as the database keeps them, by document id."""
+
+    async def read() -> list[asyncpg.Record]:
+        connection = await asyncpg.connect(corpus.tenant.service.urls.app)
+        try:
+            await register_vector(connection)
+            async with connection.transaction():
+                tenant = decode_id("ten", corpus.tenant.id)
+                await connection.execute("select set_config('app.tenant_id', $1, true)", str(tenant))
+                rows: list[asyncpg.Record] = await connection.fetch(
+                    "select c.document_id, e.embedding from chunk c join chunk_embedding e"
+                    " on (e.tenant_id, e.index_id, e.chunk_id) = (c.tenant_id, c.index_id, c.id)"
+                    " where c.tenant_id = $1",  # the system tenant's rows can be read too
+                    tenant,
+                )
+                return rows
+        finally:
+            await connection.close()
+
+    rows = asyncio.run(read())
+    return {encode_id("doc", row[0]): row[1].to_numpy().astype(np.float64) for row in rows}
+
+
+def cosines(corpus: Corpus, query: str, expected: dict[str, Passage]) -> dict[str, float]:
+    (asked,) = asyncio.run(corpus.tenant.service.resources.embedder.embed_queries([query]))
+    vector = asked.astype(np.float16).astype(np.float64)
+    stored = stored_vectors(corpus)
+    assert stored.keys() == corpus.passages.keys()
+    return {key: float(stored[key] @ vector / np.linalg.norm(stored[key]) / np.linalg.norm(vector)) for key in expected}
+
+
+def bm25_scores(corpus: Corpus, query: str, expected: dict[str, Passage]) -> dict[str, float]:
+    """Of the documents with at least one of the query's terms.
+
+    bm25s takes the average length from its own corpus. With A for that, k1' = k1 (1 - b + b A / avgdl) and
+    b' = k1 b A / avgdl / k1' give the same denominators as k1, b and the frozen avgdl.
+    """
+    analyser = analyser_for("english")
+    tokens = [analyser.tokens(passage.text) for passage in corpus.passages.values()]
+    ratio = float(np.mean([len(each) for each in tokens])) / AVGDL
+    k1 = K1 * (1 - B + B * ratio)
+    model = bm25s.BM25(method="lucene", k1=k1, b=K1 * B * ratio / k1, dtype="float64")
+    model.index(tokens, show_progress=False)
+    known = [term for term in dict.fromkeys(analyser.tokens(query)) if term in model.vocab_dict]
+    scores = model.get_scores(known) if known else np.zeros(len(tokens))
+    by_id = dict(zip(corpus.passages, scores.tolist(), strict=True))
+    return {key: score for key, score in by_id.items() if key in expected and score > 0}
+
+
+def ranked(scores: dict[str, float]) -> list[tuple[str, float]]:
+    return sorted(scores.items(), key=lambda item: (-item[1], item[0]))
+
+
+def assert_same(results: list[dict[str, Any]], wanted: dict[str, float], *, precision: float) -> None:
+    """The same documents with the same scores, in an order that differs at most among scores that are all but equal."""
+    assert sorted(ids_of(results)) == sorted(wanted)
+    for result, (_, score) in zip(results, ranked(wanted), strict=True):
+        assert result["score"] == pytest.approx(wanted[result["document"]["id"]], abs=precision)
+        assert result["score"] == pytest.approx(score, abs=precision)
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_dense_lane_equals_brute_force(corpus: Corpus, query: str) -> None:
+    wanted = cosines(corpus, query, corpus.expected({}, lambda metadata: True))
+    results = corpus.search(query, strategy="simple", top_k=500)
+    assert_same(results, wanted, precision=2e-5)
+    assert all(result["similarity"] == result["score"] for result in results)
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_lexical_lane_equals_bm25s(corpus: Corpus, query: str) -> None:
+    wanted = bm25_scores(corpus, query, corpus.expected({}, lambda metadata: True))
+    results = corpus.search(query, strategy="lexical", top_k=500)
+    assert wanted
+    assert_same(results, wanted, precision=2e-5)
+    assert all(result["similarity"] is None for result in results)
+
+
+@pytest.mark.parametrize("number", range(len(FILTERS)))
+@pytest.mark.parametrize("scope", SCOPES, ids=str)
+def test_lanes_are_exact_under_filter_and_scope(corpus: Corpus, number: int, scope: dict[str, str]) -> None:
+    expression, keep = FILTERS[number]
+    query = QUERIES[number % len(QUERIES)]
+    expected = corpus.expected(scope, keep)
+    body = {"filter": expression, "scope": scope, "top_k": 500}
+    assert_same(corpus.search(query, strategy="simple", **body), cosines(corpus, query, expected), precision=2e-5)
+    # Document frequencies count the whole index, whatever filter and scope.
+    assert_same(corpus.search(query, strategy="lexical", **body), bm25_scores(corpus, query, expected), precision=2e-5)
+
+
+@pytest.mark.parametrize("options", [{}, {"dense_weight": 0.8}, {"fusion": "rrf"}, {"fusion": "rrf", "rrf_k": 5}])
+def test_hybrid_is_the_fusion_of_both(corpus: Corpus, options: dict[str, Any]) -> None:
+    query = "candle dagger"
+    lanes = [corpus.search(query, strategy=strategy, top_k=500) for strategy in ("simple", "lexical")]
+    for lane in lanes:  # ranks count in RRF, and inside a lane equal scores are ordered by chunk
+        lane.sort(key=lambda result: (-result["score"], result["chunk_id"]))
+    weight = options.get("dense_weight", 0.45)
+    fused = [
+        Lane(share, [(result["document"]["id"], result["score"]) for result in lane])
+        for share, lane in zip((weight, 1 - weight), lanes, strict=True)
+    ]
+    wanted = fuse_rrf(fused, k=options.get("rrf_k", 60)) if options.get("fusion") == "rrf" else fuse_weighted(fused)
+    results = corpus.search(query, strategy="hybrid", strategy_options=options, top_k=500)
+    assert_same(results, dict(wanted), precision=2e-5)
+    similarity = {result["document"]["id"]: result["similarity"] for result in lanes[0]}
+    assert all(r["similarity"] == pytest.approx(similarity[r["document"]["id"]], abs=2e-6) for r in results)
+
+
+@pytest.mark.parametrize("number", range(len(FILTERS)))
+@pytest.mark.parametrize("strategy", ["hybrid", "simple"])
+def test_top_k_rows_whenever_that_many_exist(corpus: Corpus, number: int, strategy: str) -> None:
+    expression, keep = FILTERS[number]
+    expected = corpus.expected({}, keep)
+    for top_k in (1, 3, 20, 500):
+        results = corpus.search("anchor eagle", strategy=strategy, filter=expression, top_k=top_k)
+        assert len(results) == min(top_k, len(expected))
+        assert set(ids_of(results)) <= expected.keys()
+
+
+def test_every_scope_sees_what_it_names_and_no_more(corpus: Corpus) -> None:
+    choices: list[dict[str, str]] = [
+        {name: value for name, value in (("user_id", user), ("chat_id", chat), ("agent_id", agent)) if value}
+        for user in ("", "u1", "u2", "u9")
+        for chat in ("", "c1", "c2")
+        for agent in ("", "a1", "a2")
+        if chat or not agent
+    ]
+    for scope in choices:
+        expected = corpus.expected(scope, lambda metadata: True)
+        assert sorted(ids_of(corpus.search("anchor", scope=scope, top_k=500))) == sorted(expected), scope
+    assert len({len(corpus.expected(scope, lambda metadata: True)) for scope in choices}) > 3
+
+
+def test_an_agent_without_a_chat_is_refused(corpus: Corpus) -> None:
+    body = {"query": "anchor", "scope": {"agent_id": "a1"}}
+    assert corpus.tenant.admin.post("/v1/knowledge-bases/default/search", json=body).status_code == 422
+
+
+def test_scope_keys_never_run_into_each_other() -> None:
+    scopes = [Scope("a", None), Scope(None, "a"), Scope(None, "a", "b"), Scope(None, "a|1:b"), Scope(None, "ab", "")]
+    assert len({scope.key() for scope in scopes}) == len(scopes)
+
+
+def test_threshold_compares_with_the_similarity(corpus: Corpus) -> None:
+    everything = corpus.search("garden hammer", top_k=500)
+    middle = sorted(result["similarity"] for result in everything)[len(everything) // 2]
+    kept = corpus.search("garden hammer", top_k=500, score_threshold=middle)
+    assert ids_of(kept) == [r["document"]["id"] for r in everything if r["similarity"] >= middle]
+    assert corpus.search("garden hammer", top_k=500, score_threshold=1) == []
+
+
+def test_threshold_is_not_applied_where_there_is_no_similarity(corpus: Corpus) -> None:
+    answer = ask(corpus.tenant.admin, query="garden", strategy="lexical", score_threshold=0.99)
+    assert results_of(answer)
+    assert any("score_threshold was not applied" in warning for warning in answer["warnings"])

@@ -1,0 +1,184 @@
+"""Search over HTTP: options, ties, reserved names in filters, several queries and knowledge bases, odd queries."""
+
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.fixtures.service import Tenant
+from tests.retrieval.conftest import Corpus, ask, ids_of, post_text, results_of, settle
+
+HANDBOOK = Path(__file__).parents[2] / "samples" / "handbook.pdf"
+
+
+def refusal(client: httpx.Client, **body: Any) -> dict[str, Any]:
+    reply = client.post("/v1/knowledge-bases/default/search", json={"query": "a question", **body})
+    assert reply.status_code == 422, reply.text
+    problem: dict[str, Any] = reply.json()
+    return problem
+
+
+def test_unknown_strategy_names_the_known_ones(tenant: Tenant) -> None:
+    problem = refusal(tenant.admin, strategy="magic")
+    assert problem["errors"][0]["loc"] == ["body", "strategy"]
+    assert all(name in problem["detail"] for name in ("'magic'", "hybrid", "simple", "lexical"))
+
+
+@pytest.mark.parametrize(
+    ("strategy", "options"),
+    [
+        ("hybrid", {"weight": 0.5}),
+        ("hybrid", {"dense_weight": 1.5}),
+        ("hybrid", {"dense_weight": "much"}),
+        ("hybrid", {"fusion": "sum"}),
+        ("hybrid", {"rrf_k": 0}),
+        ("simple", {"dense_weight": 0.5}),
+        ("lexical", {"k1": 1.5}),
+    ],
+)
+def test_wrong_options_are_refused_by_name(tenant: Tenant, strategy: str, options: dict[str, Any]) -> None:
+    problem = refusal(tenant.admin, strategy=strategy, strategy_options=options)
+    assert problem["errors"][0]["loc"] == ["body", "strategy_options", *options]
+
+
+def test_strategy_of_the_knowledge_base_is_the_default(tenant: Tenant) -> None:
+    kb = {"name": "words", "retrieval": {"strategy": "lexical", "top_k": 2}}
+    tenant.admin.post("/v1/knowledge-bases", json=kb).raise_for_status()
+    for number in range(3):
+        tenant.add_text(f"a harbor and number {number}", kb="words")
+    answer = tenant.admin.post("/v1/knowledge-bases/words/search", json={"query": "harbor"}).json()
+    assert (answer["strategy"], len(answer["results"])) == ("lexical", 2)
+    several = tenant.admin.post("/v1/search", json={"query": "harbor"}).json()
+    assert (several["strategy"], len(several["results"])) == ("hybrid", 3)
+
+
+def test_ties_are_ordered_by_document_and_chunk_index(tenant: Tenant) -> None:
+    kb = {"name": "ties", "chunking": {"strategy": "recursive", "max_tokens": 16, "overlap_tokens": 0}}
+    tenant.admin.post("/v1/knowledge-bases", json=kb).raise_for_status()
+    line = "the lantern burns above the quiet harbor until the morning comes"
+    documents = [
+        tenant.add_text("\n\n".join([line] * 4), kb="ties", external_id=str(number), user_id="u") for number in range(3)
+    ]
+    chunks = [(document["id"], index) for document in documents for index in range(document["chunk_count"])]
+    assert len(chunks) == 12
+    for strategy in ("simple", "lexical", "hybrid"):
+        for top_k in (1, 5, 12):
+            body = {"query": "lantern", "strategy": strategy, "top_k": top_k, "scope": {"user_id": "u"}}
+            results = tenant.admin.post("/v1/knowledge-bases/ties/search", json=body).json()["results"]
+            assert len({result["score"] for result in results}) == 1
+            assert [(r["document"]["id"], r["chunk_index"]) for r in results] == sorted(chunks)[:top_k]
+
+
+def test_reserved_names_in_filters(tenant: Tenant) -> None:
+    handbook = tenant.upload(
+        HANDBOOK, source_uri="https://example.org/handbook", source_created_at="2024-05-06T00:00:00Z"
+    )
+    other = tenant.add_text("The cancellation policy of another company.", title="Elsewhere")
+    assert (handbook["status"], other["status"]) == ("ready", "ready")
+
+    def found(expression: dict[str, Any]) -> list[dict[str, Any]]:
+        return results_of(ask(tenant.admin, query="cancellation policy", filter=expression, top_k=100))
+
+    pages = found({"$page": 3})
+    assert pages
+    assert {result["page"] for result in pages} == {3}
+    assert {result["page"] for result in found({"$page": {"gte": 2, "lt": 4}})} == {2, 3}
+    assert set(ids_of(found({"$document_id": handbook["id"]}))) == {handbook["id"]}
+    assert set(ids_of(found({"$source_uri": "https://example.org/handbook"}))) == {handbook["id"]}
+    assert set(ids_of(found({"$source_created_at": {"lt": "2024-06-01"}}))) == {handbook["id"]}
+    assert found({"$source_created_at": {"gt": "2024-06-01"}}) == []
+    assert set(ids_of(found({"$title": "Elsewhere"}))) == {other["id"]}
+
+    url = f"/v1/knowledge-bases/default/documents/{handbook['id']}"
+    tenant.admin.patch(url, json={"title": "The handbook", "metadata": {"kind": "rules"}}).raise_for_status()
+    assert set(ids_of(found({"$title": "The handbook", "kind": "rules"}))) == {handbook["id"]}
+    assert {result["page"] for result in found({"$title": "The handbook", "$page": 3})} == {3}
+    assert found({"$title": {"not": "The handbook"}, "$document_id": handbook["id"]}) == []
+
+
+def test_several_queries_are_fused(corpus: Corpus) -> None:
+    answer = ask(corpus.tenant.admin, query="window", queries=["umbrella"], strategy="lexical", top_k=500)
+    assert answer["queries"] == ["window", "umbrella"]
+    alone = [set(ids_of(corpus.search(query, strategy="lexical", top_k=500))) for query in answer["queries"]]
+    assert set(ids_of(results_of(answer))) == alone[0] | alone[1]
+    assert len(alone[0] | alone[1]) > max(map(len, alone))
+    # Both count the same, so neither question's best passage falls far behind.
+    both = ids_of(corpus.search("window", queries=["umbrella"], top_k=10))
+    assert all(ids_of(corpus.search(query))[0] in both for query in answer["queries"])
+
+
+def test_several_knowledge_bases(tenant: Tenant) -> None:
+    tenant.admin.post("/v1/knowledge-bases", json={"name": "boats"}).raise_for_status()
+    tenant.admin.post("/v1/knowledge-bases", json={"name": "trains"}).raise_for_status()
+    tenant.add_text("A ferry leaves the harbor at nine.", kb="boats")
+    tenant.add_text("The night train leaves the station at nine.", kb="trains")
+
+    def names(client: httpx.Client, **body: Any) -> list[str]:
+        reply = client.post("/v1/search", json={"query": "what leaves at nine", "top_k": 10, **body})
+        reply.raise_for_status()
+        return sorted(result["knowledge_base"] for result in reply.json()["results"])
+
+    assert names(tenant.admin) == ["boats", "trains"]
+    assert names(tenant.admin, knowledge_bases=["boats", "default", "boats"]) == ["boats"]
+    narrowed = tenant.client("reader", knowledge_bases=["trains"])
+    assert names(narrowed) == ["trains"]
+    refused = narrowed.post("/v1/search", json={"query": "nine", "knowledge_bases": ["trains", "boats"]})
+    assert refused.status_code == 404
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "the of and is",
+        "\U0001f600 \U0001f680",
+        "???",
+        "\u200b",
+        "word " * 6000,
+        "\U0001f600" * 16000,
+        "a" * 30_000,
+        "' -- \\",
+    ],
+    ids=["stop words", "emoji", "signs", "invisible", "6000 words", "16000 emoji", "one long word", "quotes"],
+)
+def test_odd_queries_are_answered(corpus: Corpus, query: str) -> None:
+    tenant = corpus.tenant.client("reader")
+    for strategy in ("hybrid", "simple"):
+        answer = ask(tenant, query=query, strategy=strategy, top_k=3)
+        assert len(answer["results"]) == 3
+        assert answer["warnings"] == []
+    assert isinstance(results_of(ask(tenant, query=query, strategy="lexical")), list)
+    snippets = tenant.post("/v1/agent-search", json={"messages": [{"role": "customer", "content": query}]})
+    assert snippets.status_code == 200
+    assert len(snippets.json()) == 5
+
+
+def test_nothing_to_search_is_an_empty_answer(tenant: Tenant) -> None:
+    assert results_of(ask(tenant.admin, query="anything")) == []
+    assert results_of(ask(tenant.admin, messages=[{"role": "agent", "content": "Good morning."}])) == []
+    assert tenant.admin.post("/v1/agent-search", json={"messages": []}).json() == []
+
+
+def test_no_words_to_look_for_is_an_empty_lexical_answer(corpus: Corpus) -> None:
+    assert corpus.search("the of and", strategy="lexical") == []
+
+
+def test_a_tiny_budget_is_answered_or_refused(corpus: Corpus) -> None:
+    for seconds in (0.05, 0.001):
+        body = {"query": "anchor", "timeout_seconds": seconds}
+        reply = corpus.tenant.admin.post("/v1/knowledge-bases/default/search", json=body)
+        assert reply.status_code in (200, 503)
+        if reply.status_code == 200:
+            assert reply.json()["results"]
+            assert all(spent >= 0 for spent in reply.json()["timings_ms"].values())
+
+
+def test_a_replaced_document_is_found_by_its_new_text_alone(tenant: Tenant) -> None:
+    key = post_text(tenant, "an old tale of the glacier", external_id="tale")
+    settle(tenant)
+    assert post_text(tenant, "a new tale of the volcano", external_id="tale") == key
+    settle(tenant)
+    assert results_of(ask(tenant.admin, query="glacier", strategy="lexical")) == []
+    assert ids_of(results_of(ask(tenant.admin, query="volcano", strategy="lexical"))) == [key]
+    (only,) = results_of(ask(tenant.admin, query="tale"))
+    assert only["text"] == "a new tale of the volcano"

@@ -1,0 +1,32 @@
+"""The text form of a key: random, with a checksum that catches slips of the pen."""
+
+import pytest
+
+from app.tenants.types import key_hash, looks_like_key, new_key
+
+
+def test_new_keys_are_unlike_and_look_like_keys() -> None:
+    keys = {new_key() for _ in range(500)}
+    assert len(keys) == 500
+    assert all(looks_like_key(key) and len(key) == 45 for key in keys)
+    assert len({key_hash(key) for key in keys}) == 500
+
+
+def test_one_wrong_character_is_noticed() -> None:
+    key = new_key()
+    for place in range(len("carrel_"), len(key)):
+        other = "A" if key[place] != "A" else "B"
+        assert not looks_like_key(key[:place] + other + key[place + 1 :])
+
+
+@pytest.mark.parametrize(
+    "text", ["", "carrel_", "carrel_" + "A" * 38, "carrel_" + "é" * 38, "x" * 45, "carrel_" + "0" * 500]
+)
+def test_anything_else_is_no_key(text: str) -> None:
+    assert not looks_like_key(text)
+
+
+def test_a_key_with_something_around_it_is_none() -> None:
+    key = new_key()
+    for text in (f" {key}", f"{key}\n", key.upper(), key[:-1], key + "0"):
+        assert not looks_like_key(text)

@@ -1,0 +1,67 @@
+"""Ids: sorted by time, derived from their parts, and read back from their text form or not at all."""
+
+from uuid import UUID
+
+import pytest
+
+from app.ids import PREFIXES, decode_id, derived_id, encode_id, new_id
+
+
+def test_new_ids_are_version_7_and_sorted_by_time() -> None:
+    ids = [new_id() for _ in range(1000)]
+    assert ids == sorted(ids)
+    assert len(set(ids)) == 1000
+    assert {one.version for one in ids} == {7}
+
+
+def test_derived_ids_depend_on_their_parts_alone() -> None:
+    document = new_id()
+    first = derived_id("chunk", document, 1, 0)
+    assert first == derived_id("chunk", document, 1, 0)
+    assert first.version == 8
+    assert first.variant == "specified in RFC 4122"
+    others = {
+        derived_id("chunk", document, 1, 1),
+        derived_id("chunk", document, 2, 0),
+        derived_id("node", document, 1, 0),
+    }
+    assert len({first, *others, derived_id("chunk", document, 10), derived_id("chunk", document, 1, "0", "")}) == 6
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+def test_ids_survive_the_way_to_text_and_back(prefix: str) -> None:
+    for value in (new_id(), derived_id(1), UUID(int=0), UUID(int=2**128 - 1)):
+        text = encode_id(prefix, value)
+        assert text.startswith(f"{prefix}_")
+        assert len(text) == len(prefix) + 27
+        assert decode_id(prefix, text) == value
+
+
+def test_the_example_of_the_specification() -> None:
+    assert encode_id("doc", UUID("01890a5d-ac96-774b-bcce-b302099a8057")) == "doc_01h455vb4pex5vsknk084sn02q"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "doc",
+        "doc_",
+        "01h455vb4pex5vsknk084sn02q",
+        "kb_01h455vb4pex5vsknk084sn02q",
+        "doc_doc_01h455vb4pex5vsknk084sn02q",
+        "doc_01H455VB4PEX5VSKNK084SN02Q",
+        "doc_01h455vb4pex5vsknk084sn02",
+        "doc_01h455vb4pex5vsknk084sn02qq",
+        "doc_81h455vb4pex5vsknk084sn02q",
+        "doc_01h455vb4pex5vsknk084sn02u",
+        "doc_" + "\0" * 26,
+        "doc_" + "é" * 26,
+        "doc_" + "\ud800" * 26,
+        "doc_" + "\N{ARABIC-INDIC DIGIT THREE}" * 26,
+        "doc_" + "0" * 10_000,
+        "01890a5d-ac96-774b-bcce-b302099a8057",
+    ],
+)
+def test_anything_else_is_no_id(text: str) -> None:
+    assert decode_id("doc", text) is None

@@ -1,0 +1,254 @@
+"""What ships the service: image, compose file, locks. Parsed, compared with the settings, and run where that can be."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+import yaml
+
+from app.embedded_postgres import EmbeddedPostgres
+from app.settings import FOREIGN, known_variables
+from tests.fixtures.s3 import S3Server
+
+ROOT = Path(__file__).parents[1]
+LOCKS = ["requirements.lock", "requirements-runtime.lock", "requirements-build.lock"]
+SUBCOMMANDS = {"serve", "worker", "migrate"}
+
+
+def normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def locked(lock: str) -> dict[str, set[str]]:
+    """Each requirement line (name, version, marker) of a lock with its hashes."""
+    found: dict[str, set[str]] = {}
+    current = ""
+    for line in (ROOT / lock).read_text().splitlines():
+        text = line.rstrip("\\").strip()
+        if text.startswith("--hash="):
+            found[current].add(text)
+        elif text:
+            current = text
+            found[current] = set()
+    return found
+
+
+def names(requirements: Any) -> set[str]:
+    return {normal(re.split(r"[\[=<>!~; ]", requirement)[0]) for requirement in requirements}
+
+
+def project() -> dict[str, Any]:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def instructions() -> list[tuple[str, str]]:
+    """The Dockerfile as (instruction, rest), continued lines joined, comments left out."""
+    text = re.sub(r"^#.*\n", "", (ROOT / "Dockerfile").read_text(), flags=re.MULTILINE)
+    lines = re.sub(r"\\\n\s*", "", text).splitlines()
+    return [(word, rest) for word, _, rest in (line.partition(" ") for line in lines) if word]
+
+
+def last_stage() -> dict[str, list[str]]:
+    every = instructions()
+    start = max(index for index, (word, _) in enumerate(every) if word == "FROM")
+    found: dict[str, list[str]] = {}
+    for word, rest in every[start:]:
+        found.setdefault(word, []).append(rest)
+    return found
+
+
+@pytest.fixture(scope="module")
+def compose() -> dict[str, Any]:
+    loaded: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+    return loaded
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_a_lock_has_hashes_and_no_addresses(lock: str) -> None:
+    entries = locked(lock)
+    assert entries
+    for entry, hashes in entries.items():
+        assert re.match(r"[a-z0-9.-]+==\S+", entry), entry
+        assert hashes, entry
+        assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", one) for one in hashes)
+    assert not re.search(r"://|file:|index-url|find-links|trusted-host", (ROOT / lock).read_text())
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_the_locks_are_in_step(lock: str) -> None:
+    whole = {entry.partition(" ;")[0]: hashes for entry, hashes in locked("requirements.lock").items()}
+    for entry, hashes in locked(lock).items():
+        assert whole[entry.partition(" ;")[0]] == hashes, f"{entry}: see CONTRIBUTING.md on the locks"
+
+
+def test_the_locks_satisfy_the_project() -> None:
+    declared = project()
+    runtime = names(declared["project"]["dependencies"])
+    runtime |= names(one for extra in declared["project"]["optional-dependencies"].values() for one in extra)
+    development = names(one for group in declared["dependency-groups"].values() for one in group)
+    assert runtime <= names(locked("requirements-runtime.lock"))
+    assert runtime | development <= names(locked("requirements.lock"))
+    assert names(declared["build-system"]["requires"]) <= names(locked("requirements-build.lock"))
+    assert not names(locked("requirements-runtime.lock")) & {"pytest", "moto", "mypy", "ruff", "flask"}
+
+
+def test_the_image_runs_as_nobody_in_particular_and_says_how_it_is() -> None:
+    stage = last_stage()
+    (user,) = stage["USER"]
+    assert int(user) > 0
+    assert "/healthz" in stage["HEALTHCHECK"][0]
+    assert stage["ENTRYPOINT"] == ['["carrel"]']
+    assert stage["CMD"][0].startswith('["serve"')
+
+
+def test_the_image_installs_by_hash_alone() -> None:
+    installs = [rest for word, rest in instructions() if word == "RUN" for rest in rest.split("&&") if "pip " in rest]
+    assert len(installs) == 4
+    for command in installs:
+        assert "--require-hashes" in command or (
+            "--no-deps" in command and ("--no-index" in command or " ." in command)
+        )
+
+
+def test_the_image_holds_no_secret_and_no_setting_that_is_unknown() -> None:
+    given = {name for rest in last_stage()["ENV"] for name in re.findall(r"(CARREL_\w+)=", rest)}
+    assert given <= known_variables()
+    text = (ROOT / "Dockerfile").read_text()
+    assert not re.search(r"(?i)(password|secret|token|api_key|operator_key)", text)
+    ignored = (ROOT / ".dockerignore").read_text().splitlines()
+    assert "*" in ignored
+    sources = {source for word, rest in instructions() if word == "COPY" for source in rest.split()[:-1]}
+    sources = {source.split("/")[0] for source in sources if not source.startswith(("--from", "/"))}
+    assert {f"!{source}" for source in sources} <= set(ignored)
+    for source in sources:
+        assert (ROOT / source).exists(), source
+
+
+def test_the_healthcheck_of_the_image_tells_up_from_down() -> None:
+    command = re.search(r"CMD (\[.*\])", last_stage()["HEALTHCHECK"][0])
+    assert command is not None
+    program = yaml.safe_load(command[1])
+    server = (
+        "import http.server, sys\n"
+        "class Up(http.server.BaseHTTPRequestHandler):\n"
+        "    def do_GET(self):\n"
+        "        self.send_response(200 if self.path == '/healthz' else 404); self.end_headers()\n"
+        "server = http.server.HTTPServer(('127.0.0.1', 0), Up)\n"
+        "print(server.server_port, flush=True)\n"
+        "server.handle_request()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", server], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        assert process.stdout is not None
+        environment = {**os.environ, "CARREL_PORT": process.stdout.readline().strip()}
+        check = [sys.executable, *program[1:]]
+        assert subprocess.run(check, env=environment, timeout=30).returncode == 0
+        process.wait(timeout=30)
+        assert subprocess.run(check, env=environment, timeout=30, stderr=subprocess.DEVNULL).returncode != 0
+
+
+def test_the_parts_of_the_service_start_in_order(compose: dict[str, Any]) -> None:
+    services = compose["services"]
+    assert set(services) == {"api", "worker", "migrate", "bucket", "db", "s3"}
+    for name in ("api", "worker"):
+        assert {part: wait["condition"] for part, wait in services[name]["depends_on"].items()} == {
+            "migrate": "service_completed_successfully",
+            "bucket": "service_completed_successfully",
+        }
+    assert services["migrate"]["depends_on"]["db"]["condition"] == "service_healthy"
+    assert services["bucket"]["depends_on"]["s3"]["condition"] == "service_healthy"
+    assert all("test" in services[name]["healthcheck"] for name in ("db", "s3"))
+    volumes = [volume.split(":")[0] for service in services.values() for volume in service.get("volumes", [])]
+    named = {volume for volume in volumes if not volume.startswith("./")}
+    assert named == set(compose["volumes"])
+    assert all((ROOT / volume).is_file() for volume in volumes if volume.startswith("./"))
+
+
+def test_every_command_is_one_of_ours(compose: dict[str, Any]) -> None:
+    ours = {name: service for name, service in compose["services"].items() if service.get("image") == "carrel:local"}
+    commands = {name: service["command"] for name, service in ours.items() if "entrypoint" not in service}
+    assert {name: command[0] for name, command in commands.items()} == {
+        "api": "serve",
+        "worker": "worker",
+        "migrate": "migrate",
+    }
+    assert {command[0] for command in commands.values()} <= SUBCOMMANDS
+    assert "--api-only" in commands["api"]
+    assert "0.0.0.0" in commands["api"]
+
+
+def test_what_compose_sets_is_known_and_what_it_asks_for_is_in_the_example(compose: dict[str, Any]) -> None:
+    text = (ROOT / "docker-compose.yml").read_text()
+    environments = [service.get("environment", {}) for service in compose["services"].values()]
+    given = {name for environment in environments for name in environment if name.startswith("CARREL_")}
+    assert given <= known_variables()
+    asked = set(re.findall(r"\$\{(\w+)", text))
+    assert {name for name in asked if name.startswith("CARREL_")} <= known_variables() | FOREIGN
+    example = set(re.findall(r"^#(\w+)=", (ROOT / ".env.example").read_text(), re.MULTILINE))
+    assert asked <= example
+    # A secret has no default: without it compose stops and says what is missing.
+    assert set(re.findall(r"\$\{(\w+):\?[^}]+\}", text)) == asked - {
+        "CARREL_LOG_LEVEL",
+        "CARREL_S3_PUBLIC_ENDPOINT_URL",
+    }
+
+
+def test_setup_gets_no_more_than_it_needs_and_only_the_api_is_published(compose: dict[str, Any]) -> None:
+    services = compose["services"]
+    assert all(name.startswith("CARREL_S3") for name in services["bucket"]["environment"])
+    assert set(services["migrate"]["environment"]) == {"CARREL_DATABASE_URL", "CARREL_ADMIN_DATABASE_URL"}
+    published = [port for service in services.values() for port in service.get("ports", [])]
+    assert published == ["127.0.0.1:8000:8000"]
+
+
+def test_the_bucket_is_made_once(s3_server: S3Server) -> None:
+    environment = {
+        **os.environ,
+        "CARREL_S3_BUCKET": "made-by-compose",
+        "CARREL_S3_ENDPOINT_URL": s3_server.endpoint_url,
+        "CARREL_S3_ACCESS_KEY_ID": s3_server.access_key_id,
+        "CARREL_S3_SECRET_ACCESS_KEY": s3_server.secret_access_key,
+    }
+    for _ in range(2):
+        subprocess.run([sys.executable, ROOT / "deploy/create_bucket.py"], env=environment, check=True, timeout=60)
+    s3_server.client.head_bucket(Bucket="made-by-compose")
+
+
+async def test_the_database_is_made_with_an_owner_and_a_plain_login(tmp_path: Path) -> None:
+    """On a server of its own: the script runs once, on an empty cluster, and its roles belong to the whole of it."""
+    with EmbeddedPostgres(tmp_path, fsync=False) as server:
+        superuser = server.url("postgres")
+        host, port, password = re.fullmatch(r"postgresql://postgres:(.*)@(.*):(\d+)/postgres", superuser).group(2, 3, 1)  # type: ignore[union-attr]  # the url is what the class promises
+        environment = {**os.environ, "PGHOST": host, "PGPORT": port, "PGPASSWORD": password}
+        environment |= {"POSTGRES_OWNER_PASSWORD": 'it\'s "o" $HOME', "POSTGRES_RUNTIME_PASSWORD": "plain"}
+        script = shlex.quote(str(ROOT / "deploy/postgres-init.sh"))
+        subprocess.run(["bash", "-c", script], env=environment, check=True, timeout=60)
+        owner = await asyncpg.connect(
+            host=host, port=int(port), user="carrel_owner", password='it\'s "o" $HOME', database="carrel"
+        )
+        roles = await owner.fetch(
+            "select rolname, rolsuper, rolcreaterole, rolbypassrls, rolcanlogin from pg_roles"
+            " where rolname like 'carrel%' order by rolname"
+        )
+        assert [tuple(role) for role in roles] == [
+            ("carrel_owner", False, True, False, True),
+            ("carrel_runtime", False, False, False, True),
+        ]
+        assert await owner.fetchval("select count(*) from pg_extension where extname = 'vector'") == 1
+        await owner.execute("create table mine (id int)")
+        await owner.close()
+        plain = await asyncpg.connect(
+            host=host, port=int(port), user="carrel_runtime", password="plain", database="carrel"
+        )
+        for forbidden in ("select * from mine", "create table theirs (id int)", "create temporary table t (id int)"):
+            with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                await plain.execute(forbidden)
+        await plain.close()

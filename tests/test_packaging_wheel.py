@@ -1,0 +1,55 @@
+"""The wheel: it carries the migrations, and what is installed from it migrates a database."""
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.fixtures.database import MakeDatabase
+
+ROOT = Path(__file__).parents[1]
+MIGRATE = """
+import asyncio, sys
+from app.db import migrate
+assert migrate.__file__.startswith(sys.argv[1]), migrate.__file__
+assert str(migrate.script_location()).startswith(sys.argv[1])
+asyncio.run(migrate.migrate(sys.argv[2], sys.argv[3]))
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(out), str(ROOT)]
+    done = subprocess.run(build, cwd=out, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (made,) = out.glob("*.whl")
+    return made
+
+
+def test_the_wheel_holds_the_package_and_nothing_beside_it(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+    assert {name.partition("/")[0] for name in names if ".dist-info/" not in name} == {"app"}
+    sources = {path.relative_to(ROOT).as_posix() for path in (ROOT / "app").rglob("*.py")}
+    assert sources <= names
+    revisions = {f"app/_migrations/versions/{path.name}" for path in (ROOT / "migrations/versions").glob("*.py")}
+    assert revisions
+    assert revisions | {"app/_migrations/env.py"} <= names
+    assert [name for name in names if "__pycache__" in name or name.endswith((".pyc", ".safetensors", ".env"))] == []
+    assert any(name.endswith(".onnx") for name in names)
+
+
+def test_what_the_wheel_installs_migrates_a_database(
+    wheel: Path, make_empty_database: MakeDatabase, tmp_path: Path
+) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path)
+    urls = make_empty_database()
+    done = subprocess.run(
+        [sys.executable, "-c", MIGRATE, str(tmp_path), urls.owner, urls.app],
+        cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr

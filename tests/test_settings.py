@@ -1,0 +1,179 @@
+"""Settings: every wrong one stops the start with a line that names it, and .env.example tells of every one."""
+
+import re
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.settings import FOREIGN, GROUPS, Settings, SettingsError, known_variables, load_settings, variable
+
+EXAMPLE = Path(__file__).parents[1] / ".env.example"
+S3 = {
+    "CARREL_S3_BUCKET": "originals",
+    "CARREL_S3_ACCESS_KEY_ID": "an-id",
+    "CARREL_S3_SECRET_ACCESS_KEY": "hidden-s3-secret",
+}
+ENDPOINT = {"CARREL_EMBEDDING_BASE_URL": "http://models:1/v1/", "CARREL_EMBEDDING_DIMENSIONS": "8"}
+
+
+class Environment:
+    """The process's environment without any of our variables, in an empty directory."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, directory: Path) -> None:
+        self._monkeypatch = monkeypatch
+        self.file = directory / ".env"
+
+    def load(self, variables: dict[str, str], **overrides: dict[str, Any]) -> Settings:
+        for name, value in variables.items():
+            self._monkeypatch.setenv(name, value)
+        return load_settings(**overrides)
+
+
+@pytest.fixture
+def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Environment:
+    for name in known_variables() | FOREIGN:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    return Environment(monkeypatch, tmp_path)
+
+
+def told_in_example() -> dict[str, str]:
+    lines = re.findall(r"^#(CARREL_[A-Z0-9_]+)=(.*)$", EXAMPLE.read_text(), re.MULTILINE)
+    assert len({name for name, _ in lines}) == len(lines)
+    return dict(lines)
+
+
+def test_the_example_tells_of_every_variable_and_no_other() -> None:
+    assert set(told_in_example()) == known_variables() | FOREIGN
+
+
+def test_the_example_sets_nothing_and_explains_each() -> None:
+    lines = EXAMPLE.read_text().splitlines()
+    assert all(not line or line.startswith("#") for line in lines)
+    for before, line in pairwise(lines):
+        if re.match(r"#[A-Z]", line) and "=" in line:
+            assert re.match(r"# [A-Z].*\.$", before), line
+
+
+def test_the_example_s_defaults_are_the_defaults(environment: Environment) -> None:
+    plain = environment.load({})
+    filled = environment.load({name: value for name, value in told_in_example().items() if value})
+    assert filled == plain
+    told = told_in_example()
+    for group in GROUPS.values():
+        for field in group.model_fields.values():
+            has_default = field.default not in (None, "", ())
+            assert bool(told[variable(field)]) == has_default, variable(field)
+
+
+@pytest.mark.parametrize(
+    ("variables", "named"),
+    [
+        ({"CARREL_PORT": "eighty"}, "CARREL_PORT"),
+        ({"CARREL_PORT": "70000"}, "CARREL_PORT"),
+        ({"CARREL_LOG_LEVEL": "loud"}, "CARREL_LOG_LEVEL"),
+        ({"CARREL_OPERATOR_KEY": "hidden-too-short"}, "CARREL_OPERATOR_KEY"),
+        ({"CARREL_MAX_UPLOAD_BYTES": "1"}, "CARREL_MAX_UPLOAD_BYTES"),
+        ({"CARREL_DATABASE_URL": "mysql://u:hidden@h/d"}, "CARREL_DATABASE_URL"),
+        ({"CARREL_DATABASE_URL": "postgresql://h/d"}, "CARREL_DATABASE_URL"),
+        ({"CARREL_DATABASE_URL": "postgresql://u:hidden@h"}, "CARREL_DATABASE_URL"),
+        ({"CARREL_ADMIN_DATABASE_URL": "hidden"}, "CARREL_ADMIN_DATABASE_URL"),
+        ({"CARREL_DATABASE_URL": "postgresql://u:hidden@h/d?sslmode=sometimes"}, "CARREL_DATABASE_URL"),
+        ({"CARREL_DATABASE_URL": "postgresql://u:hidden@h/d?channel_binding=require"}, "CARREL_DATABASE_URL"),
+        ({"CARREL_ADMIN_DATABASE_URL": "postgresql://u:hidden@h/d"}, "CARREL_DATABASE_URL"),
+        ({"CARREL_S3_PUBLIC_ENDPOINT_URL": "https://s3.example"}, "CARREL_S3_BUCKET"),
+        ({"CARREL_DATABASE_POOL_SIZE": "0"}, "CARREL_DATABASE_POOL_SIZE"),
+        ({**S3, "CARREL_S3_ENDPOINT_URL": "s3:9000"}, "CARREL_S3_ENDPOINT_URL"),
+        ({"CARREL_EMBEDDING_BASE_URL": "models"}, "CARREL_EMBEDDING_BASE_URL"),
+        ({**ENDPOINT, "CARREL_EMBEDDING_DIMENSIONS": "5000"}, "CARREL_EMBEDDING_DIMENSIONS"),
+        ({"CARREL_EMBEDDING_PRECISION": "fp8"}, "CARREL_EMBEDDING_PRECISION"),
+        ({"CARREL_EMBEDDING_TIMEOUT_SECONDS": "0"}, "CARREL_EMBEDDING_TIMEOUT_SECONDS"),
+        ({"CARREL_PARSER_MEMORY_MB": "10"}, "CARREL_PARSER_MEMORY_MB"),
+        ({"CARREL_WORKER_LEASE_SECONDS": "-1"}, "CARREL_WORKER_LEASE_SECONDS"),
+        # unknown
+        ({"CARREL_PROT": "8000"}, "CARREL_PROT"),
+        ({"carrel_s3_buket": "x"}, "CARREL_S3_BUKET"),
+        ({"CARREL_UNHEARD_OF": ""}, "CARREL_UNHEARD_OF"),
+        # given in part
+        ({"CARREL_S3_BUCKET": "x"}, "CARREL_S3_ACCESS_KEY_ID"),
+        ({"CARREL_S3_BUCKET": "x"}, "CARREL_S3_SECRET_ACCESS_KEY"),
+        ({"CARREL_S3_BUCKET": "x", "CARREL_S3_ACCESS_KEY_ID": "y"}, "CARREL_S3_SECRET_ACCESS_KEY"),
+        ({"CARREL_S3_SECRET_ACCESS_KEY": "hidden"}, "CARREL_S3_BUCKET"),
+        ({"CARREL_S3_ENDPOINT_URL": "http://s3:9000"}, "CARREL_S3_BUCKET"),
+        ({"CARREL_S3_REGION": "eu-west-1"}, "CARREL_S3_BUCKET"),
+        ({"CARREL_EMBEDDING_BASE_URL": "http://models/v1"}, "CARREL_EMBEDDING_DIMENSIONS"),
+        ({"CARREL_EMBEDDING_DIMENSIONS": "8"}, "CARREL_EMBEDDING_BASE_URL"),
+        ({"CARREL_EMBEDDING_MODEL": "another"}, "CARREL_EMBEDDING_BASE_URL"),
+        ({"CARREL_EMBEDDING_API_KEY": "hidden"}, "CARREL_EMBEDDING_BASE_URL"),
+    ],
+)
+def test_a_wrong_setting_stops_with_one_line_that_names_it(
+    environment: Environment, variables: dict[str, str], named: str
+) -> None:
+    with pytest.raises(SettingsError) as caught:
+        environment.load(variables)
+    message = str(caught.value)
+    assert named in message
+    assert "\n" not in message
+    assert "hidden" not in message
+
+
+@pytest.mark.parametrize("name", sorted(known_variables() - {"CARREL_S3_ENDPOINT_URL"}))
+def test_an_empty_variable_counts_as_not_set(environment: Environment, name: str) -> None:
+    assert environment.load({name: ""}) == environment.load({})
+
+
+def test_no_secret_shows(environment: Environment) -> None:
+    settings = environment.load(
+        {
+            **S3,
+            **ENDPOINT,
+            "CARREL_EMBEDDING_API_KEY": "hidden-model-key",
+            "CARREL_OPERATOR_KEY": "hidden-operator-key-of-32-characters",
+            "CARREL_DATABASE_URL": "postgresql://app:hidden-1@db/carrel",
+            "CARREL_ADMIN_DATABASE_URL": "postgresql://owner:hidden-2@db/carrel",
+        }
+    )
+    assert "hidden" not in f"{settings!r} {settings} {settings.model_dump()} {settings.model_dump_json()}"
+    assert settings.database.url is not None
+    assert settings.database.url.get_secret_value() == "postgresql://app:hidden-1@db/carrel"
+    assert settings.embedding.base_url == "http://models:1/v1"
+
+
+def test_the_file_is_read_and_the_environment_wins(environment: Environment) -> None:
+    environment.file.write_text("CARREL_PORT=9001\nCARREL_HOST=10.0.0.1\nPOSTGRES_PASSWORD=x\nCARREL_URL=http://x\n")
+    settings = environment.load({"CARREL_PORT": "9002"})
+    assert (settings.server.port, settings.server.host) == (9002, "10.0.0.1")
+
+
+def test_an_unknown_name_in_the_file_stops_too(environment: Environment) -> None:
+    environment.file.write_text("CARREL_PROT=9001\n")
+    with pytest.raises(SettingsError, match="CARREL_PROT"):
+        environment.load({})
+
+
+def test_the_command_line_wins_over_both(environment: Environment) -> None:
+    environment.file.write_text("CARREL_PORT=9001\n")
+    settings = environment.load({"CARREL_PORT": "9002"}, server={"CARREL_PORT": 9003})
+    assert settings.server.port == 9003
+    with pytest.raises(SettingsError, match="CARREL_PORT"):
+        environment.load({}, server={"CARREL_PORT": -1})
+
+
+def test_the_data_directory_is_absolute(environment: Environment) -> None:
+    assert environment.load({}).server.data_dir == environment.file.parent / ".carrel"
+    assert environment.load({"CARREL_DATA_DIR": "~/x"}).server.data_dir == Path.home() / "x"
+
+
+def test_lists_are_separated_by_commas(environment: Environment) -> None:
+    settings = environment.load({"CARREL_CORS_ORIGINS": "https://a.example, https://b.example,"})
+    assert settings.server.cors_origins == ("https://a.example", "https://b.example")
+
+
+def test_nothing_changes_after_the_start(environment: Environment) -> None:
+    settings = environment.load({})
+    for target, field in ((settings, "server"), (settings.server, "port")):
+        with pytest.raises(ValueError, match="frozen"):
+            setattr(target, field, 1)

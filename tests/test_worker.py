@@ -1,0 +1,228 @@
+"""The worker at work: it settles every job, outlives its surroundings, and stops when it is told to."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from uuid import uuid4
+
+import asyncpg
+import pytest
+
+from app.embedded_postgres import DatabaseUrls, EmbeddedPostgres
+from app.errors import AppError, Unavailable
+from app.inference.embedding import EmbeddingMismatch, EmbeddingRejected, EmbeddingUnavailable
+from app.ingestion.parsers import PARSERS, ParserSpec
+from app.ingestion.types import Corrupt, ParserCrashed
+from app.job_queue import JobFailure
+from app.knowledge_bases.types import IndexMismatch
+from app.worker import describe_failure, new_name
+from tests.ingestion.workshop import Workshop, add_text, open_workshop, until
+
+LEASE_SECONDS = 2
+MISBEHAVING = {**PARSERS, "text/plain": ParserSpec("text/plain", ("txt",), "tests.ingestion.parsers.misbehaving")}
+
+
+@pytest.fixture(scope="module")
+async def workshop(database: DatabaseUrls, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Workshop]:
+    async with open_workshop(database, tmp_path_factory.mktemp("data"), lease_seconds=LEASE_SECONDS) as opened:
+        yield opened
+
+
+@pytest.fixture(autouse=True)
+async def calm(workshop: Workshop) -> AsyncIterator[None]:
+    yield
+    workshop.endpoint.reset()
+    workshop.endpoint.latency_seconds = 0.0
+    await workshop.owner.execute(
+        "delete from tenant where id <> system_tenant(); delete from lex_df; delete from lex_totals"
+    )
+
+
+async def jobs(workshop: Workshop) -> list[asyncpg.Record]:
+    return list(await workshop.owner.fetch("select * from job order by id"))
+
+
+@pytest.mark.parametrize(
+    ("error", "failure"),
+    [
+        (Corrupt(), JobFailure("corrupt", Corrupt().message, False)),
+        (ParserCrashed(), JobFailure(ParserCrashed.code, ParserCrashed().message, ParserCrashed.retryable)),
+        (EmbeddingUnavailable("down", retry_after=9.0), JobFailure("embedding_unavailable", "down", True, 9.0)),
+        (EmbeddingMismatch("x"), JobFailure("embedding_unavailable", "x", False)),
+        (EmbeddingRejected("x"), JobFailure("embedding_unavailable", "x", False)),
+        (IndexMismatch("x"), JobFailure("embedding_unavailable", "x", False)),
+        (Unavailable("x"), JobFailure("internal", "x", True, 2.0)),
+        (AppError("x"), JobFailure("internal", "x", False)),
+        (ValueError("the document says"), JobFailure("internal", "Something went wrong inside Carrel.", True)),
+    ],
+)
+def test_what_a_failed_document_is_told(error: Exception, failure: JobFailure) -> None:
+    assert describe_failure(error) == failure
+
+
+def test_two_workers_of_one_process_have_two_names() -> None:
+    assert new_name() != new_name()
+
+
+async def test_a_notification_wakes_it(workshop: Workshop) -> None:
+    services = await workshop.new_tenant()
+    async with workshop.working():
+        taken = []
+        for number in range(3):
+            await asyncio.sleep(0.2)  # asleep again
+            document = await add_text(services, f"Number {number}.")
+            started = time.monotonic()
+            assert await workshop.settled(document.id) == "ready"
+            taken.append(time.monotonic() - started)
+    # Polling alone would take half a second on average, three times.
+    assert min(taken) < 0.5
+
+
+async def is_status(workshop: Workshop, document_id: object, status: str) -> bool:
+    return bool(await workshop.owner.fetchval("select status = $2 from document where id = $1", document_id, status))
+
+
+async def no_jobs(workshop: Workshop) -> bool:
+    return not await jobs(workshop)
+
+
+async def test_a_long_job_is_kept(workshop: Workshop) -> None:
+    document = await add_text(await workshop.new_tenant(), "A slow one.")
+    workshop.endpoint.reset()
+    workshop.endpoint.fail(429, retry_after="2")
+    workshop.endpoint.fail("slow", seconds=1.5)  # below the endpoint's time-out
+    async with workshop.working(), workshop.working():
+        seen = set()
+        while not await is_status(workshop, document.id, "ready"):
+            seen |= {(job["worker"], job["attempts"]) for job in await jobs(workshop) if job["state"] == "running"}
+            await asyncio.sleep(0.05)
+    assert len(seen) == 1
+    assert workshop.endpoint.requests == 2
+
+
+async def test_a_deleted_document_ends_its_job(workshop: Workshop) -> None:
+    services = await workshop.new_tenant()
+    document = await add_text(services, "Soon gone.")
+    workshop.endpoint.fail(429, times=None, retry_after="25")
+    async with workshop.working():
+        await until(lambda: is_status(workshop, document.id, "embedding"))
+        await services.documents.delete("default", document.id)
+        await until(lambda: no_jobs(workshop))
+        started = time.monotonic()
+        await until(idle)
+        assert time.monotonic() - started < 20  # it did not wait for the endpoint
+    assert await workshop.inconsistencies() == {}
+
+
+async def idle() -> bool:
+    return not [task for task in asyncio.all_tasks() if getattr(task.get_coro(), "__qualname__", "") == "Worker._work"]
+
+
+async def test_a_stop_hands_back_what_it_cannot_finish(workshop: Workshop) -> None:
+    document = await add_text(await workshop.new_tenant(), "Interrupted.")
+    workshop.endpoint.fail(429, times=None, retry_after="25")
+    async with workshop.working():
+        await until(lambda: is_status(workshop, document.id, "embedding"))
+    [job] = await jobs(workshop)
+    assert (job["state"], job["attempts"], job["worker"]) == ("ready", 0, None)
+    workshop.endpoint.reset()
+    async with workshop.working():
+        await until(lambda: is_status(workshop, document.id, "ready"))
+
+
+async def test_a_stop_lets_a_short_job_end(workshop: Workshop) -> None:
+    document = await add_text(await workshop.new_tenant(), "Nearly done.")
+    workshop.endpoint.latency_seconds = 0.5
+    async with workshop.working(grace_seconds=30):
+        await until(lambda: is_status(workshop, document.id, "embedding"))
+    assert await is_status(workshop, document.id, "ready")
+    assert await jobs(workshop) == []
+
+
+async def test_a_failure_that_passes_is_tried_again(workshop: Workshop) -> None:
+    document = await add_text(await workshop.new_tenant(), "Second time lucky.")
+    workshop.endpoint.fail(503, times=1, retry_after="60")  # more than the embedder waits
+    async with workshop.working():
+        await until(lambda: has_failed_once(workshop))
+        [job] = await jobs(workshop)
+        assert (job["state"], job["attempts"]) == ("ready", 1)
+        assert await workshop.owner.fetchval("select run_at > now() + interval '50 s' from job")
+        assert await workshop.status(document.id) == "embedding"
+        await workshop.owner.execute("update job set run_at = now()")
+        assert await workshop.settled(document.id) == "ready"
+
+
+async def has_failed_once(workshop: Workshop) -> bool:
+    return bool(await workshop.owner.fetchval("select count(*) from job where error is not null and state = 'ready'"))
+
+
+async def test_a_job_that_nobody_knows_is_no_end(workshop: Workshop) -> None:
+    services = await workshop.new_tenant()
+    tenant = services.principal.tenant_id
+    async with workshop.working():
+        await workshop.owner.execute(
+            "insert into job (tenant_id, id, kind, max_attempts) values ($1, $2, 'from_the_future', 1)", tenant, uuid4()
+        )
+        document = await add_text(services, "Business as usual.")
+        assert await workshop.settled(document.id) == "ready"
+        await until(lambda: is_dead(workshop))
+    [job] = await jobs(workshop)
+    assert (job["kind"], job["state"]) == ("from_the_future", "dead")
+    assert "newer" in job["error"]
+
+
+async def is_dead(workshop: Workshop) -> bool:
+    return bool(await workshop.owner.fetchval("select bool_and(state = 'dead') from job"))
+
+
+async def test_a_payload_of_nonsense_is_no_end(workshop: Workshop) -> None:
+    services = await workshop.new_tenant()
+    document = await add_text(services, "With a damaged job.")
+    await workshop.owner.execute("update job set payload = '{}', max_attempts = 1")
+    async with workshop.working():
+        await until(lambda: is_dead(workshop))
+        other = await add_text(services, "Business as usual.")
+        assert await workshop.settled(other.id) == "ready"
+    assert await workshop.status(document.id) == "queued"
+
+
+async def terminate(server: EmbeddedPostgres, workshop: Workshop) -> int:
+    """End every connection of the service's, as a restart of Postgres does; returns how many."""
+    superuser = await asyncpg.connect(server.url("postgres"))
+    ended: int = await superuser.fetchval(
+        """select count(pg_terminate_backend(pid)) from pg_stat_activity
+           where datname = $1 and usename = 'carrel_runtime'""",
+        await workshop.owner.fetchval("select current_database()"),
+    )
+    await superuser.close()
+    return ended
+
+
+async def test_it_outlives_the_database(workshop: Workshop, postgres_server: EmbeddedPostgres) -> None:
+    services = await workshop.new_tenant()
+    first = await add_text(services, "Before the restart.")
+    workshop.endpoint.latency_seconds = 0.3
+    async with workshop.working():
+        await until(lambda: is_status(workshop, first.id, "embedding"))
+        assert await terminate(postgres_server, workshop) > 0
+        await asyncio.sleep(0.3)
+        await terminate(postgres_server, workshop)
+        assert await workshop.settled(first.id) == "ready"
+        workshop.endpoint.latency_seconds = 0.0
+        second = await add_text(services, "After it.")
+        assert await workshop.settled(second.id) == "ready"
+    assert await workshop.inconsistencies() == {}
+
+
+async def test_a_file_that_kills_its_parser_fails_alone(
+    workshop: Workshop, database: DatabaseUrls, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    async with open_workshop(database, tmp_path_factory.mktemp("data"), parsers=MISBEHAVING) as hostile:
+        services = await hostile.new_tenant()
+        documents = [await add_text(services, text) for text in ("crash", "killed", "attempt nothing")]
+        async with hostile.working():
+            assert [await hostile.settled(document.id) for document in documents] == ["failed", "failed", "ready"]
+        told = await hostile.owner.fetch(
+            "select error ->> 'code' code, error ->> 'stage' stage from document where status = 'failed' order by id"
+        )
+        assert [tuple(row) for row in told] == [("corrupt", "parsing"), ("parser_memory", "parsing")]
