@@ -13,6 +13,7 @@ from app.access import Principal
 from app.db.session import Database, TenantDatabase
 from app.db.system import SystemDatabase
 from app.documents.service import DocumentService
+from app.documents.uploading import UploadService
 from app.errors import AppError
 from app.inference.embedding import Embedder, EmbeddingUnavailable
 from app.inference.embedding.weights import find_weights
@@ -115,6 +116,7 @@ class TenantServices:
     keys: KeyService
     knowledge_bases: KnowledgeBaseService
     documents: DocumentService
+    uploads: UploadService
     retrieval: RetrievalService
 
 
@@ -188,13 +190,16 @@ class Resources:
         """The services of one caller; cheap, made for every request."""
         db = TenantDatabase(self.database, principal.tenant_id)
         knowledge_bases = KnowledgeBaseService(db, principal, self.index_settings, self.queue)
+        documents = DocumentService(db=db, knowledge_bases=knowledge_bases, objects=self.objects, queue=self.queue)
         return TenantServices(
             principal=principal,
             keys=KeyService(db),
             knowledge_bases=knowledge_bases,
-            documents=DocumentService(
+            documents=documents,
+            uploads=UploadService(
                 db=db,
                 knowledge_bases=knowledge_bases,
+                documents=documents,
                 objects=self.objects,
                 queue=self.queue,
                 identity=self.embedder.identity,

@@ -12,12 +12,12 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
 
-from app.db.models import control_plane, tenant_data
+from app.db.models import control_plane, ingestion_state, tenant_data
 from app.db.models.base import Base
 from app.errors import AppError
 
 APP_ROLE = "carrel_app"
-_MODELS = (control_plane, tenant_data)
+_MODELS = (control_plane, ingestion_state, tenant_data)
 # Made by the owner's jobs per knowledge base, or by a migration per dimension: not part of the models.
 _UNMODELLED = ("chunk_embedding_", "hnsw_", "meta_", "metal_", "scope_", "scopel_")
 
@@ -67,6 +67,25 @@ def run_script(script: str) -> None:
     connection = op.get_bind().connection.dbapi_connection
     op.execute("select 1")  # opens the driver's transaction
     connection.run_async(lambda driver: driver.execute(script))  # type: ignore[union-attr]  # an asyncpg adapter
+
+
+def walls(*tables: str) -> str:
+    """A script that gives new tables of tenants their walls: forced row-level security, policies, grants."""
+    mine = "(tenant_id = (select current_tenant()))"
+    lines = []
+    for table in tables:
+        lines += [
+            f"alter table {table} enable row level security, force row level security",
+            f"revoke all on {table} from public",
+            # Without it FORCE would make the owner's own updates touch no row.
+            f"create policy owner on {table} to current_user using (true) with check (true)",
+            f"create policy read on {table} for select to {APP_ROLE} using {mine}",
+            f"create policy add on {table} for insert to {APP_ROLE} with check {mine}",
+            f"create policy change on {table} for update to {APP_ROLE} using {mine} with check {mine}",
+            f"create policy remove on {table} for delete to {APP_ROLE} using {mine}",
+            f"grant select, insert, update, delete on {table} to {APP_ROLE}",
+        ]
+    return ";\n".join(lines)
 
 
 def config(connection: Connection | None = None) -> Config:

@@ -9,25 +9,27 @@ def build_tree(parsed: ParsedDocument) -> DocumentTree:
     """The stored text of a document (blocks joined by a blank line) and the tree over it.
 
     A heading opens a section that lasts until a heading of the same or a higher rank, whatever levels are skipped. Each
-    slide is at least one section of its own below the document: it takes its title from a heading that comes first,
-    else it has none. A section's ``level`` is its heading's, an untitled slide's is 1; the document and leaves have 0.
+    slide or sheet is at least one section of its own below the document: it takes its title from a heading that comes
+    first, else it has none. A section's ``level`` is its heading's, an untitled slide's is 1; the document and leaves
+    have 0.
     """
     root = TreeNode(NodeKind.DOCUMENT, 0, 0, 0, title=parsed.title)
     # The open sections, outermost first, each with the rank that a heading must be above to close it.
     open_sections: list[tuple[int, TreeNode]] = [(0, root)]
-    slide: int | None = None
+    place: tuple[int | None, int | None] = (None, None)
     position = 0
     for block in parsed.blocks:
         end = position + len(block.text)
         heading = block.kind is BlockKind.HEADING
-        if block.slide != slide:
-            slide = block.slide
+        if (block.slide, block.sheet) != place:
+            place = slide, sheet = block.slide, block.sheet
             del open_sections[1:]
-            if slide is not None and not heading:
-                _open(open_sections, TreeNode(NodeKind.SECTION, 1, position, end, slide=slide), rank=0)
+            if place != (None, None) and not heading:
+                _open(open_sections, TreeNode(NodeKind.SECTION, 1, position, end, slide=slide, sheet=sheet), rank=0)
         if heading:
             _close(open_sections, block.level)
-            section = TreeNode(NodeKind.SECTION, block.level, position, end, title=block.text, slide=slide)
+            section = TreeNode(NodeKind.SECTION, block.level, position, end, title=block.text)
+            section.slide, section.sheet = place
             _open(open_sections, section, rank=max(block.level, 1))
         _add_leaf(open_sections, block, position, end)
         position = end + len(SEPARATOR)
@@ -47,9 +49,8 @@ def _close(open_sections: list[tuple[int, TreeNode]], level: int) -> None:
 
 
 def _add_leaf(open_sections: list[tuple[int, TreeNode]], block: Block, start: int, end: int) -> None:
-    leaf = TreeNode(
-        NodeKind.PARAGRAPH, 0, start, end, page=block.page, page_end=block.page, slide=block.slide, block=block.kind
-    )
+    leaf = TreeNode(NodeKind.PARAGRAPH, 0, start, end, page=block.page, page_end=block.page, block=block.kind)
+    leaf.slide, leaf.sheet = block.slide, block.sheet
     open_sections[-1][1].children.append(leaf)
     for _, section in open_sections:
         section.end = end

@@ -16,14 +16,16 @@ class BlockKind(StrEnum):
     TABLE = "table"
     CODE = "code"
     NOTE = "note"
+    RECORD = "record"
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
     """One run of text in reading order, already cleaned (NFKC, no NUL, no trailing spaces, never empty).
 
-    ``level`` counts headings from 1 and is 0 for anything else. ``page`` and ``slide`` count from 1; a format without
-    them leaves both None. A block never crosses a page or a slide.
+    ``level`` counts headings from 1 and is 0 for anything else. ``page``, ``slide`` and ``sheet`` count from 1; a
+    format without them leaves them None. A block never crosses one of them. A RECORD is a row that says all about its
+    thing, such as a question with its answer: it becomes a chunk of its own.
     """
 
     kind: BlockKind
@@ -31,6 +33,7 @@ class Block:
     level: int = 0
     page: int | None = None
     slide: int | None = None
+    sheet: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,7 @@ class TreeNode:
     page: int | None = None
     page_end: int | None = None
     slide: int | None = None
+    sheet: int | None = None
     block: BlockKind | None = None
     children: list["TreeNode"] = field(default_factory=list)
 

@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Mapping
+from datetime import UTC, date, datetime
 from typing import Any
 
 import asyncpg
@@ -33,6 +34,8 @@ BY_TYPE: Mapping[str, object] = {
     "int2": 1,
     "bytea": b"bytes",
     "bool": True,
+    "date": date(2026, 1, 2),
+    "timestamptz": datetime(2026, 1, 2, tzinfo=UTC),
     "halfvec": "[1,2,3]",
     "sparsevec": "{1:0.5}/10",
     "_int4": [1, 2],

@@ -209,7 +209,7 @@ async def test_deleting_a_knowledge_base_under_ingestion(workshop: Workshop, ser
             await services.knowledge_bases.create(NewKnowledgeBase(f"kb-{number}"))
             for seed in range(2):
                 text = prose(seed, paragraphs=2)
-                await services.documents.upload_text(f"kb-{number}", text, DocumentFacts(), media_type="text/plain")
+                await services.uploads.upload_text(f"kb-{number}", text, DocumentFacts(), media_type="text/plain")
             await asyncio.sleep(rng.random() * 0.1)
             await services.knowledge_bases.delete(f"kb-{number}")
         await until(lambda: no_jobs(workshop))
@@ -255,7 +255,7 @@ async def test_an_embedding_endpoint_that_fails(
         assert await written(workshop, document.id) == 0
     # And when the endpoint is well again, the same upload is tried again.
     workshop.endpoint.reset()
-    again = await services.documents.upload_text("default", prose(8), DocumentFacts(), media_type="text/plain")
+    again = await services.uploads.upload_text("default", prose(8), DocumentFacts(), media_type="text/plain")
     assert (again.document.id, again.created) == (document.id, after == "failed")
     async with workshop.working():
         assert await workshop.settled(document.id) == "ready"

@@ -84,7 +84,7 @@ class Workshop:
 
 async def add_text(services: TenantServices, text: str, **facts: Any) -> Document:
     """Upload a text into the default knowledge base."""
-    uploaded = await services.documents.upload_text("default", text, DocumentFacts(**facts), media_type="text/plain")
+    uploaded = await services.uploads.upload_text("default", text, DocumentFacts(**facts), media_type="text/plain")
     return uploaded.document
 
 

@@ -122,11 +122,11 @@ async def _receive(kb: str, request: Request, tenant: TenantServices, limit: int
     if declared.isdecimal() and int(declared) > most:
         raise _too_large(min(limit, most))
     if kind == "multipart/form-data" and boundary:
-        return await tenant.documents.upload(kb, request.stream(), boundary, _read_form)
+        return await tenant.uploads.upload(kb, request.stream(), boundary, _read_form)
     if kind != "application/json":
         raise Unsupported("Send multipart/form-data with a part named 'file', or application/json with 'text'.")
     body = await _read_json(request, most)
-    return await tenant.documents.upload_text(kb, body.text, body.facts(), media_type=body.media_type)
+    return await tenant.uploads.upload_text(kb, body.text, body.facts(), media_type=body.media_type)
 
 
 _UPLOAD_BODY = {

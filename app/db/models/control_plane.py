@@ -1,6 +1,6 @@
 """Control plane: tenants, their keys, and the job queue."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -43,7 +43,10 @@ class ApiKey(Created, TenantOwned, Base):
 
 
 class Job(Created, TenantOwned, Base):
-    """A unit of background work, enqueued in the transaction of the row that it is about."""
+    """A unit of background work, enqueued in the transaction of the row that it is about.
+
+    One with ``every`` is periodic: done, it waits for its next time.
+    """
 
     __tablename__ = "job"
     __table_args__ = (
@@ -75,6 +78,7 @@ class Job(Created, TenantOwned, Base):
     worker: Mapped[str | None]
     lease_until: Mapped[datetime | None]
     error: Mapped[dict[str, Any] | None] = mapped_column(JSONB)
+    every: Mapped[timedelta | None]
 
 
 class JobLane(Base):

@@ -90,6 +90,7 @@ class Document(Updated, TenantOwned, Base):
             "document_sha256_idx", "tenant_id", "kb_id", "scope_key", "sha256",
             unique=True, postgresql_where=text("external_id is null"),
         ),
+        Index("document_expires_idx", "tenant_id", "expires_at", postgresql_where=text("expires_at is not null")),
     )  # fmt: skip
 
     id: Mapped[UUID] = mapped_column(primary_key=True)
@@ -204,6 +205,7 @@ class Chunk(TenantOwned, Base):
     slide: Mapped[int | None]
     section_titles: Mapped[list[str]] = mapped_column(JSONB, server_default=text("'[]'"))
     node_path: Mapped[list[int]] = mapped_column(ARRAY(Integer))
+    attributes: Mapped[dict[str, Any]] = mapped_column("metadata", JSONB, server_default=_EMPTY)
 
 
 class ChunkEmbedding(TenantOwned, Base):

@@ -7,7 +7,7 @@ from itertools import accumulate
 
 from app.errors import InvalidInput
 from app.ingestion.chunkers.splitting import Boundary, Piece, TokenCounter, cut, split_regions
-from app.ingestion.types import ChunkDraft, DocumentTree, NodeKind, TreeNode
+from app.ingestion.types import BlockKind, ChunkDraft, DocumentTree, NodeKind, TreeNode
 
 MIN_TOKENS = 16
 MAX_TOKENS = 8192
@@ -45,6 +45,7 @@ def pack_regions(
     heading never ends a chunk, nor is one by itself unless its region holds nothing else.
     """
     text, limit = tree.text, options.max_tokens
+    regions = [part for region in regions for part in _records_apart(region)]
     pieces = split_regions(text, regions, max_tokens=limit, count_tokens=count_tokens)
     packed = [_Region(region, limit) for region in pieces]
     # A tokenizer may give a text more tokens than its parts have, so chunks are counted whole before they are believed.
@@ -57,6 +58,19 @@ def pack_regions(
     leaves = leaves_of(tree.root)
     starts = [leaf.start for leaf in leaves]
     return [_draft(tree, leaves, starts, *_range(pack)) for region in packed for pack in region.packs]
+
+
+def _records_apart(leaves: Sequence[TreeNode]) -> list[list[TreeNode]]:
+    """A record is a region of its own; what stands between two is another, but for headings alone."""
+    parts: list[list[TreeNode]] = [[]]
+    for leaf in leaves:
+        if leaf.block is BlockKind.RECORD:
+            parts += [[leaf], []]
+        else:
+            parts[-1].append(leaf)
+    if len(parts) == 1:
+        return parts
+    return [part for part in parts if any(leaf.block is not BlockKind.HEADING for leaf in part)]
 
 
 def leaves_of(root: TreeNode) -> list[TreeNode]:

@@ -8,6 +8,6 @@ from app.ingestion.types import ChunkDraft, DocumentTree
 
 
 def chunk(tree: DocumentTree, options: ChunkOptions, count_tokens: TokenCounter) -> list[ChunkDraft]:
-    """Chunks that may run on from one section to the next, but never from one slide to another."""
-    slides = groupby(leaves_of(tree.root), key=lambda leaf: leaf.slide)
-    return pack_regions(tree, [list(leaves) for _, leaves in slides], options, count_tokens)
+    """Chunks that may run on from one section to the next, but never from one slide or sheet to another."""
+    places = groupby(leaves_of(tree.root), key=lambda leaf: (leaf.slide, leaf.sheet))
+    return pack_regions(tree, [list(leaves) for _, leaves in places], options, count_tokens)

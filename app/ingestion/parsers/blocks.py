@@ -25,14 +25,21 @@ class BlockList:
         self._characters = 0
 
     def add(
-        self, kind: BlockKind, text: str, *, level: int = 0, page: int | None = None, slide: int | None = None
+        self,
+        kind: BlockKind,
+        text: str,
+        *,
+        level: int = 0,
+        page: int | None = None,
+        slide: int | None = None,
+        sheet: int | None = None,
     ) -> None:
         """Clean the text and append it where anything is left. Raises TooMuchText."""
         text = _CLEANERS.get(kind, clean_text)(text)
         if not text:
             return
         self.count(len(text) + SEPARATOR)
-        self.blocks.append(Block(kind, text, level=level, page=page, slide=slide))
+        self.blocks.append(Block(kind, text, level=level, page=page, slide=slide, sheet=sheet))
 
     def count(self, characters: int) -> None:
         """Take characters off the limit. Raises TooMuchText when it is used up."""

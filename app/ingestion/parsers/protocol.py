@@ -52,7 +52,7 @@ def encode_document(document: ParsedDocument, *, resident_mb: int) -> Iterator[b
     batch: list[list[Any]] = []
     characters = 0
     for block in document.blocks:
-        batch.append([block.kind.value, block.text, block.level, block.page, block.slide])
+        batch.append([block.kind.value, block.text, block.level, block.page, block.slide, block.sheet])
         characters += len(block.text) + BATCH_CHARACTERS // 1024
         if characters >= BATCH_CHARACTERS:
             yield _encode_blocks(batch)
@@ -104,13 +104,14 @@ class Answer:
         return True
 
     def _block(self, fields: Any) -> Block:
-        kind, text, level, page, slide = fields
+        kind, text, level, page, slide, sheet = fields
         if not _text(text) or "\0" in text or not 0 <= level <= 9:
             raise ValueError(kind)
         self._left -= len(text) + SEPARATOR
         if self._left < 0:
             raise ValueError("more text than allowed")
-        return Block(BlockKind(kind), text, level=int(level), page=_count(page), slide=_count(slide))
+        place = {"page": _count(page), "slide": _count(slide), "sheet": _count(sheet)}
+        return Block(BlockKind(kind), text, level=int(level), **place)
 
     def _done(self, done: Any) -> ParsedDocument:
         title = None if done["title"] is None else _text(done["title"])

@@ -1,0 +1,70 @@
+"""What ingestion remembers beside the documents themselves, in one tenant."""
+
+from datetime import date, datetime
+from typing import Any
+from uuid import UUID
+
+from pgvector.sqlalchemy import HALFVEC
+from sqlalchemy import BigInteger, ForeignKey, ForeignKeyConstraint, Index, LargeBinary, SmallInteger, func
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.orm import Mapped, mapped_column
+
+from app.db.models.base import Base, Created, TenantOwned
+
+
+class EmbeddingCheckpoint(Created, TenantOwned, Base):
+    """A vector that was paid for, by the hash of its text, until its document's version is whole."""
+
+    __tablename__ = "embedding_checkpoint"
+    __table_args__ = (
+        ForeignKeyConstraint(["tenant_id", "document_id"], ["document.tenant_id", "document.id"], ondelete="CASCADE"),
+        Index("embedding_checkpoint_document_idx", "tenant_id", "document_id"),
+    )
+
+    identity: Mapped[UUID] = mapped_column(primary_key=True)
+    content_hash: Mapped[bytes] = mapped_column(LargeBinary, primary_key=True)
+    document_id: Mapped[UUID] = mapped_column(primary_key=True)
+    embedding: Mapped[Any] = mapped_column(HALFVEC())
+
+
+class EmbeddingUsage(TenantOwned, Base):
+    """The cost ledger: what a model was asked to embed on a day (UTC)."""
+
+    __tablename__ = "embedding_usage"
+
+    tenant_id: Mapped[UUID] = mapped_column(ForeignKey("tenant.id", ondelete="CASCADE"), primary_key=True)
+    day: Mapped[date] = mapped_column(primary_key=True)
+    model: Mapped[str] = mapped_column(primary_key=True)
+    passages: Mapped[int] = mapped_column(BigInteger)
+    tokens: Mapped[int] = mapped_column(BigInteger)
+
+
+class IdempotencyKey(Created, TenantOwned, Base):
+    """The answer that a write got, for its retries; without ``status`` the first request is still under way."""
+
+    __tablename__ = "idempotency_key"
+    __table_args__ = (Index("idempotency_key_created_idx", "tenant_id", "created_at"),)
+
+    tenant_id: Mapped[UUID] = mapped_column(ForeignKey("tenant.id", ondelete="CASCADE"), primary_key=True)
+    api_key_id: Mapped[UUID] = mapped_column(primary_key=True)
+    route: Mapped[str] = mapped_column(primary_key=True)
+    key: Mapped[str] = mapped_column(primary_key=True)
+    request_hash: Mapped[bytes | None] = mapped_column(LargeBinary)
+    status: Mapped[int | None] = mapped_column(SmallInteger)
+    headers: Mapped[dict[str, Any] | None] = mapped_column(JSONB)
+    body: Mapped[bytes | None] = mapped_column(LargeBinary)
+    locked_until: Mapped[datetime]
+
+
+class Deletion(TenantOwned, Base):
+    """A deletion and how far it is; it outlives what was deleted, and says nothing of its content."""
+
+    __tablename__ = "deletion"
+
+    tenant_id: Mapped[UUID] = mapped_column(ForeignKey("tenant.id", ondelete="CASCADE"), primary_key=True)
+    id: Mapped[UUID] = mapped_column(primary_key=True)
+    kb_id: Mapped[UUID]
+    documents: Mapped[int]
+    chunks: Mapped[int] = mapped_column(BigInteger)
+    requested_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    finished_at: Mapped[datetime | None]

@@ -1,0 +1,178 @@
+"""Upload: object, then row and job in one transaction."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from app.db.models.tenant_data import Document
+from app.db.session import TenantDatabase
+from app.documents.inspection import inspect_upload
+from app.documents.repository import DocumentRepository
+from app.documents.service import INGEST_JOB, DocumentService
+from app.documents.types import (
+    DocumentFacts,
+    DocumentNotFound,
+    ReceivedFile,
+    UploadConflict,
+    Uploaded,
+    filterable,
+    object_key,
+)
+from app.documents.uploads import receive, spool_text
+from app.ids import new_id
+from app.inference.embedding import EmbeddingIdentity
+from app.job_queue import JobQueue
+from app.knowledge_bases.service import KnowledgeBaseService
+from app.knowledge_bases.types import KnowledgeBaseNotFound, KnowledgeBaseView
+from app.object_store import ObjectStore
+
+_MARKDOWN_HEADING = re.compile(r"^#{1,6}\s", re.MULTILINE)
+ATTEMPTS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class UploadService:
+    """How documents come in."""
+
+    db: TenantDatabase
+    knowledge_bases: KnowledgeBaseService
+    documents: DocumentService
+    objects: ObjectStore
+    queue: JobQueue
+    identity: EmbeddingIdentity
+    parseable: Collection[str]
+    max_upload_bytes: int
+
+    async def upload(
+        self,
+        reference: str,
+        body: AsyncIterator[bytes],
+        boundary: bytes,
+        read_facts: Callable[[Mapping[str, str]], DocumentFacts],
+    ) -> Uploaded:
+        """Store a streamed form's file and queue it for ingestion; nothing of the body is read before the checks.
+
+        Raises KnowledgeBaseNotFound, IndexMismatch, UploadTooLarge, EmptyUpload, EncryptedUpload, UnsupportedMediaType.
+        """
+        kb = await self._open(reference)
+        async with receive(body, boundary, limit=self.max_upload_bytes) as received:
+            facts = read_facts(received.fields)
+            return await self._store(kb, received, facts)
+
+    async def upload_text(self, reference: str, text: str, facts: DocumentFacts, *, media_type: str | None) -> Uploaded:
+        """The same for a text in hand; without a media type a line like ``# Title`` makes it Markdown."""
+        kb = await self._open(reference)
+        kind = media_type or ("text/markdown" if _MARKDOWN_HEADING.search(text) else "text/plain")
+        name = facts.title or facts.external_id or "text"
+        async with spool_text(text, filename=name, media_type=kind) as received:
+            return await self._store(kb, received, replace(facts, encoding="utf-8"))
+
+    async def _open(self, reference: str) -> KnowledgeBaseView:
+        kb = await self.knowledge_bases.find(reference)
+        kb.require_match(self.identity)
+        return kb
+
+    async def _store(self, kb: KnowledgeBaseView, received: ReceivedFile, facts: DocumentFacts) -> Uploaded:
+        media_type = await asyncio.to_thread(inspect_upload, received, self.parseable)
+        for _ in range(ATTEMPTS):
+            async with self.db.transaction() as session:
+                found = await DocumentRepository(session, self.db.tenant_id).by_identity(
+                    kb.row.id, facts.scope.key(), external_id=facts.external_id, sha256=received.sha256
+                )
+            if found is not None and found.sha256 == received.sha256:
+                with suppress(DocumentNotFound):  # it was deleted just now: this is a new one then
+                    return await self._same_bytes(kb, found, facts)
+                continue
+            document = _new_document(kb, received, facts, media_type, found)
+            key = object_key(self.db.tenant_id, document.id, new_id())
+            await self.objects.put(key, received.path)
+            if await self._write(document, key, replaces=found is not None):
+                return Uploaded(await self.documents.get(kb.row.name, document.id), kb.row.name, created=True)
+        raise UploadConflict
+
+    async def _write(self, document: Document, key: str, *, replaces: bool) -> bool:
+        """Row and job in one transaction; False, and the object gone, when another request was faster."""
+        try:
+            async with self.db.transaction() as session:
+                repository = DocumentRepository(session, self.db.tenant_id)
+                if replaces:
+                    written = await self._begin_version(repository, document)
+                else:
+                    written = await repository.add(document)
+                if written:
+                    await repository.add_object(document.id, document.version, key)
+                    await self._enqueue(session, document)
+        except IntegrityError as exc:
+            await self.objects.delete(key)
+            raise KnowledgeBaseNotFound from exc  # it was deleted while the file came in
+        if not written:
+            await self.objects.delete(key)
+        return written
+
+    async def _begin_version(self, repository: DocumentRepository, document: Document) -> bool:
+        """The next version of the row that is there; False when it is gone, or has these bytes by now."""
+        current = await repository.get(document.kb_id, document.id, lock=True)
+        if current is None or current.sha256 == document.sha256:
+            return False
+        document.version = current.version + 1
+        return await repository.begin_version(document, expected=current.version)
+
+    async def _enqueue(self, session: AsyncSession, document: Document) -> None:
+        await self.queue.enqueue(
+            session,
+            INGEST_JOB,
+            tenant_id=self.db.tenant_id,
+            document_id=document.id,
+            payload={"version": document.version},
+        )
+
+    async def _same_bytes(self, kb: KnowledgeBaseView, found: Document, facts: DocumentFacts) -> Uploaded:
+        """Answer with the document that is there; other facts are applied, a failed one is tried again."""
+        given: dict[str, Any] = {"metadata": facts.metadata, "title": facts.title}
+        given |= {"source_uri": facts.source_uri, "source_created_at": facts.source_created_at}
+        changes = {name: value for name, value in given.items() if value is not None}
+        document = await self.documents.update(kb.row.name, found.id, changes)
+        if document.status != "failed":
+            return Uploaded(document, kb.row.name, created=False)
+        async with self.db.transaction() as session:
+            repository = DocumentRepository(session, self.db.tenant_id)
+            if await repository.requeue(document.id, document.version, encoding=facts.encoding):
+                await self._enqueue(session, document)
+        return Uploaded(await self.documents.get(kb.row.name, found.id), kb.row.name, created=True)
+
+
+def _new_document(
+    kb: KnowledgeBaseView, received: ReceivedFile, facts: DocumentFacts, media_type: str, replaces: Document | None
+) -> Document:
+    """The row of a first version, or what the next one changes in ``replaces``."""
+    document = Document(
+        tenant_id=kb.row.tenant_id,
+        kb_id=kb.row.id,
+        id=replaces.id if replaces else new_id(),
+        version=1,
+        external_id=facts.external_id,
+        source=received.filename,
+        title=facts.title,
+        source_uri=facts.source_uri,
+        source_created_at=facts.source_created_at,
+        media_type=media_type,
+        encoding=facts.encoding,
+        bytes=received.size,
+        sha256=received.sha256,
+        scope_level=facts.scope.level().value,
+        scope_key=facts.scope.key(),
+        user_id=facts.scope.user_id,
+        chat_id=facts.scope.chat_id,
+        agent_id=facts.scope.agent_id,
+        attributes={**(facts.metadata or {}), **kb.row.metadata_filter},
+        created_at=replaces.created_at if replaces else datetime.now(UTC),
+    )
+    document.filterable = filterable(document)
+    return document
