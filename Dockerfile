@@ -26,6 +26,10 @@ RUN /opt/build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir dist . \
     && /opt/carrel/bin/pip install --no-deps --no-index dist/*.whl
 
 FROM python:3.13-slim
+# Language data for reading pictures and scans; the program that it belongs to is not needed.
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends tesseract-ocr-eng \
+    && rm -rf /var/lib/apt/lists/*
 RUN useradd --system --uid 10001 --home-dir /data --shell /usr/sbin/nologin carrel \
     && install --directory --owner carrel --group carrel --mode 0700 /data
 COPY --from=weights /models /opt/models

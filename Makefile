@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WEIGHTS := models/all-MiniLM-L6-v2
 
-.PHONY: demo test check format lint types contracts bench quality setup clean
+.PHONY: demo test check format lint types contracts bench quality fairness-test setup clean
 .DEFAULT_GOAL := help
 
 help:
@@ -13,6 +13,7 @@ help:
 	@echo "make test    the tests"
 	@echo "make check   format, lint, types, import contracts, tests"
 	@echo "make bench   measure ingestion and search (needs CARREL_EVAL_DATA)"
+	@echo "make fairness-test   what one document waits for behind 10,000 of another tenant"
 
 # Installed anew when the lock or the project file changes; a half-made environment has no stamp.
 $(STAMP): requirements.lock pyproject.toml
@@ -52,6 +53,9 @@ bench: setup
 
 quality: setup
 	@$(BIN)/python -m benchmarks.quality
+
+fairness-test: setup
+	@$(BIN)/python -m benchmarks.fairness
 
 clean:
 	rm -rf $(VENV) .carrel-demo .mypy_cache .ruff_cache .pytest_cache .coverage*

@@ -12,14 +12,18 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from app.access import Principal
 from app.db.session import Database, TenantDatabase
 from app.db.system import SystemDatabase
+from app.documents.deletion import DeletionService
+from app.documents.reading import ReadingService
 from app.documents.service import DocumentService
 from app.documents.uploading import UploadService
+from app.documents.watching import DocumentWatch
 from app.errors import AppError
 from app.inference.embedding import Embedder, EmbeddingUnavailable
 from app.inference.embedding.weights import find_weights
 from app.ingestion.chunkers import CHUNKERS
 from app.ingestion.parsers import PARSERS
 from app.ingestion.parsers.pool import ParserPool
+from app.ingestion.parsers.tessdata import find_language_data
 from app.job_queue import JobQueue
 from app.knowledge_bases.service import IndexSettings, KnowledgeBaseService, furnish_tenant
 from app.logging import get_logger
@@ -100,6 +104,7 @@ async def open_parsers(settings: ParserSettings, cores: int) -> AsyncIterator[Pa
         wall_seconds=settings.wall_seconds,
         max_pages=settings.max_pages,
         max_characters=settings.max_characters,
+        ocr=find_language_data(settings.ocr_languages, settings.tessdata_dir),
     )
     try:
         await pool.warm()
@@ -116,6 +121,8 @@ class TenantServices:
     keys: KeyService
     knowledge_bases: KnowledgeBaseService
     documents: DocumentService
+    deletions: DeletionService
+    reading: ReadingService
     uploads: UploadService
     retrieval: RetrievalService
 
@@ -130,6 +137,7 @@ class Resources:
     objects: ObjectStore
     embedder: Embedder
     queue: JobQueue
+    watch: DocumentWatch
     index_settings: IndexSettings
     authenticator: Authenticator
     tenants: TenantService
@@ -148,6 +156,8 @@ class Resources:
             database = Database.connect(database_url, pool_size=settings.database.pool_size)
             stack.push_async_callback(database.close)
             await database.check()
+            watch = DocumentWatch(database)
+            stack.push_async_callback(watch.close)
             objects = open_object_store(settings)
             stack.push_async_callback(objects.close)
             embedder = await asyncio.to_thread(open_embedder, settings.embedding, bulk_threads)
@@ -156,11 +166,17 @@ class Resources:
                 await embedder.check()
             except EmbeddingUnavailable:
                 logger.warning("embedding.unavailable_at_start", model=settings.embedding.model)
-            yield cls._wire(settings, database, objects, embedder, operator_key)
+            yield cls._wire(settings, database, watch, objects, embedder, operator_key)
 
     @classmethod
     def _wire(
-        cls, settings: Settings, database: Database, objects: ObjectStore, embedder: Embedder, operator_key: str
+        cls,
+        settings: Settings,
+        database: Database,
+        watch: DocumentWatch,
+        objects: ObjectStore,
+        embedder: Embedder,
+        operator_key: str,
     ) -> Self:
         system = SystemDatabase(database)
         queue = JobQueue(database, system, settings.worker.max_attempts)
@@ -181,6 +197,7 @@ class Resources:
             objects=objects,
             embedder=embedder,
             queue=queue,
+            watch=watch,
             index_settings=index_settings,
             authenticator=Authenticator(system, key_hash(operator_key)),
             tenants=TenantService(database, system, queue, furnish),
@@ -190,12 +207,14 @@ class Resources:
         """The services of one caller; cheap, made for every request."""
         db = TenantDatabase(self.database, principal.tenant_id)
         knowledge_bases = KnowledgeBaseService(db, principal, self.index_settings, self.queue)
-        documents = DocumentService(db=db, knowledge_bases=knowledge_bases, objects=self.objects, queue=self.queue)
+        documents = DocumentService(db, knowledge_bases, self.objects, self.queue, self.watch)
         return TenantServices(
             principal=principal,
             keys=KeyService(db),
             knowledge_bases=knowledge_bases,
             documents=documents,
+            deletions=DeletionService(db, knowledge_bases, self.queue),
+            reading=ReadingService(db, knowledge_bases),
             uploads=UploadService(
                 db=db,
                 knowledge_bases=knowledge_bases,

@@ -18,13 +18,19 @@ import asyncpg
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from app.db.models.base import SYSTEM_TENANT
 from app.db.models.control_rows import ClaimedJob, ReapedJob
 from app.db.session import Database
 from app.db.system import SystemDatabase
-from app.ids import new_id
+from app.ids import derived_id, new_id
 
 CHANNEL = "carrel_job"
+# Larger first, within a tenant: what somebody waits for, what came in bulk, what nobody waits for.
+INTERACTIVE = 10
+BULK = 0
+MAINTENANCE = -10
 LONGEST_DELAY_SECONDS = 600.0
+LONGEST_DELAY_ATTEMPTS = 6
 RECONNECT_SECONDS = 1.0
 
 
@@ -46,12 +52,16 @@ class RetryDecision:
     delay: timedelta
 
 
-def decide_retry(failure: JobFailure, *, attempts: int, max_attempts: int, jitter: float) -> RetryDecision:
-    """Backoff from 1 s to 10 min, at least what the failure asks for; ``jitter`` in [0, 1) spreads it by ±20 %."""
-    if not failure.retryable or attempts >= max_attempts:
+def decide_retry(failure: JobFailure, *, attempts: int, max_attempts: int | None, jitter: float) -> RetryDecision:
+    """Backoff from 1 s to 10 min, at least what the failure asks for; ``jitter`` in [0, 1) spreads it by ±20 %.
+
+    Without ``max_attempts`` it is never the end, whatever failed.
+    """
+    if max_attempts is not None and (not failure.retryable or attempts >= max_attempts):
         return RetryDecision(dead=True, delay=timedelta(0))
     asked = min(LONGEST_DELAY_SECONDS, failure.retry_after)
-    seconds = min(LONGEST_DELAY_SECONDS, 4.0 ** (attempts - 1)) * (0.8 + 0.4 * jitter)
+    exponent = min(attempts, LONGEST_DELAY_ATTEMPTS) - 1
+    seconds = min(LONGEST_DELAY_SECONDS, 4.0**exponent) * (0.8 + 0.4 * jitter)
     return RetryDecision(dead=False, delay=timedelta(seconds=max(asked, seconds)))
 
 
@@ -71,7 +81,7 @@ class JobQueue:
         tenant_id: UUID,
         document_id: UUID | None = None,
         payload: dict[str, Any] | None = None,
-        priority: int = 0,
+        priority: int = BULK,
     ) -> UUID:
         """Add a job; it can be claimed when the caller's transaction commits. The payload holds ids only."""
         job_id = new_id()
@@ -87,9 +97,33 @@ class JobQueue:
         await session.execute(text(_ENQUEUE), values)
         return job_id
 
-    async def claim(self, worker: str, lease: timedelta) -> ClaimedJob | None:
-        """The next job in turn. Raises DatabaseUnavailable."""
-        return await self.system.claim_job(worker, lease)
+    async def hasten(self, session: AsyncSession, *, tenant_id: UUID, document_id: UUID, version: int) -> bool:
+        """Let a version's waiting job run now; False when there is none, waiting or running. The caller has the row."""
+        values = {"tenant": tenant_id, "document": document_id, "version": str(version)}
+        return (await session.execute(text(_HASTEN), values)).first() is not None
+
+    async def ensure_periodic(self, kind: str, every: timedelta) -> None:
+        """See that there is one job of this kind, first run when ``every`` has passed; any number of workers may ask.
+
+        It is the system tenant's, and is never done: only its next time comes. Raises DatabaseUnavailable.
+        """
+        values = {
+            "tenant": SYSTEM_TENANT,
+            "id": derived_id("periodic", kind),
+            "kind": kind,
+            "every": every,
+            "priority": MAINTENANCE,
+            "max": self.max_attempts,
+        }
+        async with self.database.transaction(SYSTEM_TENANT) as session:
+            await session.execute(text(_ENSURE), values)
+
+    async def claim(self, worker: str, lease: timedelta, *, tenant_concurrency: int) -> ClaimedJob | None:
+        """The next job in turn; a tenant without a limit of its own has ``tenant_concurrency`` running at most.
+
+        Raises DatabaseUnavailable.
+        """
+        return await self.system.claim_job(worker, lease, tenant_concurrency=tenant_concurrency)
 
     async def reap(self) -> list[ReapedJob]:
         """Take back the jobs of lost workers. Raises DatabaseUnavailable."""
@@ -102,9 +136,9 @@ class JobQueue:
         return row.one_or_none() is not None
 
     async def complete(self, job: ClaimedJob, worker: str) -> None:
-        """Remove a job that is done."""
+        """Remove a job that is done; a periodic one waits for its next time."""
         async with self.database.transaction(job.tenant_id) as session:
-            await session.execute(text(_COMPLETE), _fence(job, worker))
+            await session.execute(text(_COMPLETE if job.every is None else _WAIT), _fence(job, worker))
 
     async def release(self, job: ClaimedJob, worker: str) -> None:
         """Hand a job back unharmed, as at a graceful stop: the attempt does not count."""
@@ -114,7 +148,8 @@ class JobQueue:
     async def fail(self, job: ClaimedJob, worker: str, failure: JobFailure) -> RetryDecision:
         """Put the job back for later, or declare it dead and its document failed, in one transaction."""
         jitter = random.random()  # noqa: S311  (spreads retries, guards nothing)
-        decision = decide_retry(failure, attempts=job.attempts, max_attempts=job.max_attempts, jitter=jitter)
+        limit = job.max_attempts if job.every is None else None
+        decision = decide_retry(failure, attempts=job.attempts, max_attempts=limit, jitter=jitter)
         values = {
             **_fence(job, worker),
             "state": "dead" if decision.dead else "ready",
@@ -122,6 +157,8 @@ class JobQueue:
             "error": json.dumps({"code": failure.code, "message": failure.message}),
         }
         async with self.database.transaction(job.tenant_id) as session:
+            # The document first, as whoever deletes or reindexes it does: else the two would wait for each other.
+            await session.execute(text(_LOCK_DOCUMENT), {"tenant": job.tenant_id, "document": job.document_id})
             fenced = (await session.execute(text(_FAIL), values)).one_or_none()
             if fenced is not None and decision.dead and job.document_id is not None:
                 error = {"code": failure.code, "message": failure.message, "retryable": failure.retryable}
@@ -181,6 +218,14 @@ with added as (
 ) select pg_notify('{CHANNEL}', '') from added"""  # noqa: S608  (constants)
 _RENEW = f"update job set lease_until = clock_timestamp() + :lease {_FENCE} returning 1"  # noqa: S608  (constants)
 _COMPLETE = f"delete from job {_FENCE}"  # noqa: S608  (constants)
+_WAIT = f"""
+update job set state = 'ready', worker = null, lease_until = null, attempts = 0, error = null, run_at = now() + every
+{_FENCE}"""  # noqa: S608  (constants)
+_ENSURE = """
+insert into job (tenant_id, id, kind, every, priority, max_attempts, run_at)
+values (:tenant, :id, :kind, :every, :priority, :max, now() + :every)
+on conflict (tenant_id, id) do update set every = excluded.every, run_at = least(job.run_at, excluded.run_at)
+ where job.every is distinct from excluded.every"""
 _RELEASE = f"""
 with released as (
   update job set state = 'ready', worker = null, lease_until = null, attempts = attempts - 1, run_at = now() {_FENCE}
@@ -197,6 +242,13 @@ with passed as (
 _FAIL = f"""
 update job set state = :state, worker = null, lease_until = null, error = cast(:error as jsonb),
        run_at = clock_timestamp() + :delay {_FENCE} returning 1"""  # noqa: S608  (constants)
+_HASTEN = f"""
+with found as (
+  update job set run_at = least(run_at, now())
+   where tenant_id = :tenant and document_id = :document and payload ->> 'version' = :version and state <> 'dead'
+  returning 1
+) select pg_notify('{CHANNEL}', '') from found"""  # noqa: S608  (constants)
+_LOCK_DOCUMENT = "select 1 from document where tenant_id = :tenant and id = :document for update"
 _FAIL_DOCUMENT = """
 update document set status = 'failed', progress = null, updated_at = now(),
        error = cast(:error as jsonb) || jsonb_build_object('stage', status)

@@ -1,6 +1,7 @@
 """Settings: typed, grouped, frozen, read once from ``CARREL_*`` variables and from ``.env`` where it is started."""
 
 import os
+import re
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 from urllib.parse import parse_qsl, urlsplit
@@ -178,7 +179,7 @@ class ModelSettings(Group):
 
 
 class ParserSettings(Group):
-    """Limits of the processes that read untrusted files."""
+    """Limits of the processes that read untrusted files, and what they read pictures with."""
 
     processes: int = _env("PARSER_PROCESSES", 0, ge=0, le=64)
     memory_mb: int = _env("PARSER_MEMORY_MB", 1500, ge=256)
@@ -186,14 +187,34 @@ class ParserSettings(Group):
     wall_seconds: int = _env("PARSER_WALL_SECONDS", 180, ge=1)
     max_pages: int = _env("PARSER_MAX_PAGES", 5000, ge=1)
     max_characters: int = _env("PARSER_MAX_CHARACTERS", 20_000_000, ge=1000)
+    ocr_languages: Annotated[tuple[str, ...], NoDecode] = _env("OCR_LANGUAGES", ("eng",))
+    tessdata_dir: Annotated[Path, AfterValidator(_absolute)] | None = Field(
+        None,
+        validation_alias=AliasChoices(PREFIX + "TESSDATA_DIR", "TESSDATA_PREFIX"),  # the latter is Tesseract's own
+    )
+
+    @field_validator("ocr_languages", mode="before")
+    @classmethod
+    def _languages(cls, value: Any) -> Any:
+        """Each once, in the order given; Tesseract tries the first one first."""
+        if not isinstance(value, str):
+            return value
+        names = [name.strip() for name in value.replace("+", ",").split(",")]
+        if not all(re.fullmatch("[a-z_]{3,}", name) for name in names):
+            raise ValueError("takes Tesseract's names of languages, such as eng or eng,chi_sim")
+        return tuple(dict.fromkeys(names))
 
 
 class WorkerSettings(Group):
     """How the job queue is worked through."""
 
     concurrency: int = _env("WORKER_CONCURRENCY", 2, ge=1, le=64)
+    tenant_concurrency: int = _env("WORKER_TENANT_CONCURRENCY", 2, ge=1, le=1000)
     lease_seconds: int = _env("WORKER_LEASE_SECONDS", 30, ge=2)
     max_attempts: int = _env("WORKER_MAX_ATTEMPTS", 5, ge=1, le=50)
+    expiry_seconds: int = _env("WORKER_EXPIRY_SECONDS", 60, ge=1, le=86_400)
+    sweep_seconds: int = _env("WORKER_SWEEP_SECONDS", 3600, ge=1, le=604_800)
+    orphan_seconds: int = _env("WORKER_ORPHAN_SECONDS", 3600, ge=1)
 
 
 class Settings(BaseModel):

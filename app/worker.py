@@ -4,21 +4,18 @@ import asyncio
 import os
 import secrets
 import socket
+import tempfile
 import time
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
-from uuid import UUID
+from pathlib import Path
 
 from app.bootstrap import Resources
 from app.db.models.control_rows import ClaimedJob
-from app.db.session import TenantDatabase
-from app.errors import AppError, Unavailable
-from app.inference.embedding import EmbeddingMismatch, EmbeddingRejected, EmbeddingUnavailable
+from app.documents.sweeping import sweep_periods, sweep_temporary
 from app.ingestion.pipeline import IngestionPipeline
-from app.ingestion.types import IngestionError
-from app.job_queue import JobFailure
+from app.job_handlers import HANDLERS, JobContext, UnknownJob, describe_failure
 from app.knowledge_bases.types import IndexMismatch
 from app.logging import bind, get_logger
 
@@ -31,58 +28,6 @@ GRACE_SECONDS = 20.0
 # moment, or it might get the same one again.
 MISFIT_PATIENCE = timedelta(minutes=10)
 MISFIT_REST_SECONDS = 0.5
-Handler = Callable[["Worker", ClaimedJob], Awaitable[None]]
-
-
-class UnknownJob(Unavailable):
-    """This worker does not know that kind of job; a newer one may."""
-
-
-def describe_failure(error: BaseException) -> JobFailure:
-    """What a failed job says: only our own errors' sentences, never a library's, which may quote the document."""
-    match error:
-        case IngestionError():
-            return JobFailure(error.code, error.message, error.retryable)
-        case EmbeddingUnavailable():
-            return JobFailure("embedding_unavailable", error.message, True, error.retry_after)
-        case EmbeddingMismatch() | EmbeddingRejected() | IndexMismatch():
-            return JobFailure("embedding_unavailable", error.message, False)
-        case Unavailable():
-            return JobFailure("internal", error.message, True, error.retry_after)
-        case AppError():
-            return JobFailure("internal", error.message, False)
-    return JobFailure("internal", "Something went wrong inside Carrel.", True)
-
-
-async def ingest_document(worker: "Worker", job: ClaimedJob) -> None:
-    """Payload: ``version``."""
-    if job.document_id is not None:
-        db = TenantDatabase(worker.resources.database, job.tenant_id)
-        await worker.pipeline.ingest(db, job.document_id, int(job.payload["version"]))
-
-
-async def purge_objects(worker: "Worker", job: ClaimedJob) -> None:
-    """Payload: ``prefix`` or ``key``, always below the job's own tenant."""
-    own = f"{job.tenant_id}/"
-    prefix, key = job.payload.get("prefix"), job.payload.get("key")
-    if prefix is not None and prefix.startswith(own):
-        await worker.resources.objects.delete_prefix(prefix)
-    if key is not None and key.startswith(own):
-        await worker.resources.objects.delete(key)
-
-
-async def delete_tenant(worker: "Worker", job: ClaimedJob) -> None:
-    """Payload: ``tenant_id``; a job of the system tenant, so that it outlives the rows it removes."""
-    tenant_id = UUID(job.payload["tenant_id"])
-    await worker.resources.tenants.erase(tenant_id)
-    await worker.resources.objects.delete_prefix(f"{tenant_id}/")
-
-
-HANDLERS: dict[str, Handler] = {
-    "ingest_document": ingest_document,
-    "purge_objects": purge_objects,
-    "delete_tenant": delete_tenant,
-}
 
 
 def new_name() -> str:
@@ -120,6 +65,7 @@ class Worker:
     async def run(self, *, grace_seconds: float = GRACE_SECONDS) -> None:
         """Work until ``stop``; then finish, or hand back, what is running."""
         helpers = [
+            asyncio.create_task(self._prepare()),
             asyncio.create_task(self._reap()),
             asyncio.create_task(self.resources.queue.listen(self._wake.set)),
         ]
@@ -162,7 +108,8 @@ class Worker:
 
     async def _claim(self) -> ClaimedJob | None:
         try:
-            return await self.resources.queue.claim(self.name, self.lease)
+            limit = self.resources.settings.worker.tenant_concurrency
+            return await self.resources.queue.claim(self.name, self.lease, tenant_concurrency=limit)
         except Exception as exc:  # the worker outlives whatever is wrong with the database
             logger.warning("worker.claim_failed", error=exc)
             await asyncio.sleep(POLL_SECONDS)
@@ -188,7 +135,7 @@ class Worker:
         handler = HANDLERS.get(job.kind)
         if handler is None:
             raise UnknownJob
-        await handler(self, job)
+        await handler(JobContext(self.resources, self.pipeline), job)
 
     async def _settle(self, job: ClaimedJob, work: asyncio.Task[None], *, lost: bool) -> None:
         queue = self.resources.queue
@@ -220,17 +167,39 @@ class Worker:
         )
 
     async def _beat(self, job: ClaimedJob, work: asyncio.Task[None]) -> None:
-        """Renew the lease; return, with the work cancelled, when the job is not ours any more."""
-        while True:
-            await asyncio.sleep(self.lease.total_seconds() / 3)
-            try:
-                if await self.resources.queue.renew(job, self.name, self.lease):
+        """Renew the lease; return, with the work cancelled, when the job is not ours any more.
+
+        That is looked at once more as soon as the job's document is deleted, for its job goes with it.
+        """
+        interval = self.lease.total_seconds() / 3
+        due = time.monotonic() + interval
+        async with self.resources.watch.changes(job.tenant_id, job.document_id or job.id) as change:
+            while True:
+                await change.wait(due - time.monotonic())
+                if not change.deleted and time.monotonic() < due:
                     continue
-            except Exception as exc:  # a heart that stopped would give the job away
-                logger.warning("worker.heartbeat_failed", error=exc)
-                continue
-            work.cancel()
-            return
+                due = time.monotonic() + interval
+                try:
+                    if await self.resources.queue.renew(job, self.name, self.lease):
+                        continue
+                except Exception as exc:  # a heart that stopped would give the job away
+                    logger.warning("worker.heartbeat_failed", error=exc)
+                    continue
+                work.cancel()
+                return
+
+    async def _prepare(self) -> None:
+        """Tidy up after killed processes, and see that the periodic jobs are there."""
+        await asyncio.to_thread(sweep_temporary, Path(tempfile.gettempdir()))
+        waiting = sweep_periods(self.resources.settings.worker)
+        while waiting:
+            kind = next(iter(waiting))
+            try:
+                await self.resources.queue.ensure_periodic(kind, waiting[kind])
+                del waiting[kind]
+            except Exception as exc:  # the database will be back
+                logger.warning("worker.prepare_failed", error=exc)
+                await asyncio.sleep(POLL_SECONDS)
 
     async def _reap(self) -> None:
         while True:

@@ -10,12 +10,13 @@ from uuid import UUID
 import asyncpg
 import pytest
 
+from app.db.models.base import SYSTEM_TENANT
 from app.db.models.control_rows import ClaimedJob
 from app.db.session import Database
 from app.db.system import SystemDatabase
 from app.embedded_postgres import DatabaseUrls, EmbeddedPostgres
 from app.ids import new_id
-from app.job_queue import JobFailure, JobQueue, decide_retry
+from app.job_queue import BULK, INTERACTIVE, MAINTENANCE, JobFailure, JobQueue, decide_retry
 
 LEASE = timedelta(seconds=30)
 FAILURE = JobFailure("corrupt", "The file is damaged.", False)
@@ -67,8 +68,14 @@ async def enqueue(queue: JobQueue, tenant: UUID, *, count: int = 1, **job: Any) 
             await queue.enqueue(session, "ingest_document", tenant_id=tenant, **job)
 
 
+async def next_job(
+    queue: JobQueue, worker: str = "w", lease: timedelta = LEASE, *, tenant_concurrency: int = 2
+) -> ClaimedJob | None:
+    return await queue.claim(worker, lease, tenant_concurrency=tenant_concurrency)
+
+
 async def claim(queue: JobQueue, worker: str = "w", lease: timedelta = LEASE) -> ClaimedJob:
-    job = await queue.claim(worker, lease)
+    job = await next_job(queue, worker, lease)
     assert job is not None
     return job
 
@@ -105,6 +112,7 @@ async def row(owner: asyncpg.Connection, job: ClaimedJob) -> asyncpg.Record | No
         (1, True, 1e9, 0.5, 600.0),
         (50, True, 0.0, 0.5, None),
         (1, False, 0.0, 0.5, None),
+        (10_000, True, 0.0, 0.5, None),
     ],
 )
 def test_backoff(attempts: int, retryable: bool, retry_after: float, jitter: float, seconds: float | None) -> None:
@@ -114,6 +122,13 @@ def test_backoff(attempts: int, retryable: bool, retry_after: float, jitter: flo
     assert decision.delay.total_seconds() == pytest.approx(seconds or 0.0)
 
 
+@pytest.mark.parametrize(("attempts", "seconds"), [(1, 1.0), (50, 600.0), (100_000, 600.0)])
+def test_without_a_last_attempt_there_is_always_another(attempts: int, seconds: float) -> None:
+    decision = decide_retry(FAILURE, attempts=attempts, max_attempts=None, jitter=0.5)
+    assert not decision.dead
+    assert decision.delay.total_seconds() == pytest.approx(seconds)
+
+
 async def test_a_job_is_claimed_once_and_the_attempt_counted(queue: JobQueue, owner: asyncpg.Connection) -> None:
     tenant = await new_tenant(owner)
     await enqueue(queue, tenant, payload={"version": 7})
@@ -121,7 +136,7 @@ async def test_a_job_is_claimed_once_and_the_attempt_counted(queue: JobQueue, ow
     assert (job.tenant_id, job.kind, job.payload, job.attempts, job.max_attempts) == (
         tenant, "ingest_document", {"version": 7}, 1, 3,
     )  # fmt: skip
-    assert await queue.claim("w", LEASE) is None
+    assert await next_job(queue) is None
     await queue.complete(job, "w")
     assert await row(owner, job) is None
 
@@ -136,7 +151,7 @@ async def test_a_job_of_a_transaction_that_fails_was_never_there(queue: JobQueue
 
     with pytest.raises(LookupError):
         await fail()
-    assert await queue.claim("w", LEASE) is None
+    assert await next_job(queue) is None
 
 
 async def test_a_small_tenant_does_not_wait_behind_a_large_one(queue: JobQueue, owner: asyncpg.Connection) -> None:
@@ -148,21 +163,89 @@ async def test_a_small_tenant_does_not_wait_behind_a_large_one(queue: JobQueue, 
     assert (await claim(queue)).tenant_id == large
 
 
+async def test_turns_go_round_by_what_runs_and_then_by_who_waits_longest(
+    queue: JobQueue, owner: asyncpg.Connection
+) -> None:
+    large, small, late = [await new_tenant(owner) for _ in range(3)]
+    names = {large: "large", small: "small", late: "late"}
+    await enqueue(queue, large, count=300)
+    await enqueue(queue, small, count=3)
+    order = []
+    for turn in range(9):
+        if turn == 4:
+            await enqueue(queue, late, count=2, priority=BULK)
+        job = await claim(queue)
+        order.append(names[job.tenant_id])
+        await queue.complete(job, "w")
+    assert order[:2] in (["large", "small"], ["small", "large"])
+    assert order[2:4] == order[:2]
+    assert order[4] == "late"
+    assert order[5:8] == [*order[:2], "late"]
+    # What runs weighs more than whose turn it is.
+    running = [await claim(queue), await claim(queue)]
+    assert {names[job.tenant_id] for job in running} == {"large"}
+    await enqueue(queue, small)
+    assert names[(await claim(queue)).tenant_id] == "small"
+
+
+async def test_of_many_claims_at_once_a_small_tenant_gets_the_first_free_place(
+    queue: JobQueue, owner: asyncpg.Connection
+) -> None:
+    large, small = await new_tenant(owner), await new_tenant(owner)
+    await enqueue(queue, large, count=100)
+    first = [await claim(queue, f"w{n}") for n in range(2)]
+    await enqueue(queue, small)
+    claimed = await asyncio.gather(*(next_job(queue, f"v{n}") for n in range(6)))
+    assert [job.tenant_id for job in claimed if job is not None] == [small]
+    for job in first:
+        await queue.complete(job, job_worker(first, job))
+    claimed = await asyncio.gather(*(next_job(queue, f"u{n}") for n in range(6)))
+    assert [job.tenant_id for job in claimed if job is not None] == [large, large]
+
+
+def job_worker(claimed: list[ClaimedJob], job: ClaimedJob) -> str:
+    return f"w{claimed.index(job)}"
+
+
+@pytest.mark.parametrize(("own", "usual", "running"), [(None, 1, 1), (None, 3, 3), (4, 1, 4), (1, 3, 1), (0, 3, 0)])
+async def test_a_tenant_s_own_limit_comes_before_the_usual_one(
+    queue: JobQueue, owner: asyncpg.Connection, own: int | None, usual: int, running: int
+) -> None:
+    tenant, other = await new_tenant(owner), await new_tenant(owner)
+    await enqueue(queue, tenant, count=6)
+    await owner.execute("insert into job_lane (tenant_id, max_running) values ($1, $2)", tenant, own)
+    claimed = [await next_job(queue, tenant_concurrency=usual) for _ in range(6)]
+    assert sum(job is not None for job in claimed) == running
+    await enqueue(queue, other)
+    job = await next_job(queue, tenant_concurrency=usual)
+    assert job is not None
+    assert job.tenant_id == other
+
+
+async def test_a_lost_worker_s_jobs_count_until_they_are_taken_back(queue: JobQueue, owner: asyncpg.Connection) -> None:
+    await enqueue(queue, await new_tenant(owner), count=4)
+    for _ in range(2):
+        await claim(queue, "lost", timedelta(0))
+    assert await next_job(queue) is None
+    assert len(await queue.reap()) == 2
+    assert [await next_job(queue) is not None for _ in range(3)] == [True, True, False]
+
+
 async def test_a_tenant_has_only_so_many_running(queue: JobQueue, owner: asyncpg.Connection) -> None:
     tenant = await new_tenant(owner)
     await enqueue(queue, tenant, count=4)
     running = [await claim(queue), await claim(queue)]
-    assert await queue.claim("w", LEASE) is None
+    assert await next_job(queue) is None
     await queue.complete(running[0], "w")
-    assert await queue.claim("w", LEASE) is not None
-    assert await queue.claim("w", LEASE) is None
+    assert await next_job(queue) is not None
+    assert await next_job(queue) is None
 
 
 async def test_tenants_in_backoff_hold_nobody_up(queue: JobQueue, owner: asyncpg.Connection) -> None:
     for _ in range(25):
         await enqueue(queue, await new_tenant(owner))
     await owner.execute("update job set run_at = now() + interval '1 hour'")
-    assert await queue.claim("w", LEASE) is None
+    assert await next_job(queue) is None
     ready = await new_tenant(owner)
     await enqueue(queue, ready)
     assert (await claim(queue)).tenant_id == ready
@@ -174,7 +257,7 @@ async def test_workers_that_claim_at_once_never_share_a_job(queue: JobQueue, own
 
     async def work(name: str) -> list[UUID]:
         found = []
-        while (job := await queue.claim(name, LEASE)) is not None:
+        while (job := await next_job(queue, name)) is not None:
             found.append(job.id)
         return found
 
@@ -189,6 +272,24 @@ async def test_priority_comes_before_age(queue: JobQueue, owner: asyncpg.Connect
     assert [(await claim(queue)).payload["n"] for _ in range(2)] == [2, 1]
 
 
+async def test_priority_counts_within_a_tenant_alone(queue: JobQueue, owner: asyncpg.Connection) -> None:
+    loud, quiet = await new_tenant(owner), await new_tenant(owner)
+    await enqueue(queue, loud, count=3, priority=INTERACTIVE)
+    await enqueue(queue, quiet, count=2, priority=MAINTENANCE)
+    assert {(await claim(queue)).tenant_id for _ in range(2)} == {loud, quiet}
+    assert {(await claim(queue)).tenant_id for _ in range(2)} == {loud, quiet}
+
+
+async def test_what_waits_for_its_time_holds_up_nothing_of_less_priority(
+    queue: JobQueue, owner: asyncpg.Connection
+) -> None:
+    tenant = await new_tenant(owner)
+    await enqueue(queue, tenant, count=3, priority=INTERACTIVE)
+    await owner.execute("update job set run_at = now() + interval '1 hour'")
+    await enqueue(queue, tenant, payload={"n": 1})
+    assert (await claim(queue)).payload == {"n": 1}
+
+
 async def test_a_failure_waits_and_the_last_one_fails_the_document(queue: JobQueue, owner: asyncpg.Connection) -> None:
     tenant = await new_tenant(owner)
     document = await new_document(owner, tenant, status="embedding")
@@ -198,7 +299,7 @@ async def test_a_failure_waits_and_the_last_one_fails_the_document(queue: JobQue
         assert job.attempts == attempt
         decision = await queue.fail(job, "w", LATER)
         assert decision.dead == (attempt == 3)
-        assert await queue.claim("w", LEASE) is None
+        assert await next_job(queue) is None
         found = await row(owner, job)
         assert found is not None
         assert found["state"] == ("dead" if attempt == 3 else "ready")
@@ -235,11 +336,39 @@ async def test_lost_jobs_go_back_and_at_last_fail_their_document(queue: JobQueue
         [lost] = await queue.reap()
         assert (lost.id, lost.document_id, lost.dead) == (job.id, document, attempt == 3)
         assert await queue.reap() == []
-    assert await queue.claim("w", LEASE) is None
+    assert await next_job(queue) is None
     assert await owner.fetchval("select state from job") == "dead"
     found = await owner.fetchrow("select status, error ->> 'code' code, error ->> 'stage' stage, error from document")
     assert (found["status"], found["code"], found["stage"]) == ("failed", "internal", "parsing")
     assert '"retryable": true' in found["error"]
+
+
+@pytest.mark.parametrize("version", [1, 9])
+async def test_a_lost_job_fails_the_version_that_it_was_for(
+    queue: JobQueue, owner: asyncpg.Connection, version: int
+) -> None:
+    tenant = await new_tenant(owner)
+    document = await new_document(owner, tenant)
+    await enqueue(queue, tenant, document_id=document, payload={"version": version})
+    await owner.execute("update job set max_attempts = 1")
+    await claim(queue, lease=timedelta(0))
+    assert [lost.dead for lost in await queue.reap()] == [True]
+    told = await owner.fetchrow("select status, error from document where id = $1", document)
+    assert (told["status"], told["error"] is None) == (("failed", False) if version == 1 else ("parsing", True))
+    letter = await owner.fetchrow("select state, worker, error ->> 'code' code from job")
+    assert tuple(letter) == ("dead", None, "internal")
+
+
+async def test_a_lost_job_waits_while_its_document_is_being_deleted(queue: JobQueue, owner: asyncpg.Connection) -> None:
+    tenant = await new_tenant(owner)
+    held, free = await new_document(owner, tenant), await new_document(owner, tenant)
+    for document in (held, free):
+        await enqueue(queue, tenant, document_id=document, payload={"version": 1})
+        await claim(queue, lease=timedelta(0))
+    async with owner.transaction():
+        await owner.execute("select from document where id = $1 for update", held)
+        assert [lost.document_id for lost in await queue.reap()] == [free]
+    assert [lost.document_id for lost in await queue.reap()] == [held]
 
 
 async def test_a_document_that_is_ready_outlives_its_job(queue: JobQueue, owner: asyncpg.Connection) -> None:
@@ -337,3 +466,98 @@ async def test_whoever_listens_hears_of_every_job_and_of_every_break(
         listening.cancel()
         with pytest.raises(asyncio.CancelledError):
             await listening
+
+
+HOUR = timedelta(hours=1)
+
+
+async def periodic(queue: JobQueue, owner: asyncpg.Connection, *kinds: str) -> None:
+    """Periodic jobs that are due."""
+    for kind in kinds:
+        await queue.ensure_periodic(kind, HOUR)
+    await owner.execute("update job set run_at = now() where every is not null")
+
+
+async def test_a_periodic_job_is_there_once_and_first_waits(queue: JobQueue, owner: asyncpg.Connection) -> None:
+    await asyncio.gather(*(queue.ensure_periodic("sweep", HOUR) for _ in range(4)))
+    await queue.ensure_periodic("other", HOUR)
+    found = await owner.fetch("select tenant_id, kind, every, run_at > now() + interval '59 min' later from job")
+    assert sorted(tuple(row) for row in found) == [
+        (SYSTEM_TENANT, "other", HOUR, True),
+        (SYSTEM_TENANT, "sweep", HOUR, True),
+    ]
+    assert await next_job(queue) is None
+    await queue.ensure_periodic("sweep", timedelta(minutes=1))
+    found = await owner.fetchrow("select every, run_at < now() + interval '61 s' soon from job where kind = 'sweep'")
+    assert tuple(found) == (timedelta(minutes=1), True)
+
+
+async def test_a_periodic_job_that_is_done_waits_for_its_next_time(queue: JobQueue, owner: asyncpg.Connection) -> None:
+    await periodic(queue, owner, "sweep")
+    await queue.fail(await claim(queue), "w", LATER)
+    await owner.execute("update job set run_at = now()")
+    job = await claim(queue)
+    assert (job.kind, job.every, job.attempts) == ("sweep", HOUR, 2)
+    await queue.complete(job, "w")
+    found = await row(owner, job)
+    assert found is not None
+    assert (found["state"], found["worker"], found["attempts"], found["error"]) == ("ready", None, 0, None)
+    assert await owner.fetchval("select run_at between now() + interval '59 min' and now() + interval '1 h' from job")
+    assert await next_job(queue) is None
+
+
+@pytest.mark.parametrize("how", ["fails", "fails for good", "is lost"])
+async def test_a_periodic_job_never_dies(queue: JobQueue, owner: asyncpg.Connection, how: str) -> None:
+    await periodic(queue, owner, "sweep")
+    for attempt in range(1, 9):
+        job = await claim(queue, lease=timedelta(0) if how == "is lost" else LEASE)
+        assert job.attempts == attempt
+        if how == "is lost":
+            assert [lost.dead for lost in await queue.reap()] == [False]
+        else:
+            assert not (await queue.fail(job, "w", LATER if how == "fails" else FAILURE)).dead
+        found = await owner.fetchrow("select state, run_at - now() wait, error is not null failed from job")
+        assert (found["state"], found["failed"]) == ("ready", True)
+        assert timedelta(0) < found["wait"] <= timedelta(minutes=12)
+        assert await next_job(queue) is None
+        await owner.execute("update job set run_at = now()")
+
+
+async def test_periodic_jobs_run_one_at_a_time_beside_the_system_tenant_s_own(
+    queue: JobQueue, owner: asyncpg.Connection
+) -> None:
+    await enqueue(queue, SYSTEM_TENANT, count=3)
+    ordinary = [await claim(queue), await claim(queue)]
+    assert await next_job(queue) is None  # the limit
+    await periodic(queue, owner, "one", "two")
+    first = await claim(queue)
+    assert first.every == HOUR
+    assert await next_job(queue) is None
+    await queue.complete(ordinary[0], "w")
+    assert (await claim(queue)).every is None
+    await queue.complete(first, "w")
+    second = await claim(queue)
+    assert {first.kind, second.kind} == {"one", "two"}
+    assert await next_job(queue) is None
+
+
+async def test_periodic_jobs_wait_their_turn_and_get_it(queue: JobQueue, owner: asyncpg.Connection) -> None:
+    """Many tenants that never run out of jobs: those not served since it became due go first, and no other."""
+    tenants = [await new_tenant(owner) for _ in range(4)]
+    for tenant in tenants:
+        await enqueue(queue, tenant, count=10)
+    served = []
+    for _ in range(2):
+        job = await claim(queue)
+        served.append(job.tenant_id)
+        await queue.complete(job, "w")
+    await periodic(queue, owner, "sweep")
+    order = []
+    for _ in range(4):
+        job = await claim(queue)
+        order.append(job.tenant_id)
+        await queue.complete(job, "w")
+    assert set(order[:2]) == set(tenants) - set(served)
+    # Of the two that were served before it became due, both come first; then the periodic job does.
+    assert order[2:] == served
+    assert (await claim(queue)).kind == "sweep"

@@ -91,6 +91,9 @@ def test_the_example_s_defaults_are_the_defaults(environment: Environment) -> No
         ({"CARREL_EMBEDDING_PRECISION": "fp8"}, "CARREL_EMBEDDING_PRECISION"),
         ({"CARREL_EMBEDDING_TIMEOUT_SECONDS": "0"}, "CARREL_EMBEDDING_TIMEOUT_SECONDS"),
         ({"CARREL_PARSER_MEMORY_MB": "10"}, "CARREL_PARSER_MEMORY_MB"),
+        ({"CARREL_OCR_LANGUAGES": "en"}, "CARREL_OCR_LANGUAGES"),
+        ({"CARREL_OCR_LANGUAGES": "eng,../deu"}, "CARREL_OCR_LANGUAGES"),
+        ({"CARREL_OCR_LANGUAGES": "eng,,deu"}, "CARREL_OCR_LANGUAGES"),
         ({"CARREL_WORKER_LEASE_SECONDS": "-1"}, "CARREL_WORKER_LEASE_SECONDS"),
         # unknown
         ({"CARREL_PROT": "8000"}, "CARREL_PROT"),
@@ -170,6 +173,18 @@ def test_the_data_directory_is_absolute(environment: Environment) -> None:
 def test_lists_are_separated_by_commas(environment: Environment) -> None:
     settings = environment.load({"CARREL_CORS_ORIGINS": "https://a.example, https://b.example,"})
     assert settings.server.cors_origins == ("https://a.example", "https://b.example")
+
+
+@pytest.mark.parametrize("given", ["deu,eng,chi_sim", "deu+eng+chi_sim", " deu, eng , chi_sim,deu"])
+def test_languages_are_separated_by_commas_or_plus_signs(environment: Environment, given: str) -> None:
+    assert environment.load({"CARREL_OCR_LANGUAGES": given}).parser.ocr_languages == ("deu", "eng", "chi_sim")
+
+
+def test_tesseract_s_own_variable_names_its_data_where_ours_does_not(environment: Environment) -> None:
+    own = {"TESSDATA_PREFIX": "/opt/tessdata"}
+    assert environment.load(own).parser.tessdata_dir == Path("/opt/tessdata")
+    both = {**own, "CARREL_TESSDATA_DIR": "data"}
+    assert environment.load(both).parser.tessdata_dir == environment.file.parent / "data"
 
 
 def test_nothing_changes_after_the_start(environment: Environment) -> None:

@@ -3,19 +3,22 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from uuid import uuid4
 
 import asyncpg
 import pytest
 
+from app.db.session import DatabaseUnavailable
 from app.embedded_postgres import DatabaseUrls, EmbeddedPostgres
 from app.errors import AppError, Unavailable
 from app.inference.embedding import EmbeddingMismatch, EmbeddingRejected, EmbeddingUnavailable
 from app.ingestion.parsers import PARSERS, ParserSpec
 from app.ingestion.types import Corrupt, ParserCrashed
+from app.job_handlers import describe_failure
 from app.job_queue import JobFailure
 from app.knowledge_bases.types import IndexMismatch
-from app.worker import describe_failure, new_name
+from app.worker import new_name
 from tests.ingestion.workshop import Workshop, add_text, open_workshop, until
 
 LEASE_SECONDS = 2
@@ -39,7 +42,8 @@ async def calm(workshop: Workshop) -> AsyncIterator[None]:
 
 
 async def jobs(workshop: Workshop) -> list[asyncpg.Record]:
-    return list(await workshop.owner.fetch("select * from job order by id"))
+    """The periodic ones apart."""
+    return list(await workshop.owner.fetch("select * from job where every is null order by id"))
 
 
 @pytest.mark.parametrize(
@@ -106,7 +110,7 @@ async def test_a_deleted_document_ends_its_job(workshop: Workshop) -> None:
     workshop.endpoint.fail(429, times=None, retry_after="25")
     async with workshop.working():
         await until(lambda: is_status(workshop, document.id, "embedding"))
-        await services.documents.delete("default", document.id)
+        await services.deletions.delete("default", document.id)
         await until(lambda: no_jobs(workshop))
         started = time.monotonic()
         await until(idle)
@@ -130,6 +134,26 @@ async def test_a_stop_hands_back_what_it_cannot_finish(workshop: Workshop) -> No
         await until(lambda: is_status(workshop, document.id, "ready"))
 
 
+async def test_another_worker_takes_what_a_stop_hands_back(workshop: Workshop) -> None:
+    document = await add_text(await workshop.new_tenant(), "Handed over.")
+    workshop.endpoint.fail(429, times=None, retry_after="25")
+    async with workshop.working() as second, workshop.working(grace_seconds=0.2) as first:
+        await until(lambda: is_status(workshop, document.id, "embedding"))
+        [job] = await jobs(workshop)
+        leaving, staying = (first, second) if job["worker"] == first.name else (second, first)
+        leaving.stop()
+        await until(lambda: is_running_at(workshop, staying.name))
+        # Handed back, not lost: the lease was not waited for, and the attempt did not count.
+        [job] = await jobs(workshop)
+        assert (job["worker"], job["attempts"], job["error"]) == (staying.name, 1, None)
+        workshop.endpoint.reset()
+    assert await workshop.inconsistencies() == {}
+
+
+async def is_running_at(workshop: Workshop, worker: str) -> bool:
+    return [job["worker"] for job in await jobs(workshop)] == [worker]
+
+
 async def test_a_stop_lets_a_short_job_end(workshop: Workshop) -> None:
     document = await add_text(await workshop.new_tenant(), "Nearly done.")
     workshop.endpoint.latency_seconds = 0.5
@@ -146,7 +170,7 @@ async def test_a_failure_that_passes_is_tried_again(workshop: Workshop) -> None:
         await until(lambda: has_failed_once(workshop))
         [job] = await jobs(workshop)
         assert (job["state"], job["attempts"]) == ("ready", 1)
-        assert await workshop.owner.fetchval("select run_at > now() + interval '50 s' from job")
+        assert await workshop.owner.fetchval("select run_at > now() + interval '50 s' from job where every is null")
         assert await workshop.status(document.id) == "embedding"
         await workshop.owner.execute("update job set run_at = now()")
         assert await workshop.settled(document.id) == "ready"
@@ -172,7 +196,7 @@ async def test_a_job_that_nobody_knows_is_no_end(workshop: Workshop) -> None:
 
 
 async def is_dead(workshop: Workshop) -> bool:
-    return bool(await workshop.owner.fetchval("select bool_and(state = 'dead') from job"))
+    return bool(await workshop.owner.fetchval("select bool_and(state = 'dead') from job where every is null"))
 
 
 async def test_a_payload_of_nonsense_is_no_end(workshop: Workshop) -> None:
@@ -209,6 +233,8 @@ async def test_it_outlives_the_database(workshop: Workshop, postgres_server: Emb
         await terminate(postgres_server, workshop)
         assert await workshop.settled(first.id) == "ready"
         workshop.endpoint.latency_seconds = 0.0
+        with suppress(DatabaseUnavailable):  # a connection of the pool that was not used since
+            await services.knowledge_bases.find("default")
         second = await add_text(services, "After it.")
         assert await workshop.settled(second.id) == "ready"
     assert await workshop.inconsistencies() == {}
@@ -226,3 +252,29 @@ async def test_a_file_that_kills_its_parser_fails_alone(
             "select error ->> 'code' code, error ->> 'stage' stage from document where status = 'failed' order by id"
         )
         assert [tuple(row) for row in told] == [("corrupt", "parsing"), ("parser_memory", "parsing")]
+
+
+async def test_periodic_jobs_are_there_from_the_start_and_run(
+    workshop: Workshop, database: DatabaseUrls, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    async with workshop.working(), workshop.working():
+        await until(lambda: has_periodic(workshop, 3))
+    every = dict(
+        await workshop.owner.fetch("select kind, extract(epoch from every)::int from job where every is not null")
+    )
+    assert every == {"sweep_expired": 60, "sweep_objects": 3600, "sweep_records": 3600}
+    async with open_workshop(database, tmp_path_factory.mktemp("data"), expiry_seconds=1, sweep_seconds=1) as hasty:
+        document = await add_text(await hasty.new_tenant(), "Soon over.")
+        await hasty.owner.execute("update document set expires_at = now()")
+        async with hasty.working():
+            await until(lambda: is_gone(hasty, document.id))
+            await until(lambda: no_jobs(hasty))
+        assert await hasty.inconsistencies() == {}
+
+
+async def has_periodic(workshop: Workshop, count: int) -> bool:
+    return bool(await workshop.owner.fetchval("select count(*) = $1 from job where every is not null", count))
+
+
+async def is_gone(workshop: Workshop, document_id: object) -> bool:
+    return not await workshop.owner.fetchval("select count(*) from document where id = $1", document_id)

@@ -93,11 +93,16 @@ def faults(errors: Sequence[Mapping[str, Any]]) -> tuple[str, list[dict[str, Any
     return "; ".join(f"{'.'.join(str(part)[:64] for part in one['loc'])}: {one['msg']}" for one in told[:3]), told
 
 
+def status_of(error: AppError) -> int:
+    """The HTTP status of an error, by kind; 500 for one that no caller is told."""
+    return next((status for kind, status in STATUS if isinstance(error, kind)), 500)
+
+
 async def on_app_error(request: Request, error: Exception) -> Response:
     """Our own errors, by kind."""
     if not isinstance(error, AppError):
         return await on_unexpected(request, error)
-    status = next((status for kind, status in STATUS if isinstance(error, kind)), 500)
+    status = status_of(error)
     if status == 500:
         return await on_unexpected(request, error)
     headers = {}

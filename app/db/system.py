@@ -6,7 +6,7 @@ from uuid import UUID
 
 from sqlalchemy import text
 
-from app.db.models.control_rows import AuthenticatedKey, ClaimedJob, ListedTenant, ReapedJob
+from app.db.models.control_rows import AuthenticatedKey, ClaimedJob, ExpiredDocument, ListedTenant, ReapedJob
 from app.db.session import Database
 
 
@@ -30,13 +30,14 @@ class SystemDatabase:
             rows = (await session.execute(sql, {"at": at, "id": last, "limit": limit})).all()
         return [ListedTenant(**row._mapping) for row in rows]
 
-    async def claim_job(self, worker: str, lease: timedelta) -> ClaimedJob | None:
+    async def claim_job(self, worker: str, lease: timedelta, *, tenant_concurrency: int) -> ClaimedJob | None:
         """The next job in turn, its attempt counted."""
         async with self.database.transaction(None) as session:
             # A claim lost in a crash of Postgres is just claimed again.
             await session.execute(text("set local synchronous_commit = off"))
-            sql = text("select * from claim_job(:worker, :lease)")
-            row = (await session.execute(sql, {"worker": worker, "lease": lease})).one_or_none()
+            sql = text("select * from claim_job(:worker, :lease, :tenant_concurrency)")
+            values = {"worker": worker, "lease": lease, "tenant_concurrency": tenant_concurrency}
+            row = (await session.execute(sql, values)).one_or_none()
         return ClaimedJob(**row._mapping) if row else None
 
     async def reap_jobs(self) -> list[ReapedJob]:
@@ -44,3 +45,9 @@ class SystemDatabase:
         async with self.database.transaction(None) as session:
             rows = (await session.execute(text("select * from reap_jobs()"))).all()
         return [ReapedJob(**row._mapping) for row in rows]
+
+    async def expired_documents(self, *, limit: int) -> list[ExpiredDocument]:
+        """Documents whose time has passed, up to 1,000 of them."""
+        async with self.database.transaction(None) as session:
+            rows = (await session.execute(text("select * from expired_documents(:limit)"), {"limit": limit})).all()
+        return [ExpiredDocument(**row._mapping) for row in rows]

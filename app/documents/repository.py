@@ -1,23 +1,28 @@
-"""Document, node and chunk queries, and status transitions."""
+"""Document queries, and status transitions."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVarTuple
 from uuid import UUID
 
-from sqlalchemy import delete, func, null, select, text, tuple_, update
+from sqlalchemy import Select, delete, func, null, select, text, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.db.models.control_plane import Job
-from app.db.models.tenant_data import Chunk, Document, DocumentObject, DocumentText, Node
+from app.db.models.tenant_data import Document, DocumentObject
+from app.documents.types import filterable
+
+Ts = TypeVarTuple("Ts")
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentFilters:
     """What a list of documents can be narrowed by."""
 
+    ids: Sequence[UUID] | None = None
     status: str | None = None
     external_id: str | None = None
     scope_key: UUID | None = None
@@ -54,6 +59,8 @@ class DocumentRepository:
             "encoding",
             "bytes",
             "sha256",
+            "dynamic",
+            "expires_at",
         )
         statement = (
             update(Document)
@@ -71,23 +78,16 @@ class DocumentRepository:
         )
         return (await self.session.scalar(statement)) is not None
 
-    async def requeue(self, document_id: UUID, version: int, *, encoding: str | None) -> bool:
-        """Take a failed version back to the start, in another encoding if named; False when it is not failed."""
-        statement = (
-            update(Document)
-            .where(
-                Document.tenant_id == self.tenant_id,
-                Document.id == document_id,
-                Document.version == version,
-                Document.status == "failed",
-            )
-            .values(status="queued", error=null(), progress=null(), encoding=func.coalesce(encoding, Document.encoding))
-            .returning(Document.id)
-        )
+    async def restart(self, document_id: UUID, *, encoding: str | None = None) -> None:
+        """Take the newest version back to the start, in another encoding if named; its dead letters are done with."""
         await self.session.execute(
             delete(Job).where(Job.tenant_id == self.tenant_id, Job.document_id == document_id, Job.state == "dead")
         )
-        return (await self.session.scalar(statement)) is not None
+        await self.session.execute(
+            update(Document)
+            .where(Document.tenant_id == self.tenant_id, Document.id == document_id)
+            .values(status="queued", error=null(), progress=null(), encoding=func.coalesce(encoding, Document.encoding))
+        )
 
     async def get(self, kb_id: UUID, document_id: UUID, *, lock: bool = False) -> Document | None:
         """One document; ``lock`` keeps every other change of it waiting until the transaction ends."""
@@ -118,19 +118,8 @@ class DocumentRepository:
         self, kb_id: UUID, filters: DocumentFilters, *, after: tuple[datetime, UUID] | None, limit: int
     ) -> list[Document]:
         """Newest first."""
-        statement = select(Document).where(Document.tenant_id == self.tenant_id, Document.kb_id == kb_id)
-        if filters.status is not None:
-            statement = statement.where(Document.status == filters.status)
-        if filters.external_id is not None:
-            statement = statement.where(Document.external_id == filters.external_id)
-        if filters.scope_key is not None:
-            statement = statement.where(Document.scope_key == filters.scope_key)
-        if filters.contains is not None:
-            contains = text("document.filterable @> cast(:contains as jsonb)")
-            statement = statement.where(contains.bindparams(contains=json.dumps(filters.contains)))
-        if filters.path is not None:
-            path = text("document.filterable @@ cast(:path as jsonpath)")
-            statement = statement.where(path.bindparams(path=filters.path))
+        statement = narrowed(select(Document), filters)
+        statement = statement.where(Document.tenant_id == self.tenant_id, Document.kb_id == kb_id)
         if after is not None:
             statement = statement.where(tuple_(Document.created_at, Document.id) < after)
         statement = statement.order_by(Document.created_at.desc(), Document.id.desc()).limit(limit)
@@ -179,81 +168,55 @@ class DocumentRepository:
         return row is not None
 
     async def restamp(self, document: Document) -> None:
-        """Give the lanes what filters see of the document now.
+        """Give the lanes what filters see of the document now, and whom it belongs to.
 
         What belongs to the single chunk (page, node) stays; so does the file's name and type while the row is already
         that of another version than the live one.
         """
-        stamped = json.dumps(document.filterable)
         kept = ["$page", "$node"]
         if document.version != document.live_version:
             kept += ["$source", "$media_type"]
+        place = {"t": self.tenant_id, "kb": document.kb_id, "d": document.id}
+        rows = (await self.session.execute(text(_OWN_METADATA), place)).all()
+        values = {
+            **place,
+            "scope": document.scope_key,
+            "stamped": json.dumps(document.filterable),
+            "kept": kept,
+            "chunks": [row.id for row in rows],
+            "own": [json.dumps(filterable(document, row.metadata)) for row in rows],
+        }
         for lane in ("chunk_embedding", "chunk_lexical"):
-            await self.session.execute(
-                text(_RESTAMP.format(lane=lane)),
-                {"t": self.tenant_id, "kb": document.kb_id, "d": document.id, "stamped": stamped, "kept": kept},
-            )
-
-    async def remove(self, kb_id: UUID, document_id: UUID) -> bool:
-        """Remove a document with all that hangs on it, out of every search at once; False when it is not there."""
-        if await self.get(kb_id, document_id, lock=True) is None:
-            return False
-        values = {"t": self.tenant_id, "kb": kb_id, "d": document_id}
-        await self.session.execute(text(NEGATIVE_DELTAS), values)
-        await self.session.execute(
-            text("delete from chunk where tenant_id = :t and kb_id = :kb and document_id = :d"), values
-        )
-        await self.session.execute(
-            text("delete from document where tenant_id = :t and kb_id = :kb and id = :d"), values
-        )
-        return True
-
-    async def chunks(self, document: Document, *, after: int, limit: int) -> list[Chunk]:
-        """Chunks of the live version behind chunk_index ``after``."""
-        statement = (
-            select(Chunk)
-            .where(
-                Chunk.tenant_id == self.tenant_id,
-                Chunk.kb_id == document.kb_id,
-                Chunk.document_id == document.id,
-                Chunk.version == document.live_version,
-                Chunk.ordinal > after,
-            )
-            .order_by(Chunk.ordinal)
-            .limit(limit)
-        )
-        return list(await self.session.scalars(statement))
-
-    async def nodes(self, document_id: UUID) -> list[Node]:
-        """The tree of the live version in reading order."""
-        statement = (
-            select(Node).where(Node.tenant_id == self.tenant_id, Node.document_id == document_id).order_by(Node.ordinal)
-        )
-        return list(await self.session.scalars(statement))
-
-    async def stored_text(self, document_id: UUID) -> str | None:
-        """The text that the offsets of the live version refer to."""
-        statement = select(DocumentText.content).where(
-            DocumentText.tenant_id == self.tenant_id, DocumentText.document_id == document_id
-        )
-        return await self.session.scalar(statement)
+            await self.session.execute(text(_RESTAMP.format(lane=lane)), values)
 
 
-# The document frequencies and totals of what is about to go, kept by key, so that the rows themselves say them.
-NEGATIVE_DELTAS = """
-with gone as (
-  select l.index_id, l.keys, l.dl from chunk c
-    join chunk_lexical l on (l.tenant_id, l.index_id, l.chunk_id) = (c.tenant_id, c.index_id, c.id)
-   where c.tenant_id = :t and c.kb_id = :kb and c.document_id = :d
-), totals as (
-  insert into lex_totals select cast(:t as uuid), index_id, -count(*), -sum(dl) from gone group by index_id
-)
-insert into lex_df select cast(:t as uuid), index_id, k, -count(*) from gone, unnest(keys) k group by index_id, k"""
+def narrowed(statement: Select[*Ts], filters: DocumentFilters) -> Select[*Ts]:
+    """The statement over documents, for those alone that the filters mean."""
+    if filters.ids is not None:
+        statement = statement.where(Document.id.in_(filters.ids))
+    if filters.status is not None:
+        statement = statement.where(Document.status == filters.status)
+    if filters.external_id is not None:
+        statement = statement.where(Document.external_id == filters.external_id)
+    if filters.scope_key is not None:
+        statement = statement.where(Document.scope_key == filters.scope_key)
+    if filters.contains is not None:
+        contains = text("document.filterable @> cast(:contains as jsonb)")
+        statement = statement.where(contains.bindparams(contains=json.dumps(filters.contains)))
+    if filters.path is not None:
+        path = text("document.filterable @@ cast(:path as jsonpath)")
+        statement = statement.where(path.bindparams(path=filters.path))
+    return statement
+
+
+_OWN_METADATA = """
+select id, metadata from chunk where tenant_id = :t and kb_id = :kb and document_id = :d and metadata <> '{}'"""
 _RESTAMP = """
 update {lane} l
-   set metadata = cast(:stamped as jsonb) || coalesce(
+   set scope_key = :scope, metadata = coalesce(o.metadata, cast(:stamped as jsonb)) || coalesce(
          (select jsonb_object_agg(e.key, e.value) from jsonb_each(l.metadata) e where e.key = any(:kept)),
          '{{}}'::jsonb)
   from chunk c
+  left join unnest(cast(:chunks as uuid[]), cast(:own as jsonb[])) o(id, metadata) on o.id = c.id
  where c.tenant_id = :t and c.kb_id = :kb and c.document_id = :d
    and l.tenant_id = c.tenant_id and l.index_id = c.index_id and l.chunk_id = c.id"""

@@ -1,28 +1,33 @@
-"""Read, change and delete documents."""
+"""Read, change and reindex documents."""
 
-import asyncio
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from app.db.models.tenant_data import Chunk, Document, Node
+from app.db.models.tenant_data import Document
 from app.db.session import TenantDatabase
+from app.documents.promotion import promote
 from app.documents.repository import DocumentFilters, DocumentRepository
 from app.documents.types import (
     DocumentNotFound,
+    IdentityTaken,
     filterable,
 )
+from app.documents.watching import DocumentWatch
+from app.errors import NotFound
 from app.job_queue import JobQueue
-from app.knowledge_bases.service import PURGE_JOB, KnowledgeBaseService
+from app.knowledge_bases.service import KnowledgeBaseService
 from app.object_store import ObjectStore
 
 INGEST_JOB = "ingest_document"
-_FINAL = ("ready", "failed")
+FINAL = ("ready", "failed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +40,6 @@ class Original:
 
 
 @dataclass(frozen=True, slots=True)
-class DocumentTreeView:
-    """The tree of the live version: nodes in reading order, and the text their offsets refer to."""
-
-    document: Document
-    nodes: Sequence[Node]
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
 class DocumentService:
     """What a tenant can do with documents."""
 
@@ -51,6 +47,7 @@ class DocumentService:
     knowledge_bases: KnowledgeBaseService
     objects: ObjectStore
     queue: JobQueue
+    watch: DocumentWatch
 
     async def get(self, reference: str, document_id: UUID) -> Document:
         """Raises KnowledgeBaseNotFound, DocumentNotFound."""
@@ -67,15 +64,43 @@ class DocumentService:
         return document
 
     async def wait(self, reference: str, document_id: UUID, seconds: float) -> Document:
-        """The document as soon as its newest version is ready or failed, or as it is after ``seconds``."""
-        deadline = time.monotonic() + seconds
-        document = await self.get(reference, document_id)
-        pause = 0.02
-        while document.status not in _FINAL and time.monotonic() < deadline:
-            await asyncio.sleep(min(pause, max(0.0, deadline - time.monotonic())))
-            pause = min(pause * 1.5, 0.25)
-            document = await self.get(reference, document_id)
+        """The document as soon as its newest version is ready or failed, or as it is after ``seconds``.
+
+        Raises DocumentNotFound, also when it is deleted meanwhile.
+        """
+        async with aclosing(self.follow(reference, document_id, seconds)) as states:
+            document = [state async for state in states][-1]
+        if document is None:
+            raise DocumentNotFound
         return document
+
+    async def follow(
+        self, reference: str, document_id: UUID, seconds: float, *, pulse: float | None = None
+    ) -> AsyncGenerator[Document | None]:
+        """Each state of the newest version: the present one, and every other that is seen, until it is a final one.
+
+        Ends after ``seconds`` in any case; None is the last where the document is deleted. With ``pulse`` a state that
+        lasts is told again after so many seconds. Raises DocumentNotFound where it is not there at first.
+        """
+        now = time.monotonic()
+        deadline, told = now + seconds, now
+        seen: tuple[object, ...] | None = None
+        async with self.watch.changes(self.db.tenant_id, document_id) as change:
+            while True:
+                try:
+                    document = await self.get(reference, document_id)
+                except NotFound:
+                    if seen is None:
+                        raise
+                    yield None
+                    return
+                state, now = (document.version, document.status, document.progress), time.monotonic()
+                if state != seen or (pulse is not None and now - told > pulse):
+                    seen, told = state, now
+                    yield document
+                if document.status in FINAL or now >= deadline:
+                    return
+                await change.wait(deadline - now)
 
     async def page(
         self, reference: str, filters: DocumentFilters, *, after: tuple[datetime, UUID] | None, limit: int
@@ -87,18 +112,21 @@ class DocumentService:
             return kb.row.name, await repository.page(kb.row.id, filters, after=after, limit=limit)
 
     async def update(self, reference: str, document_id: UUID, changes: Mapping[str, Any]) -> Document:
-        """Set ``metadata``, ``title``, ``source_uri`` or ``source_created_at``, in the document and for search.
+        """Set ``metadata``, ``title``, ``source_uri``, ``source_created_at`` or ``scope``, here and for search.
 
-        Raises KnowledgeBaseNotFound, DocumentNotFound.
+        Raises KnowledgeBaseNotFound, DocumentNotFound, IdentityTaken, InvalidInput for a scope that is no promotion.
         """
-        async with self.db.transaction() as session:
-            kb = await self.knowledge_bases.find_in(session, reference)
-            document = await self._get_in(session, reference, document_id, lock=True)
-            if _apply(document, changes, kb.row.metadata_filter):
-                document.updated_at = datetime.now(UTC)
-                document.filterable = filterable(document)
-                await session.flush()
-                await DocumentRepository(session, self.db.tenant_id).restamp(document)
+        try:
+            async with self.db.transaction() as session:
+                kb = await self.knowledge_bases.find_in(session, reference)
+                document = await self._get_in(session, reference, document_id, lock=True)
+                if _apply(document, changes, kb.row.metadata_filter):
+                    document.updated_at = datetime.now(UTC)
+                    document.filterable = filterable(document)
+                    await session.flush()
+                    await DocumentRepository(session, self.db.tenant_id).restamp(document)
+        except IntegrityError as exc:
+            raise IdentityTaken from exc  # the only constraints that an update can break are those of identity
         return document
 
     async def original(self, reference: str, document_id: UUID, *, inline: Collection[str]) -> Original:
@@ -114,39 +142,36 @@ class DocumentService:
         )
         return Original(key, document, link)
 
-    async def chunks(
-        self, reference: str, document_id: UUID, *, after: int, limit: int
-    ) -> tuple[Document, list[Chunk]]:
-        """The live version's chunks behind chunk_index ``after``. Raises DocumentNotFound."""
-        async with self.db.transaction() as session:
-            document = await self._get_in(session, reference, document_id)
-            repository = DocumentRepository(session, self.db.tenant_id)
-            return document, await repository.chunks(document, after=after, limit=limit)
+    async def reindex(self, reference: str, document_id: UUID) -> Document:
+        """Ingest the newest version again, whatever became of it; one that is under way is not begun a second time.
 
-    async def tree(self, reference: str, document_id: UUID) -> DocumentTreeView:
-        """The live version's tree; without nodes before the first version is ready. Raises DocumentNotFound."""
+        What searches see stays until the new index of it is whole. Raises DocumentNotFound, IndexMismatch.
+        """
         async with self.db.transaction() as session:
-            document = await self._get_in(session, reference, document_id)
-            repository = DocumentRepository(session, self.db.tenant_id)
-            nodes = await repository.nodes(document.id)
-            return DocumentTreeView(document, nodes, await repository.stored_text(document.id) or "")
-
-    async def delete(self, reference: str, document_id: UUID) -> None:
-        """Out of every search when this returns; the original follows by a job. Raises DocumentNotFound."""
-        async with self.db.transaction() as session:
-            document = await self._get_in(session, reference, document_id)
-            if not await DocumentRepository(session, self.db.tenant_id).remove(document.kb_id, document.id):
-                raise DocumentNotFound
-            payload = {"prefix": f"{self.db.tenant_id}/{document.id}/"}
-            await self.queue.enqueue(session, PURGE_JOB, tenant_id=self.db.tenant_id, payload=payload)
+            kb = await self.knowledge_bases.find_in(session, reference)
+            kb.require_match(self.knowledge_bases.settings.identity)
+            document = await self._get_in(session, reference, document_id, lock=True)
+            tenant_id, version = self.db.tenant_id, document.version
+            # What is ready or failed may have a job that is not settled yet, and does nothing any more.
+            if document.status in FINAL or not await self.queue.hasten(
+                session, tenant_id=tenant_id, document_id=document.id, version=version
+            ):
+                await DocumentRepository(session, tenant_id).restart(document.id)
+                payload = {"version": version}
+                await self.queue.enqueue(
+                    session, INGEST_JOB, tenant_id=tenant_id, document_id=document.id, payload=payload
+                )
+                await session.refresh(document)
+        return document
 
 
 def _apply(document: Document, changes: Mapping[str, Any], stamp: Mapping[str, Any]) -> bool:
-    """Set what the changes name; True when anything is another now."""
+    """Set what the changes name; True when anything is another now. Raises InvalidInput."""
     wanted = dict(changes)
+    promoted = "scope" in wanted and promote(document, wanted.pop("scope"))
     if "metadata" in wanted:
         wanted["attributes"] = {**wanted.pop("metadata"), **stamp}
     different = {name: value for name, value in wanted.items() if value != getattr(document, name)}
     for name, value in different.items():
         setattr(document, name, value)
-    return bool(different)
+    return promoted or bool(different)

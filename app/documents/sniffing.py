@@ -1,8 +1,11 @@
-"""What a file is, by its content: signatures, a look inside zip archives, the client's word only among text types."""
+"""What a file is, by its content: signatures, a look inside archives, the client's word only among text types."""
 
 import re
 import zipfile
 from pathlib import Path, PurePath
+
+from app.documents.ole import SIGNATURE, entry_names
+from app.documents.text_sniffing import kind_of_text
 
 HEAD = 8192
 """How many bytes of the file ``sniff`` wants to see; fewer will do for a shorter file."""
@@ -10,7 +13,9 @@ HEAD = 8192
 OCTETS = "application/octet-stream"
 ZIP = "application/zip"
 OLE = "application/x-ole-storage"
-PLAIN, MARKDOWN, HTML, XML = "text/plain", "text/markdown", "text/html", "application/xml"
+ENCRYPTED_OFFICE = "application/encrypted"
+XLS, DOC, PPT = "application/vnd.ms-excel", "application/msword", "application/vnd.ms-powerpoint"
+MSG = "application/vnd.ms-outlook"
 
 _SIGNATURES = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
@@ -19,7 +24,6 @@ _SIGNATURES = (
     (b"GIF89a", "image/gif"),
     (b"II*\0", "image/tiff"),
     (b"MM\0*", "image/tiff"),
-    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", OLE),
     (b"{\\rtf", "application/rtf"),
     (b"\x1f\x8b", "application/gzip"),
     (b"7z\xbc\xaf\x27\x1c", "application/x-7z-compressed"),
@@ -36,17 +40,17 @@ _OFFICE_FOLDERS = (
 )
 _MIMETYPE_MEMBER = re.compile(r"application/(epub\+zip|vnd\.oasis\.opendocument\.[a-z-]+)")
 _MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
-_HTML_START = re.compile(rb"<!doctype\s+html|<html[\s>]|<(head|body|title|meta)[\s>]", re.IGNORECASE)
-_XHTML = re.compile(rb"<!doctype\s+html|<html[\s>]", re.IGNORECASE)
 _CONTROL = bytes(set(range(32)) - set(b"\t\n\v\f\r\x1a\x1b"))
 _MAX_CONTROL_SHARE = 0.05
-_TEXT_EXTENSIONS = {
-    "md": MARKDOWN, "markdown": MARKDOWN, "mkd": MARKDOWN, "html": HTML, "htm": HTML, "xhtml": HTML, "txt": PLAIN,
-    "text": PLAIN, "log": PLAIN,
-}  # fmt: skip
-_TEXT_TYPES = {
-    MARKDOWN: MARKDOWN, "text/x-markdown": MARKDOWN, HTML: HTML, "application/xhtml+xml": HTML, PLAIN: PLAIN,
-}  # fmt: skip
+# The names are those of the formats' own streams; an encrypted file has no other, so that is asked first.
+_OLE_KINDS = (
+    ("EncryptedPackage", ENCRYPTED_OFFICE),
+    ("Workbook", XLS),
+    ("Book", XLS),
+    ("WordDocument", DOC),
+    ("PowerPoint Document", PPT),
+    ("__properties_version1.0", MSG),
+)
 
 
 def sniff(head: bytes, path: Path, *, filename: str, declared: str | None) -> str:
@@ -59,6 +63,8 @@ def sniff(head: bytes, path: Path, *, filename: str, declared: str | None) -> st
         return "application/pdf"
     if head.startswith(_ZIP_SIGNATURES):
         return _inside_zip(path)
+    if head.startswith(SIGNATURE):
+        return _inside_ole(path, filename=filename)
     for signature, media_type in _SIGNATURES:
         if head.startswith(signature):
             return media_type
@@ -68,18 +74,16 @@ def sniff(head: bytes, path: Path, *, filename: str, declared: str | None) -> st
         return "image/webp"
     if head and not _is_text(head):
         return OCTETS
-    return _kind_of_text(head, filename=filename, declared=declared)
+    return kind_of_text(head, filename=filename, declared=declared, whole=len(head) < HEAD)
 
 
-def is_encrypted_office(path: Path) -> bool:
-    """Whether an OLE container holds an encrypted Office document: the name of its one stream says so. Blocking."""
-    name, overlap = "EncryptedPackage".encode("utf-16-le"), b""
-    with path.open("rb") as file:
-        while piece := file.read(1 << 20):
-            if name in overlap + piece:
-                return True
-            overlap = piece[-len(name) :]
-    return False
+def _inside_ole(path: Path, *, filename: str) -> str:
+    names = entry_names(path)
+    for name, media_type in _OLE_KINDS:
+        if name in names:
+            return media_type
+    # A damaged container has no directory: where it was a workbook, that parser will say corrupt.
+    return XLS if not names and PurePath(filename).suffix.lower() == ".xls" else OLE
 
 
 def _inside_zip(path: Path) -> str:
@@ -125,21 +129,3 @@ def _is_unmarked_utf16(head: bytes) -> bool:
     half = len(head) // 2
     even, odd = head[: 2 * half : 2].count(0), head[1 : 2 * half : 2].count(0)
     return half > 0 and max(even, odd) > 0.4 * half and min(even, odd) < 0.05 * half
-
-
-def _kind_of_text(head: bytes, *, filename: str, declared: str | None) -> str:
-    start = head.replace(b"\0", b"")
-    for mark in _MARKS:
-        start = start.removeprefix(mark)
-    start = start.lstrip()[:1024]
-    extension = PurePath(filename).suffix.lower().removeprefix(".")
-    hinted = _TEXT_EXTENSIONS.get(extension) or _TEXT_TYPES.get((declared or "").partition(";")[0].strip().lower())
-    if start.startswith(b"<?xml"):
-        return HTML if _XHTML.search(start) else XML
-    if hinted in (MARKDOWN, HTML):
-        return hinted
-    return HTML if _HTML_START.match(_without_comments(start)) else PLAIN
-
-
-def _without_comments(start: bytes) -> bytes:
-    return re.sub(rb"\A(\s*<!--.*?-->)+\s*", b"", start, flags=re.DOTALL)

@@ -1,6 +1,6 @@
 """The nouns of documents: an upload that was received, what a caller says about it, and the room's errors."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -9,9 +9,13 @@ from uuid import UUID
 
 from app.db.models.tenant_data import Document
 from app.documents.scopes import Scope
-from app.errors import Conflict, InvalidInput, NotFound, TooLarge, Unsupported
+from app.errors import AppError, Conflict, InvalidInput, NotFound, TooLarge, Unsupported
 from app.filters import filterable_metadata
 from app.ids import derived_id, encode_id
+
+# What a document of ready chunks is stored as: a JSON list of them. No file is ever taken for it.
+CHUNKS_TYPE = "application/vnd.carrel.chunks+json"
+MOST_CHUNKS = 10_000
 
 
 class DocumentNotFound(NotFound):
@@ -24,6 +28,18 @@ class NodeNotFound(NotFound):
     """There is no such node."""
 
     code = "node_not_found"
+
+
+class ChunkNotFound(NotFound):
+    """There is no such chunk."""
+
+    code = "chunk_not_found"
+
+
+class IdentityTaken(Conflict):
+    """Another document with the same identity is in that scope already."""
+
+    code = "identity_taken"
 
 
 class EmptyUpload(InvalidInput):
@@ -66,7 +82,20 @@ class DocumentFacts:
     source_uri: str | None = None
     source_created_at: datetime | None = None
     encoding: str | None = None
+    dynamic: bool = False
+    expires_at: datetime | None = None
     scope: Scope = field(default_factory=Scope)
+
+
+@dataclass(frozen=True, slots=True)
+class GivenChunk:
+    """A chunk that its owner cut; ``page`` counts from 1, ``vector`` is of the knowledge base's model."""
+
+    text: str
+    metadata: dict[str, Any] = field(default_factory=dict)
+    section_titles: tuple[str, ...] = ()
+    page: int | None = None
+    vector: Sequence[float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +107,13 @@ class ReceivedFile:
     declared_type: str | None
     size: int
     sha256: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivedForm:
+    """The files of one form, at least one, and its other fields."""
+
+    files: Sequence[ReceivedFile]
     fields: Mapping[str, str]
 
 
@@ -88,6 +124,15 @@ class Uploaded:
     document: Document
     knowledge_base_name: str
     created: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of one file of many: it was taken in, or why not."""
+
+    filename: str
+    uploaded: Uploaded | None = None
+    error: AppError | None = None
 
 
 def object_key(tenant_id: UUID, document_id: UUID, upload_id: UUID) -> str:
@@ -105,8 +150,8 @@ def node_id(document_id: UUID, version: int, path: tuple[int, ...]) -> UUID:
     return derived_id("node", document_id, version, *path)
 
 
-def filterable(document: Document) -> dict[str, Any]:
-    """What filters see of a document: the caller's metadata and the reserved names."""
+def filterable(document: Document, metadata: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """What filters see of a document, or of a chunk with ``metadata`` of its own: metadata and reserved names."""
     created = document.source_created_at
     found = {
         "$document_id": encode_id("doc", document.id),
@@ -117,6 +162,5 @@ def filterable(document: Document) -> dict[str, Any]:
         "$title": document.title,
         "$created_at": document.created_at.isoformat(),
     }
-    return filterable_metadata(
-        document.attributes, reserved={name: value for name, value in found.items() if value is not None}
-    )
+    reserved = {name: value for name, value in found.items() if value is not None}
+    return filterable_metadata({**document.attributes, **(metadata or {})}, reserved=reserved)

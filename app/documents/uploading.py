@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -13,28 +13,34 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.db.models.tenant_data import Document
 from app.db.session import TenantDatabase
+from app.documents.given_chunks import encode_chunks
 from app.documents.inspection import inspect_upload
 from app.documents.repository import DocumentRepository
 from app.documents.service import INGEST_JOB, DocumentService
 from app.documents.types import (
+    CHUNKS_TYPE,
     DocumentFacts,
     DocumentNotFound,
+    GivenChunk,
     ReceivedFile,
     UploadConflict,
     Uploaded,
+    Verdict,
     filterable,
     object_key,
 )
 from app.documents.uploads import receive, spool_text
+from app.errors import Conflict, InvalidInput, TooLarge, Unsupported
 from app.ids import new_id
 from app.inference.embedding import EmbeddingIdentity
-from app.job_queue import JobQueue
+from app.job_queue import BULK, INTERACTIVE, JobQueue
 from app.knowledge_bases.service import KnowledgeBaseService
 from app.knowledge_bases.types import KnowledgeBaseNotFound, KnowledgeBaseView
 from app.object_store import ObjectStore
 
 _MARKDOWN_HEADING = re.compile(r"^#{1,6}\s", re.MULTILINE)
 ATTEMPTS = 5
+MOST_FILES = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +68,34 @@ class UploadService:
         Raises KnowledgeBaseNotFound, IndexMismatch, UploadTooLarge, EmptyUpload, EncryptedUpload, UnsupportedMediaType.
         """
         kb = await self._open(reference)
-        async with receive(body, boundary, limit=self.max_upload_bytes) as received:
-            facts = read_facts(received.fields)
-            return await self._store(kb, received, facts)
+        async with receive(body, boundary, limit=self.max_upload_bytes) as form:
+            return await self._store(kb, form.files[0], read_facts(form.fields), INTERACTIVE)
+
+    async def upload_many(
+        self,
+        reference: str,
+        body: AsyncIterator[bytes],
+        boundary: bytes,
+        read_facts: Callable[[Mapping[str, str]], DocumentFacts],
+    ) -> list[Verdict]:
+        """The same for many files of one form, in its order; the other fields hold for all of them.
+
+        What is wrong with one file is its verdict and stops no other. Raises KnowledgeBaseNotFound, IndexMismatch;
+        UploadTooLarge for all of them together; InvalidInput for a field that can hold for one document alone.
+        """
+        kb = await self._open(reference)
+        async with receive(body, boundary, limit=self.max_upload_bytes, most_files=MOST_FILES) as form:
+            facts = read_facts(form.fields)
+            for name in ("external_id", "title"):
+                if getattr(facts, name) is not None:
+                    raise InvalidInput(f"Many files cannot share one {name}.", loc=("body", name))
+            return [await self._judge(kb, file, facts) for file in form.files]
+
+    async def _judge(self, kb: KnowledgeBaseView, file: ReceivedFile, facts: DocumentFacts) -> Verdict:
+        try:
+            return Verdict(file.filename, await self._store(kb, file, facts, BULK))
+        except (InvalidInput, TooLarge, Unsupported, Conflict) as exc:
+            return Verdict(file.filename, error=exc)
 
     async def upload_text(self, reference: str, text: str, facts: DocumentFacts, *, media_type: str | None) -> Uploaded:
         """The same for a text in hand; without a media type a line like ``# Title`` makes it Markdown."""
@@ -72,15 +103,33 @@ class UploadService:
         kind = media_type or ("text/markdown" if _MARKDOWN_HEADING.search(text) else "text/plain")
         name = facts.title or facts.external_id or "text"
         async with spool_text(text, filename=name, media_type=kind) as received:
-            return await self._store(kb, received, replace(facts, encoding="utf-8"))
+            return await self._store(kb, received, replace(facts, encoding="utf-8"), INTERACTIVE)
+
+    async def upload_chunks(self, reference: str, chunks: Sequence[GivenChunk], facts: DocumentFacts) -> Uploaded:
+        """The same for chunks that were cut elsewhere; their vectors are checked here. Raises InvalidInput too."""
+        kb = await self._open(reference)
+        fixed = kb.row.metadata_filter.keys()  # stamped on all that goes in, over what the caller says
+        body = await asyncio.to_thread(encode_chunks, chunks, dimensions=kb.index.dim, without=fixed)
+        name = facts.title or facts.external_id or "chunks"
+        async with spool_text(body, filename=name, media_type=CHUNKS_TYPE) as received:
+            return await self._store(kb, received, facts, INTERACTIVE, media_type=CHUNKS_TYPE)
 
     async def _open(self, reference: str) -> KnowledgeBaseView:
         kb = await self.knowledge_bases.find(reference)
         kb.require_match(self.identity)
         return kb
 
-    async def _store(self, kb: KnowledgeBaseView, received: ReceivedFile, facts: DocumentFacts) -> Uploaded:
-        media_type = await asyncio.to_thread(inspect_upload, received, self.parseable)
+    async def _store(
+        self,
+        kb: KnowledgeBaseView,
+        received: ReceivedFile,
+        facts: DocumentFacts,
+        priority: int,
+        *,
+        media_type: str | None = None,
+    ) -> Uploaded:
+        if media_type is None:
+            media_type = await asyncio.to_thread(inspect_upload, received, self.parseable)
         for _ in range(ATTEMPTS):
             async with self.db.transaction() as session:
                 found = await DocumentRepository(session, self.db.tenant_id).by_identity(
@@ -88,16 +137,16 @@ class UploadService:
                 )
             if found is not None and found.sha256 == received.sha256:
                 with suppress(DocumentNotFound):  # it was deleted just now: this is a new one then
-                    return await self._same_bytes(kb, found, facts)
+                    return await self._same_bytes(kb, found, facts, priority)
                 continue
             document = _new_document(kb, received, facts, media_type, found)
             key = object_key(self.db.tenant_id, document.id, new_id())
             await self.objects.put(key, received.path)
-            if await self._write(document, key, replaces=found is not None):
+            if await self._write(document, key, priority, replaces=found is not None):
                 return Uploaded(await self.documents.get(kb.row.name, document.id), kb.row.name, created=True)
         raise UploadConflict
 
-    async def _write(self, document: Document, key: str, *, replaces: bool) -> bool:
+    async def _write(self, document: Document, key: str, priority: int, *, replaces: bool) -> bool:
         """Row and job in one transaction; False, and the object gone, when another request was faster."""
         try:
             async with self.db.transaction() as session:
@@ -108,7 +157,7 @@ class UploadService:
                     written = await repository.add(document)
                 if written:
                     await repository.add_object(document.id, document.version, key)
-                    await self._enqueue(session, document)
+                    await self._enqueue(session, document, priority)
         except IntegrityError as exc:
             await self.objects.delete(key)
             raise KnowledgeBaseNotFound from exc  # it was deleted while the file came in
@@ -117,34 +166,40 @@ class UploadService:
         return written
 
     async def _begin_version(self, repository: DocumentRepository, document: Document) -> bool:
-        """The next version of the row that is there; False when it is gone, or has these bytes by now."""
+        """The next version of the row that is there; False when it is gone, promoted, or has these bytes by now."""
         current = await repository.get(document.kb_id, document.id, lock=True)
-        if current is None or current.sha256 == document.sha256:
+        if current is None or current.scope_key != document.scope_key or current.sha256 == document.sha256:
             return False
         document.version = current.version + 1
         return await repository.begin_version(document, expected=current.version)
 
-    async def _enqueue(self, session: AsyncSession, document: Document) -> None:
+    async def _enqueue(self, session: AsyncSession, document: Document, priority: int) -> None:
         await self.queue.enqueue(
             session,
             INGEST_JOB,
             tenant_id=self.db.tenant_id,
             document_id=document.id,
             payload={"version": document.version},
+            priority=priority,
         )
 
-    async def _same_bytes(self, kb: KnowledgeBaseView, found: Document, facts: DocumentFacts) -> Uploaded:
+    async def _same_bytes(
+        self, kb: KnowledgeBaseView, found: Document, facts: DocumentFacts, priority: int
+    ) -> Uploaded:
         """Answer with the document that is there; other facts are applied, a failed one is tried again."""
         given: dict[str, Any] = {"metadata": facts.metadata, "title": facts.title}
         given |= {"source_uri": facts.source_uri, "source_created_at": facts.source_created_at}
+        given |= {"expires_at": facts.expires_at}
         changes = {name: value for name, value in given.items() if value is not None}
         document = await self.documents.update(kb.row.name, found.id, changes)
         if document.status != "failed":
             return Uploaded(document, kb.row.name, created=False)
         async with self.db.transaction() as session:
             repository = DocumentRepository(session, self.db.tenant_id)
-            if await repository.requeue(document.id, document.version, encoding=facts.encoding):
-                await self._enqueue(session, document)
+            current = await repository.get(kb.row.id, document.id, lock=True)
+            if current is not None and (current.version, current.status) == (document.version, "failed"):
+                await repository.restart(document.id, encoding=facts.encoding)
+                await self._enqueue(session, document, priority)
         return Uploaded(await self.documents.get(kb.row.name, found.id), kb.row.name, created=True)
 
 
@@ -171,6 +226,8 @@ def _new_document(
         user_id=facts.scope.user_id,
         chat_id=facts.scope.chat_id,
         agent_id=facts.scope.agent_id,
+        dynamic=facts.dynamic,
+        expires_at=facts.expires_at,
         attributes={**(facts.metadata or {}), **kb.row.metadata_filter},
         created_at=replaces.created_at if replaces else datetime.now(UTC),
     )

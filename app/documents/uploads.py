@@ -1,18 +1,20 @@
-"""Receive an upload: a streamed body into one temporary file, counted and hashed on the way."""
+"""Receive an upload: a streamed body into temporary files, counted and hashed on the way."""
 
 import asyncio
 import hashlib
+import re
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import IO
 
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
-from app.documents.types import EmptyUpload, ReceivedFile, UploadTooLarge
+from app.documents.types import EmptyUpload, ReceivedFile, ReceivedForm, UploadTooLarge
 from app.errors import InvalidInput
 
 MAX_FIELD_BYTES = 64 * 1024
@@ -20,12 +22,18 @@ MAX_FIELDS = 32
 MAX_FILENAME = 255
 OVERHEAD = 1024 * 1024
 _BUFFER = 1024 * 1024
+_DEVICE = re.compile(r"(CON|PRN|AUX|NUL|CONIN\$|CONOUT\$|(COM|LPT)[0-9¹²³]) *(\..*)?", re.IGNORECASE)
 
 
 def clean_filename(name: str) -> str:
-    """The last component of the name, printable, at most 255 characters; ``upload`` if nothing is left."""
+    """The last component of the name, printable, at most 255 characters; ``upload`` if nothing is left.
+
+    Signs that turn the direction of writing are not printable. A name that Windows keeps for a device gets a ``_``.
+    """
     name = PureWindowsPath(PurePosixPath(name).name).name
     name = "".join(char for char in name if char.isprintable()).strip().strip(".")
+    if _DEVICE.fullmatch(name):
+        name = f"_{name}"
     if len(name) > MAX_FILENAME:
         stem, dot, suffix = name.rpartition(".")
         keep = MAX_FILENAME - len(suffix) - 1
@@ -33,22 +41,45 @@ def clean_filename(name: str) -> str:
     return name or "upload"
 
 
+@dataclass(slots=True, eq=False)
+class _Part:
+    """A file of the form: what its headers say, and its bytes on the disk so far."""
+
+    path: Path
+    filename: str
+    declared_type: str | None
+    size: int = 0
+    digest: "hashlib._Hash" = field(default_factory=hashlib.sha256)
+
+    def write(self, data: bytes) -> None:
+        """Append; blocking."""
+        with self.path.open("ab") as file:
+            file.write(data)
+        self.digest.update(data)
+
+    def received(self) -> ReceivedFile:
+        """It is whole."""
+        return ReceivedFile(self.path, self.filename, self.declared_type, self.size, self.digest.digest())
+
+
 @dataclass(slots=True)
 class _Sink:
-    """Collects what the multipart parser's callbacks yield: small fields in memory, the file's bytes in a buffer."""
+    """Collects what the multipart parser's callbacks yield: small fields in memory, the files' bytes in a buffer."""
 
+    folder: Path
     limit: int
+    most_files: int
     fields: dict[str, str] = field(default_factory=dict)
-    filename: str | None = None
-    declared_type: str | None = None
-    buffer: bytearray = field(default_factory=bytearray)
+    parts: list[_Part] = field(default_factory=list)
+    pending: list[tuple[_Part, bytes]] = field(default_factory=list)
+    buffered: int = 0
     size: int = 0
+    complete: bool = False
     _header: bytearray = field(default_factory=bytearray)
     _value: bytearray = field(default_factory=bytearray)
     _headers: dict[str, bytes] = field(default_factory=dict)
     _name: str = ""
     _in_file: bool = False
-    complete: bool = False
 
     def callbacks(self) -> dict[str, object]:
         """What MultipartParser calls."""
@@ -63,6 +94,12 @@ class _Sink:
             "on_end": self._end,
         }
 
+    async def flush(self) -> None:
+        """Write what is in the buffer to disk, off the event loop."""
+        pending, self.pending, self.buffered = self.pending, [], 0
+        if pending:
+            await asyncio.to_thread(_write, pending)
+
     def _header_end(self) -> None:
         self._headers[self._header.decode("latin-1").lower()] = bytes(self._value)
         self._header.clear()
@@ -73,22 +110,29 @@ class _Sink:
         self._name = options.get(b"name", b"").decode("utf-8", "replace")
         self._value.clear()
         self._in_file = self._name == "file"
-        if not self._in_file:
-            if self._name in self.fields or len(self.fields) >= MAX_FIELDS:
-                raise InvalidInput(f"Form field {self._name[:64]!r} is one too many.", loc=("body", self._name[:64]))
-            return
-        if self.filename is not None:
-            raise InvalidInput("One request carries one file.", loc=("body", "file"))
-        self.filename = clean_filename(options.get(b"filename", b"").decode("utf-8", "replace"))
+        if self._in_file:
+            self._begin_file(options.get(b"filename", b"").decode("utf-8", "replace"))
+        elif self._name in self.fields or len(self.fields) >= MAX_FIELDS:
+            raise InvalidInput(f"Form field {self._name[:64]!r} is one too many.", loc=("body", self._name[:64]))
+
+    def _begin_file(self, filename: str) -> None:
+        if len(self.parts) >= self.most_files:
+            most = "one file" if self.most_files == 1 else f"at most {self.most_files} files"
+            raise InvalidInput(f"One request carries {most}.", loc=("body", "file"))
         declared = self._headers.get("content-type", b"").decode("latin-1").split(";")[0].strip().lower()
-        self.declared_type = declared or None
+        part = _Part(self.folder / str(len(self.parts)), clean_filename(filename), declared or None)
+        self.parts.append(part)
+        self.pending.append((part, b""))
 
     def _part_data(self, data: bytes, start: int, end: int) -> None:
         if self._in_file:
+            self.parts[-1].size += end - start
             self.size += end - start
             if self.size > self.limit:
-                raise UploadTooLarge(f"The file is larger than {self.limit} bytes.", limit=self.limit)
-            self.buffer += data[start:end]
+                what = "file is" if self.most_files == 1 else "files together are"
+                raise UploadTooLarge(f"The {what} larger than {self.limit} bytes.", limit=self.limit)
+            self.pending.append((self.parts[-1], data[start:end]))
+            self.buffered += end - start
         else:
             self._value += data[start:end]
             if len(self._value) > MAX_FIELD_BYTES:
@@ -106,28 +150,22 @@ class _Sink:
         self.complete = True
 
 
-@dataclass(slots=True)
-class _Spool:
-    """A temporary file that is written and hashed off the event loop."""
-
-    file: IO[bytes]
-    digest: "hashlib._Hash" = field(default_factory=hashlib.sha256)
-
-    def add(self, data: bytes) -> None:
-        self.file.write(data)
-        self.digest.update(data)
+def _write(pending: list[tuple[_Part, bytes]]) -> None:
+    for part, pieces in groupby(pending, key=itemgetter(0)):
+        part.write(b"".join(piece for _, piece in pieces))
 
 
 @asynccontextmanager
-async def receive(body: AsyncIterator[bytes], boundary: bytes, *, limit: int) -> AsyncIterator[ReceivedFile]:
-    """Receive one multipart form with a part ``file``; the temporary file is gone when the block ends.
+async def receive(
+    body: AsyncIterator[bytes], boundary: bytes, *, limit: int, most_files: int = 1
+) -> AsyncIterator[ReceivedForm]:
+    """Receive one multipart form with parts named ``file``; the temporary files are gone when the block ends.
 
-    Memory stays constant. Raises UploadTooLarge beyond ``limit`` bytes of file or OVERHEAD more of form, EmptyUpload,
-    InvalidInput for a broken form.
+    Memory stays constant. Raises UploadTooLarge beyond ``limit`` bytes of files or OVERHEAD more of form, InvalidInput
+    for a broken form or one without a file, and for more than ``most_files``.
     """
-    sink = _Sink(limit)
-    with tempfile.NamedTemporaryFile(prefix="carrel-upload-") as file:
-        spool = _Spool(file)
+    with tempfile.TemporaryDirectory(prefix="carrel-upload-") as folder:
+        sink = _Sink(Path(folder), limit, most_files)
         try:
             parser = MultipartParser(boundary, sink.callbacks())  # type: ignore[arg-type]  # wants a TypedDict
             seen = 0
@@ -136,33 +174,17 @@ async def receive(body: AsyncIterator[bytes], boundary: bytes, *, limit: int) ->
                 if seen > limit + OVERHEAD:
                     raise UploadTooLarge(f"The form is larger than {limit + OVERHEAD} bytes.", limit=limit)
                 parser.write(piece)
-                if len(sink.buffer) >= _BUFFER:
-                    await _flush(spool, sink)
+                if sink.buffered >= _BUFFER:
+                    await sink.flush()
             parser.finalize()
         except FormParserError as exc:
             raise InvalidInput("The multipart body is malformed.", loc=("body",)) from exc
         if not sink.complete:
             raise InvalidInput("The multipart body ended too early.", loc=("body",))
-        if sink.filename is None:
+        if not sink.parts:
             raise InvalidInput("The form has no part named 'file'.", loc=("body", "file"))
-        await _flush(spool, sink)
-        await asyncio.to_thread(file.flush)
-        if sink.size == 0:
-            raise EmptyUpload(loc=("body", "file"))
-        yield ReceivedFile(
-            path=Path(file.name),
-            filename=sink.filename,
-            declared_type=sink.declared_type,
-            size=sink.size,
-            sha256=spool.digest.digest(),
-            fields=sink.fields,
-        )
-
-
-async def _flush(spool: _Spool, sink: _Sink) -> None:
-    data = bytes(sink.buffer)
-    sink.buffer.clear()
-    await asyncio.to_thread(spool.add, data)
+        await sink.flush()
+        yield ReceivedForm([part.received() for part in sink.parts], sink.fields)
 
 
 @asynccontextmanager
@@ -176,8 +198,7 @@ async def spool_text(text: str, *, filename: str, media_type: str) -> AsyncItera
         data = text.encode()
     except UnicodeEncodeError as exc:
         raise InvalidInput("The text holds a lone surrogate.", loc=("body", "text")) from exc
-    with tempfile.NamedTemporaryFile(prefix="carrel-upload-") as file:
-        spool = _Spool(file)
-        await asyncio.to_thread(spool.add, data)
-        await asyncio.to_thread(file.flush)
-        yield ReceivedFile(Path(file.name), filename, media_type, len(data), spool.digest.digest(), {})
+    with tempfile.TemporaryDirectory(prefix="carrel-upload-") as folder:
+        part = _Part(Path(folder) / "0", filename, media_type, len(data))
+        await asyncio.to_thread(part.write, data)
+        yield part.received()

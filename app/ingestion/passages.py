@@ -1,8 +1,27 @@
 """What is embedded and indexed for a chunk: the document's title and the headings above it, then the raw passage."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from app.ingestion.types import ChunkDraft
+from app.ingestion.types import ChunkDraft, DocumentTree
+
+
+@dataclass(frozen=True, slots=True)
+class Passages:
+    """What parsing and chunking yield; the sequences run parallel.
+
+    ``token_counts`` are the drafts' own sizes, ``texts`` what is embedded and indexed; ``vectors`` are those that came
+    with the document, by position.
+    """
+
+    tree: DocumentTree
+    drafts: Sequence[ChunkDraft]
+    token_counts: Sequence[int]
+    texts: Sequence[str]
+    title: str | None = None
+    page_count: int | None = None
+    warnings: Sequence[str] = ()
+    vectors: Mapping[int, Sequence[float]] = field(default_factory=dict)
 
 
 def passage_text(

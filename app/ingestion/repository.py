@@ -11,7 +11,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.db.models.tenant_data import Document, SearchIndex
-from app.documents.repository import NEGATIVE_DELTAS
+from app.documents.deletion_repository import NEGATIVE_DELTAS
 from app.documents.types import chunk_id, filterable, node_id
 from app.ids import encode_id
 from app.inference.embedding import Vectors
@@ -49,7 +49,7 @@ class IngestionRepository:
     async def replace(self, document: Document, index: SearchIndex, made: IndexedDocument) -> None:
         """Put the new version in the place of the live one. The caller holds the document's row."""
         document.filterable = filterable(document)
-        values = {"t": self.tenant_id, "kb": document.kb_id, "d": document.id}
+        values = {"t": self.tenant_id, "kb": document.kb_id, "d": document.id, "ds": [document.id]}
         await self.session.execute(text(NEGATIVE_DELTAS), values)
         await self.session.execute(
             text("delete from chunk where tenant_id = :t and kb_id = :kb and document_id = :d"), values
@@ -119,6 +119,7 @@ class IngestionRepository:
             "slides": [draft.slide for draft in drafts],
             "sections": [json.dumps(draft.section_titles, ensure_ascii=False) for draft in drafts],
             "paths": [_int_array(draft.node_path) for draft in drafts],
+            "metadata": [json.dumps(dict(draft.metadata), ensure_ascii=False) for draft in drafts],
         }
         await self.session.execute(text(_CHUNKS), values)
 
@@ -176,7 +177,8 @@ def _stamped(document: Document, drafts: Sequence[ChunkDraft]) -> list[str]:
     for draft in drafts:
         node = encode_id("nod", node_id(document.id, document.version, draft.node_path))
         place = {"$node": node} if draft.page is None else {"$node": node, "$page": draft.page}
-        stamped.append(json.dumps({**shared, **place}, ensure_ascii=False))
+        seen = filterable(document, draft.metadata) if draft.metadata else shared
+        stamped.append(json.dumps({**seen, **place}, ensure_ascii=False))
     return stamped
 
 
@@ -191,13 +193,15 @@ insert into document_text (tenant_id, document_id, version, content) values (:t,
 on conflict (tenant_id, document_id) do update set version = excluded.version, content = excluded.content"""
 _CHUNKS = """
 insert into chunk (tenant_id, kb_id, index_id, document_id, version, id, ordinal, content, start_offset, end_offset,
-                   token_count, page, page_end, slide, section_titles, node_path)
+                   token_count, page, page_end, slide, section_titles, node_path, metadata)
 select :t, :kb, :i, :d, :v, u.id, u.ordinal, u.content, u.start_offset, u.end_offset, u.token_count, u.page, u.page_end,
-       u.slide, u.section_titles, cast(u.node_path as int4[])
+       u.slide, u.section_titles, cast(u.node_path as int4[]), u.metadata
   from unnest(cast(:ids as uuid[]), cast(:ordinals as int[]), cast(:contents as text[]),
   cast(:starts as int[]), cast(:ends as int[]), cast(:tokens as int[]), cast(:pages as int[]),
-  cast(:page_ends as int[]), cast(:slides as int[]), cast(:sections as jsonb[]), cast(:paths as text[]))
-  u(id, ordinal, content, start_offset, end_offset, token_count, page, page_end, slide, section_titles, node_path)"""
+  cast(:page_ends as int[]), cast(:slides as int[]), cast(:sections as jsonb[]), cast(:paths as text[]),
+  cast(:metadata as jsonb[]))
+  u(id, ordinal, content, start_offset, end_offset, token_count, page, page_end, slide, section_titles, node_path,
+    metadata)"""
 _EMBEDDINGS = """
 insert into chunk_embedding (tenant_id, index_id, dim, scope_key, chunk_id, metadata, embedding)
 select :t, :i, :dim, :scope, u.*

@@ -1,8 +1,12 @@
 """Blocks to the document tree: sections by heading level and by slide, paragraphs as leaves."""
 
-from app.ingestion.types import Block, BlockKind, DocumentTree, NodeKind, ParsedDocument, TreeNode
+from collections.abc import Sequence
+
+from app.ingestion.sentences import sentence_spans, stripped
+from app.ingestion.types import Block, BlockKind, ChunkerFailed, DocumentTree, NodeKind, ParsedDocument, TreeNode
 
 SEPARATOR = "\n\n"
+PROSE = frozenset({BlockKind.PARAGRAPH, BlockKind.LIST_ITEM, BlockKind.NOTE})
 
 
 def build_tree(parsed: ParsedDocument) -> DocumentTree:
@@ -35,6 +39,47 @@ def build_tree(parsed: ParsedDocument) -> DocumentTree:
         position = end + len(SEPARATOR)
     _number(root)
     return DocumentTree(SEPARATOR.join(block.text for block in parsed.blocks), root)
+
+
+def add_sentences(tree: DocumentTree) -> None:
+    """Give every paragraph of prose its sentences as children; headings, tables, code and records have none."""
+    waiting = [tree.root]
+    while waiting:
+        node = waiting.pop()
+        waiting += node.children
+        if node.block in PROSE:
+            spans = (stripped(tree.text, *span) for span in sentence_spans(tree.text, node.start, node.end))
+            node.children = [_sentence(node, start, end) for start, end in spans if start < end]
+            for index, child in enumerate(node.children):
+                child.path = (*node.path, index)
+
+
+def add_topics(tree: DocumentTree, topics: Sequence[TreeNode]) -> None:
+    """Append each topic to the node that its path names. Raises ChunkerFailed for one that has no place there."""
+    for topic in topics:
+        parent = find_node(tree, topic.path[:-1])
+        fits = parent is not None and parent.start <= topic.start < topic.end <= parent.end
+        if parent is None or not fits or topic.path != (*parent.path, len(parent.children)):
+            raise ChunkerFailed("The chunker made a topic that has no place in the document.")
+        if parent.kind not in (NodeKind.DOCUMENT, NodeKind.SECTION) or topic.kind is not NodeKind.TOPIC:
+            raise ChunkerFailed("The chunker made a node that is no topic of a section.")
+        parent.children.append(topic)
+
+
+def find_node(tree: DocumentTree, path: Sequence[int]) -> TreeNode | None:
+    """The node with this path."""
+    node = tree.root
+    for index in path:
+        if not 0 <= index < len(node.children):
+            return None
+        node = node.children[index]
+    return node
+
+
+def _sentence(paragraph: TreeNode, start: int, end: int) -> TreeNode:
+    found = TreeNode(NodeKind.SENTENCE, 0, start, end, page=paragraph.page, page_end=paragraph.page_end)
+    found.slide, found.sheet = paragraph.slide, paragraph.sheet
+    return found
 
 
 def _open(open_sections: list[tuple[int, TreeNode]], section: TreeNode, *, rank: int) -> None:

@@ -1,8 +1,9 @@
 """The nouns of ingestion: what a parser yields, the document tree, and what a chunker makes of it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from app.errors import AppError
 
@@ -47,11 +48,17 @@ class ParsedDocument:
 
 
 class NodeKind(StrEnum):
-    """Levels of the document tree."""
+    """Levels of the document tree.
+
+    Sentences lie in a paragraph, and only where the chunker works with them. A TOPIC is what a chunker keeps together
+    of a section's text: it lies over the paragraphs there, as a further child of the section behind all others.
+    """
 
     DOCUMENT = "document"
     SECTION = "section"
     PARAGRAPH = "paragraph"
+    SENTENCE = "sentence"
+    TOPIC = "topic"
 
 
 @dataclass(slots=True)
@@ -90,7 +97,8 @@ class ChunkDraft:
     """A chunk before it has an id or a vector.
 
     ``text`` is the raw passage, ``text == tree.text[start:end]``; ``section_titles`` the headings above it, outermost
-    first; ``node_path`` the path of the smallest tree node that holds it.
+    first; ``node_path`` the path of its topic where the chunker makes topics, else of the smallest tree node that
+    holds it; ``metadata`` what its owner said of it alone.
     """
 
     text: str
@@ -101,6 +109,7 @@ class ChunkDraft:
     page_end: int | None = None
     slide: int | None = None
     node_path: tuple[int, ...] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
 class IngestionError(AppError):
@@ -140,6 +149,12 @@ class TooMuchText(IngestionError):
     code = "too_large"
 
 
+class ChunkTooLong(IngestionError):
+    """A chunk is longer than the embedding model reads."""
+
+    code = "too_large"
+
+
 class TooManyPages(IngestionError):
     """The file has more pages than the limit allows."""
 
@@ -156,6 +171,12 @@ class ParserMemory(IngestionError):
     """Parsing needed more memory than the limit allows."""
 
     code = "parser_memory"
+
+
+class ChunkerFailed(IngestionError):
+    """The chunker made something that is no chunk."""
+
+    code = "chunker_failed"
 
 
 class ParserCrashed(IngestionError):

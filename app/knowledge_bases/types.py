@@ -1,6 +1,7 @@
 """The nouns of a knowledge base: its settings and the identity of its search index."""
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from app.db.models.tenant_data import KnowledgeBase, SearchIndex
@@ -30,11 +31,12 @@ class IndexMismatch(Conflict):
 
 @dataclass(frozen=True, slots=True)
 class Chunking:
-    """How documents are cut; sizes in the embedding model's own tokens."""
+    """How documents are cut; sizes in the embedding model's own tokens, ``options`` the chunker's own."""
 
     strategy: str = "headered"
     max_tokens: int = 200
     overlap_tokens: int = 50
+    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

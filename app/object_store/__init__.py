@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
@@ -26,6 +28,14 @@ class ObjectMissing(Unavailable):
 
 class InvalidObjectKey(AppError):
     """That is not a key of the object store."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredObject:
+    """An object as a list has it; whatever wrote it, ``key`` may be none of ours."""
+
+    key: str
+    modified: datetime
 
 
 class ObjectStore(Protocol):
@@ -70,6 +80,18 @@ class ObjectStore(Protocol):
         """Remove every object whose key begins with ``prefix`` (ends with ``/``); returns how many.
 
         What unfinished writes left under it goes too. Raises ObjectStoreUnavailable.
+        """
+
+    def list_objects(self) -> AsyncIterator[StoredObject]:
+        """Every object, those of one ``tenant/`` together, in no other promised order.
+
+        What is written or deleted meanwhile may be in it or not. Raises ObjectStoreUnavailable.
+        """
+
+    async def discard_unfinished(self, prefix: str, *, before: datetime) -> int:
+        """Remove what writes left that were begun before then and never ended; returns how many.
+
+        Of keys that begin with ``prefix`` (ends with ``/``). Raises ObjectStoreUnavailable.
         """
 
     async def check(self) -> None:

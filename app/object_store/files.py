@@ -5,15 +5,25 @@ import tempfile
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
-from app.object_store import PIECE_BYTES, ObjectMissing, ObjectStoreUnavailable, checked_key, checked_prefix
+from app.object_store import (
+    PIECE_BYTES,
+    ObjectMissing,
+    ObjectStoreUnavailable,
+    StoredObject,
+    checked_key,
+    checked_prefix,
+)
 from app.object_store.threads import StoreThreads
 
 THREADS = 16
 COPY_BYTES = 1024 * 1024
+PAGE_OBJECTS = 1000
 # Not a character of any key: what begins with it is never an object.
 UNFINISHED = "~"
 # A failed one has copied nothing: it is the directory that was gone.
@@ -65,6 +75,16 @@ class FileObjectStore:
     async def delete_prefix(self, prefix: str) -> int:
         place = self._root / checked_prefix(prefix)
         return await self._threads.run(partial(self._delete_below, place))
+
+    async def list_objects(self) -> AsyncIterator[StoredObject]:
+        found = self._walk()
+        while page := await self._threads.run(lambda _: list(islice(found, PAGE_OBJECTS))):
+            for one in page:
+                yield one
+
+    async def discard_unfinished(self, prefix: str, *, before: datetime) -> int:
+        place = self._root / checked_prefix(prefix)
+        return await self._threads.run(lambda _: self._discard_unfinished(place, before))
 
     async def check(self) -> None:
         await self._threads.run(lambda _: self._check())
@@ -131,6 +151,28 @@ class FileObjectStore:
                 with suppress(OSError):
                     Path(folder).rmdir()
             self._remove_empty(place)
+        return count
+
+    def _walk(self) -> Iterator[StoredObject]:
+        return (found for found in self._files(self._root) if UNFINISHED not in found.key)
+
+    def _files(self, below: Path) -> Iterator[StoredObject]:
+        with _translated():
+            for folder, _, names in os.walk(below, onerror=_unless_missing):
+                for place in (Path(folder, name) for name in names):
+                    with suppress(FileNotFoundError):
+                        modified = datetime.fromtimestamp(place.lstat().st_mtime, UTC)
+                        yield StoredObject(place.relative_to(self._root).as_posix(), modified)
+
+    def _discard_unfinished(self, below: Path, before: datetime) -> int:
+        count = 0
+        for found in self._files(below):
+            place = self._root / found.key
+            if place.name.startswith(UNFINISHED) and found.modified < before:
+                with _translated():
+                    place.unlink(missing_ok=True)
+                    self._remove_empty(place.parent)
+                count += 1
         return count
 
     def _remove_empty(self, directory: Path) -> None:

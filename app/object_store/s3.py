@@ -3,16 +3,25 @@
 import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import closing, contextmanager
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
+from botocore.exceptions import ClientError
 from s3transfer.exceptions import CancelledError as TransferCancelled
 
-from app.object_store import PIECE_BYTES, ObjectMissing, ObjectStoreUnavailable, checked_key, checked_prefix
+from app.object_store import (
+    PIECE_BYTES,
+    ObjectMissing,
+    ObjectStoreUnavailable,
+    StoredObject,
+    checked_key,
+    checked_prefix,
+)
 from app.object_store.disposition import content_disposition, safe_media_type
 from app.object_store.s3_client import PART_BYTES, PARTS_AT_ONCE, S3Connection, connect
+from app.object_store.s3_errors import code_of, status_of, translated
 from app.object_store.threads import StoreThreads
 
 if TYPE_CHECKING:
@@ -107,6 +116,17 @@ class S3ObjectStore:
     async def delete_prefix(self, prefix: str) -> int:
         return await self._threads.run(partial(self._delete_below, checked_prefix(prefix)))
 
+    async def list_objects(self) -> AsyncIterator[StoredObject]:
+        after = ""
+        while page := await self._threads.run(partial(self._page, after)):
+            for found in page:
+                yield found
+            after = page[-1].key
+
+    async def discard_unfinished(self, prefix: str, *, before: datetime) -> int:
+        checked_prefix(prefix)
+        return await self._threads.run(lambda _: self._discard_unfinished(prefix, before))
+
     async def check(self) -> None:
         await self._threads.run(lambda _: self._check())
 
@@ -135,7 +155,7 @@ class S3ObjectStore:
 
     def _put(self, key: str, source: Path, stop: threading.Event) -> None:
         length = source.stat().st_size
-        with _translated():
+        with translated():
             if length <= PART_BYTES:
                 with source.open("rb") as body:
                     self._connected().client.put_object(Bucket=self._bucket, Key=key, Body=body)
@@ -186,22 +206,22 @@ class S3ObjectStore:
             return client.head_object(Bucket=self._bucket, Key=key)["ContentLength"]
 
     def _presign(self, parameters: dict[str, str]) -> str:
-        with _translated():
+        with translated():
             return self._signs_with().generate_presigned_url("get_object", Params=parameters, ExpiresIn=LINK_SECONDS)
 
     def _delete(self, key: str) -> None:
-        with _translated():
+        with translated():
             try:
                 self._connected().client.delete_object(Bucket=self._bucket, Key=key)
             except ClientError as exc:
                 # AWS answers 204 for a missing object, others (Swift) 404.
-                if _code(exc) not in ("404", "NoSuchKey"):
+                if code_of(exc) not in ("404", "NoSuchKey"):
                     raise
 
     def _delete_below(self, prefix: str, stop: threading.Event) -> int:
         count = 0
-        with _translated():
-            self._abort_uploads(prefix)
+        with translated():
+            self._abort_uploads(prefix, before=datetime.max.replace(tzinfo=UTC))
             pages = self._connected().client.get_paginator("list_objects_v2")
             for page in pages.paginate(Bucket=self._bucket, Prefix=prefix):
                 found: list[ObjectIdentifierTypeDef] = [{"Key": item["Key"]} for item in page.get("Contents", [])]
@@ -222,58 +242,56 @@ class S3ObjectStore:
         try:
             answer = batch(Bucket=self._bucket, Delete={"Objects": list(found), "Quiet": True})
         except ClientError as exc:
-            if _status(exc) not in NOT_OFFERED:
+            if status_of(exc) not in NOT_OFFERED:
                 raise
             self._batch_deletes = False
             return [item["Key"] for item in found]
         return [error["Key"] for error in answer.get("Errors", [])]
 
-    def _abort_uploads(self, prefix: str) -> None:
+    def _discard_unfinished(self, prefix: str, before: datetime) -> int:
+        with translated():
+            return self._abort_uploads(prefix, before=before)
+
+    def _abort_uploads(self, prefix: str, *, before: datetime) -> int:
         """End multipart uploads that a killed process left: their parts are kept, and paid for, but never listed."""
         client = self._connected().client
+        count = 0
         try:
             for page in client.get_paginator("list_multipart_uploads").paginate(Bucket=self._bucket, Prefix=prefix):
                 for upload in page.get("Uploads", []):
-                    client.abort_multipart_upload(Bucket=self._bucket, Key=upload["Key"], UploadId=upload["UploadId"])
+                    if upload["Initiated"] < before:
+                        client.abort_multipart_upload(
+                            Bucket=self._bucket, Key=upload["Key"], UploadId=upload["UploadId"]
+                        )
+                        count += 1
         except ClientError as exc:
-            if _status(exc) not in NOT_OFFERED and _code(exc) != "NoSuchUpload":
+            if status_of(exc) not in NOT_OFFERED and code_of(exc) != "NoSuchUpload":
                 raise
+        return count
+
+    def _page(self, after: str, _: threading.Event) -> list[StoredObject]:
+        """The next keys in order."""
+        with translated():
+            answer = self._connected().client.list_objects_v2(Bucket=self._bucket, StartAfter=after)
+        return [StoredObject(item["Key"], item["LastModified"]) for item in answer.get("Contents", [])]
 
     def _check(self) -> None:
-        with _translated():
+        with translated():
             self._connected().client.head_bucket(Bucket=self._bucket)
 
     @contextmanager
     def _missing_told_apart(self) -> Iterator[None]:
         """A reply to HEAD has no body: 404 means a missing object only where the bucket is there."""
-        with _translated():
+        with translated():
             try:
                 yield
             except ClientError as exc:
-                if _code(exc) not in ("404", "NoSuchKey"):
+                if code_of(exc) not in ("404", "NoSuchKey"):
                     raise
                 self._connected().client.head_bucket(Bucket=self._bucket)
                 raise ObjectMissing from exc
 
 
-@contextmanager
-def _translated() -> Iterator[None]:
-    try:
-        yield
-    except ClientError as exc:
-        raise ObjectStoreUnavailable(reason=_code(exc)) from exc
-    except (BotoCoreError, HTTPClientError) as exc:
-        raise ObjectStoreUnavailable(reason=type(exc).__name__) from exc
-
-
-def _code(error: ClientError) -> str:
-    return error.response.get("Error", {}).get("Code", "")
-
-
-def _status(error: ClientError) -> int:
-    return error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-
-
 def _read(body: "StreamingBody", length: int, _: threading.Event) -> bytes:
-    with _translated():
+    with translated():
         return body.read(length)

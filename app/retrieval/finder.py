@@ -95,7 +95,7 @@ class Finder:
     async def _read(
         self, repository: RetrievalRepository, candidates: Sequence[Candidate], *, lane: Lane = "lexical"
     ) -> list[Hit]:
-        """Texts and documents of the best; in the place of what was deleted meanwhile comes what follows."""
+        """Texts and documents of the best; in the place of what is gone or expired meanwhile comes what follows."""
         rest = self._over_threshold(candidates)
         hits: list[Hit] = []
         with self.course.timing("read"):

@@ -82,10 +82,10 @@ class RetrievalRepository:
     async def read(
         self, keys: Sequence[Key], *, tenant_id: UUID, lane: Lane
     ) -> dict[Key, tuple[FoundChunk, FoundDocument]]:
-        """The chunks with these keys and their documents, told from this lane; what was deleted since is left out."""
+        """The chunks with these keys and their documents, told from this lane; not what is gone or expired."""
         values = {"tenant": tenant_id, "indexes": [key[0] for key in keys], "chunks": [key[1] for key in keys]}
         rows = await self.session.execute(_READ[lane], values)
-        return {(row[0], row[1]): (FoundChunk(*row[1:10]), FoundDocument(*row[10:])) for row in rows}
+        return {(row[0], row[1]): (FoundChunk(*row[1:11]), FoundDocument(*row[11:])) for row in rows}
 
 
 @lru_cache(maxsize=128)
@@ -105,16 +105,17 @@ select {n} as call, h.lane, h.chunk_id, h.score, h.similarity
 # have the stamp, so that one of them can be out of reach.
 _TEXTS = """
 select c.index_id, c.id as chunk_id, c.version, c.ordinal, c.content, c.page, c.page_end, c.slide, c.section_titles,
-       c.node_path, d.id as document_id, l.metadata ->> '$source', l.metadata ->> '$title',
+       c.node_path, m.told as metadata, d.id as document_id, l.metadata ->> '$source', l.metadata ->> '$title',
        l.metadata ->> '$source_uri', cast(l.metadata ->> '$source_created_at' as timestamptz),
        l.metadata ->> '$media_type',
-       coalesce((select jsonb_object_agg(e.key, e.value) from jsonb_each(l.metadata) e
-                  where left(e.key, 1) <> '$'), '{}') as metadata, d.chunk_count
+       case when c.metadata = '{}' then m.told else d.metadata end as document_metadata, d.chunk_count
   from unnest(cast(:indexes as uuid[]), cast(:chunks as uuid[])) k(index_id, id)
   join chunk c on c.tenant_id = :tenant and c.index_id = k.index_id and c.id = k.id
   join {lane} l on l.tenant_id = :tenant and l.index_id = k.index_id and l.chunk_id = k.id
-  join document d on d.tenant_id = :tenant and d.id = c.document_id"""
+  join document d on d.tenant_id = :tenant and d.id = c.document_id and (d.expires_at is null or d.expires_at > now())
+ cross join lateral (select coalesce(jsonb_object_agg(e.key, e.value), '{}') as told from jsonb_each(l.metadata) e
+                      where left(e.key, 1) <> '$') m"""
 _READ = {
-    lane: text(_TEXTS.replace("{lane}", table)).columns(section_titles=JSONB, metadata=JSONB)
+    lane: text(_TEXTS.replace("{lane}", table)).columns(section_titles=JSONB, metadata=JSONB, document_metadata=JSONB)
     for lane, table in LANE_TABLES.items()
 }

@@ -65,6 +65,7 @@ class FoundChunk:
     slide: int | None
     section_titles: list[str]
     node_path: list[int]
+    attributes: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

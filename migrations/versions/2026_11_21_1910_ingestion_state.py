@@ -1,4 +1,4 @@
-"""What ingestion remembers: vectors already paid for, what they cost, answers already given, deletions.
+"""What ingestion remembers: vectors already paid for, what they cost, answers already given, deletions; and tells.
 
 Revision ID: 0004
 Revises: 0003
@@ -49,7 +49,20 @@ alter table job add every interval;
 create index document_expires_idx on document (tenant_id, expires_at) where expires_at is not null;
 """
 
+# A trigger, so that no way of changing a status can forget to tell those who wait for it. The payload is ids alone.
+NOTIFICATION = """
+create function notify_document() returns trigger language plpgsql set search_path = pg_catalog, public, pg_temp as $f$
+begin
+  perform pg_notify('carrel_document', old.tenant_id || '/' || old.id || case when tg_op = 'DELETE' then '/deleted' else '' end);
+  return null;
+end $f$;
+revoke all on function notify_document from public;
+create trigger document_changed after delete or update of status, progress, version on document
+  for each row execute function notify_document();
+"""
+
 
 def upgrade() -> None:
     run_script(TABLES)
+    run_script(NOTIFICATION)
     run_script(walls("embedding_checkpoint", "embedding_usage", "idempotency_key", "deletion"))

@@ -92,6 +92,7 @@ def fits(description: dict[str, Any], schema: dict[str, Any], value: Any, at: st
 
 def test_replies_fit_their_description(service: Service, tenant: Tenant, description: dict[str, Any]) -> None:
     document = tenant.add_text("# Heading\n\nText that is described.", metadata={"a": 1})["id"]
+    deleted = tenant.admin.delete(DOCUMENTS, params={"external_id": "nothing"}).json()["deletion"]
     calls: list[tuple[str, str, str, Any]] = [
         ("get", "/healthz", "/healthz", None),
         ("get", "/readyz", "/readyz", None),
@@ -105,6 +106,14 @@ def test_replies_fit_their_description(service: Service, tenant: Tenant, descrip
         ("get", "/v1/knowledge-bases/{kb}/documents/{document}", f"{DOCUMENTS}/{document}", None),
         ("get", "/v1/knowledge-bases/{kb}/documents/{document}/chunks", f"{DOCUMENTS}/{document}/chunks", None),
         ("get", "/v1/knowledge-bases/{kb}/documents/{document}/tree", f"{DOCUMENTS}/{document}/tree", None),
+        (
+            "post",
+            "/v1/knowledge-bases/{kb}/documents/{document}/reindex",
+            f"{DOCUMENTS}/{document}/reindex",
+            None,
+        ),
+        ("get", "/v1/deletions/{deletion}", f"/v1/deletions/{deleted}", None),
+        ("delete", "/v1/knowledge-bases/{kb}/documents", f"{DOCUMENTS}?external_id=nothing", None),
         ("post", "/v1/search", "/v1/search", {"query": "described"}),
         ("post", "/v1/agent-search", "/v1/agent-search", {"messages": [{"role": "user", "content": "described"}]}),
         ("post", "/v1/search", "/v1/search", {"nonsense": 1}),
@@ -114,6 +123,12 @@ def test_replies_fit_their_description(service: Service, tenant: Tenant, descrip
         told = description["paths"][path][method]["responses"][str(reply.status_code)]["content"]
         schema = told[reply.headers["content-type"].split(";")[0]]["schema"]
         fits(description, schema, reply.json(), f"{method} {path}")
+    batch = "/v1/knowledge-bases/{kb}/documents/batch"
+    reply = tenant.admin.post(
+        f"{DOCUMENTS}/batch", files=[("file", ("a.txt", b"told")), ("file", ("b.txt", b""))], data={"dynamic": "true"}
+    )
+    schema = description["paths"][batch]["post"]["responses"]["200"]["content"]["application/json"]["schema"]
+    fits(description, schema, reply.json(), batch)
     for path, url in (("/v1/tenants", "/v1/tenants"), ("/v1/tenants/{tenant}", f"/v1/tenants/{tenant.id}")):
         schema = description["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
         fits(description, schema, service.operator.get(url).json(), path)
@@ -123,9 +138,28 @@ def test_the_upload_is_told_by_hand(description: dict[str, Any]) -> None:
     content = description["paths"]["/v1/knowledge-bases/{kb}/documents"]["post"]["requestBody"]["content"]
     fields = set(content["multipart/form-data"]["schema"]["properties"])
     shared = {"metadata", "external_id", "title", "source_uri", "source_created_at", "user_id", "chat_id", "agent_id"}
+    shared |= {"dynamic", "expires_at"}
     assert fields == {"file", "encoding", *shared}
-    assert set(content["application/json"]["schema"]["properties"]) == {"text", "media_type", *shared}
-    assert content["application/json"]["schema"]["additionalProperties"] is False
+    document = content["application/json"]["schema"]
+    assert set(document["properties"]) == {"text", "chunks", "media_type", *shared}
+    (chunks,) = [one for one in document["properties"]["chunks"]["anyOf"] if one.get("type") == "array"]
+    assert set(chunks["items"]["properties"]) == {"text", "metadata", "section_titles", "page", "vector"}
+    assert document["additionalProperties"] is chunks["items"]["additionalProperties"] is False
+
+
+def test_the_batch_is_told_by_hand(description: dict[str, Any]) -> None:
+    content = description["paths"]["/v1/knowledge-bases/{kb}/documents/batch"]["post"]["requestBody"]["content"]
+    form = content["multipart/form-data"]["schema"]["properties"]
+    assert form["file"]["type"] == "array"
+    single = description["paths"]["/v1/knowledge-bases/{kb}/documents"]["post"]["requestBody"]["content"]
+    alone = set(single["multipart/form-data"]["schema"]["properties"])
+    assert alone - set(form) == {"external_id", "title"}
+
+
+def test_events_are_told_as_a_stream(description: dict[str, Any]) -> None:
+    told = description["paths"]["/v1/knowledge-bases/{kb}/documents/{document}/events"]["get"]["responses"]
+    assert set(told["200"]["content"]) == {"text/event-stream"}
+    assert "content" not in told["204"]
 
 
 def test_the_docs_answer(service: Service) -> None:

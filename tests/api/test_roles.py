@@ -32,13 +32,21 @@ NEEDED = {
     f"PATCH {KB}": ADMIN,
     f"DELETE {KB}": ADMIN,
     f"POST {KB}/documents": WRITER,
+    f"POST {KB}/documents/batch": WRITER,
     f"GET {KB}/documents": READER,
+    f"DELETE {KB}/documents": ADMIN,
     f"GET {DOCUMENT}": READER,
     f"PATCH {DOCUMENT}": WRITER,
     f"DELETE {DOCUMENT}": WRITER,
+    f"POST {DOCUMENT}/reindex": WRITER,
+    f"GET {DOCUMENT}/events": READER,
     f"GET {DOCUMENT}/content": READER,
     f"GET {DOCUMENT}/chunks": READER,
+    f"GET {DOCUMENT}/chunks/{{chunk}}": READER,
     f"GET {DOCUMENT}/tree": READER,
+    f"GET {DOCUMENT}/nodes/{{node}}": READER,
+    f"GET {DOCUMENT}/nodes/{{node}}/ancestors": READER,
+    "GET /v1/deletions/{deletion}": READER,
     f"POST {KB}/search": READER,
     "POST /v1/search": READER,
     f"POST {KB}/agent-search": READER,
@@ -70,7 +78,7 @@ def test_the_table_has_every_route(service: Service) -> None:
 @pytest.mark.parametrize("route", NEEDED)
 def test_a_route_takes_its_role_and_those_above(service: Service, callers: dict[str, httpx.Client], route: str) -> None:
     method, path = route.split(" ")
-    for field in ("kb", "document", "tenant", "api_key"):
+    for field in ("kb", "document", "node", "chunk", "tenant", "api_key", "deletion"):
         path = path.replace(f"{{{field}}}", "nothing")
     problem(service.client().request(method, path), 401)
     for role, caller in callers.items():
@@ -137,6 +145,9 @@ def narrowed(service: Service) -> tuple[Tenant, dict[str, Any]]:
     made = {"default": tenant.add_text("The open shelf holds maps.")}
     tenant.admin.post("/v1/knowledge-bases", json={"name": "closed"}).raise_for_status()
     made["closed"] = tenant.add_text("The closed shelf holds maps.", kb="closed")
+    closed = f"/v1/knowledge-bases/closed/documents/{made['closed']['id']}/chunks"
+    (chunk,) = tenant.admin.get(closed).json()["items"]
+    made["chunk"], made["node"] = chunk["id"], chunk["node_path"][-1]
     made["closed_id"] = tenant.admin.get("/v1/knowledge-bases/closed").json()["id"]
     return tenant, made
 
@@ -152,9 +163,12 @@ def test_a_narrowed_key_sees_its_knowledge_bases_alone(narrowed: tuple[Tenant, d
         document = f"{path}/documents/{made['closed']['id']}"
         for method, where in (
             ("GET", path), ("PATCH", path), ("DELETE", path), ("GET", f"{path}/documents"),
-            ("POST", f"{path}/documents"),
+            ("POST", f"{path}/documents"), ("POST", f"{path}/documents/batch"), ("DELETE", f"{path}/documents"),
+            ("POST", f"{document}/reindex"), ("GET", f"{document}/events"),
             ("GET", document), ("PATCH", document), ("DELETE", document), ("GET", f"{document}/content"),
-            ("GET", f"{document}/chunks"), ("GET", f"{document}/tree"), ("POST", f"{path}/search"),
+            ("GET", f"{document}/chunks"), ("GET", f"{document}/chunks/{made['chunk']}"), ("GET", f"{document}/tree"),
+            ("GET", f"{document}/nodes/{made['node']}"), ("GET", f"{document}/nodes/{made['node']}/ancestors"),
+            ("POST", f"{path}/search"),
         ):  # fmt: skip
             body = {"query": "x"} if where.endswith("search") else {"text": "x"} if where.endswith("documents") else {}
             problem(

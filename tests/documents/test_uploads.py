@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.documents.types import EmptyUpload, ReceivedFile, UploadTooLarge
+from app.documents.types import ReceivedForm, UploadTooLarge
 from app.documents.uploads import MAX_FIELD_BYTES, MAX_FIELDS, OVERHEAD, clean_filename, receive, spool_text
 from app.errors import InvalidInput
 
@@ -30,28 +30,52 @@ async def pieces(body: bytes, size: int) -> AsyncIterator[bytes]:
         yield body[start : start + size]
 
 
-async def received(body: bytes, *, size: int = 65_536, limit: int = LIMIT) -> tuple[ReceivedFile, bytes]:
-    async with receive(pieces(body, size), BOUNDARY, limit=limit) as file:
-        content = file.path.read_bytes()
-    assert not file.path.exists()
-    return file, content
+async def received(
+    body: bytes, *, size: int = 65_536, limit: int = LIMIT, most_files: int = 1
+) -> tuple[ReceivedForm, list[bytes]]:
+    async with receive(pieces(body, size), BOUNDARY, limit=limit, most_files=most_files) as found:
+        contents = [file.path.read_bytes() for file in found.files]
+    assert not any(file.path.exists() for file in found.files)
+    return found, contents
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 64, 4096, 10**9])
 async def test_pieces_of_any_size(size: int) -> None:
     content = random.Random(size).randbytes(5000) + b"\r\n--a-bound\r\n--" + b"\r" * 9
     body = form(part("title", "Größe".encode()), part("file", content, filename="a.bin"), part("user_id", b"u"))
-    file, found = await received(body, size=size)
-    assert found == content
+    found, contents = await received(body, size=size)
+    assert contents == [content]
+    (file,) = found.files
     assert (file.size, file.sha256) == (len(content), hashlib.sha256(content).digest())
     assert (file.filename, file.declared_type) == ("a.bin", None)
-    assert file.fields == {"title": "Größe", "user_id": "u"}
+    assert found.fields == {"title": "Größe", "user_id": "u"}
 
 
 async def test_a_large_file_is_written_as_it_comes(tmp_path: Path) -> None:
     content = random.Random(0).randbytes(LIMIT)
-    file, found = await received(form(part("file", content, filename="x", extra="Content-Type: Text/Plain; a=b\r\n")))
-    assert (found, file.declared_type) == (content, "text/plain")
+    found, contents = await received(
+        form(part("file", content, filename="x", extra="Content-Type: Text/Plain; a=b\r\n"))
+    )
+    assert (contents, found.files[0].declared_type) == ([content], "text/plain")
+
+
+@pytest.mark.parametrize("size", [1, 3, 1000, 10**9])
+async def test_many_files_stay_apart(size: int) -> None:
+    contents = [random.Random(number).randbytes(number * 700) for number in range(5)]
+    files = [part("file", content, filename=f"{number}.bin") for number, content in enumerate(contents)]
+    found, read = await received(form(*files, part("user_id", b"u")), size=size, most_files=5)
+    assert read == contents
+    assert [(file.filename, file.size) for file in found.files] == [(f"{n}.bin", n * 700) for n in range(5)]
+    assert [file.sha256 for file in found.files] == [hashlib.sha256(content).digest() for content in contents]
+    assert found.fields == {"user_id": "u"}
+
+
+async def test_many_files_share_the_limit_and_are_counted() -> None:
+    body = form(*(part("file", bytes(1000), filename=f"{number}") for number in range(3)))
+    with pytest.raises(UploadTooLarge, match="together"):
+        await received(body, limit=2999, most_files=3)
+    with pytest.raises(InvalidInput, match="at most 2"):
+        await received(body, most_files=2)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +84,6 @@ async def test_a_large_file_is_written_as_it_comes(tmp_path: Path) -> None:
         (form(part("file", bytes(LIMIT + 1), filename="x")), UploadTooLarge),
         (form(part("file", b"x", filename="x"), part("title", bytes(MAX_FIELD_BYTES + 1))), UploadTooLarge),
         (form(part("file", b"x", filename="x")) + bytes(LIMIT + OVERHEAD), UploadTooLarge),
-        (form(part("file", b"", filename="x")), EmptyUpload),
         (form(part("title", b"no file")), InvalidInput),
         (form(part("file", b"1", filename="x"), part("file", b"2", filename="y")), InvalidInput),
         (form(part("file", b"1", filename="x"), part("title", b"1"), part("title", b"2")), InvalidInput),
@@ -115,6 +138,13 @@ async def test_a_text_becomes_a_file() -> None:
         ("a\r\nSet-Cookie: x.txt", "aSet-Cookie: x.txt"),
         ("nul\0l.txt", "null.txt"),
         ("evil\u202efdp.exe", "evilfdp.exe"),
+        ("\u2067a\u2066b\u2069\u200f\u061c\u200ec\u202a.txt", "abc.txt"),
+        ("CON", "_CON"),
+        ("nul.txt", "_nul.txt"),
+        ("Com1.tar.gz", "_Com1.tar.gz"),
+        ("lpt¹.pdf", "_lpt¹.pdf"),
+        ("aux .txt", "_aux .txt"),
+        ("console.log", "console.log"),
         ("naïve 履歴書.pdf", "naïve 履歴書.pdf"),
         ("x" * 10_000 + ".pdf", "x" * 251 + ".pdf"),
         ("x" * 10_000, "x" * 255),

@@ -172,7 +172,7 @@ async def test_deletion_at_any_moment_is_final(workshop: Workshop, services: Ten
             await add_text(services, prose(seed + 1000), external_id=str(seed))
             await asyncio.sleep(rng.random() * 0.1)
         if seed % 5:
-            await services.documents.delete("default", document.id)
+            await services.deletions.delete("default", document.id)
             deleted.append(document.id)
 
     async def many(start: int) -> None:
@@ -199,7 +199,7 @@ async def test_deletion_at_any_moment_is_final(workshop: Workshop, services: Ten
 
 
 async def no_jobs(workshop: Workshop) -> bool:
-    return not await workshop.owner.fetchval("select count(*) from job")
+    return not await workshop.owner.fetchval("select count(*) from job where every is null")
 
 
 async def test_deleting_a_knowledge_base_under_ingestion(workshop: Workshop, services: TenantServices) -> None:
@@ -218,7 +218,7 @@ async def test_deleting_a_knowledge_base_under_ingestion(workshop: Workshop, ser
 
 async def test_a_deleted_document_stays_deleted(workshop: Workshop, services: TenantServices) -> None:
     document = await add_text(services, prose(7))
-    await services.documents.delete("default", document.id)
+    await services.deletions.delete("default", document.id)
     await workshop.ingest(document)
     assert await written(workshop, document.id) == 0
     with pytest.raises(DocumentNotFound):
@@ -291,7 +291,7 @@ async def test_one_refused_passage_is_no_reason_to_refuse_the_rest(
     assert f"refused {len(refused)} of {len(made['chunk'])} passages" in found["warnings"]
     words = await services.retrieval.search(SearchRequest(queries=["nothing happens"], strategy="lexical"))
     assert {hit.chunk.id for hit in words.hits} == set(refused)
-    await services.documents.delete("default", document.id)
+    await services.deletions.delete("default", document.id)
 
 
 @pytest.mark.usefixtures("refusing")

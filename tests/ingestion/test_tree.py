@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from app.ingestion.tree import build_tree
+from app.ingestion.tree import add_sentences, build_tree, find_node
 from app.ingestion.types import Block, BlockKind, NodeKind, ParsedDocument, TreeNode
 from tests.ingestion.documents import random_document, walk
 
@@ -93,3 +93,33 @@ def test_root_has_the_title_and_the_page_span() -> None:
     root = build_tree(ParsedDocument(blocks, title="Report")).root
     assert (root.title, root.page, root.page_end) == ("Report", 2, 5)
     assert (root.children[0].level, root.children[0].page, root.children[0].page_end) == (1, 2, 5)
+
+
+def test_sentences_of_prose() -> None:
+    blocks = [
+        heading("One. Two.", 1),
+        paragraph(" Dr. Who came.\nHe left! ", page=3),
+        Block(BlockKind.TABLE, "| a. B. |"),
+        Block(BlockKind.RECORD, "Question. Answer."),
+        Block(BlockKind.LIST_ITEM, "今日は晴れ。"),
+    ]
+    tree = build_tree(ParsedDocument(blocks))
+    add_sentences(tree)
+    found = [node for node in walk(tree.root) if node.kind is NodeKind.SENTENCE]
+    assert [(tree.text[node.start : node.end], node.path, node.page) for node in found] == [
+        ("Dr. Who came.", (0, 1, 0), 3),
+        ("He left!", (0, 1, 1), 3),
+        ("今日は晴れ。", (0, 4, 0), None),
+    ]
+    assert all(find_node(tree, node.path) is node for node in walk(tree.root))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_sentences_are_all_of_a_paragraph(seed: int) -> None:
+    tree = build_tree(random_document(seed))
+    add_sentences(tree)
+    for node in walk(tree.root):
+        texts = [tree.text[child.start : child.end] for child in node.children]
+        if node.kind is NodeKind.PARAGRAPH and texts:
+            assert "".join("".join(texts).split()) == "".join(tree.text[node.start : node.end].split())
+            assert all(left.end <= right.start for left, right in pairwise(node.children))

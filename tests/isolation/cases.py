@@ -13,13 +13,13 @@ from tests.isolation.routes import Endpoint
 SECRET = "Quetzalcoatlus"
 PLACE = re.compile(r"<([a-z_]+)>")
 # What a path may hold; each is made in tests/isolation/worlds.py.
-PATH_FIELDS = {"kb", "document", "api_key", "tenant"}
+PATH_FIELDS = {"kb", "document", "node", "chunk", "api_key", "tenant"}
 # Names in queries and bodies that name nothing that belongs to a tenant.
 PLAIN = frozenset(
     """limit cursor wait status name title description model dimensions strategy strategy_options max_tokens
     overlap_tokens top_k metadata metadata_filter language chunking embedding retrieval role expires_at source_uri
     source_created_at encoding media_type text file query queries messages content score_threshold
-    timeout_seconds""".split()  # noqa: SIM905  (a list of words)
+    timeout_seconds offsets depth level""".split()  # noqa: SIM905  (a list of words)
 )
 
 
@@ -86,7 +86,12 @@ TEMPLATES: Mapping[str, tuple[Template, ...]] = {
         Template(query={"chat_id": "<chat_id>", "agent_id": "<agent_id>"}),
         Template(query={"filter": '{"$document_id": "<document>"}'}),
     ),
-    f"PATCH {KB}/documents/{{document}}": (Template(json={"title": "renamed"}),),
+    f"PATCH {KB}/documents/{{document}}": (
+        Template(json={"title": "renamed"}),
+        Template(json={"scope": {"level": "user", "user_id": "<promoted_user>"}}),
+        Template(json={"scope": {"level": "chat_shared", "chat_id": "<promoted_chat>"}}),
+    ),
+    f"GET {KB}/documents/{{document}}/chunks": (Template(), Template(query={"node": "<node>"})),
     f"POST {KB}/search": (Template(json=ASK), BY_DOCUMENT, *SCOPES),
     "POST /v1/search": (Template(json=ASK), Template(json={**ASK, "knowledge_bases": ["<kb>"]}), BY_DOCUMENT, *SCOPES),
     f"POST {KB}/agent-search": (Template(json=CONVERSATION),),

@@ -80,6 +80,8 @@ async def test_every_function_is_known_and_helpers_are_closed(walls: Walls) -> N
     async with acting(walls.url, walls.b) as b:
         for function in await b.fetch(OURS):
             name, types = function["proname"], function["types"]
+            if name == "notify_document":  # a trigger's: nobody can call it
+                continue
             arguments = ", ".join(f"null::{kind}" for kind in types)
             outcome = await attempt(b, f"select * from {name}({arguments})")
             if name in CALLABLE - set(SEARCHES):

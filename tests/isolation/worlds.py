@@ -10,6 +10,7 @@ from app.ids import encode_id, new_id
 from tests.fixtures.service import Service, Tenant
 
 Ids = Mapping[str, str]
+PROMOTED = {"promoted_user", "promoted_chat"}
 
 
 def invented(form: str) -> dict[str, str]:
@@ -18,6 +19,8 @@ def invented(form: str) -> dict[str, str]:
     return {
         "kb": f"only-{word}" if form == "name" else encode_id("kb", new_id()),
         "document": encode_id("doc", new_id()),
+        "node": encode_id("nod", new_id()),
+        "chunk": encode_id("chk", new_id()),
         "api_key": encode_id("key", new_id()),
         "tenant": encode_id("ten", new_id()),
         "taken": f"only-{secrets.token_hex(6)}",
@@ -25,6 +28,8 @@ def invented(form: str) -> dict[str, str]:
         "user_id": f"user-{word}",
         "chat_id": f"chat-{word}",
         "agent_id": f"agent-{word}",
+        "promoted_user": f"promoted-user-{word}",
+        "promoted_chat": f"promoted-chat-{word}",
     }
 
 
@@ -37,7 +42,12 @@ def own(tenant: Tenant, text: str, *, fields: Iterable[str], form: str) -> dict[
     made.raise_for_status()
     ids["kb"] = name if form == "name" else made.json()["id"]
     if wanted & {"document", "external_id"}:
-        ids["document"] = tenant.add_text(text, kb=name, external_id=ids["external_id"])["id"]
+        # What is promoted begins in a chat.
+        scope = {"chat_id": ids["promoted_chat"], "agent_id": "a"} if wanted & PROMOTED else {}
+        ids["document"] = tenant.add_text(text, kb=name, external_id=ids["external_id"], **scope)["id"]
+    if wanted & {"node", "chunk"}:
+        chunk = tenant.admin.get(f"/v1/knowledge-bases/{name}/documents/{ids['document']}/chunks").json()["items"][0]
+        ids["node"], ids["chunk"] = chunk["node_path"][-1], chunk["id"]
     if "user_id" in wanted:
         tenant.add_text(text, kb=name, user_id=ids["user_id"])
     if "chat_id" in wanted:
@@ -49,7 +59,7 @@ def own(tenant: Tenant, text: str, *, fields: Iterable[str], form: str) -> dict[
     return ids
 
 
-EVERYTHING = ("document", "external_id", "user_id", "chat_id", "api_key")
+EVERYTHING = ("document", "node", "chunk", "external_id", "user_id", "chat_id", "api_key")
 
 
 @dataclass(frozen=True)

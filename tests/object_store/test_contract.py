@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -155,6 +156,20 @@ async def test_a_key_that_could_leave_its_place_is_refused(
 async def test_a_prefix_ends_with_a_slash_and_is_never_everything(store: ObjectStore, prefix: str) -> None:
     with pytest.raises(InvalidObjectKey):
         await store.delete_prefix(prefix)
+    with pytest.raises(InvalidObjectKey):
+        await store.discard_unfinished(prefix, before=datetime.now(UTC))
+
+
+async def test_every_object_is_listed_with_its_time(store: ObjectStore, tenant: str, a_file: AFile) -> None:
+    before = datetime.now(UTC)
+    keys = {f"{tenant}/a/1", f"{tenant}/a/2", f"{tenant}/b.c/deep/er/1", f"{tenant}-beside/a/1"}
+    for key in keys:
+        await store.put(key, a_file(b"x"))
+    await store.delete(f"{tenant}/a/2")
+    listed = {found.key: found.modified async for found in store.list_objects() if found.key.startswith(tenant)}
+    assert listed.keys() == keys - {f"{tenant}/a/2"}
+    for modified in listed.values():
+        assert abs((modified - before).total_seconds()) < 60  # servers have clocks of their own
 
 
 async def test_check(store: ObjectStore) -> None:

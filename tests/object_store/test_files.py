@@ -6,6 +6,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -137,6 +138,35 @@ async def test_what_a_killed_put_left_goes_with_the_prefix(store: FileObjectStor
     (root / "t/d/~half").write_bytes(b"half of somebody's document")
     assert await store.delete_prefix("t/") == 1
     assert everything(root) == set()
+
+
+async def test_what_killed_puts_left_is_no_object_and_goes_when_it_is_old(
+    store: FileObjectStore, root: Path, a_file: AFile
+) -> None:
+    for key in ("t/d/1", "u/d/1"):
+        await store.put(key, a_file(b"x"))
+    for folder in ("t/e", "v/d"):
+        (root / folder).mkdir(parents=True)
+    for name in ("t/d/~old", "t/e/~old", "t/d/~young", "v/d/~old"):
+        (root / name).write_bytes(b"half of somebody's document")
+        if name.endswith("old"):
+            os.utime(root / name, (0, 0))
+    assert {found.key async for found in store.list_objects()} == {"t/d/1", "u/d/1"}
+    assert await store.discard_unfinished("t/", before=datetime.now(UTC) - timedelta(minutes=1)) == 2
+    assert everything(root) == {"t", "t/d", "t/d/1", "t/d/~young", "u", "u/d", "u/d/1", "v", "v/d", "v/d/~old"}
+
+
+async def test_a_list_of_many_is_whole(store: FileObjectStore, root: Path) -> None:
+    for tenant in range(5):
+        (root / f"t{tenant}").mkdir(parents=True)
+        for number in range(500):
+            (root / f"t{tenant}" / str(number)).touch()
+    assert len([found async for found in store.list_objects()]) == 2500
+
+
+async def test_a_root_that_is_not_there_yet_holds_nothing(store: FileObjectStore) -> None:
+    assert [found async for found in store.list_objects()] == []
+    assert await store.discard_unfinished("t/", before=datetime.now(UTC)) == 0
 
 
 async def test_a_root_that_is_no_directory_is_unavailable(tmp_path: Path, a_file: AFile) -> None:

@@ -5,13 +5,14 @@ import socket
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import nullcontext
+from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import pytest
 
-from app.object_store import ObjectMissing, ObjectStoreUnavailable
+from app.object_store import ObjectMissing, ObjectStoreUnavailable, StoredObject
 from app.object_store.s3 import S3ObjectStore
 from tests.fixtures.s3 import CROWD, S3Server
 from tests.object_store.conftest import S3Opener
@@ -41,6 +42,9 @@ async def outcomes(store: S3ObjectStore, a_file: AFile, target: Path) -> list[Ba
     async def streamed() -> list[bytes]:
         return [piece async for piece in store.stream("t/d/1", start=0, length=1)]
 
+    async def listed() -> list[StoredObject]:
+        return [found async for found in store.list_objects()]
+
     calls: list[Awaitable[object]] = [
         store.put("t/d/1", a_file(b"x")),
         store.get("t/d/1", target),
@@ -48,6 +52,8 @@ async def outcomes(store: S3ObjectStore, a_file: AFile, target: Path) -> list[Ba
         streamed(),
         store.delete("t/d/1"),
         store.delete_prefix("t/"),
+        store.discard_unfinished("t/", before=datetime.now(UTC)),
+        listed(),
         store.check(),
     ]
     found = await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), 60)
@@ -57,7 +63,7 @@ async def outcomes(store: S3ObjectStore, a_file: AFile, target: Path) -> list[Ba
 async def test_a_wrong_bucket_is_unavailable_never_missing(open_s3: S3Opener, a_file: AFile, tmp_path: Path) -> None:
     store = open_s3(bucket="not-there")
     found = await outcomes(store, a_file, tmp_path / "target")
-    assert [type(error) for error in found] == [ObjectStoreUnavailable] * 7
+    assert [type(error) for error in found] == [ObjectStoreUnavailable] * 9
     await store.close()
 
 
@@ -68,7 +74,7 @@ async def test_a_server_that_is_down_is_unavailable(
         taken.bind(("127.0.0.1", 0))
         store = open_s3(endpoint_url=f"http://127.0.0.1:{taken.getsockname()[1]}")
         found = await outcomes(store, a_file, tmp_path / "target")
-    assert [type(error) for error in found] == [ObjectStoreUnavailable] * 7
+    assert [type(error) for error in found] == [ObjectStoreUnavailable] * 9
     for error in found:
         told = f"{error!r} {vars(error)} {error.__cause__!r}"
         assert s3_server.secret_access_key not in told
@@ -83,7 +89,7 @@ async def test_a_refusal_is_unavailable_and_named(
     awkward.rule = lambda _: 403
     store = open_s3(endpoint_url=awkward.url)
     found = await outcomes(store, a_file, tmp_path / "target")
-    assert [type(error) for error in found] == [ObjectStoreUnavailable] * 7
+    assert [type(error) for error in found] == [ObjectStoreUnavailable] * 9
     with pytest.raises(ObjectStoreUnavailable) as caught:
         await store.get("t/d/1", tmp_path / "target")
     assert caught.value.fields == {"reason": "AccessDenied"}
@@ -180,6 +186,8 @@ async def test_a_server_that_ignores_ranges_is_noticed(
 
 async def test_a_prefix_of_more_than_one_page(s3_store: S3ObjectStore, s3_server: S3Server) -> None:
     assert len(keys_below(s3_server, "crowd/")) == CROWD
+    listed = [found.key async for found in s3_store.list_objects()]
+    assert sorted(key for key in listed if key.startswith("crowd/")) == sorted(keys_below(s3_server, "crowd/"))
     assert await s3_store.delete_prefix("crowd/") == CROWD
     assert keys_below(s3_server, "crowd/") == []
 
@@ -226,6 +234,18 @@ async def test_uploads_that_a_killed_process_left_go_with_the_prefix(
     s3_server.client.create_multipart_upload(Bucket=s3_server.bucket, Key=f"{tenant}/d/1")
     assert await s3_store.delete_prefix(f"{tenant}/") == 0
     assert uploads_below(s3_server, tenant) == []
+
+
+async def test_uploads_that_a_killed_process_left_go_when_they_are_old(
+    s3_store: S3ObjectStore, s3_server: S3Server, tenant: str
+) -> None:
+    for key in (f"{tenant}/d/1", f"{tenant}-beside/d/1"):
+        s3_server.client.create_multipart_upload(Bucket=s3_server.bucket, Key=key)
+    now, long_ago = datetime.now(UTC), datetime(2000, 1, 1, tzinfo=UTC)  # moto has every upload begin in 2010
+    assert await s3_store.discard_unfinished(f"{tenant}/", before=long_ago) == 0
+    assert await s3_store.discard_unfinished(f"{tenant}/", before=now) == 1
+    assert uploads_below(s3_server, tenant) == [f"{tenant}-beside/d/1"]
+    assert await s3_store.discard_unfinished(f"{tenant}-beside/", before=now) == 1
 
 
 @pytest.mark.parametrize(

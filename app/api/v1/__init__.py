@@ -8,8 +8,11 @@ from app.api.v1 import (
     api_keys,
     capabilities,
     chunks,
+    deletions,
     documents,
+    events,
     knowledge_bases,
+    nodes,
     search,
     tenants,
     uploads,
@@ -28,5 +31,18 @@ _RESPONSES = {
 }
 
 router = APIRouter(prefix="/v1", responses={str(status): value for status, value in _RESPONSES.items()})
-for module in (tenants, api_keys, knowledge_bases, uploads, documents, chunks, search, agent_search, capabilities):
+for module in (
+    tenants,
+    api_keys,
+    knowledge_bases,
+    uploads,
+    documents,
+    deletions,
+    events,
+    chunks,
+    nodes,
+    search,
+    agent_search,
+    capabilities,
+):
     router.include_router(module.router)

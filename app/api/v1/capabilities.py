@@ -7,8 +7,9 @@ from pydantic import BaseModel
 
 from app.api.dependencies import CurrentReader, CurrentResources, GuardedRoute
 from app.api.v1.knowledge_bases import ChunkingIn
-from app.ingestion.chunkers import CHUNKERS, DEFAULT_CHUNKER
+from app.ingestion.chunkers import CHUNKERS, DEFAULT_CHUNKER, ChunkerSpec
 from app.ingestion.parsers import PARSERS
+from app.ingestion.parsers.tessdata import find_language_data
 from app.lexical.analyser import languages
 from app.retrieval.service import DEFAULT_STRATEGY
 from app.retrieval.strategies import STRATEGIES
@@ -41,10 +42,18 @@ class EmbeddingModelOut(BaseModel):
     multimodal: bool
 
 
+class OcrOut(BaseModel):
+    """The languages that text in pictures is read in, none where OCR is not installed; ``missing`` ones are set up."""
+
+    languages: list[str]
+    missing: list[str]
+
+
 class CapabilitiesOut(BaseModel):
     """Everything a client needs to know before it sends anything."""
 
     parsers: list[ParserOut]
+    ocr: OcrOut
     chunkers: list[NamedOut]
     strategies: list[NamedOut]
     transformers: list[NamedOut]
@@ -54,16 +63,21 @@ class CapabilitiesOut(BaseModel):
     limits: dict[str, int]
 
 
-def _chunking_options() -> dict[str, Any]:
+def _chunking_options(chunker: ChunkerSpec[Any]) -> dict[str, Any]:
     schema = ChunkingIn.model_json_schema()
     del schema["properties"]["strategy"]
+    schema["properties"]["options"] = chunker.options.model_json_schema()
     return schema
 
 
 def _chunkers() -> list[NamedOut]:
-    options = _chunking_options()
     return [
-        NamedOut(name=one.name, description=one.description, options=options, default=one.name == DEFAULT_CHUNKER)
+        NamedOut(
+            name=one.name,
+            description=one.description,
+            options=_chunking_options(one),
+            default=one.name == DEFAULT_CHUNKER,
+        )
         for one in CHUNKERS.values()
     ]
 
@@ -85,11 +99,13 @@ async def capabilities(resources: CurrentResources, _: CurrentReader) -> dict[st
     """Parsers, chunkers, strategies, models and limits of this server."""
     identity = resources.embedder.identity
     settings = resources.settings
+    ocr = find_language_data(settings.parser.ocr_languages, settings.parser.tessdata_dir)
     return {
         "parsers": [
             {"media_type": spec.media_type, "extensions": [f".{name}" for name in spec.extensions]}
             for spec in PARSERS.values()
         ],
+        "ocr": {"languages": ocr.languages, "missing": ocr.missing},
         "chunkers": _chunkers(),
         "strategies": _strategies(),
         "transformers": [],

@@ -1,21 +1,29 @@
-"""What ingestion made of a document: its chunks and its tree."""
+"""Chunks: what ingestion cut a document into."""
 
-from typing import Any
+from typing import Annotated, Any
+from uuid import UUID
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 from pydantic import BaseModel
 
 from app.api.dependencies import CurrentPage, CurrentReader, GuardedRoute, next_cursor
 from app.api.v1.documents import document_id
+from app.api.v1.nodes import OffsetUnit, node_id
 from app.api.v1.schemas import Listing
-from app.documents.types import node_id
-from app.ids import encode_id
+from app.db.models.tenant_data import Chunk, Document
+from app.documents import types
+from app.documents.offsets import Offsets
+from app.documents.types import ChunkNotFound
+from app.ids import decode_id, encode_id
 
 router = APIRouter(prefix="/knowledge-bases/{kb}/documents/{document}", tags=["documents"], route_class=GuardedRoute)
 
 
 class ChunkOut(BaseModel):
-    """A chunk of the live version; offsets count code points of the stored text."""
+    """A chunk of the live version; ``start`` and ``end`` are its range of the stored text.
+
+    ``node_path`` leads from the root to the smallest node that holds it, which is ``depth`` levels below the root.
+    """
 
     id: str
     chunk_index: int
@@ -29,87 +37,92 @@ class ChunkOut(BaseModel):
     slide: int | None
     section_titles: list[str]
     node_path: list[str]
+    depth: int
+    metadata: dict[str, Any]
 
 
-class NodeOut(BaseModel):
-    """A node of the document tree; a paragraph has its text, a section its children."""
+class SingleChunkOut(ChunkOut):
+    """A chunk and its neighbours; null at either end of the document."""
 
-    id: str
-    kind: str
-    level: int
-    title: str | None
-    text: str | None
-    start: int
-    end: int
-    page: int | None
-    page_end: int | None
-    slide: int | None
-    children: list["NodeOut"] = []
+    previous_chunk_id: str | None
+    next_chunk_id: str | None
 
 
-class TreeOut(BaseModel):
-    """The document tree; null before the first version is ready."""
+def chunk_id(text: str) -> UUID:
+    """The id in a path. Raises ChunkNotFound for what is no chunk's id, as for one that is not there."""
+    found = decode_id("chk", text)
+    if found is None:
+        raise ChunkNotFound
+    return found
 
-    document: str
-    version: int | None
-    root: NodeOut | None
 
-
-def node_ids(document: Any, version: int, path: list[int]) -> list[str]:
+def node_ids(document: UUID, version: int, path: list[int]) -> list[str]:
     """The ids from the root to the node with this path."""
-    return [encode_id("nod", node_id(document, version, tuple(path[:depth]))) for depth in range(len(path) + 1)]
+    return [encode_id("nod", types.node_id(document, version, tuple(path[:depth]))) for depth in range(len(path) + 1)]
+
+
+def chunk_facts(chunk: Chunk, document: Document, offsets: Offsets) -> dict[str, Any]:
+    """What the list and the single chunk have in common."""
+    return {
+        "id": encode_id("chk", chunk.id),
+        "chunk_index": chunk.ordinal,
+        "total_chunks": document.chunk_count,
+        "text": chunk.content,
+        "start": offsets(chunk.start_offset),
+        "end": offsets(chunk.end_offset),
+        "tokens": chunk.token_count,
+        "page": chunk.page,
+        "page_end": chunk.page_end,
+        "slide": chunk.slide,
+        "section_titles": chunk.section_titles,
+        "node_path": node_ids(document.id, chunk.version, chunk.node_path),
+        "depth": len(chunk.node_path),
+        "metadata": chunk.attributes,
+    }
+
+
+def neighbour_id(chunk: Chunk, document: Document, *, step: int) -> str | None:
+    """The id of the chunk before or behind; None where there is none."""
+    ordinal = chunk.ordinal + step
+    if not 0 <= ordinal < document.chunk_count:
+        return None
+    return encode_id("chk", types.chunk_id(document.id, chunk.version, ordinal))
 
 
 @router.get("/chunks", response_model=Listing[ChunkOut])
-async def list_chunks(kb: str, document: str, page: CurrentPage, tenant: CurrentReader) -> dict[str, Any]:
-    """The live version's chunks in order."""
-    row, found = await tenant.documents.chunks(
-        kb, document_id(document), after=page.after_number(), limit=page.limit + 1
+async def list_chunks(
+    kb: str,
+    document: str,
+    page: CurrentPage,
+    tenant: CurrentReader,
+    node: Annotated[str | None, Query(description="Only chunks with text of this node, be it a part of it")] = None,
+    offsets: OffsetUnit = None,
+) -> Listing[ChunkOut]:
+    """The live version's chunks in order; with `node` those whose text lies at least partly in that node."""
+    below = None if node is None else node_id(node)
+    view = await tenant.reading.chunks(
+        kb,
+        document_id(document),
+        below=below,
+        after=page.after_number(),
+        limit=page.limit + 1,
+        utf16=offsets == "utf16",
     )
-    items = found[: page.limit]
-    out = [
-        ChunkOut(
-            id=encode_id("chk", chunk.id),
-            chunk_index=chunk.ordinal,
-            total_chunks=row.chunk_count,
-            text=chunk.content,
-            start=chunk.start_offset,
-            end=chunk.end_offset,
-            tokens=chunk.token_count,
-            page=chunk.page,
-            page_end=chunk.page_end,
-            slide=chunk.slide,
-            section_titles=chunk.section_titles,
-            node_path=node_ids(row.id, chunk.version, chunk.node_path),
-        )
-        for chunk in items
-    ]
-    return {"items": out, "next_cursor": next_cursor(items[-1].ordinal) if found[page.limit :] else None}
+    found = view.chunks[: page.limit]
+    items = [ChunkOut(**chunk_facts(chunk, view.document, view.offsets)) for chunk in found]
+    more = len(view.chunks) > page.limit
+    return Listing(items=items, next_cursor=next_cursor(found[-1].ordinal) if more else None)
 
 
-@router.get("/tree", response_model=TreeOut)
-async def get_tree(kb: str, document: str, tenant: CurrentReader) -> TreeOut:
-    """The live version's tree of sections and paragraphs."""
-    view = await tenant.documents.tree(kb, document_id(document))
-    made: dict[Any, NodeOut] = {}
-    root = None
-    for node in view.nodes:
-        leaf = node.kind == "paragraph"
-        out = NodeOut(
-            id=encode_id("nod", node.id),
-            kind=node.kind,
-            level=node.level,
-            title=node.title,
-            text=view.text[node.start_offset : node.end_offset] if leaf else None,
-            start=node.start_offset,
-            end=node.end_offset,
-            page=node.page,
-            page_end=node.page_end,
-            slide=node.slide,
-        )
-        made[node.id] = out
-        if node.parent_id is None:
-            root = out
-        else:
-            made[node.parent_id].children.append(out)
-    return TreeOut(document=encode_id("doc", view.document.id), version=view.document.live_version, root=root)
+@router.get("/chunks/{chunk}", response_model=SingleChunkOut)
+async def get_chunk(
+    kb: str, document: str, chunk: str, tenant: CurrentReader, offsets: OffsetUnit = None
+) -> SingleChunkOut:
+    """One chunk of the live version, its place in the tree and its neighbours."""
+    view = await tenant.reading.chunk(kb, document_id(document), chunk_id(chunk), utf16=offsets == "utf16")
+    (found,) = view.chunks
+    return SingleChunkOut(
+        **chunk_facts(found, view.document, view.offsets),
+        previous_chunk_id=neighbour_id(found, view.document, step=-1),
+        next_chunk_id=neighbour_id(found, view.document, step=1),
+    )

@@ -23,6 +23,7 @@ from app.api.v1.schemas import (
     Title,
     WebAddress,
 )
+from app.api.v1.scopes import Promotion, ScopeOut
 from app.db.models.tenant_data import Document
 from app.documents.repository import DocumentFilters
 from app.documents.scopes import Scope
@@ -45,15 +46,7 @@ class DocumentChanges(Input):
     title: Title | None = None
     source_uri: WebAddress | None = None
     source_created_at: GivenTime | None = None
-
-
-class ScopeOut(BaseModel):
-    """Whom the document belongs to."""
-
-    level: str
-    user_id: str | None
-    chat_id: str | None
-    agent_id: str | None
+    scope: Promotion | None = None
 
 
 class DocumentOut(BaseModel):
@@ -129,7 +122,7 @@ async def list_documents(
 ) -> dict[str, Any]:
     """Documents, newest first."""
     scope = Scope(user_id, chat_id, agent_id)
-    compiled = compile_filter(_parse_filter(filter), loc=("query", "filter"))
+    compiled = compile_filter(parse_filter(filter), loc=("query", "filter"))
     filters = DocumentFilters(
         status=status,
         external_id=external_id,
@@ -143,7 +136,8 @@ async def list_documents(
     return {"items": [document_out(document, name) for document in items], "next_cursor": cursor}
 
 
-def _parse_filter(text: str | None) -> Mapping[str, object] | None:
+def parse_filter(text: str | None) -> Mapping[str, object] | None:
+    """A filter in a query. Raises InvalidInput."""
     if text is None:
         return None
     try:
@@ -162,21 +156,37 @@ async def get_document(kb: str, document: str, tenant: CurrentReader) -> Documen
     return document_out(found, (await tenant.knowledge_bases.find(kb)).row.name)
 
 
-@router.patch("/{document}", response_model=DocumentOut)
+@router.patch(
+    "/{document}",
+    response_model=DocumentOut,
+    responses={409: {"description": "Another document with the same identity is in that scope already", **PROBLEM}},
+)
 async def update_document(kb: str, document: str, body: DocumentChanges, tenant: CurrentWriter) -> DocumentOut:
-    """Change metadata (as a whole), title or source; null takes one away. Searches see it at once."""
+    """Change metadata (as a whole), title or source; null takes one away. A scope can only widen.
+
+    Searches see it at once.
+    """
     changes = body.model_dump(exclude_unset=True)
     if changes.get("metadata", ...) is None:
         raise InvalidInput("metadata cannot be null; {} empties it.", loc=("body", "metadata"))
+    if body.scope is not None:
+        changes["scope"] = body.scope.scope()
+    elif "scope" in changes:
+        raise InvalidInput("scope cannot be null; the tenant's level is the widest.", loc=("body", "scope"))
     found = await tenant.documents.update(kb, document_id(document), changes)
     return document_out(found, (await tenant.knowledge_bases.find(kb)).row.name)
 
 
-@router.delete("/{document}", status_code=204)
-async def delete_document(kb: str, document: str, tenant: CurrentWriter) -> Response:
-    """Out of every search when this answers; rows are gone, the original follows."""
-    await tenant.documents.delete(kb, document_id(document))
-    return Response(status_code=204)
+@router.post(
+    "/{document}/reindex",
+    status_code=202,
+    response_model=DocumentOut,
+    responses={409: {"description": "The knowledge base belongs to another embedding model", **PROBLEM}},
+)
+async def reindex_document(kb: str, document: str, tenant: CurrentWriter) -> DocumentOut:
+    """Ingest it again: brings back one that failed; searches see what is there until the new index of it is whole."""
+    found = await tenant.documents.reindex(kb, document_id(document))
+    return document_out(found, (await tenant.knowledge_bases.find(kb)).row.name)
 
 
 @router.get(

@@ -10,6 +10,7 @@ from app.api.v1.schemas import STORABLE, Input, Listing, Metadata, Text, Time
 from app.bootstrap import Resources
 from app.errors import Forbidden, InvalidInput
 from app.ids import PREFIXES, encode_id
+from app.ingestion.chunking import chunker_options
 from app.knowledge_bases.types import Chunking, KnowledgeBaseView, NewKnowledgeBase, Retrieval
 
 router = APIRouter(prefix="/knowledge-bases", tags=["knowledge bases"], route_class=GuardedRoute)
@@ -24,11 +25,26 @@ class EmbeddingIn(Input):
 
 
 class ChunkingIn(Input):
-    """How documents are cut; sizes in tokens of the embedding model."""
+    """How documents are cut; sizes in tokens of the embedding model, ``options`` those of the chunker."""
 
     strategy: Text = "headered"
     max_tokens: int = Field(200, ge=16, le=8192)
     overlap_tokens: int = Field(50, ge=0, le=4096)
+    options: dict[str, Any] = Field(default_factory=dict)
+
+    def settings(self) -> Chunking:
+        """The same with every option said. Raises InvalidInput."""
+        options = chunker_options(self.strategy, self.options, loc=("body", "chunking", "options"))
+        return Chunking(self.strategy, self.max_tokens, self.overlap_tokens, options)
+
+
+class ChunkingOut(BaseModel):
+    """How documents are cut; ``options`` only where the chunker has some."""
+
+    strategy: str
+    max_tokens: int
+    overlap_tokens: int
+    options: dict[str, Any] = Field(default_factory=dict, exclude_if=lambda options: not options)
 
 
 class RetrievalIn(Input):
@@ -89,7 +105,7 @@ class KnowledgeBaseOut(BaseModel):
     description: str | None
     language: str
     embedding: EmbeddingOut
-    chunking: ChunkingIn
+    chunking: ChunkingOut
     retrieval: RetrievalIn
     metadata_filter: dict[str, Any]
     index: IndexOut
@@ -133,7 +149,7 @@ async def create_knowledge_base(
         language=body.language,
         model=body.embedding.model,
         dimensions=body.embedding.dimensions,
-        chunking=Chunking(**body.chunking.model_dump()),
+        chunking=body.chunking.settings(),
         retrieval=Retrieval(**body.retrieval.model_dump()),
         metadata_filter=body.metadata_filter,
     )

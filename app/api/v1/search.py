@@ -142,7 +142,7 @@ def _result(hit: Hit) -> ResultOut:
         slide=chunk.slide,
         section_titles=chunk.section_titles,
         node_path=node_ids(document.id, chunk.version, chunk.node_path),
-        metadata=document.attributes,
+        metadata=chunk.attributes,
         citation=hit.citation,
     )
 

@@ -62,6 +62,7 @@ class Job(Created, TenantOwned, Base):
         ),
         Index("job_running_idx", "tenant_id", "lease_until", postgresql_where=text("state = 'running'")),
         Index("job_document_idx", "tenant_id", "document_id"),
+        Index("job_periodic_idx", "tenant_id", "run_at", postgresql_where=text("every is not null")),
         {"postgresql_with": {"fillfactor": "70", "autovacuum_vacuum_scale_factor": "0.02"}},
     )
 
@@ -82,10 +83,10 @@ class Job(Created, TenantOwned, Base):
 
 
 class JobLane(Base):
-    """A tenant's turn at the queue."""
+    """A tenant's turn at the queue; ``max_running`` is its own limit instead of the usual one."""
 
     __tablename__ = "job_lane"
 
     tenant_id: Mapped[UUID] = mapped_column(ForeignKey("tenant.id", ondelete="CASCADE"), primary_key=True)
-    max_running: Mapped[int] = mapped_column(SmallInteger, server_default=text("2"))
+    max_running: Mapped[int | None] = mapped_column(SmallInteger)
     last_claim: Mapped[datetime] = mapped_column(server_default=text("'-infinity'"))

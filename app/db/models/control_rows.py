@@ -1,7 +1,7 @@
 """What the control functions answer: rows that cross tenants, read only, one class a function."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -32,7 +32,7 @@ class ListedTenant:
 
 @dataclass(frozen=True, slots=True)
 class ClaimedJob:
-    """A job that this worker holds until its lease ends."""
+    """A job that this worker holds until its lease ends; one with ``every`` is periodic."""
 
     tenant_id: UUID
     id: UUID
@@ -41,6 +41,7 @@ class ClaimedJob:
     payload: dict[str, Any]
     attempts: int
     max_attempts: int
+    every: timedelta | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,3 +53,12 @@ class ReapedJob:
     kind: str
     document_id: UUID | None
     dead: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ExpiredDocument:
+    """A document whose time has passed, and where it is."""
+
+    tenant_id: UUID
+    kb_id: UUID
+    document_id: UUID

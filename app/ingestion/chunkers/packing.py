@@ -5,26 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
-from app.errors import InvalidInput
+from app.ingestion.chunkers.drafting import drafts_of
+from app.ingestion.chunkers.spec import ChunkSizes
 from app.ingestion.chunkers.splitting import Boundary, Piece, TokenCounter, cut, split_regions
-from app.ingestion.types import BlockKind, ChunkDraft, DocumentTree, NodeKind, TreeNode
-
-MIN_TOKENS = 16
-MAX_TOKENS = 8192
-
-
-@dataclass(frozen=True, slots=True)
-class ChunkOptions:
-    """Sizes in tokens of the embedding model. Raises InvalidInput where they make no sense."""
-
-    max_tokens: int = 200
-    overlap_tokens: int = 50
-
-    def __post_init__(self) -> None:
-        if not MIN_TOKENS <= self.max_tokens <= MAX_TOKENS:
-            raise InvalidInput(f"must be between {MIN_TOKENS} and {MAX_TOKENS}", loc=("max_tokens",))
-        if not 0 <= self.overlap_tokens < self.max_tokens:
-            raise InvalidInput("must be at least 0 and less than max_tokens", loc=("overlap_tokens",))
+from app.ingestion.types import ChunkDraft, DocumentTree, TreeNode
 
 
 @dataclass(slots=True)
@@ -37,55 +21,40 @@ class _Region:
 
 
 def pack_regions(
-    tree: DocumentTree, regions: Sequence[Sequence[TreeNode]], options: ChunkOptions, count_tokens: TokenCounter
+    tree: DocumentTree, regions: Sequence[Sequence[TreeNode]], sizes: ChunkSizes, count_tokens: TokenCounter
 ) -> list[ChunkDraft]:
-    """The chunks of each region of leaves in turn; none crosses a region or counts over ``options.max_tokens``.
+    """The chunks of each region of paragraphs in turn; none crosses a region."""
+    pieces = split_regions(tree.text, regions, max_tokens=sizes.max_tokens, count_tokens=count_tokens)
+    packed = pack_pieces(tree.text, pieces, sizes, count_tokens)
+    return drafts_of(tree, [place for ranges in packed for place in ranges])
+
+
+def pack_pieces(
+    text: str, regions: Sequence[Sequence[Piece]], sizes: ChunkSizes, count_tokens: TokenCounter
+) -> list[list[tuple[int, int]]]:
+    """The ranges of each region's chunks; none counts over ``sizes.max_tokens``.
 
     A chunk is as full as it can be, cut back by up to half to the best boundary there: block, sentence, line, word. A
     heading never ends a chunk, nor is one by itself unless its region holds nothing else.
     """
-    text, limit = tree.text, options.max_tokens
-    regions = [part for region in regions for part in _records_apart(region)]
-    pieces = split_regions(text, regions, max_tokens=limit, count_tokens=count_tokens)
-    packed = [_Region(region, limit) for region in pieces]
+    limit = sizes.max_tokens
+    packed = [_Region(list(pieces), limit) for pieces in regions]
     # A tokenizer may give a text more tokens than its parts have, so chunks are counted whole before they are believed.
     waiting = packed
     while waiting:
         for region in waiting:
-            region.packs = _pack(region.pieces, region.budget, options.overlap_tokens)
+            region.packs = fill(region.pieces, region.budget, overlap=sizes.overlap_tokens)
         counts = iter(count_tokens([text[slice(*_range(pack))] for region in waiting for pack in region.packs]))
         waiting = [region for region in waiting if _over(text, region, [next(counts) for _ in region.packs], limit)]
-    leaves = leaves_of(tree.root)
-    starts = [leaf.start for leaf in leaves]
-    return [_draft(tree, leaves, starts, *_range(pack)) for region in packed for pack in region.packs]
+    return [[_range(pack) for pack in region.packs] for region in packed]
 
 
-def _records_apart(leaves: Sequence[TreeNode]) -> list[list[TreeNode]]:
-    """A record is a region of its own; what stands between two is another, but for headings alone."""
-    parts: list[list[TreeNode]] = [[]]
-    for leaf in leaves:
-        if leaf.block is BlockKind.RECORD:
-            parts += [[leaf], []]
-        else:
-            parts[-1].append(leaf)
-    if len(parts) == 1:
-        return parts
-    return [part for part in parts if any(leaf.block is not BlockKind.HEADING for leaf in part)]
+def fill(pieces: list[Piece], budget: int, *, overlap: int) -> list[list[Piece]]:
+    """Pieces that follow each other, up to ``budget`` tokens of them in a pack.
 
-
-def leaves_of(root: TreeNode) -> list[TreeNode]:
-    """The tree's paragraphs in reading order."""
-    found: list[TreeNode] = []
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
-        if node.kind is NodeKind.PARAGRAPH:
-            found.append(node)
-        waiting.extend(reversed(node.children))
-    return found
-
-
-def _pack(pieces: list[Piece], budget: int, overlap: int) -> list[list[Piece]]:
+    Headings that do not fit with what follows are left out: its ``section_titles`` have them, unless they are too long.
+    """
+    bare = all(piece.heading for piece in pieces)
     totals = [0, *accumulate(piece.tokens for piece in pieces)]
     packs: list[list[Piece]] = []
     start = done = 0
@@ -95,7 +64,11 @@ def _pack(pieces: list[Piece], budget: int, overlap: int) -> list[list[Piece]]:
             packs.append(pieces[start:])
             break
         end = _best_end(pieces, totals, start, done, end)
-        if all(piece.heading for piece in pieces[start:end]):
+        if (
+            not bare
+            and all(piece.heading for piece in pieces[start:end])
+            and totals[end] - totals[start] <= budget // 2
+        ):
             start = end
         else:
             packs.append(pieces[start:end])
@@ -149,32 +122,3 @@ def _halves(text: str, piece: Piece, large: set[int]) -> list[Piece]:
         return [piece]
     parts = cut(text, piece, 2)
     return [replace(part, tokens=-(-piece.tokens // len(parts))) for part in parts]
-
-
-def _draft(tree: DocumentTree, leaves: list[TreeNode], starts: list[int], start: int, end: int) -> ChunkDraft:
-    covered = leaves[bisect_right(starts, start) - 1 : bisect_left(starts, end)]
-    firsts = [leaf.page for leaf in covered if leaf.page is not None]
-    lasts = [leaf.page_end for leaf in covered if leaf.page_end is not None]
-    holders = _holders(tree.root, start, end)
-    return ChunkDraft(
-        text=tree.text[start:end],
-        start=start,
-        end=end,
-        section_titles=tuple(node.title for node in holders if node.kind is NodeKind.SECTION and node.title),
-        page=min(firsts, default=None),
-        page_end=max(lasts, default=None),
-        slide=covered[0].slide,
-        node_path=holders[-1].path,
-    )
-
-
-def _holders(root: TreeNode, start: int, end: int) -> list[TreeNode]:
-    """The nodes that hold the whole range, outermost first."""
-    holders = [root]
-    while holders[-1].children:
-        children = holders[-1].children
-        index = bisect_right(children, start, key=lambda node: node.start) - 1
-        if index < 0 or children[index].end < end:
-            break
-        holders.append(children[index])
-    return holders

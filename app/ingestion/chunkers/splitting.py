@@ -2,10 +2,12 @@
 
 import re
 import unicodedata
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
+from app.ingestion.sentences import sentence_spans, stripped
 from app.ingestion.types import BlockKind, TreeNode
 
 TokenCounter = Callable[[Sequence[str]], list[int]]
@@ -14,23 +16,13 @@ _UNCOUNTED = -1
 # A part of a sentence too large is an eighth of a chunk, so that chunks fill up and an overlap can be repeated.
 _SHARE = 8
 
-_ABBREVIATIONS = "Dr|Mr|Mrs|Ms|Prof|St|Fig|Figs|Eq|Eqs|Sec|Ch|Vol|Ref|Refs|al|cf|vs|ca|bzw|Nr|Bd|Hr|Fr|Abb|Mme|Sra"
-_INITIALS = r"e\.g|i\.e|z\.B|d\.h|[A-Z]"
-# One lookbehind each, because a lookbehind has one width.
-_NOT_AN_END = "".join(rf"(?<!\b{word}\.)" for word in f"{_ABBREVIATIONS}|{_INITIALS}".split("|"))
-# An end of a sentence: a sign and white space, unless an abbreviation or a small letter says otherwise; Chinese and
-# Japanese need no white space (their ! and ? are ASCII after NFKC).
-_SENTENCE_END = re.compile(
-    rf"(?:\.{_NOT_AN_END}|[!?…؟۔।॥])[.!?…]*[\"'”’»)\]]*\s+(?=\S)"
-    r"|[!?。][!?。]*[」』”’)\]]*\s*(?=[\u3000-\u30ff\u3400-\u9fff\uac00-\ud7af])"
-    r"|。[」』”’)\]]*\s*"
-)
 _LINE_END = re.compile(r"\n+")
 _TABLE_RULE = re.compile(r"[\s|:+-]+")
 # Tokenizers of the WordPiece kind read a word of more than 100 characters as one unknown token. The scripts without
 # spaces are left out: their characters are words of their own.
 _LONG_WORD = re.compile(r"[^\s\u2e80-\ud7ff\uf900-\ufaff\U00020000-\U000323af]{101,}")
 _CHARACTERS_A_TOKEN = 3
+_WHOLE = (BlockKind.TABLE, BlockKind.CODE, BlockKind.RECORD)
 _CLAUSE_SIGNS = "、,;:。"
 
 
@@ -96,13 +88,27 @@ def cut(text: str, piece: Piece, parts: int) -> list[Piece]:
         if piece.end - position < 1.5 * step and position > piece.start:
             aim = piece.end
         end, next_boundary = _place(text, position, aim, piece.end)
-        start, stop = _strip(text, position, end)
+        start, stop = stripped(text, position, end)
         if start < stop:
             found.append(Piece(lead, start, stop, boundary, piece.heading))
             lead = stop
             boundary = next_boundary
         position = end
     return found
+
+
+def sentence_units(leaves: Sequence[TreeNode], pieces: Sequence[Piece]) -> list[list[Piece]]:
+    """A region's pieces by sentence; a heading goes with what follows; a table, a listing or a record is one unit."""
+    starts = [leaf.start for leaf in leaves]
+    units: list[list[Piece]] = []
+    for piece in pieces:
+        leaf = leaves[bisect_right(starts, piece.start) - 1]
+        whole = leaf.block in _WHOLE and piece.start > leaf.start
+        if units and (whole or piece.boundary < Boundary.SENTENCE or units[-1][-1].heading):
+            units[-1].append(piece)
+        else:
+            units.append([piece])
+    return units
 
 
 def _region_pieces(text: str, leaves: Sequence[TreeNode]) -> list[Piece]:
@@ -114,7 +120,7 @@ def _region_pieces(text: str, leaves: Sequence[TreeNode]) -> list[Piece]:
         boundary = Boundary.SENTENCE if in_list else Boundary.BLOCK
         before = leaf.block
         for position, end, inner in _spans(text, leaf):
-            start, stop = _strip(text, position, end)
+            start, stop = stripped(text, position, end)
             if start < stop:
                 lead = found[-1].end if found else start
                 at = boundary if position == leaf.start else inner
@@ -130,18 +136,7 @@ def _spans(text: str, leaf: TreeNode) -> Iterator[tuple[int, int, Boundary]]:
         return _rows(text, leaf)
     if leaf.block is BlockKind.CODE:
         return _lines(text, leaf)
-    return _sentences(text, leaf)
-
-
-def _sentences(text: str, leaf: TreeNode) -> Iterator[tuple[int, int, Boundary]]:
-    position = leaf.start
-    for match in _SENTENCE_END.finditer(text, leaf.start, leaf.end):
-        end = match.end()
-        if end < leaf.end and text[end].islower():
-            continue
-        yield position, end, Boundary.SENTENCE
-        position = end
-    yield position, leaf.end, Boundary.SENTENCE
+    return ((start, end, Boundary.SENTENCE) for start, end in sentence_spans(text, leaf.start, leaf.end))
 
 
 def _lines(text: str, leaf: TreeNode) -> Iterator[tuple[int, int, Boundary]]:
@@ -166,14 +161,6 @@ def _rows(text: str, leaf: TreeNode) -> Iterator[tuple[int, int, Boundary]]:
         yield position, line, Boundary.SENTENCE
         position = line
     yield position, leaf.end, Boundary.SENTENCE
-
-
-def _strip(text: str, start: int, end: int) -> tuple[int, int]:
-    while start < end and text[start].isspace():
-        start += 1
-    while end > start and text[end - 1].isspace():
-        end -= 1
-    return start, end
 
 
 def _least(text: str, piece: Piece) -> int:

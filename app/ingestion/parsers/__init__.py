@@ -1,11 +1,12 @@
 """The parsers by media type: one module and one registry line a format; the modules are imported in the child alone."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol
 
+from app.documents.text_types import EXTENSIONS, JSON, MAIL, RST, SOURCE_TYPES, TEX, XML, YAML
 from app.ingestion.types import ParsedDocument
 
 
@@ -19,12 +20,35 @@ class ParserSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class LanguageData:
+    """What OCR can read here: the directory of Tesseract's data, and which of the wanted languages are in it or not."""
+
+    directory: str = ""
+    languages: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+
+
+NO_OCR = LanguageData()
+
+
+def _unheard(done: int, total: int) -> None:
+    """For a parser that nobody listens to."""
+
+
+@dataclass(frozen=True, slots=True)
 class ParseOptions:
-    """What the caller knows about the file, and the limits in pages (or slides) and in characters of text."""
+    """What the caller knows about the file, and the limits: pages (or slides), characters of text, and time.
+
+    The process is killed at the end of either time. ``report`` takes how many pages are read, of how many.
+    """
 
     encoding: str | None
     max_pages: int
     max_characters: int
+    ocr: LanguageData = NO_OCR
+    cpu_seconds: float = 120.0
+    wall_seconds: float = 180.0
+    report: Callable[[int, int], None] = _unheard
 
 
 class Parser(Protocol):
@@ -38,12 +62,31 @@ def _registry(*specs: ParserSpec) -> Mapping[str, ParserSpec]:
     return MappingProxyType({spec.media_type: spec for spec in specs})
 
 
+_PICTURES = "app.ingestion.parsers.image"
 _OFFICE = "application/vnd.openxmlformats-officedocument"
 
 PARSERS: Mapping[str, ParserSpec] = _registry(
     ParserSpec("application/pdf", ("pdf",), "app.ingestion.parsers.pdf"),
     ParserSpec(f"{_OFFICE}.presentationml.presentation", ("pptx",), "app.ingestion.parsers.pptx"),
+    ParserSpec(f"{_OFFICE}.wordprocessingml.document", ("docx",), "app.ingestion.parsers.docx"),
+    ParserSpec(f"{_OFFICE}.spreadsheetml.sheet", ("xlsx",), "app.ingestion.parsers.spreadsheets"),
+    ParserSpec("application/vnd.ms-excel", ("xls",), "app.ingestion.parsers.spreadsheets"),
+    ParserSpec("text/csv", ("csv", "tsv"), "app.ingestion.parsers.csv_table"),
     ParserSpec("text/html", ("html", "htm", "xhtml"), "app.ingestion.parsers.html"),
     ParserSpec("text/markdown", ("md", "markdown"), "app.ingestion.parsers.markdown"),
     ParserSpec("text/plain", ("txt", "text", "log"), "app.ingestion.parsers.text"),
+    ParserSpec("application/epub+zip", ("epub",), "app.ingestion.parsers.epub"),
+    ParserSpec(MAIL, EXTENSIONS[MAIL], "app.ingestion.parsers.mail"),
+    ParserSpec(JSON, EXTENSIONS[JSON], "app.ingestion.parsers.json_data"),
+    ParserSpec(XML, EXTENSIONS[XML], "app.ingestion.parsers.xml_data"),
+    ParserSpec(YAML, EXTENSIONS[YAML], "app.ingestion.parsers.yaml_text"),
+    ParserSpec(RST, EXTENSIONS[RST], "app.ingestion.parsers.rst"),
+    ParserSpec(TEX, EXTENSIONS[TEX], "app.ingestion.parsers.text"),
+    *(ParserSpec(kind, names, "app.ingestion.parsers.source_code") for kind, names in SOURCE_TYPES.items()),
+    ParserSpec("image/png", ("png",), _PICTURES),
+    ParserSpec("image/jpeg", ("jpg", "jpeg"), _PICTURES),
+    ParserSpec("image/gif", ("gif",), _PICTURES),
+    ParserSpec("image/bmp", ("bmp",), _PICTURES),
+    ParserSpec("image/webp", ("webp",), _PICTURES),
+    ParserSpec("image/tiff", ("tif", "tiff"), _PICTURES),
 )

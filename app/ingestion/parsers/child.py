@@ -11,16 +11,18 @@ import os
 import resource
 import signal
 import sys
+import time
 from collections.abc import Mapping
 from io import FileIO
 from pathlib import Path
 from typing import Any
 
-from app.ingestion.parsers import ParseOptions, Parser
+from app.ingestion.parsers import LanguageData, ParseOptions, Parser
 from app.ingestion.parsers.protocol import encode, encode_document, encode_error
 from app.ingestion.types import Corrupt, IngestionError, NoText, ParsedDocument, ParserMemory, UnsupportedFormat
 
 OPEN_FILES = 64
+REPORT_SECONDS = 0.25
 NICENESS = 10
 _PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS = 1, 38
 _FORBIDDEN_EVENTS = frozenset(
@@ -95,7 +97,7 @@ def resident_mb() -> int:
 
 def _answer(request: dict[str, Any], modules: Mapping[str, Any], replies: FileIO) -> None:
     try:
-        document = _parse(request, modules)
+        document = _parse(request, modules, replies)
     except IngestionError as exc:
         _send(replies, encode_error(exc, resident_mb=resident_mb()))
     except MemoryError:
@@ -107,15 +109,34 @@ def _answer(request: dict[str, Any], modules: Mapping[str, Any], replies: FileIO
             _send(replies, line)
 
 
-def _parse(request: dict[str, Any], modules: Mapping[str, Any]) -> ParsedDocument:
+def _parse(request: dict[str, Any], modules: Mapping[str, Any], replies: FileIO) -> ParsedDocument:
     parser: Parser | None = modules.get(request["media_type"])
     if parser is None:
         raise UnsupportedFormat
-    options = ParseOptions(request["encoding"], request["max_pages"], request["max_characters"])
-    document = parser.parse(Path(request["path"]), options)
+    document = parser.parse(Path(request["path"]), _options(request, replies))
     if not document.blocks:
         raise NoText
     return document
+
+
+def _options(request: dict[str, Any], replies: FileIO) -> ParseOptions:
+    ocr, told = request["ocr"], time.monotonic()
+
+    def report(done: int, total: int) -> None:
+        nonlocal told
+        if time.monotonic() - told >= REPORT_SECONDS:
+            told = time.monotonic()
+            _send(replies, encode({"pages": [done, total]}))
+
+    return ParseOptions(
+        encoding=request["encoding"],
+        max_pages=request["max_pages"],
+        max_characters=request["max_characters"],
+        ocr=LanguageData(ocr["directory"], tuple(ocr["languages"]), tuple(ocr["missing"])),
+        cpu_seconds=request["cpu_seconds"],
+        wall_seconds=request["wall_seconds"],
+        report=report,
+    )
 
 
 def _send(replies: FileIO, line: bytes) -> None:

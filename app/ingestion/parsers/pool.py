@@ -5,11 +5,12 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 
 from app.errors import Unavailable
-from app.ingestion.parsers import PARSERS, ParserSpec
+from app.ingestion.parsers import NO_OCR, PARSERS, LanguageData, ParserSpec
 from app.ingestion.parsers.protocol import Answer, encode, line_limit
 from app.ingestion.types import ParsedDocument, ParserCrashed, ParserMemory, ParserTimeout, UnsupportedFormat
 
@@ -17,6 +18,13 @@ RECYCLE_AFTER_CALLS = 200
 RECYCLE_ABOVE_MB = 300
 START_SECONDS = 60
 _PIECE = 64 * 1024
+
+
+OnPages = Callable[[int, int], None]
+
+
+def _unheard(done: int, total: int) -> None:
+    """Nobody asked."""
 
 
 class ParserUnavailable(Unavailable):
@@ -72,7 +80,8 @@ class ParserPool:
     """At most ``processes`` children parse at a time; further callers wait.
 
     Limits hold per document: address space in MiB, CPU and wall time in seconds, pages (or slides), characters.
-    ``parsers`` is what the children import; nothing else can be asked of them.
+    ``ocr`` is the language data that pictures are read with. ``parsers`` is what the children import; nothing else can
+    be asked of them.
     """
 
     def __init__(
@@ -84,6 +93,7 @@ class ParserPool:
         wall_seconds: int,
         max_pages: int,
         max_characters: int,
+        ocr: LanguageData = NO_OCR,
         parsers: Mapping[str, ParserSpec] = PARSERS,
         recycle_after_calls: int = RECYCLE_AFTER_CALLS,
     ) -> None:
@@ -91,7 +101,13 @@ class ParserPool:
         self._max_characters = max_characters
         self._parsers = parsers
         self._recycle_after_calls = recycle_after_calls
-        self._limits = {"max_pages": max_pages, "max_characters": max_characters}
+        self._options = {
+            "max_pages": max_pages,
+            "max_characters": max_characters,
+            "ocr": asdict(ocr),
+            "cpu_seconds": cpu_seconds,
+            "wall_seconds": wall_seconds,
+        }
         self._setup = {
             "memory_mb": memory_mb,
             "cpu_seconds": cpu_seconds,
@@ -102,19 +118,21 @@ class ParserPool:
         self._idle: list[_Child] = []
         self._closed = False
 
-    async def parse(self, path: Path, media_type: str, *, encoding: str | None = None) -> ParsedDocument:
-        """Parse one file; cancelling kills the child.
+    async def parse(
+        self, path: Path, media_type: str, *, encoding: str | None = None, on_pages: OnPages = _unheard
+    ) -> ParsedDocument:
+        """Parse one file; cancelling, and whatever ``on_pages`` raises, kills the child.
 
         Raises Encrypted, Corrupt, NoText, TooMuchText, TooManyPages, ParserTimeout, ParserMemory, ParserCrashed,
         UnsupportedFormat; ParserUnavailable where no child can be started.
         """
         if media_type not in self._parsers:
             raise UnsupportedFormat(media_type=media_type)
-        request = {"path": str(path), "media_type": media_type, "encoding": encoding, **self._limits}
+        request = {"path": str(path), "media_type": media_type, "encoding": encoding, **self._options}
         async with self._slots:
             child = self._idle.pop() if self._idle else await self._spawn()
             try:
-                answer = await self._ask(child, encode(request))
+                answer = await self._ask(child, encode(request), on_pages)
             except BaseException:  # whatever happened, our cancellation included: the child's state is unknown
                 await child.kill()
                 raise
@@ -167,7 +185,7 @@ class ParserPool:
             raise ParserUnavailable
         return child
 
-    async def _ask(self, child: _Child, request: bytes) -> Answer:
+    async def _ask(self, child: _Child, request: bytes, on_pages: OnPages) -> Answer:
         answer = Answer(max_characters=self._max_characters)
         limit = line_limit(self._max_characters)
         try:
@@ -176,6 +194,8 @@ class ParserPool:
                 while (line := await child.line(limit)) is not None:
                     if answer.feed(line):
                         return answer
+                    if answer.pages is not None:
+                        on_pages(*answer.pages)
                 status = await child.process.wait()
         except TimeoutError as exc:
             raise ParserTimeout from exc

@@ -1,17 +1,16 @@
-"""PowerPoint (PPTX): per slide its title, text, tables, charts and notes, in reading order."""
+"""PowerPoint (PPTX): per slide its title, text, tables, charts, SmartArt, notes and comments, in reading order."""
 
 import re
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from lxml.etree import LxmlError  # type: ignore[import-untyped]  # lxml ships no types
 from pptx import Presentation
-from pptx.chart.chart import Chart
 from pptx.exc import PythonPptxError
 from pptx.shapes.base import BaseShape
+from pptx.shapes.graphfrm import GraphicFrame
 from pptx.shapes.group import GroupShape
+from pptx.shapes.picture import Picture
 from pptx.slide import Slide
 from pptx.table import Table
 from pptx.text.text import TextFrame
@@ -20,11 +19,13 @@ from app.ingestion.parsers import ParseOptions
 from app.ingestion.parsers.archives import check_archive
 from app.ingestion.parsers.blocks import BlockList, check_pages
 from app.ingestion.parsers.cleaning import clean_line
+from app.ingestion.parsers.drawings import add_chart, diagram_lines, pictures_warning
+from app.ingestion.parsers.ooxml import UNREADABLE, attribute, child, children, name, parse_xml, texts
 from app.ingestion.parsers.tables import markdown_table
 from app.ingestion.types import BlockKind, Corrupt, ParsedDocument
 
-_DAMAGED = (PythonPptxError, LxmlError, zipfile.BadZipFile, KeyError, ValueError, AttributeError, IndexError, OSError)
-"""What python-pptx lets through on damaged or wrong packages: it checks nothing itself."""
+_DAMAGED = (PythonPptxError, *UNREADABLE, AttributeError, IndexError, TypeError, Corrupt)
+"""What python-pptx lets through on damaged or wrong packages, as it checks nothing itself; and our own word for it."""
 
 
 _GENERIC_TITLE = re.compile(r"|presentation|(powerpoint|microsoft) presentation|(slide|folie) ?\d*", re.IGNORECASE)
@@ -32,7 +33,7 @@ _GENERIC_TITLE = re.compile(r"|presentation|(powerpoint|microsoft) presentation|
 
 
 def parse(path: Path, options: ParseOptions) -> ParsedDocument:
-    """Titles are headings of level 1; notes are blocks of their own kind.
+    """Titles are headings of level 1; speaker notes and comments are blocks of their own kind.
 
     Raises Corrupt, Encrypted, TooMuchText, TooManyPages.
     """
@@ -44,30 +45,59 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
     except _DAMAGED as exc:
         raise Corrupt from exc
     check_pages(len(slides), options)
-    blocks, unread = BlockList(options), 0
+    blocks, unread, pictures = BlockList(options), 0, 0
     for number, slide in enumerate(slides, start=1):
+        options.report(number, len(slides))
         try:
-            _read_slide(slide, number, blocks)
+            pictures += _read_slide(slide, number, blocks)
         except _DAMAGED:
             unread += 1
     if unread and not blocks.blocks:
         raise Corrupt
     warnings = [f"{unread} of {len(slides)} slides are damaged and were read in part."] if unread else []
+    warnings += pictures_warning(pictures)
     generic = _GENERIC_TITLE.fullmatch(title)
     return ParsedDocument(
         blocks.blocks, title=blocks.first_heading() if generic else title, page_count=len(slides), warnings=warnings
     )
 
 
-def _read_slide(slide: Slide, number: int, blocks: BlockList) -> None:
+def _read_slide(slide: Slide, number: int, blocks: BlockList) -> int:
+    """Add the slide's blocks; the answer is how many pictures it has."""
+    _settle_alternatives(slide)
     title = slide.shapes.title
     if title is not None and title.has_text_frame:
         blocks.add(BlockKind.HEADING, title.text_frame.text, level=1, slide=number)
+    pictures = 0
     for shape in _flattened(slide.shapes):
         if title is None or shape.shape_id != title.shape_id:
-            _read_shape(shape, number, blocks)
+            pictures += _read_shape(shape, number, blocks)
     if slide.has_notes_slide and (notes := slide.notes_slide.notes_text_frame) is not None:
         blocks.add(BlockKind.NOTE, notes.text, slide=number)
+    for comment in _comments(slide):
+        blocks.add(BlockKind.NOTE, comment, slide=number)
+    return pictures
+
+
+def _settle_alternatives(slide: Slide) -> None:
+    """Put the first choice in the place of alternatives, which python-pptx does not look into."""
+    for element in [found for found in slide.element.iter() if name(found) == "mc:AlternateContent"]:
+        chosen = child(element, "mc:Choice")
+        for shape in list(children(chosen if chosen is not None else child(element, "mc:Fallback"))):
+            element.addprevious(shape)
+        element.getparent().remove(element)
+
+
+def _comments(slide: Slide) -> Iterator[str]:
+    """The comments and the answers to them, of the older and the newer kind."""
+    for relationship in slide.part.rels.values():
+        if relationship.is_external or not relationship.reltype.endswith("/comments"):
+            continue
+        for element in parse_xml(relationship.target_part.blob).iter():
+            if name(element) == "p:text":
+                yield element.text or ""
+            elif name(element) == "p188:txBody":
+                yield "\n".join("".join(texts(paragraph, "a:t")) for paragraph in children(element, "a:p"))
 
 
 def _flattened(shapes: Any) -> Iterator[BaseShape]:
@@ -89,15 +119,17 @@ def _position(shape: BaseShape) -> tuple[int, int]:
     return (int(top) if top is not None else -1, int(left) if left is not None else -1)
 
 
-def _read_shape(shape: BaseShape, number: int, blocks: BlockList) -> None:
+def _read_shape(shape: BaseShape, number: int, blocks: BlockList) -> int:
+    """Add the shape's blocks; 1 for a picture, or what can only be looked at like one."""
     # python-pptx types these by the subclass that has them, behind the has_… flags.
     content: Any = shape
-    if shape.has_chart:
-        _read_chart(content.chart, number, blocks)
-    elif getattr(shape, "has_table", False):
+    if getattr(shape, "has_table", False):
         _read_table(content.table, number, blocks)
     elif shape.has_text_frame:
         _read_text(content.text_frame, number, blocks)
+    elif isinstance(shape, GraphicFrame):
+        return _read_graphic(shape, number, blocks)
+    return int(isinstance(shape, Picture))
 
 
 def _read_text(frame: TextFrame, number: int, blocks: BlockList) -> None:
@@ -114,20 +146,20 @@ def _read_table(table: Table, number: int, blocks: BlockList) -> None:
     blocks.add(BlockKind.TABLE, markdown_table(rows), slide=number)
 
 
-def _read_chart(chart: Chart, number: int, blocks: BlockList) -> None:
-    """Title, then one row a category and one column a series."""
-    if chart.has_title and chart.chart_title.has_text_frame:
-        blocks.add(BlockKind.PARAGRAPH, chart.chart_title.text_frame.text, slide=number)
-    for plot in chart.plots:
-        series = list(plot.series)
-        categories = [str(category) for category in plot.categories]
-        columns = [[_value(value) for value in one.values] for one in series]
-        rows = [["", *(one.name or "" for one in series)]]
-        for index in range(max([len(categories), *map(len, columns)])):
-            label = categories[index] if index < len(categories) else ""
-            rows.append([label, *(column[index] if index < len(column) else "" for column in columns)])
-        blocks.add(BlockKind.TABLE, markdown_table(rows), slide=number)
+def _read_graphic(frame: GraphicFrame, number: int, blocks: BlockList) -> int:
+    """Charts and SmartArt; 1 for any other graphic, such as an embedded sheet or a chart of the newer kind.
 
-
-def _value(value: float | None) -> str:
-    return "" if value is None else f"{value:g}"
+    Their parts are read as they stand: python-pptx makes as many categories as a chart claims to have.
+    """
+    unread = 1
+    for element in frame.element.iter():
+        if name(element) == "c:chart":
+            chart = frame.part.related_part(attribute(element, "id"))
+            add_chart(parse_xml(chart.blob), blocks, slide=number)
+            unread = 0
+        elif name(element) == "dgm:relIds":
+            diagram = frame.part.related_part(attribute(element, "dm"))
+            for line in diagram_lines(parse_xml(diagram.blob)):
+                blocks.add(BlockKind.LIST_ITEM, line, slide=number)
+            unread = 0
+    return unread

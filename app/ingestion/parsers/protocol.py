@@ -1,8 +1,8 @@
 """What service and parser child say to each other: JSON lines, never pickle, and nothing believed unchecked.
 
 The service sends one ``Setup``, the child answers ``ready``; then, for every request line, the child answers any number
-of ``blocks`` lines and one ``done`` or ``failed`` line. The blocks travel in small lines so that the service's event
-loop never decodes a whole book at once.
+of ``pages`` lines (how many are read, of how many), any number of ``blocks`` lines, and one ``done`` or ``failed``
+line. The blocks travel in small lines so that the service's event loop never decodes a whole book at once.
 """
 
 import json
@@ -79,6 +79,7 @@ class Answer:
 
     def __init__(self, *, max_characters: int) -> None:
         self.resident_mb = 0
+        self.pages: tuple[int, int] | None = None
         self.error: IngestionError | None = None
         self.document: ParsedDocument | None = None
         self._blocks: list[Block] = []
@@ -92,6 +93,10 @@ class Answer:
             raise ParserCrashed("The parser process gave an answer that is not valid.") from exc
 
     def _feed(self, message: Any) -> bool:
+        if "pages" in message:
+            done, total = message["pages"]
+            self.pages = _count(done) or 0, _count(total) or 0
+            return False
         if "blocks" in message:
             self._blocks.extend(self._block(fields) for fields in message["blocks"])
             return False

@@ -7,9 +7,11 @@ from itertools import pairwise
 import pytest
 
 from app.errors import InvalidInput
-from app.ingestion.chunkers import CHUNKERS, DEFAULT_CHUNKER, ChunkOptions, TokenCounter
-from app.ingestion.tree import build_tree
+from app.ingestion.chunk_rules import check_drafts
+from app.ingestion.chunkers import CHUNKERS, DEFAULT_CHUNKER, ChunkSizes, TokenCounter
+from app.ingestion.tree import add_topics, build_tree, find_node
 from app.ingestion.types import Block, BlockKind, DocumentTree, NodeKind, ParsedDocument
+from tests.ingestion.chunkers.cutting import cut, drafts
 from tests.ingestion.documents import quarters, random_document, walk, words
 
 NAMES = list(CHUNKERS)
@@ -34,40 +36,72 @@ class Calls:
         return self.count(texts)
 
 
+def titles_above(tree: DocumentTree, path: tuple[int, ...]) -> tuple[str, ...]:
+    above = [find_node(tree, path[:depth]) for depth in range(len(path) + 1)]
+    return tuple(node.title for node in above if node and node.kind is NodeKind.SECTION and node.title)
+
+
 @pytest.mark.parametrize("count", [words, quarters])
 @pytest.mark.parametrize("sizes", [(16, 0), (40, 10), (200, 50), (200, 199)])
 @pytest.mark.parametrize("name", NAMES)
 def test_invariants(name: str, sizes: tuple[int, int], count: TokenCounter) -> None:
-    options = ChunkOptions(*sizes)
-    for seed in range(8):
+    options = ChunkSizes(*sizes)
+    for seed in range(5):
         tree = build_tree(random_document(seed, slides=seed % 2 == 1))
-        drafts = CHUNKERS[name].chunk(tree, options, count)
+        made = cut(name, tree, options, count, limit=options.max_tokens)
+        found = made.drafts
+        add_topics(tree, made.topics)
+        check_drafts(tree, found, count([draft.text for draft in found]), max_tokens=options.max_tokens)
+        assert [draft.start for draft in found] == sorted({draft.start for draft in found})
+        assert [draft.end for draft in found] == sorted({draft.end for draft in found})
         leaves = [node for node in walk(tree.root) if node.kind is NodeKind.PARAGRAPH]
-        by_path = {node.path: node for node in walk(tree.root)}
-        assert all(tokens <= options.max_tokens for tokens in count([draft.text for draft in drafts]))
-        assert [draft.start for draft in drafts] == sorted({draft.start for draft in drafts})
-        assert [draft.end for draft in drafts] == sorted({draft.end for draft in drafts})
-        for draft in drafts:
-            assert draft.text == tree.text[draft.start : draft.end] == draft.text.strip()
+        for draft in found:
+            assert draft.text == draft.text.strip()
             covered = [leaf for leaf in leaves if leaf.start < draft.end and draft.start < leaf.end]
             assert {leaf.slide for leaf in covered} == {draft.slide}
+            assert len(covered) == 1 or BlockKind.RECORD not in {leaf.block for leaf in covered}
             pages = [leaf.page for leaf in covered if leaf.page is not None]
             assert (draft.page, draft.page_end) == (min(pages, default=None), max(pages, default=None))
-            holder = by_path[draft.node_path]
-            assert holder.start <= draft.start < draft.end <= holder.end
-            assert not any(child.start <= draft.start and draft.end <= child.end for child in holder.children)
-            above = [by_path[draft.node_path[:depth]] for depth in range(len(draft.node_path) + 1)]
-            titles = [node.title for node in above if node.kind is NodeKind.SECTION and node.title]
-            assert draft.section_titles == tuple(titles)
-        in_chunks = {position for draft in drafts for position in range(draft.start, draft.end)}
+            assert draft.section_titles == titles_above(tree, draft.node_path)
+            holder = find_node(tree, draft.node_path)
+            assert holder is not None
+            assert not any(
+                child.start <= draft.start and draft.end <= child.end
+                for child in holder.children
+                if not made.topics or child.kind is NodeKind.TOPIC
+            )
+        in_chunks = {position for draft in found for position in range(draft.start, draft.end)}
         for leaf in leaves:
             body = {p for p in range(leaf.start, leaf.end) if not tree.text[p].isspace()}
             assert leaf.block is BlockKind.HEADING or body <= in_chunks
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("seed", range(6))
+def test_never_across_sections(seed: int, name: str) -> None:
+    """Told without the rules that are being tested: a chunk's text without headings has one section."""
+    tree = build_tree(random_document(seed))
+    parents = {
+        position: leaf.path[:-1]
+        for leaf in walk(tree.root)
+        if leaf.block not in (None, BlockKind.HEADING)
+        for position in range(leaf.start, leaf.end)
+    }
+    found = drafts(name, tree, ChunkSizes(60, 20), words)
+    held = [{parents[position] for position in range(draft.start, draft.end) if position in parents} for draft in found]
+    assert max(map(len, held), default=0) <= 1
+    assert sum(map(len, held)) > 0.8 * len(found)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_again_is_the_same(name: str) -> None:
+    first, second = (cut(name, build_tree(random_document(3)), ChunkSizes(60, 20), words, limit=8192) for _ in range(2))
+    assert first == second
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_empty(name: str) -> None:
-    assert CHUNKERS[name].chunk(build_tree(ParsedDocument([])), ChunkOptions(), words) == []
+    assert drafts(name, build_tree(ParsedDocument([])), ChunkSizes(), words) == []
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -79,22 +113,22 @@ def test_empty(name: str) -> None:
 def test_text_without_good_places(name: str, text: str) -> None:
     tree = one_block(text)
     for count in (words, quarters, unknown_if_long):
-        drafts = CHUNKERS[name].chunk(tree, ChunkOptions(200, 0), count)
-        assert "".join(draft.text for draft in drafts).replace(" ", "") == tree.text.replace(" ", "")
-        assert all(tokens <= 200 for tokens in count([draft.text for draft in drafts]))
-        assert max(len(draft.text) for draft in drafts) <= 2_000 or count is words
+        found = drafts(name, tree, ChunkSizes(200, 0), count, limit=200)
+        assert "".join(draft.text for draft in found).replace(" ", "") == tree.text.replace(" ", "")
+        assert all(tokens <= 200 for tokens in count([draft.text for draft in found]))
+        assert max(len(draft.text) for draft in found) <= 2_000 or count is words
 
 
 def test_a_long_sentence_without_spaces_is_cut_at_its_commas() -> None:
-    drafts = CHUNKERS["headered"].chunk(one_block("天地玄黄宇," * 200), ChunkOptions(100, 20), words)
-    assert len(drafts) > 10
-    assert all(draft.text.endswith("宇,") for draft in drafts)
+    found = drafts("headered", one_block("天地玄黄宇," * 200), ChunkSizes(100, 20), words)
+    assert len(found) > 10
+    assert all(draft.text.endswith("宇,") for draft in found)
 
 
 def test_marks_stay_with_their_letter() -> None:
-    drafts = CHUNKERS["headered"].chunk(one_block("e\u0301\u0323" * 3_000), ChunkOptions(16, 0), quarters)
-    assert len(drafts) > 1
-    assert all(draft.text.startswith("e") for draft in drafts)
+    found = drafts("headered", one_block("e\u0301\u0323" * 3_000), ChunkSizes(16, 0), quarters)
+    assert len(found) > 1
+    assert all(draft.text.startswith("e") for draft in found)
 
 
 def test_a_counter_that_counts_parts_too_low() -> None:
@@ -105,27 +139,27 @@ def test_a_counter_that_counts_parts_too_low() -> None:
 
     text = " ".join(f"Sentence number {n} is here." for n in range(40))
     for overlap in (0, 8):
-        drafts = CHUNKERS["headered"].chunk(one_block(text), ChunkOptions(16, overlap), count)
-        assert all(len(draft.text) <= 16 for draft in drafts)
-        assert set(range(len(text))) - {p for d in drafts for p in range(d.start, d.end)} <= {
+        found = drafts("headered", one_block(text), ChunkSizes(16, overlap), count)
+        assert all(len(draft.text) <= 16 for draft in found)
+        assert set(range(len(text))) - {p for d in found for p in range(d.start, d.end)} <= {
             position for position, sign in enumerate(text) if sign == " "
         }
 
 
 def test_a_counter_that_never_yields_ends_at_characters() -> None:
-    drafts = CHUNKERS["headered"].chunk(one_block("ab cd"), ChunkOptions(16, 0), lambda texts: [100] * len(texts))
-    assert [draft.text for draft in drafts] == ["a", "b", "c", "d"]
+    found = drafts("headered", one_block("ab cd"), ChunkSizes(16, 0), lambda texts: [100] * len(texts))
+    assert [draft.text for draft in found] == ["a", "b", "c", "d"]
 
 
 def test_cuts_at_paragraphs_then_sentences() -> None:
     first = " ".join(f"First sentence number {n}." for n in range(6))
     second = " ".join(f"Second sentence number {n}." for n in range(6))
     blocks = [Block(BlockKind.PARAGRAPH, first), Block(BlockKind.PARAGRAPH, second)]
-    drafts = CHUNKERS["recursive"].chunk(build_tree(ParsedDocument(blocks)), ChunkOptions(45, 0), words)
-    assert [draft.text for draft in drafts] == [first, second]
-    drafts = CHUNKERS["recursive"].chunk(one_block(first), ChunkOptions(16, 0), words)
-    assert all(re.fullmatch(r"(First sentence number \d\.\s?)+", draft.text) for draft in drafts)
-    assert len(drafts) == 2
+    found = drafts("recursive", build_tree(ParsedDocument(blocks)), ChunkSizes(45, 0), words)
+    assert [draft.text for draft in found] == [first, second]
+    found = drafts("recursive", one_block(first), ChunkSizes(16, 0), words)
+    assert all(re.fullmatch(r"(First sentence number \d\.\s?)+", draft.text) for draft in found)
+    assert len(found) == 2
 
 
 @pytest.mark.parametrize(
@@ -143,15 +177,15 @@ def test_sentences(text: str, sentences: list[str]) -> None:
     def count(texts: Sequence[str]) -> list[int]:
         return [sum(10 for sentence in sentences if sentence in text) for text in texts]
 
-    drafts = CHUNKERS["headered"].chunk(one_block(text), ChunkOptions(16, 0), count)
-    assert [draft.text for draft in drafts] == sentences
+    found = drafts("headered", one_block(text), ChunkSizes(16, 0), count)
+    assert [draft.text for draft in found] == sentences
 
 
 def test_overlap_repeats_sentences() -> None:
     text = " ".join(f"Sentence number {n} is here." for n in range(40))
-    drafts = CHUNKERS["headered"].chunk(one_block(text), ChunkOptions(60, 20), words)
-    assert len(drafts) > 3
-    for before, after in pairwise(drafts):
+    found = drafts("headered", one_block(text), ChunkSizes(60, 20), words)
+    assert len(found) > 3
+    for before, after in pairwise(found):
         repeated = text[after.start : before.end]
         assert before.start < after.start < before.end < after.end
         assert words([repeated]) == [18]
@@ -160,42 +194,42 @@ def test_overlap_repeats_sentences() -> None:
 
 def test_no_overlap_when_the_last_sentence_is_too_long() -> None:
     text = " ".join("Word " + "and more " * 12 + "stops." for _ in range(8))
-    drafts = CHUNKERS["headered"].chunk(one_block(text), ChunkOptions(60, 20), words)
-    assert all(before.end < after.start for before, after in pairwise(drafts))
+    found = drafts("headered", one_block(text), ChunkSizes(60, 20), words)
+    assert all(before.end < after.start for before, after in pairwise(found))
 
 
 def test_table_is_cut_between_rows_and_keeps_its_rule() -> None:
     rows = [f"| item {n} | {n} | in stock |" for n in range(60)]
     table = "\n".join(["| name | number | state |", "| --- | --- | --- |", *rows])
-    drafts = CHUNKERS["headered"].chunk(one_block(table, BlockKind.TABLE), ChunkOptions(100, 0), words)
-    assert "\n".join(draft.text for draft in drafts) == table
-    assert len(drafts) > 5
-    assert all(line in table.split("\n") for draft in drafts for line in draft.text.split("\n"))
-    tiny = CHUNKERS["headered"].chunk(one_block(table, BlockKind.TABLE), ChunkOptions(28, 0), words)
+    found = drafts("headered", one_block(table, BlockKind.TABLE), ChunkSizes(100, 0), words)
+    assert "\n".join(draft.text for draft in found) == table
+    assert len(found) > 5
+    assert all(line in table.split("\n") for draft in found for line in draft.text.split("\n"))
+    tiny = drafts("headered", one_block(table, BlockKind.TABLE), ChunkSizes(28, 0), words)
     assert tiny[0].text == "\n".join(table.split("\n")[:2])
 
 
 def test_code_is_cut_between_lines_best_at_blank_ones() -> None:
     code = "\n\n".join("\n".join(f"line_{part}_{n} = {n}" for n in range(10)) for part in range(6))
-    drafts = CHUNKERS["headered"].chunk(one_block(code, BlockKind.CODE), ChunkOptions(50, 0), words)
-    assert [draft.text for draft in drafts] == code.split("\n\n")
+    found = drafts("headered", one_block(code, BlockKind.CODE), ChunkSizes(50, 0), words)
+    assert [draft.text for draft in found] == code.split("\n\n")
 
 
 @pytest.mark.parametrize(("count", "calls"), [(words, 4), (quarters, 10)])
 def test_few_calls_of_the_counter(count: TokenCounter, calls: int) -> None:
-    blocks = [block for seed in range(60) for block in random_document(seed).blocks]
+    blocks = [block for seed in range(30) for block in random_document(seed).blocks]
     tree = build_tree(ParsedDocument(blocks))
-    assert len(tree.text) > 300_000
+    assert len(tree.text) > 150_000
     for name in NAMES:
         counter = Calls(count)
-        assert len(CHUNKERS[name].chunk(tree, ChunkOptions(), counter)) > 300
+        assert len(drafts(name, tree, ChunkSizes(), counter)) > 150
         assert counter.made <= calls
 
 
 @pytest.mark.parametrize(("maximum", "overlap"), [(15, 0), (8193, 0), (100, 100), (100, -1), (0, 0)])
 def test_options_are_validated(maximum: int, overlap: int) -> None:
     with pytest.raises(InvalidInput):
-        ChunkOptions(maximum, overlap)
+        ChunkSizes(maximum, overlap)
 
 
 def test_registry() -> None:

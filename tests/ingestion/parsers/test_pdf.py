@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from app.ingestion.parsers import ParseOptions, pdf
-from app.ingestion.types import BlockKind, Corrupt, NoText
+from app.ingestion.types import BlockKind, Corrupt
 
 
 def test_the_handbook_has_headings_tables_and_no_running_headers(demo: Path, options: ParseOptions) -> None:
@@ -37,14 +37,6 @@ def test_the_outline_names_headings_that_look_like_text(samples: Path, options: 
     document = pdf.parse(samples / "outline.pdf", options)
     headings = [(block.level, block.text, block.page) for block in document.blocks if block.kind is BlockKind.HEADING]
     assert headings == [(1, "1 First chapter", 1), (2, "2 A part of it", 2), (1, "3 Second chapter", 3)]
-
-
-def test_scans_are_named(samples: Path, options: ParseOptions) -> None:
-    with pytest.raises(NoText, match=r"2 pages seem to be scans.*OCR"):
-        pdf.parse(samples / "pictures_only.pdf", options)
-    mixed = pdf.parse(samples / "pictures_and_text.pdf", options)
-    assert [block.page for block in mixed.blocks] == [1]
-    assert mixed.warnings[0].startswith("2 of 3 pages have no text")
 
 
 def test_a_file_cut_off_later_keeps_what_can_be_read(demo: Path, tmp_path: Path, options: ParseOptions) -> None:

@@ -1,0 +1,148 @@
+"""What an upload may carry: the fields of a form, and the JSON body."""
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.message import Message
+from typing import Annotated, Any, Literal, Self, TypeVar
+
+from fastapi import Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    Field,
+    StringConstraints,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from app.api.v1.schemas import STORABLE, GivenTime, Identifier, Input, Metadata, ScopeId, Text, Title, WebAddress
+from app.documents.scopes import Scope
+from app.documents.types import MOST_CHUNKS, DocumentFacts, GivenChunk, UploadTooLarge
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
+
+
+def to_come(value: datetime) -> datetime:
+    """A time that is still to come."""
+    if value <= datetime.now(UTC):
+        raise ValueError("must be in the future")
+    return value
+
+
+class Facts(Input):
+    """What a caller may say about a document."""
+
+    metadata: Metadata | None = None
+    title: Title | None = None
+    external_id: Identifier | None = None
+    source_uri: WebAddress | None = None
+    source_created_at: GivenTime | None = None
+    user_id: ScopeId | None = None
+    chat_id: ScopeId | None = None
+    agent_id: ScopeId | None = None
+    dynamic: bool = False
+    expires_at: Annotated[GivenTime, AfterValidator(to_come)] | None = None
+
+    def facts(self) -> DocumentFacts:
+        """The room's form of it. Raises InvalidInput for a combination of ids that names no scope."""
+        given = self.model_dump(exclude={"user_id", "chat_id", "agent_id", "text", "chunks", "media_type"})
+        scope = Scope(self.user_id, self.chat_id, self.agent_id)
+        scope.level()
+        return DocumentFacts(**given, scope=scope)
+
+
+class UploadForm(Facts):
+    """The fields beside the file; ``metadata`` is JSON."""
+
+    encoding: Annotated[str, StringConstraints(max_length=40), STORABLE] | None = None
+
+    @field_validator("metadata", mode="before")
+    @classmethod
+    def _parse(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        try:
+            return json.loads(value)
+        except (ValueError, RecursionError):
+            raise ValueError("must be a JSON object") from None
+
+    @field_validator("encoding")
+    @classmethod
+    def _known(cls, value: str | None) -> str | None:
+        if value is not None:
+            try:
+                b"".decode(value)
+                "".encode(value)
+            except (LookupError, UnicodeError):
+                raise ValueError("is not an encoding that is known here") from None
+        return value
+
+
+class ChunkIn(Input):
+    """A chunk that was cut elsewhere; without a vector it is embedded here."""
+
+    text: Text = Field(min_length=1)
+    metadata: Metadata | None = None
+    section_titles: list[Title] = Field([], max_length=20)
+    page: int | None = Field(None, ge=1, lt=2**31)
+    vector: list[float] | None = Field(None, min_length=1, max_length=4000)
+
+    def given(self) -> GivenChunk:
+        """The room's form of it."""
+        return GivenChunk(self.text, self.metadata or {}, tuple(self.section_titles), self.page, self.vector)
+
+
+class TextDocument(Facts):
+    """A document that comes in the body: as text, or as chunks."""
+
+    text: str | None = Field(None, min_length=1)
+    chunks: list[ChunkIn] | None = Field(None, min_length=1, max_length=MOST_CHUNKS)
+    media_type: Literal["text/plain", "text/markdown", "text/html"] | None = None
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if (self.text is None) == (self.chunks is None):
+            raise ValueError("send either text or chunks")
+        if self.chunks is not None and self.media_type is not None:
+            raise ValueError("media_type goes with text")
+        return self
+
+
+def checked(model: type[ModelT], value: Mapping[str, str] | bytes) -> ModelT:
+    """The fields as the model. Raises RequestValidationError, located in the body."""
+    try:
+        return model.model_validate_json(value) if isinstance(value, bytes) else model.model_validate(value)
+    except ValidationError as exc:
+        found = exc.errors(include_url=False, include_input=False, include_context=False)
+        raise RequestValidationError([{**one, "loc": ("body", *one["loc"])} for one in found]) from None
+
+
+def read_form(fields: Mapping[str, str]) -> DocumentFacts:
+    """A field that was left empty counts as not sent."""
+    return checked(UploadForm, {name: value for name, value in fields.items() if value != ""}).facts()
+
+
+def content_type(request: Request) -> tuple[str, bytes]:
+    """Media type and multipart boundary of the request."""
+    header = Message()
+    header["content-type"] = request.headers.get("content-type", "")
+    boundary = header.get_boundary("")
+    return header.get_content_type(), boundary.encode("latin-1", "replace")
+
+
+async def read_json(request: Request, limit: int) -> TextDocument:
+    """The body, as far as ``limit`` bytes. Raises UploadTooLarge, RequestValidationError."""
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > limit:
+            raise too_large(limit)
+    return checked(TextDocument, bytes(body))
+
+
+def too_large(limit: int) -> UploadTooLarge:
+    """For a body that says so, or turns out so."""
+    return UploadTooLarge(f"The upload is larger than {limit} bytes.", limit=limit)

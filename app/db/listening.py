@@ -1,0 +1,40 @@
+"""LISTEN on a connection of its own, for as long as the task runs."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+import asyncpg
+
+from app.db.session import Database
+
+RECONNECT_SECONDS = 1.0
+
+
+async def listen(
+    database: Database, channel: str, on_message: Callable[[str], None], on_gap: Callable[[], None]
+) -> None:
+    """Call ``on_message`` with each payload, and ``on_gap`` whenever some may have been missed. Runs until cancelled.
+
+    Without a connection nothing is heard: whoever listens must look from time to time as well.
+    """
+    while True:
+        with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            await _listen_once(database, channel, on_message, on_gap)
+        await asyncio.sleep(RECONNECT_SECONDS)
+
+
+async def _listen_once(
+    database: Database, channel: str, on_message: Callable[[str], None], on_gap: Callable[[], None]
+) -> None:
+    engine = database.engine
+    _, options = engine.dialect.create_connect_args(engine.url)
+    connection = await asyncpg.connect(**options, timeout=5)
+    ended = asyncio.Event()
+    try:
+        connection.add_termination_listener(lambda _: ended.set())
+        await connection.add_listener(channel, lambda _connection, _pid, _channel, payload: on_message(payload))
+        on_gap()
+        await ended.wait()
+    finally:
+        connection.terminate()

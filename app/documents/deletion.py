@@ -1,0 +1,109 @@
+"""Delete documents: out of every search in the same transaction, their originals by a job, and a receipt of it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+from app.db.models.ingestion_state import Deletion
+from app.db.session import TenantDatabase
+from app.documents.deletion_repository import DeletionRepository
+from app.documents.repository import DocumentFilters
+from app.documents.types import DocumentNotFound
+from app.errors import InvalidInput, NotFound
+from app.filters import compile_filter
+from app.ids import new_id
+from app.job_queue import JobQueue
+from app.knowledge_bases.service import PURGE_JOB, KnowledgeBaseService
+
+BATCH = 500
+
+
+class DeletionNotFound(NotFound):
+    """There is no such deletion."""
+
+    code = "deletion_not_found"
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which documents are meant; exactly one of the three is given."""
+
+    ids: Sequence[UUID] | None = None
+    external_id: str | None = None
+    filter: Mapping[str, Any] | None = None
+
+    def filters(self) -> DocumentFilters:
+        """What the documents are found by. Raises InvalidInput."""
+        compiled = compile_filter(self.filter, loc=("query", "filter"))
+        return DocumentFilters(
+            ids=self.ids, external_id=self.external_id, contains=compiled.contains, path=compiled.path
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionService:
+    """How documents go."""
+
+    db: TenantDatabase
+    knowledge_bases: KnowledgeBaseService
+    queue: JobQueue
+
+    async def delete(self, reference: str, document_id: UUID) -> UUID:
+        """One document; returns the deletion's id. Raises KnowledgeBaseNotFound, DocumentNotFound."""
+        deletion, removed = await self._delete(reference, DocumentFilters(ids=[document_id]))
+        if not removed:
+            raise DocumentNotFound
+        return deletion
+
+    async def delete_many(self, reference: str, selection: Selection, *, confirm: str | None) -> tuple[UUID, int]:
+        """All that the selection means; returns the deletion's id and how many went.
+
+        An empty filter means everything, and is believed only with the knowledge base's name as ``confirm``.
+        Raises KnowledgeBaseNotFound, InvalidInput.
+        """
+        kb = await self.knowledge_bases.find(reference)
+        if sum(given is not None for given in (selection.ids, selection.external_id, selection.filter)) != 1:
+            raise InvalidInput("Say what to delete: one of ids, external_id and filter.", loc=("query",))
+        if selection.filter is not None and not selection.filter and confirm != kb.row.name:
+            message = "An empty filter deletes everything: add confirm with the knowledge base's name."
+            raise InvalidInput(message, loc=("query", "confirm"))
+        deletion, deleted = await self._delete(reference, selection.filters())
+        if not deleted:
+            async with self.db.transaction() as session:
+                await DeletionRepository(session, self.db.tenant_id).record_nothing(deletion, kb.row.id)
+        return deletion, deleted
+
+    async def _delete(self, reference: str, filters: DocumentFilters) -> tuple[UUID, int]:
+        """In batches, each gone at once; what comes in meanwhile stays."""
+        deletion, begun, total = new_id(), datetime.now(UTC), 0
+        before: datetime | None = None  # the first batch needs none: it sees what is there, whatever the clocks say
+        while True:
+            async with self.db.transaction() as session:
+                kb = await self.knowledge_bases.find_in(session, reference)
+                repository = DeletionRepository(session, self.db.tenant_id)
+                found = await repository.lock(kb.row.id, filters, before=before, limit=BATCH)
+                if found:
+                    chunks = await repository.remove(kb.row.id, found)
+                    await repository.record(deletion, kb.row.id, documents=len(found), chunks=chunks)
+                    prefixes = [f"{self.db.tenant_id}/{document_id}/" for document_id in found]
+                    payload = {"prefixes": prefixes, "deletion": str(deletion)}
+                    await self.queue.enqueue(session, PURGE_JOB, tenant_id=self.db.tenant_id, payload=payload)
+            total, before = total + len(found), begun
+            if len(found) < BATCH:
+                return deletion, total
+
+    async def receipt(self, deletion_id: UUID) -> Deletion:
+        """What was deleted, and whether the originals are gone too. Raises DeletionNotFound."""
+        async with self.db.transaction() as session:
+            found = await DeletionRepository(session, self.db.tenant_id).get(deletion_id)
+        if found is None or not self.knowledge_bases.principal.may_see(found.kb_id):
+            raise DeletionNotFound
+        return found
+
+
+async def finish_deletion(db: TenantDatabase, deletion_id: UUID, job_id: UUID) -> None:
+    """For the worker: the originals of this job are gone."""
+    async with db.transaction() as session:
+        await DeletionRepository(session, db.tenant_id).finish(deletion_id, job_id)

@@ -1,0 +1,25 @@
+"""Offsets into the stored text: code points as they are stored, or UTF-16 units as browsers count them."""
+
+import re
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+# Characters outside the Basic Multilingual Plane: one code point, two UTF-16 units.
+_ASTRAL = re.compile("[\U00010000-\U0010ffff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Offsets:
+    """How a caller counts; without ``astral``, the ascending places of characters that count twice, as it is stored."""
+
+    astral: Sequence[int] = ()
+
+    def __call__(self, offset: int) -> int:
+        """The place of the code point ``offset``, as the caller counts."""
+        return offset + bisect_left(self.astral, offset)
+
+
+def utf16_offsets(text: str) -> Offsets:
+    """For offsets into ``text``, or into any longer text that begins with it as far as it goes."""
+    return Offsets([found.start() for found in _ASTRAL.finditer(text)])

@@ -1,0 +1,131 @@
+"""Read what ingestion made of a document: its tree, its nodes and its chunks, of the live version alone."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from uuid import UUID
+
+from app.db.models.tenant_data import Chunk, Document, Node
+from app.db.session import TenantDatabase
+from app.documents.offsets import Offsets, utf16_offsets
+from app.documents.reading_repository import ReadingRepository
+from app.documents.repository import DocumentRepository
+from app.documents.types import ChunkNotFound, DocumentNotFound, NodeNotFound
+from app.knowledge_bases.service import KnowledgeBaseService
+
+
+@dataclass(frozen=True, slots=True)
+class TreeView:
+    """All nodes in reading order, and the text that they are ranges of."""
+
+    document: Document
+    nodes: Sequence[Node]
+    text: str
+    offsets: Offsets
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """A node with its text, the nodes above it from the root down, and those right below it."""
+
+    node: Node
+    ancestors: Sequence[Node]
+    children: Sequence[Node]
+    text: str
+    offsets: Offsets
+
+
+@dataclass(frozen=True, slots=True)
+class ChunksView:
+    """Some chunks of a document, in order."""
+
+    document: Document
+    chunks: Sequence[Chunk]
+    offsets: Offsets
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """A document, as one moment shows it, and where to read about it."""
+
+    document: Document
+    index_id: UUID
+    repository: ReadingRepository
+
+    async def lineage(self, node_id: UUID) -> Sequence[Node]:
+        """Raises NodeNotFound."""
+        found = await self.repository.lineage(self.document.id, node_id)
+        if not found:
+            raise NodeNotFound
+        return found
+
+    async def offsets(self, *, utf16: bool, end: int | None = None) -> Offsets:
+        """For places up to ``end``; only a caller that counts as UTF-16 does costs the text."""
+        return utf16_offsets(await self.repository.stored_text(self.document.id, end=end)) if utf16 else Offsets()
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingService:
+    """What a tenant can see of its ingested documents; with ``utf16`` a view's offsets count as browsers do."""
+
+    db: TenantDatabase
+    knowledge_bases: KnowledgeBaseService
+
+    @asynccontextmanager
+    async def _open(self, reference: str, document_id: UUID) -> AsyncIterator[_Source]:
+        """All reads inside see the same version, text and nodes. Raises KnowledgeBaseNotFound, DocumentNotFound."""
+        async with self.db.transaction(snapshot=True) as session:
+            kb = await self.knowledge_bases.find_in(session, reference)
+            document = await DocumentRepository(session, self.db.tenant_id).get(kb.row.id, document_id)
+            if document is None:
+                raise DocumentNotFound
+            yield _Source(document, kb.index.id, ReadingRepository(session, self.db.tenant_id))
+
+    async def tree(self, reference: str, document_id: UUID, *, utf16: bool) -> TreeView:
+        """Without nodes before the first version is ready. Raises DocumentNotFound."""
+        async with self._open(reference, document_id) as source:
+            nodes = await source.repository.nodes(document_id)
+            text = await source.repository.stored_text(document_id)
+        return TreeView(source.document, nodes, text, utf16_offsets(text) if utf16 else Offsets())
+
+    async def node(self, reference: str, document_id: UUID, node_id: UUID, *, utf16: bool) -> NodeView:
+        """Raises DocumentNotFound, NodeNotFound."""
+        async with self._open(reference, document_id) as source:
+            *ancestors, node = await source.lineage(node_id)
+            start, end = node.start_offset, node.end_offset
+            return NodeView(
+                node=node,
+                ancestors=ancestors,
+                children=await source.repository.children(node),
+                text=await source.repository.stored_text(document_id, start=start, end=end),
+                offsets=await source.offsets(utf16=utf16, end=end),
+            )
+
+    async def ancestors(
+        self, reference: str, document_id: UUID, node_id: UUID, *, utf16: bool
+    ) -> tuple[Sequence[Node], Offsets]:
+        """From the root to the parent; none above the root. Raises DocumentNotFound, NodeNotFound."""
+        async with self._open(reference, document_id) as source:
+            *ancestors, _ = await source.lineage(node_id)
+            return ancestors, await source.offsets(utf16=utf16)
+
+    async def chunks(
+        self, reference: str, document_id: UUID, *, below: UUID | None, after: int, limit: int, utf16: bool
+    ) -> ChunksView:
+        """Chunks behind chunk_index ``after``; with ``below`` those that hold some of this node's text, or all of it.
+
+        Raises DocumentNotFound, NodeNotFound.
+        """
+        async with self._open(reference, document_id) as source:
+            node = None if below is None else (await source.lineage(below))[-1]
+            chunks = await source.repository.chunks(source.document, below=node, after=after, limit=limit)
+            last = max((chunk.end_offset for chunk in chunks), default=0)
+            return ChunksView(source.document, chunks, await source.offsets(utf16=utf16, end=last))
+
+    async def chunk(self, reference: str, document_id: UUID, chunk_id: UUID, *, utf16: bool) -> ChunksView:
+        """That one. Raises DocumentNotFound, ChunkNotFound."""
+        async with self._open(reference, document_id) as source:
+            chunk = await source.repository.chunk(source.document, source.index_id, chunk_id)
+            if chunk is None:
+                raise ChunkNotFound
+            return ChunksView(source.document, [chunk], await source.offsets(utf16=utf16, end=chunk.end_offset))

@@ -1,0 +1,85 @@
+"""Queries for what ingestion made of a document: the live version's text, nodes and chunks."""
+
+from uuid import UUID
+
+from sqlalchemy import func, select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from app.db.models.tenant_data import Chunk, Document, DocumentText, Node
+
+
+class ReadingRepository:
+    """Reads in one tenant; the document is one that the caller may see."""
+
+    def __init__(self, session: AsyncSession, tenant_id: UUID) -> None:
+        self.session = session
+        self.tenant_id = tenant_id
+
+    async def chunks(self, document: Document, *, below: Node | None, after: int, limit: int) -> list[Chunk]:
+        """Chunks behind chunk_index ``after`` in order; with ``below`` those that have text of this node in them."""
+        statement = select(Chunk).where(
+            Chunk.tenant_id == self.tenant_id,
+            Chunk.kb_id == document.kb_id,
+            Chunk.document_id == document.id,
+            Chunk.version == document.live_version,
+            Chunk.ordinal > after,
+        )
+        if below is not None:
+            statement = statement.where(Chunk.start_offset < below.end_offset, Chunk.end_offset > below.start_offset)
+        return list(await self.session.scalars(statement.order_by(Chunk.ordinal).limit(limit)))
+
+    async def chunk(self, document: Document, index_id: UUID, chunk_id: UUID) -> Chunk | None:
+        """One chunk of the document; ``index_id`` is the live search index, which the primary key begins with."""
+        statement = select(Chunk).where(
+            Chunk.tenant_id == self.tenant_id,
+            Chunk.index_id == index_id,
+            Chunk.id == chunk_id,
+            Chunk.kb_id == document.kb_id,
+            Chunk.document_id == document.id,
+            Chunk.version == document.live_version,
+        )
+        return await self.session.scalar(statement)
+
+    async def nodes(self, document_id: UUID) -> list[Node]:
+        """The whole tree in reading order."""
+        statement = (
+            select(Node).where(Node.tenant_id == self.tenant_id, Node.document_id == document_id).order_by(Node.ordinal)
+        )
+        return list(await self.session.scalars(statement))
+
+    async def lineage(self, document_id: UUID, node_id: UUID) -> list[Node]:
+        """From the root down to the node; empty where the document has no such node."""
+        found = select(Node.id, Node.parent_id).where(
+            Node.tenant_id == self.tenant_id, Node.document_id == document_id, Node.id == node_id
+        )
+        line = found.cte("line", recursive=True)
+        line = line.union(
+            select(Node.id, Node.parent_id).where(
+                Node.tenant_id == self.tenant_id, Node.document_id == document_id, Node.id == line.c.parent_id
+            )
+        )
+        statement = (
+            select(Node)
+            .join(line, Node.id == line.c.id)
+            .where(Node.tenant_id == self.tenant_id, Node.document_id == document_id)
+            .order_by(Node.ordinal)
+        )
+        return list(await self.session.scalars(statement))
+
+    async def children(self, node: Node) -> list[Node]:
+        """In reading order."""
+        statement = (
+            select(Node)
+            .where(Node.tenant_id == self.tenant_id, Node.document_id == node.document_id, Node.parent_id == node.id)
+            .order_by(Node.ordinal)
+        )
+        return list(await self.session.scalars(statement))
+
+    async def stored_text(self, document_id: UUID, *, start: int = 0, end: int | None = None) -> str:
+        """The text that the offsets refer to, or a part of it; empty before the first version is ready."""
+        whole = DocumentText.content
+        part = whole if end is None else func.substr(whole, start + 1, end - start)
+        statement = select(part).where(
+            DocumentText.tenant_id == self.tenant_id, DocumentText.document_id == document_id
+        )
+        return await self.session.scalar(statement) or ""

@@ -1,0 +1,58 @@
+"""What the sweepers ask and remove, in one tenant."""
+
+from collections.abc import Collection
+from datetime import timedelta
+from uuid import UUID
+
+from sqlalchemy import delete, func, select, text
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from app.db.models.ingestion_state import EmbeddingCheckpoint, IdempotencyKey
+from app.db.models.tenant_data import Document
+
+# A retry that comes later than this is a new request; an ingestion that rests longer pays for its vectors again.
+ANSWER_AGE = timedelta(hours=24)
+CHECKPOINT_AGE = timedelta(days=7)
+
+
+class SweepRepository:
+    """Queries in one tenant."""
+
+    def __init__(self, session: AsyncSession, tenant_id: UUID) -> None:
+        self.session = session
+        self.tenant_id = tenant_id
+
+    async def known_objects(self, documents: Collection[UUID]) -> set[str]:
+        """The keys of these documents' originals."""
+        found = await self.session.scalars(
+            text("select key from document_object where tenant_id = :tenant and document_id = any(:documents)"),
+            {"tenant": self.tenant_id, "documents": list(documents)},
+        )
+        return set(found)
+
+    async def lock_expired(self, kb_id: UUID, documents: Collection[UUID]) -> list[UUID]:
+        """Those whose time has passed, by the database's clock, kept until the end of the transaction."""
+        statement = (
+            select(Document.id)
+            .where(Document.tenant_id == self.tenant_id, Document.kb_id == kb_id, Document.id.in_(documents))
+            .where(Document.expires_at <= func.now())
+            .order_by(Document.id)  # two deletions at once must not wait for each other
+            .with_for_update()
+        )
+        return list(await self.session.scalars(statement))
+
+    async def remove_old_answers(self) -> int:
+        """Answers kept for retries that will not come any more; returns how many."""
+        return await self._remove(IdempotencyKey, ANSWER_AGE)
+
+    async def remove_old_checkpoints(self) -> int:
+        """Vectors of versions that were never finished; returns how many."""
+        return await self._remove(EmbeddingCheckpoint, CHECKPOINT_AGE)
+
+    async def _remove(self, table: type[IdempotencyKey | EmbeddingCheckpoint], age: timedelta) -> int:
+        gone = (
+            delete(table)
+            .where(table.tenant_id == self.tenant_id, table.created_at < func.now() - age)
+            .returning(table.tenant_id)
+        )
+        return len((await self.session.execute(gone)).all())

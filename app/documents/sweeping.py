@@ -1,0 +1,210 @@
+"""Sweepers: remove what has expired, and what crashes and past versions left behind."""
+
+import os
+import shutil
+import stat
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from uuid import UUID
+
+from app.db.models.base import SYSTEM_TENANT
+from app.db.models.control_rows import ExpiredDocument
+from app.db.session import Database
+from app.documents.deletion_repository import DeletionRepository
+from app.documents.sweep_repository import SweepRepository
+from app.ids import new_id
+from app.job_queue import JobQueue
+from app.knowledge_bases.service import PURGE_JOB
+from app.logging import get_logger
+from app.object_store import ObjectStore, StoredObject
+from app.settings import WorkerSettings
+from app.tenants.service import TenantService
+
+logger = get_logger(__name__)
+
+EXPIRED_JOB = "sweep_expired"
+OBJECTS_JOB = "sweep_objects"
+RECORDS_JOB = "sweep_records"
+BATCH = 500
+TENANTS = 200
+TEMPORARY_PREFIXES = ("carrel-ingest-", "carrel-upload-")
+TEMPORARY_AGE = timedelta(days=1)
+
+
+def sweep_periods(settings: WorkerSettings) -> dict[str, timedelta]:
+    """The periodic jobs, and how often each runs."""
+    return {
+        EXPIRED_JOB: timedelta(seconds=settings.expiry_seconds),
+        OBJECTS_JOB: timedelta(seconds=settings.sweep_seconds),
+        RECORDS_JOB: timedelta(seconds=settings.sweep_seconds),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class SweptObjects:
+    """What a look through the object store found; ``unknown`` are keys that are not Carrel's, and were left alone."""
+
+    listed: int
+    orphans: int
+    unfinished: int
+    unknown: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sweeper:
+    """The sweepers of all tenants; each works in one tenant's transaction at a time, and logs what it removed."""
+
+    database: Database
+    objects: ObjectStore
+    queue: JobQueue
+    tenants: TenantService
+    find_expired: Callable[[], Awaitable[Sequence[ExpiredDocument]]]
+    orphan_age: timedelta
+
+    async def run(self, job: str) -> None:
+        """What the periodic job of this name does."""
+        await {EXPIRED_JOB: self.expired, OBJECTS_JOB: self.orphans, RECORDS_JOB: self.records}[job]()
+
+    async def expired(self) -> int:
+        """Delete the documents whose ``expires_at`` has passed; returns how many. Raises DatabaseUnavailable."""
+        removed = 0
+        while found := await self.find_expired():
+            places: dict[tuple[UUID, UUID], list[UUID]] = {}
+            for one in found:
+                places.setdefault((one.tenant_id, one.kb_id), []).append(one.document_id)
+            gone = [await self._remove_expired(*place, documents) for place, documents in places.items()]
+            removed += sum(gone)
+            if not any(gone):
+                break
+        logger.info("sweep.expired", documents=removed)
+        return removed
+
+    async def _remove_expired(self, tenant_id: UUID, kb_id: UUID, documents: Collection[UUID]) -> int:
+        """As a DELETE of them does, but for those whose time was put off meanwhile."""
+        async with self.database.transaction(tenant_id) as session:
+            expired = await SweepRepository(session, tenant_id).lock_expired(kb_id, documents)
+            if expired:
+                deletion, repository = new_id(), DeletionRepository(session, tenant_id)
+                chunks = await repository.remove(kb_id, expired)
+                await repository.record(deletion, kb_id, documents=len(expired), chunks=chunks)
+                prefixes = [f"{tenant_id}/{document_id}/" for document_id in expired]
+                payload = {"prefixes": prefixes, "deletion": str(deletion)}
+                await self.queue.enqueue(session, PURGE_JOB, tenant_id=tenant_id, payload=payload)
+        return len(expired)
+
+    async def orphans(self) -> SweptObjects:
+        """Delete the tenants' objects that no row names, and halves of any that never became whole.
+
+        What is younger than ``orphan_age`` may be an upload under way. A tenant that is not known here may be another
+        database's: its objects are left alone.
+
+        Raises DatabaseUnavailable, ObjectStoreUnavailable.
+        """
+        listed = orphans = unfinished = unknown = 0
+        limit = datetime.now(UTC) - self.orphan_age
+        tenants = {tenant_id async for tenant_id in self._all_tenants()}
+        async for batch in _batches(self.objects.list_objects()):
+            listed += len(batch)
+            ours = [found for found in batch if (owner := _owner(found.key)) and owner[0] in tenants]
+            unknown += len(batch) - len(ours)
+            for tenant_id, documents in _by_tenant(ours, limit).items():
+                async with self.database.transaction(tenant_id) as session:
+                    known = await SweepRepository(session, tenant_id).known_objects(set(documents.values()))
+                for key in documents.keys() - known:
+                    await self.objects.delete(key)
+                    orphans += 1
+        for tenant_id in tenants:
+            unfinished += await self.objects.discard_unfinished(f"{tenant_id}/", before=limit)
+        swept = SweptObjects(listed, orphans, unfinished, unknown)
+        logger.info("sweep.objects", **asdict(swept))
+        return swept
+
+    async def records(self) -> tuple[int, int]:
+        """Remove answers kept for retries, and checkpoints of vectors, that are too old to be asked for; how many.
+
+        Raises DatabaseUnavailable.
+        """
+        answers = checkpoints = 0
+        async for tenant_id in self._all_tenants():
+            async with self.database.transaction(tenant_id) as session:
+                repository = SweepRepository(session, tenant_id)
+                answers += await repository.remove_old_answers()
+                checkpoints += await repository.remove_old_checkpoints()
+        logger.info("sweep.records", answers=answers, checkpoints=checkpoints)
+        return answers, checkpoints
+
+    async def _all_tenants(self) -> AsyncIterator[UUID]:
+        yield SYSTEM_TENANT
+        after = None
+        while page := await self.tenants.page(after=after, limit=TENANTS):
+            for tenant in page:
+                yield tenant.id
+            after = (page[-1].created_at, page[-1].id)
+
+
+def _by_tenant(batch: Iterable[StoredObject], limit: datetime) -> dict[UUID, dict[str, UUID]]:
+    """The documents of those that are old enough, by key, by tenant."""
+    found: dict[UUID, dict[str, UUID]] = {}
+    for one in batch:
+        owner = _owner(one.key)
+        if owner is not None and one.modified < limit:
+            found.setdefault(owner[0], {})[one.key] = owner[1]
+    return found
+
+
+def _owner(key: str) -> tuple[UUID, UUID] | None:
+    """Tenant and document of a key as uploads make them; None for any other."""
+    parts = key.split("/")
+    if len(parts) != 3:
+        return None
+    with suppress(ValueError):
+        ids = [UUID(part) for part in parts]
+        if [str(one) for one in ids] == parts:
+            return ids[0], ids[1]
+    return None
+
+
+async def _batches(objects: AsyncIterator[StoredObject]) -> AsyncIterator[list[StoredObject]]:
+    batch: list[StoredObject] = []
+    async for found in objects:
+        batch.append(found)
+        if len(batch) == BATCH:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def sweep_temporary(directory: Path, *, older_than: timedelta = TEMPORARY_AGE) -> int:
+    """Remove files and folders that killed processes of this user left in ``directory``; returns how many. Blocking.
+
+    Links are neither followed nor removed: ``directory`` is everybody's.
+    """
+    limit = time.time() - older_than.total_seconds()
+    removed = sum(_remove_temporary(path, limit) for path in _temporary(directory))
+    logger.info("sweep.temporary", removed=removed)
+    return removed
+
+
+def _temporary(directory: Path) -> Iterable[Path]:
+    with suppress(OSError):
+        return [path for path in directory.iterdir() if path.name.startswith(TEMPORARY_PREFIXES)]
+    return []
+
+
+def _remove_temporary(path: Path, limit: float) -> bool:
+    with suppress(OSError):
+        found = path.lstat()
+        if found.st_uid != os.getuid() or found.st_mtime > limit:
+            return False
+        if stat.S_ISDIR(found.st_mode):
+            shutil.rmtree(path)
+            return True
+        if stat.S_ISREG(found.st_mode):
+            path.unlink()
+            return True
+    return False

@@ -1,0 +1,97 @@
+"""The text formats by name: what an extension or a declared media type says about a file that is text."""
+
+from collections.abc import Mapping
+
+PLAIN, MARKDOWN, HTML, XML = "text/plain", "text/markdown", "text/html", "application/xml"
+JSON, YAML, CSV, RST, MAIL, TEX = (
+    "application/json",
+    "application/yaml",
+    "text/csv",
+    "text/x-rst",
+    "message/rfc822",
+    "text/x-tex",
+)
+
+# The names that OpenAI's file search takes where it has one, else those that editors and web servers use.
+SOURCE_TYPES: Mapping[str, tuple[str, ...]] = {
+    "application/toml": ("toml",),
+    "application/typescript": ("ts", "tsx", "mts", "cts"),
+    "application/x-sh": ("sh", "bash", "zsh", "ksh"),
+    "text/css": ("css", "scss", "sass", "less"),
+    "text/javascript": ("js", "jsx", "mjs", "cjs"),
+    "text/x-c": ("c", "h"),
+    "text/x-c++": ("cpp", "cc", "cxx", "hpp", "hh", "hxx", "ino"),
+    "text/x-clojure": ("clj", "cljs", "edn"),
+    "text/x-csharp": ("cs",),
+    "text/x-dart": ("dart",),
+    "text/x-elixir": ("ex", "exs"),
+    "text/x-erlang": ("erl", "hrl"),
+    "text/x-fsharp": ("fs", "fsx"),
+    "text/x-golang": ("go",),
+    "text/x-groovy": ("groovy", "gradle"),
+    "text/x-haskell": ("hs",),
+    "text/x-ini": ("ini", "cfg", "conf", "properties"),
+    "text/x-java": ("java",),
+    "text/x-julia": ("jl",),
+    "text/x-kotlin": ("kt", "kts"),
+    "text/x-lisp": ("lisp", "el", "scm"),
+    "text/x-lua": ("lua",),
+    "text/x-objectivec": ("m", "mm"),
+    "text/x-ocaml": ("ml", "mli"),
+    "text/x-perl": ("pl", "pm"),
+    "text/x-php": ("php",),
+    "text/x-powershell": ("ps1", "psm1"),
+    "text/x-protobuf": ("proto",),
+    "text/x-python": ("py", "pyi", "pyw"),
+    "text/x-r": ("r",),
+    "text/x-ruby": ("rb", "rake"),
+    "text/x-rust": ("rs",),
+    "text/x-scala": ("scala", "sc"),
+    "text/x-sql": ("sql",),
+    "text/x-swift": ("swift",),
+    "text/x-terraform": ("tf", "hcl"),
+    "text/x-vb": ("vb", "vbs", "bas"),
+    "text/x-vue": ("vue", "svelte"),
+}
+
+EXTENSIONS: Mapping[str, tuple[str, ...]] = {
+    PLAIN: ("txt", "text", "log"),
+    MARKDOWN: ("md", "markdown", "mkd"),
+    HTML: ("html", "htm", "xhtml"),
+    XML: ("xml", "svg", "rss", "atom", "xsd", "xsl", "xslt", "plist", "dbk", "tei", "gpx", "kml", "xliff", "xlf"),
+    JSON: ("json", "jsonl", "ndjson", "geojson", "jsonld"),
+    YAML: ("yaml", "yml"),
+    CSV: ("csv", "tsv"),
+    RST: ("rst", "rest"),
+    MAIL: ("eml",),
+    TEX: ("tex", "latex"),
+    **SOURCE_TYPES,
+}
+_ALIASES: Mapping[str, tuple[str, ...]] = {
+    MARKDOWN: ("text/x-markdown",),
+    HTML: ("application/xhtml+xml",),
+    XML: ("text/xml", "image/svg+xml", "application/rss+xml", "application/atom+xml"),
+    JSON: ("text/json", "application/x-ndjson", "application/jsonl", "application/x-jsonlines", "application/ld+json"),
+    YAML: ("application/x-yaml", "text/yaml", "text/x-yaml"),
+    CSV: ("application/csv", "text/tab-separated-values"),
+    RST: ("text/prs.fallenstein.rst",),
+    TEX: ("application/x-tex", "application/x-latex"),
+    "application/typescript": ("text/typescript", "text/x-typescript"),
+    "application/x-sh": ("text/x-sh", "text/x-shellscript"),
+    "text/javascript": ("application/javascript", "application/x-javascript"),
+    "text/x-c++": ("text/x-c++src",),
+    "text/x-c": ("text/x-csrc", "text/x-chdr"),
+    "text/x-golang": ("text/x-go",),
+    "text/x-php": ("application/x-httpd-php", "application/x-php"),
+    "text/x-python": ("text/x-script.python", "application/x-python-code"),
+    "text/x-sql": ("application/sql",),
+}
+
+BY_EXTENSION: Mapping[str, str] = {name: kind for kind, names in EXTENSIONS.items() for name in names}
+"""The media type of each extension; extensions are in small letters and have no dot."""
+
+BY_DECLARED_TYPE: Mapping[str, str] = {
+    **{kind: kind for kind in EXTENSIONS},
+    **{name: kind for kind, names in _ALIASES.items() for name in names},
+}
+"""The one media type that we use for each that a client may declare."""

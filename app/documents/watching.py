@@ -1,0 +1,70 @@
+"""Waiting for documents: one listening connection a process tells everybody who waits that a document changed."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from app.db.listening import listen
+from app.db.session import Database
+
+# The trigger on document: tenant/document, and an ending where it is gone.
+CHANNEL = "carrel_document"
+DELETED = "/deleted"
+# Notifications are a hint: who waits looks again after so long in any case.
+LOOK_SECONDS = 2.0
+
+
+@dataclass(slots=True, eq=False)
+class Change:
+    """Set when the document changed, or may have; ``deleted`` once it is known to be gone."""
+
+    event: asyncio.Event = field(default_factory=asyncio.Event)
+    deleted: bool = False
+
+    async def wait(self, seconds: float = LOOK_SECONDS) -> None:
+        """Until the next change, or until ``seconds`` or LOOK_SECONDS have passed; never longer."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(max(0.0, min(seconds, LOOK_SECONDS))):
+                await self.event.wait()
+        self.event.clear()
+
+
+@dataclass(slots=True)
+class DocumentWatch:
+    """Listens from the first waiter on."""
+
+    database: Database
+    _waiting: dict[str, set[Change]] = field(default_factory=dict)
+    _task: asyncio.Task[None] | None = None
+
+    @asynccontextmanager
+    async def changes(self, tenant_id: UUID, document_id: UUID) -> AsyncIterator[Change]:
+        """Tells of changes of one document from now on; read its state inside the block, or one may be missed."""
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(listen(self.database, CHANNEL, self._heard, self._missed))
+        name, change = f"{tenant_id}/{document_id}", Change()
+        self._waiting.setdefault(name, set()).add(change)
+        try:
+            yield change
+        finally:
+            self._waiting[name].discard(change)
+            if not self._waiting[name]:
+                del self._waiting[name]
+
+    async def close(self) -> None:
+        """Stop listening."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def _heard(self, payload: str) -> None:
+        name = payload.removesuffix(DELETED)
+        for change in self._waiting.get(name, ()):
+            change.deleted = change.deleted or name != payload
+            change.event.set()
+
+    def _missed(self) -> None:
+        for name in self._waiting:
+            self._heard(name)

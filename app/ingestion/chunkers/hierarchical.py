@@ -1,0 +1,40 @@
+"""The hierarchical chunker: small chunks that are searched, each below a larger parent that can be read instead."""
+
+from pydantic import BaseModel, Field
+
+from app.ingestion.chunkers.packing import fill
+from app.ingestion.chunkers.regions import section_regions
+from app.ingestion.chunkers.spec import Chunked, ChunkerSpec, ChunkSizes, ChunkTools
+from app.ingestion.chunkers.splitting import split_regions
+from app.ingestion.chunkers.topics import pack_topics
+from app.ingestion.types import DocumentTree
+
+CHILDREN = 4
+
+
+class HierarchicalOptions(BaseModel, extra="forbid"):
+    """How large the parents are."""
+
+    parent_tokens: int | None = Field(
+        None, ge=16, le=32_768, description="The size of a parent; four times max_tokens without it, and never less."
+    )
+
+
+def chunk(tree: DocumentTree, sizes: ChunkSizes, options: HierarchicalOptions, tools: ChunkTools) -> Chunked:
+    """Parents are parts of one section of up to ``parent_tokens``, and nodes of the tree; they do not overlap.
+
+    A chunk lies in one parent and names it: the last of its ``node_path`` is the parent, whose range is its text.
+    """
+    regions = section_regions(tree.root)
+    pieces = split_regions(tree.text, regions, max_tokens=sizes.max_tokens, count_tokens=tools.count_tokens)
+    budget = max(sizes.max_tokens, options.parent_tokens or CHILDREN * sizes.max_tokens)
+    parents = [parent for region in pieces for parent in fill(region, budget, overlap=0)]
+    return pack_topics(tree, parents, sizes, tools.count_tokens)
+
+
+CHUNKER = ChunkerSpec(
+    "hierarchical",
+    "Packs small chunks below larger parents of one section: search the small ones, read the parent.",
+    HierarchicalOptions,
+    chunk,
+)

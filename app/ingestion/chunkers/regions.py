@@ -1,0 +1,48 @@
+"""Which paragraphs may share a chunk: those of one section, and a record with nothing."""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from itertools import groupby
+
+from app.ingestion.chunkers.drafting import leaves_of
+from app.ingestion.types import BlockKind, NodeKind, TreeNode
+
+
+def section_regions(root: TreeNode) -> list[list[TreeNode]]:
+    """The paragraphs of each section in reading order: its heading with its own text, without the sections below it.
+
+    A heading with no text of its own before the first section below is left out: the chunks below carry it in
+    ``section_titles``. A section that holds nothing but headings is one region with all that is below it.
+    """
+    bodies = [leaf.start for leaf in leaves_of(root) if leaf.block is not BlockKind.HEADING]
+    regions: list[list[TreeNode]] = []
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        has_body = bisect_left(bodies, node.start) < bisect_left(bodies, node.end)
+        if node.kind is NodeKind.SECTION and not has_body:
+            regions.append(leaves_of(node))
+            continue
+        waiting += [child for child in node.children if child.kind is NodeKind.SECTION]
+        for kind, run in groupby(node.children, key=lambda child: child.kind):
+            own = list(run)
+            if kind is NodeKind.PARAGRAPH and any(leaf.block is not BlockKind.HEADING for leaf in own):
+                regions.append(own)
+    return records_apart(sorted(regions, key=lambda leaves: leaves[0].start))
+
+
+def records_apart(regions: Sequence[Sequence[TreeNode]]) -> list[list[TreeNode]]:
+    """A record is a region of its own; what stands between two is another, but for headings alone."""
+    return [part for region in regions for part in _parted(region)]
+
+
+def _parted(leaves: Sequence[TreeNode]) -> list[list[TreeNode]]:
+    parts: list[list[TreeNode]] = [[]]
+    for leaf in leaves:
+        if leaf.block is BlockKind.RECORD:
+            parts += [[leaf], []]
+        else:
+            parts[-1].append(leaf)
+    if len(parts) == 1:
+        return parts
+    return [part for part in parts if any(leaf.block is not BlockKind.HEADING for leaf in part)]

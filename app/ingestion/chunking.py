@@ -1,0 +1,85 @@
+"""A document tree into chunks by the knowledge base's chunker, whose work is checked."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from app.errors import InvalidInput
+from app.inference.embedding import Embedder, Vectors
+from app.ingestion.chunk_rules import check_drafts
+from app.ingestion.chunkers import CHUNKERS, ChunkerSpec, ChunkSizes, ChunkTools
+from app.ingestion.tree import add_sentences, add_topics
+from app.ingestion.types import ChunkDraft, ChunkerFailed, DocumentTree
+from app.knowledge_bases.types import Chunking
+
+
+@asynccontextmanager
+async def open_tools(embedder: Embedder) -> AsyncIterator[ChunkTools]:
+    """The embedder's tools for a chunker that runs in a thread meanwhile.
+
+    ``embed`` runs on the event loop, and ends with the block: a thread that is left over when the job is cancelled
+    gets no more vectors.
+    """
+    loop = asyncio.get_running_loop()
+    calls: set[asyncio.Task[Any]] = set()
+    is_open = True
+
+    async def embed(texts: Sequence[str]) -> Vectors:
+        call = asyncio.current_task()
+        if call is None or not is_open:
+            raise asyncio.CancelledError
+        calls.add(call)
+        try:
+            return await embedder.embed_documents(texts)
+        finally:
+            calls.discard(call)
+
+    def embed_from_thread(texts: Sequence[str]) -> Vectors:
+        return asyncio.run_coroutine_threadsafe(embed(texts), loop).result()
+
+    try:
+        yield ChunkTools(embedder.count_tokens, embed_from_thread, embedder.max_tokens - embedder.special_tokens)
+    finally:
+        is_open = False
+        for call in calls:
+            call.cancel()
+
+
+def chunk_document(tree: DocumentTree, chunking: Chunking, tools: ChunkTools) -> tuple[list[ChunkDraft], list[int]]:
+    """The chunks and their own sizes in tokens; adds the nodes to the tree that the chunker works with. Blocking.
+
+    Raises ChunkerFailed where a chunk breaks a rule, and the embedder's errors.
+    """
+    spec = CHUNKERS.get(chunking.strategy)
+    if spec is None:
+        raise ChunkerFailed(f"No chunker is named {chunking.strategy!r} here.")
+    try:
+        options = spec.options.model_validate(chunking.options)
+    except ValidationError as exc:
+        raise ChunkerFailed(f"The options of the chunker {spec.name!r} are not valid any more.") from exc
+    # What the model reads may have become less since the knowledge base was made.
+    max_tokens = min(chunking.max_tokens, tools.max_tokens)
+    sizes = ChunkSizes(max_tokens, min(chunking.overlap_tokens, max_tokens - 1))
+    if spec.sentences:
+        add_sentences(tree)
+    made = spec.chunk(tree, sizes, options, tools)
+    add_topics(tree, made.topics)
+    counts = tools.count_tokens([draft.text for draft in made.drafts])
+    check_drafts(tree, made.drafts, counts, max_tokens=tools.max_tokens)
+    return made.drafts, counts
+
+
+def chunker_options(strategy: str, options: Mapping[str, Any], *, loc: tuple[str, ...]) -> dict[str, Any]:
+    """A chunker's options with its defaults; those of an unknown one as they are. Raises InvalidInput below ``loc``."""
+    spec: ChunkerSpec[Any] | None = CHUNKERS.get(strategy)
+    if spec is None:
+        return dict(options)
+    try:
+        found: BaseModel = spec.options.model_validate(dict(options))
+    except ValidationError as exc:
+        first = exc.errors()[0]
+        raise InvalidInput(f"{first['msg']}.", loc=(*loc, *first["loc"])) from exc
+    return found.model_dump()

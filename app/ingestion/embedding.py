@@ -1,0 +1,95 @@
+"""Passages to vectors, a slice at a time: progress is told, costs are booked, and what is paid for survives a crash."""
+
+import hashlib
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from uuid import UUID, uuid5
+
+import numpy as np
+
+from app.db.session import TenantDatabase
+from app.inference.embedding import Embedder, EmbeddingIdentity, EmbeddingRejected, Vectors
+from app.ingestion.checkpoints import CheckpointRepository
+from app.ingestion.passages import Passages
+from app.ingestion.progress import Progress
+
+SLICE = 64
+# More than so many passages of one document refused by the embedding model, and something else is wrong.
+MOST_REFUSED = 10
+_IDENTITIES = UUID("0d9f8a6e-5a55-5f0e-8f3b-3b1f5d0f8f1a")
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """One vector a passage, shape (passages, dimensions); those of ``refused`` positions are zero: they have none."""
+
+    vectors: Vectors
+    refused: Collection[int]
+
+
+async def embed_passages(
+    db: TenantDatabase, document_id: UUID, passages: Passages, *, embedder: Embedder, progress: Progress
+) -> Embedded:
+    """The passages' vectors: those that came with it, those that an earlier attempt checkpointed, the rest made now.
+
+    Every slice but the last is checkpointed: behind the last one comes the version's own transaction.
+    Raises EmbeddingUnavailable, EmbeddingMismatch, EmbeddingRejected, Superseded.
+    """
+    texts = passages.texts
+    vectors = np.zeros((len(texts), embedder.identity.dimensions), np.float32)
+    for position, vector in passages.vectors.items():
+        vectors[position] = np.asarray(vector, np.float64) / math.hypot(*vector)
+    refused: set[int] = set()
+    hashes = [hashlib.sha256(text.encode()).digest() for text in texts]
+    identity = _identity_key(embedder.identity)
+    waiting = [position for position in range(len(texts)) if position not in passages.vectors]
+    if len(waiting) > SLICE:  # a document of one slice leaves no checkpoints
+        async with db.transaction() as session:
+            found = await CheckpointRepository(session, db.tenant_id).find(identity, hashes)
+        waiting = _fill(vectors, waiting, hashes, found)
+    done, tokens = len(texts) - len(waiting), 0
+    for start in range(0, len(waiting), SLICE):
+        progress.report("embedding", done=done, total=len(texts), unit="chunks", tokens=tokens)
+        positions = waiting[start : start + SLICE]
+        await _embed_slice(vectors, positions, texts, embedder, refused)
+        kept = [position for position in positions if position not in refused]
+        spent = sum(embedder.count_tokens([texts[position] for position in kept]))
+        async with db.transaction() as session:
+            repository = CheckpointRepository(session, db.tenant_id)
+            await repository.book(embedder.identity.model, passages=len(kept), tokens=spent)
+            if start + SLICE < len(waiting):
+                await repository.add(identity, document_id, {hashes[at]: vectors[at] for at in kept})
+        done, tokens = done + len(positions), tokens + spent
+    return Embedded(vectors, frozenset(refused))
+
+
+def _identity_key(identity: EmbeddingIdentity) -> UUID:
+    return uuid5(_IDENTITIES, repr(identity))
+
+
+def _fill(
+    vectors: Vectors, waiting: Sequence[int], hashes: Sequence[bytes], found: Mapping[bytes, Vectors]
+) -> list[int]:
+    """Put in what is known; the positions that still wait."""
+    for position in waiting:
+        if hashes[position] in found:
+            vectors[position] = found[hashes[position]]
+    return [position for position in waiting if hashes[position] not in found]
+
+
+async def _embed_slice(
+    vectors: Vectors, positions: Sequence[int], texts: Sequence[str], embedder: Embedder, refused: set[int]
+) -> None:
+    """Fill in these positions; the few that the model refuses are noted instead."""
+    left = list(positions)
+    while left:
+        try:
+            vectors[left] = await embedder.embed_documents([texts[at] for at in left])
+        except EmbeddingRejected as exc:
+            position = exc.fields.get("index")
+            if position is None or len(refused) == MOST_REFUSED or len(refused) + 1 == len(texts):
+                raise
+            refused.add(left.pop(position))
+        else:
+            return

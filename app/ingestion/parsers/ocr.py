@@ -1,0 +1,149 @@
+"""OCR: text from pictures, by the Tesseract inside MuPDF; nothing but its language data has to be installed."""
+
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
+from statistics import median
+from typing import Any
+
+import pymupdf
+from pymupdf import mupdf
+
+from app.ingestion.parsers import LanguageData, ParseOptions
+from app.ingestion.parsers.mupdf_page import FLAGS, SCALE, raw_lines, source_of
+from app.ingestion.parsers.pdf_layout import Line
+from app.ingestion.types import Corrupt, ParserMemory
+
+PIXELS_PER_POINT = 200 / 72
+MAX_PIXELS = 9_000_000
+"""An A4 page at 300 dpi; what is larger is read smaller."""
+
+MAX_SIDE = 32_000
+"""Tesseract counts pixels in 16 bits."""
+
+TIME_SHARE = 0.8
+"""Of the parser's time; the rest is for what comes after OCR."""
+
+OUT_OF_TIME = "the time for one file was used up"
+MAX_RANGES = 30
+_WORD = re.compile(r"[^\W\d_]{3}|\d{2}|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+"""What Tesseract sees in photographs are single letters and signs; a word has more, or is Chinese or the like."""
+
+_ASCENT, _DESCENT = 0.8, 0.2
+
+
+class Recogniser:
+    """Reads pictures of text for one document, as long as there is language data and time."""
+
+    def __init__(
+        self,
+        options: ParseOptions,
+        *,
+        wall: Callable[[], float] = time.monotonic,
+        cpu: Callable[[], float] = time.process_time,
+    ) -> None:
+        self._data = options.ocr
+        self._ends = (
+            (wall, wall() + TIME_SHARE * options.wall_seconds),
+            (cpu, cpu() + TIME_SHARE * options.cpu_seconds),
+        )
+        self._longest = 0.0
+
+    @property
+    def obstacle(self) -> str:
+        """Why nothing (more) can be read, as the end of a sentence; empty where it can.
+
+        Nothing is begun that would not be done in time if it took as long as the longest before.
+        """
+        if not self._data.languages:
+            return "no OCR language data is installed"
+        return "" if self._left() > self._longest else OUT_OF_TIME
+
+    def read(self, page: Any, *, pixels_per_point: float = PIXELS_PER_POINT) -> list[Line]:
+        """The lines of a page as it looks, in points. Raises Corrupt, ParserMemory."""
+        before = self._left()
+        try:
+            return self._read(source_of(page), pixels_per_point)
+        except mupdf.FzErrorSystem as exc:  # MuPDF's word for an allocation that fails
+            raise ParserMemory from exc
+        except (mupdf.FzErrorBase, RuntimeError, ValueError) as exc:
+            raise Corrupt from exc
+        finally:
+            self._longest = max(self._longest, before - self._left())
+
+    def read_picture(self, pixels: bytes, width: int, height: int) -> list[Line]:
+        """The lines of a grey picture, one byte a pixel, in points. Raises Corrupt, ParserMemory."""
+        fitz: Any = pymupdf  # it ships without types
+        with fitz.open(stream=b"P5 %d %d 255\n" % (width, height) + pixels, filetype="pgm") as document:
+            page = document.load_page(0)
+            return self.read(page, pixels_per_point=width / page.rect.width)
+
+    def _left(self) -> float:
+        return min(end - clock() for clock, end in self._ends)
+
+    def _read(self, source: Any, pixels_per_point: float) -> list[Line]:
+        box = mupdf.fz_bound_page(source)
+        width, height = max(1.0, box.x1 - box.x0), max(1.0, box.y1 - box.y0)
+        zoom = min(pixels_per_point, (MAX_PIXELS / (width * height)) ** 0.5, MAX_SIDE / max(width, height))
+        text = self._recognise(source, box, zoom)
+        return _evened([line for line in _lines(text, zoom) if _WORD.search(line.text)])
+
+    def _recognise(self, source: Any, box: Any, zoom: float) -> Any:
+        matrix = mupdf.FzMatrix(zoom, 0, 0, zoom, 0, 0)
+        text = mupdf.FzStextPage(mupdf.fz_transform_rect(box, matrix))
+        device = mupdf.fz_new_stext_device(text, mupdf.FzStextOptions(FLAGS))
+        languages = "+".join(self._data.languages)
+        ocr = mupdf.fz_new_ocr_device(device, matrix, box, 0, languages, self._data.directory, None, None)
+        mupdf.fz_run_page(source, ocr, matrix, mupdf.FzCookie())
+        mupdf.fz_close_device(ocr)
+        mupdf.fz_close_device(device)
+        return text
+
+
+def _lines(text: Any, zoom: float) -> Iterator[Line]:
+    """Tesseract's boxes overlap from line to line, hence boxes about the base line."""
+    scale = SCALE * zoom
+    for block, raw in raw_lines(text):
+        size, base = raw["font"]["size"] / scale, raw["y"] / scale
+        x = raw["bbox"]["x"] / scale
+        top, bottom = base - _ASCENT * size, base + _DESCENT * size
+        yield Line(x, top, x + raw["bbox"]["w"] / scale, bottom, size, raw["text"], block)
+
+
+def _evened(lines: Sequence[Line]) -> list[Line]:
+    """One size for all lines of about that size: Tesseract measures each by the letters that happen to be in it."""
+    usual = median(line.size for line in lines) if lines else 0.0
+    return [replace(line, size=_even_size(line.size, usual)) for line in lines]
+
+
+def _even_size(size: float, usual: float) -> float:
+    """The usual size, or what is plainly larger in steps of one half and twice."""
+    return usual * (1.0 if size < 1.35 * usual else 1.5 if size < 1.8 * usual else 2.0)
+
+
+def advice(data: LanguageData) -> str:
+    """What the operator can do where no language is installed."""
+    packages = " ".join(f"tesseract-ocr-{name.replace('_', '-')}" for name in data.missing)
+    return f"install Tesseract's language data (Debian and Ubuntu: {packages or 'tesseract-ocr-eng'})"
+
+
+def missing_languages(data: LanguageData) -> str:
+    """A warning where only some of the wanted languages are installed, else nothing."""
+    if not data.languages or not data.missing:
+        return ""
+    return (
+        f"Pictures were read as {', '.join(data.languages)} alone: no OCR language data for {', '.join(data.missing)}."
+    )
+
+
+def page_list(numbers: Iterable[int]) -> str:
+    """Such as "Page 2" or "Pages 2, 5-9"; the numbers ascend."""
+    runs = []
+    for _, members in groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0]):
+        run = [number for _, number in members]
+        runs.append(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}")
+    more = f" and {len(runs) - MAX_RANGES} more places" if len(runs) > MAX_RANGES else ""
+    single = len(runs) == 1 and "-" not in runs[0]
+    return f"{'Page' if single else 'Pages'} {', '.join(runs[:MAX_RANGES])}{more}"

@@ -1,0 +1,168 @@
+"""Office Open XML: the parts of a package and how they hang together, each read when it is asked for, none fetched."""
+
+import lzma
+import posixpath
+import zipfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from lxml import etree  # type: ignore[import-untyped]  # lxml ships no types
+
+from app.ingestion.types import Corrupt
+
+Element = Any
+"""An lxml element: the library has no types."""
+
+_SCHEMAS = "http://schemas.openxmlformats.org"
+_STRICT = "http://purl.oclc.org/ooxml"
+_PREFIXES = {
+    f"{_SCHEMAS}/wordprocessingml/2006/main": "w",
+    f"{_STRICT}/wordprocessingml/main": "w",
+    f"{_SCHEMAS}/presentationml/2006/main": "p",
+    f"{_SCHEMAS}/drawingml/2006/main": "a",
+    f"{_STRICT}/drawingml/main": "a",
+    f"{_SCHEMAS}/drawingml/2006/picture": "pic",
+    f"{_STRICT}/drawingml/picture": "pic",
+    f"{_SCHEMAS}/drawingml/2006/chart": "c",
+    f"{_STRICT}/drawingml/chart": "c",
+    f"{_SCHEMAS}/drawingml/2006/diagram": "dgm",
+    f"{_STRICT}/drawingml/diagram": "dgm",
+    f"{_SCHEMAS}/officeDocument/2006/math": "m",
+    f"{_STRICT}/officeDocument/math": "m",
+    f"{_SCHEMAS}/markup-compatibility/2006": "mc",
+    "http://schemas.microsoft.com/office/drawing/2014/chartex": "cx",
+    "http://schemas.microsoft.com/office/powerpoint/2018/8/main": "p188",
+    "http://purl.org/dc/elements/1.1/": "dc",
+    "urn:schemas-microsoft-com:vml": "v",
+}
+UNREADABLE = (
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError, etree.LxmlError, KeyError, ValueError, NotImplementedError,
+    RuntimeError, EOFError, OSError,
+)  # fmt: skip
+"""What reading and parsing a member of a damaged archive may raise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Relationship:
+    """A part's link to another part: ``kind`` is the last word of its type, ``target`` the other part's name."""
+
+    id: str
+    kind: str
+    target: str
+
+
+class Package:
+    """The parts of an open archive by name: ``/word/document.xml``; capitals make no difference. ``damaged`` counts."""
+
+    def __init__(self, archive: zipfile.ZipFile) -> None:
+        self._archive = archive
+        self._members = {_part_name(member.filename): member for member in archive.infolist()}
+        self.damaged = 0
+
+    def relationships(self, part: str = "/") -> list[Relationship]:
+        """The links of a part, of the package without one; what lies outside the package is left out."""
+        folder, name = posixpath.split(part)
+        root = self.optional_xml(f"{folder.rstrip('/')}/_rels/{name}.rels")
+        found = []
+        for element in children(root):
+            target = attribute(element, "Target")
+            if target and attribute(element, "TargetMode").lower() != "external":
+                kind = attribute(element, "Type").rpartition("/")[2]
+                found.append(Relationship(attribute(element, "Id"), kind, _part_name(posixpath.join(folder, target))))
+        return found
+
+    def read(self, part: str) -> bytes:
+        """The bytes of a part. Raises Corrupt where it is missing or damaged."""
+        try:
+            return self._archive.read(self._members[_part_name(part)])
+        except UNREADABLE as exc:
+            raise Corrupt from exc
+
+    def xml(self, part: str) -> Element:
+        """The root element of a part. Raises Corrupt where it is missing, damaged or no XML."""
+        return parse_xml(self.read(part))
+
+    def optional_xml(self, part: str | None) -> Element | None:
+        """``xml`` for what a document can do without: None where it is missing or damaged; what is damaged counts."""
+        if part is None or _part_name(part) not in self._members:
+            return None
+        try:
+            return self.xml(part)
+        except Corrupt:
+            self.damaged += 1
+            return None
+
+
+def parse_xml(data: bytes) -> Element:
+    """The root element; entities stay unexpanded, nothing is loaded. Raises Corrupt."""
+    parser = etree.XMLParser(resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True)
+    try:
+        return etree.fromstring(data, parser)
+    except UNREADABLE as exc:
+        # lxml says it like a fault of the document.
+        if getattr(exc, "code", None) == etree.ErrorTypes.ERR_NO_MEMORY:
+            raise MemoryError from exc
+        raise Corrupt from exc
+
+
+def _part_name(path: str) -> str:
+    """Names begin at the root of the package, whatever ``..`` says."""
+    return posixpath.normpath("/" + path.replace("\\", "/").lstrip("/")).lower()
+
+
+def name(element: Element) -> str:
+    """The element's name with the customary prefix, ``w:p``, in the strict dialect too; of others the bare name."""
+    tag = element.tag
+    return _prefixed(tag) if isinstance(tag, str) else ""
+
+
+@lru_cache(maxsize=4096)
+def _prefixed(tag: str) -> str:
+    namespace, _, local = tag.removeprefix("{").rpartition("}")
+    prefix = _PREFIXES.get(namespace)
+    return f"{prefix}:{local}" if prefix else local
+
+
+def attribute(element: Element | None, local: str) -> str:
+    """The value of an attribute by its bare name, whatever its namespace; empty where there is none."""
+    if element is not None:
+        for key, value in element.items():
+            if key == local or key.endswith("}" + local):
+                return str(value)
+    return ""
+
+
+def integer(element: Element | None, local: str) -> int | None:
+    """An attribute as a whole number of at most nine digits; None for anything else."""
+    text = attribute(element, local)
+    digits = text.removeprefix("-")
+    return int(text) if digits.isascii() and digits.isdecimal() and len(digits) <= 9 else None
+
+
+def children(element: Element | None, *names: str) -> Iterator[Element]:
+    """The direct children of these names, all of them without names; none of None."""
+    for found in element if element is not None else ():
+        if not names or name(found) in names:
+            yield found
+
+
+def child(element: Element | None, *path: str) -> Element | None:
+    """The first child of the first name, its first child of the second, and so on; None where one is missing."""
+    for step in path:
+        element = next(children(element, step), None)
+    return element
+
+
+def is_on(element: Element | None) -> bool:
+    """Whether a switch such as ``w:vanish`` is there and not turned off."""
+    return element is not None and attribute(element, "val") not in ("0", "false", "off")
+
+
+def texts(element: Element | None, *names: str) -> Iterator[str]:
+    """The text of every descendant of these names, in document order."""
+    for found in element.iter() if element is not None else ():
+        if name(found) in names and found.text:
+            yield str(found.text)

@@ -1,0 +1,57 @@
+"""Source code of any language: blocks of code cut between definitions, by empty lines and indentation alone."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from app.ingestion.parsers import ParseOptions
+from app.ingestion.parsers.blocks import BlockList
+from app.ingestion.parsers.reading import read_text
+from app.ingestion.types import BlockKind, ParsedDocument
+
+MAX_BLOCK = 2000
+"""Characters; a longer definition is cut again between its parts, such as a class between its methods."""
+
+MAX_DEPTH = 4
+_GAP = re.compile(r"\n(?:[^\S\n]*+\n)++(?=[^\S\n]*+\S)")
+_INDENTATION = re.compile(r"[^\S\n]*+")
+# The end of what came before is no beginning.
+_CLOSING = re.compile(r"[^\S\n]*+(?:[)\]}]|(?:end|else|elif|except|finally|fi|done|esac)\b)", re.IGNORECASE)
+
+
+def parse(path: Path, options: ParseOptions) -> ParsedDocument:
+    """Nothing is interpreted, so that every name stays as it is. Raises Corrupt for a binary file, TooMuchText."""
+    decoded = read_text(path, options)
+    blocks = BlockList(options)
+    for piece in _definitions(decoded.text.rstrip()):
+        blocks.add(BlockKind.CODE, piece)
+    return ParsedDocument(blocks.blocks, warnings=decoded.warnings)
+
+
+def _definitions(text: str) -> Iterator[str]:
+    """The text in pieces, cut at empty lines where the outermost indentation begins anew."""
+    waiting = [(text, 0)]
+    while waiting:
+        piece, depth = waiting.pop()
+        parts = _parts(piece, depth) if depth == 0 or (len(piece) > MAX_BLOCK and depth < MAX_DEPTH) else [piece]
+        if depth and len(parts) == 1:
+            yield piece
+        else:
+            waiting.extend((part, depth + 1) for part in reversed(parts))
+
+
+def _parts(text: str, depth: int) -> list[str]:
+    gaps = [(gap.start(), gap.end(), _width(text, gap.end())) for gap in _GAP.finditer(text)]
+    gaps = [gap for gap in gaps if not _CLOSING.match(text, gap[1])]
+    outermost = min((width for _, _, width in gaps), default=0) if depth else 0
+    parts, position = [], 0
+    for start, end, width in gaps:
+        if width <= outermost:
+            parts.append(text[position:start])
+            position = end
+    return [*parts, text[position:]]
+
+
+def _width(text: str, position: int) -> int:
+    indentation = _INDENTATION.match(text, position)
+    return len(indentation[0].expandtabs(4)) if indentation else 0

@@ -1,0 +1,67 @@
+"""How far a document is, told to those who wait for it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from app.db.session import TenantDatabase
+from app.documents.repository import DocumentRepository
+from app.errors import AppError
+
+# Telling costs a transaction: a small document is done before anybody could look.
+INTERVAL_SECONDS = 0.25
+
+
+class Superseded(AppError):
+    """The version is not wanted any more: deleted, replaced by a newer upload, or settled by another worker."""
+
+
+@dataclass(slots=True)
+class Progress:
+    """A version's stage and counts, written into its row every quarter of a second if they changed."""
+
+    db: TenantDatabase
+    document_id: UUID
+    version: int
+    stage: str = "parsing"
+    counts: dict[str, Any] | None = None
+    _told: tuple[str, dict[str, Any] | None] = ("parsing", None)
+    _unwanted: bool = False
+
+    def report(self, stage: str, **counts: int | str) -> None:
+        """The stage, and ``done``, ``total``, ``unit`` and the like; raises Superseded when it is wanted no more."""
+        self.stage, self.counts = stage, counts or None
+        if self._unwanted:
+            raise Superseded
+
+    @asynccontextmanager
+    async def telling(self) -> AsyncIterator[None]:
+        """Tell while the block runs; what fails in it fails in the stage that its document shows."""
+        teller = asyncio.create_task(self._keep_telling())
+        try:
+            yield
+        except Exception:
+            with suppress(AppError):  # the database may be what failed
+                await self._tell()
+            raise
+        finally:
+            teller.cancel()
+            await asyncio.gather(teller, return_exceptions=True)
+
+    async def _keep_telling(self) -> None:
+        while not self._unwanted:
+            await asyncio.sleep(INTERVAL_SECONDS)
+            with suppress(AppError):  # the next one may get through
+                await self._tell()
+
+    async def _tell(self) -> None:
+        state = self.stage, self.counts
+        if state == self._told:
+            return
+        async with self.db.transaction() as session:
+            repository = DocumentRepository(session, self.db.tenant_id)
+            self._unwanted = not await repository.set_status(self.document_id, self.version, *state)
+        self._told = state

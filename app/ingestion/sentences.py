@@ -1,0 +1,36 @@
+"""Where sentences end: one rule set for chunkers and for the tree."""
+
+import re
+from collections.abc import Iterator
+
+_ABBREVIATIONS = "Dr|Mr|Mrs|Ms|Prof|St|Fig|Figs|Eq|Eqs|Sec|Ch|Vol|Ref|Refs|al|cf|vs|ca|bzw|Nr|Bd|Hr|Fr|Abb|Mme|Sra"
+_INITIALS = r"e\.g|i\.e|z\.B|d\.h|[A-Z]"
+# One lookbehind each, because a lookbehind has one width.
+_NOT_AN_END = "".join(rf"(?<!\b{word}\.)" for word in f"{_ABBREVIATIONS}|{_INITIALS}".split("|"))
+# An end of a sentence: a sign and white space, unless an abbreviation or a small letter says otherwise; Chinese and
+# Japanese need no white space (their ! and ? are ASCII after NFKC).
+_SENTENCE_END = re.compile(
+    rf"(?:\.{_NOT_AN_END}|[!?…؟۔।॥])[.!?…]*[\"'”’»)\]]*\s+(?=\S)"
+    r"|[!?。][!?。]*[」』”’)\]]*\s*(?=[\u3000-\u30ff\u3400-\u9fff\uac00-\ud7af])"
+    r"|。[」』”’)\]]*\s*"
+)
+
+
+def sentence_spans(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """The sentences of ``text[start:end]`` as ranges that follow each other, the white space behind them included."""
+    position = start
+    for match in _SENTENCE_END.finditer(text, start, end):
+        if match.end() < end and text[match.end()].islower():
+            continue
+        yield position, match.end()
+        position = match.end()
+    yield position, end
+
+
+def stripped(text: str, start: int, end: int) -> tuple[int, int]:
+    """The range without white space at its ends; empty where there is nothing else."""
+    while start < end and text[start].isspace():
+        start += 1
+    while end > start and text[end - 1].isspace():
+        end -= 1
+    return start, end

@@ -1,0 +1,108 @@
+"""What is done for each kind of job, and what a failure of it says."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from uuid import UUID
+
+from app.bootstrap import Resources
+from app.db.models.control_rows import ClaimedJob
+from app.db.session import TenantDatabase
+from app.documents.deletion import finish_deletion
+from app.documents.sweeping import EXPIRED_JOB, OBJECTS_JOB, RECORDS_JOB, Sweeper
+from app.errors import AppError, Unavailable
+from app.inference.embedding import EmbeddingMismatch, EmbeddingRejected, EmbeddingUnavailable
+from app.ingestion.pipeline import IngestionPipeline
+from app.ingestion.types import IngestionError
+from app.job_queue import JobFailure
+from app.knowledge_bases.types import IndexMismatch
+
+EXPIRED_AT_ONCE = 200
+
+
+@dataclass(frozen=True, slots=True)
+class JobContext:
+    """What the handlers work with."""
+
+    resources: Resources
+    pipeline: IngestionPipeline
+
+    @property
+    def sweeper(self) -> Sweeper:
+        """What the periodic jobs call."""
+        resources = self.resources
+        return Sweeper(
+            resources.database,
+            resources.objects,
+            resources.queue,
+            resources.tenants,
+            partial(resources.system.expired_documents, limit=EXPIRED_AT_ONCE),
+            timedelta(seconds=resources.settings.worker.orphan_seconds),
+        )
+
+
+Handler = Callable[[JobContext, ClaimedJob], Awaitable[None]]
+
+
+class UnknownJob(Unavailable):
+    """This worker does not know that kind of job; a newer one may."""
+
+
+def describe_failure(error: BaseException) -> JobFailure:
+    """What a failed job says: only our own errors' sentences, never a library's, which may quote the document."""
+    match error:
+        case IngestionError():
+            return JobFailure(error.code, error.message, error.retryable)
+        case EmbeddingUnavailable():
+            return JobFailure("embedding_unavailable", error.message, True, error.retry_after)
+        case EmbeddingMismatch() | EmbeddingRejected() | IndexMismatch():
+            return JobFailure("embedding_unavailable", error.message, False)
+        case Unavailable():
+            return JobFailure("internal", error.message, True, error.retry_after)
+        case AppError():
+            return JobFailure("internal", error.message, False)
+    return JobFailure("internal", "Something went wrong inside Carrel.", True)
+
+
+async def ingest_document(context: JobContext, job: ClaimedJob) -> None:
+    """Payload: ``version``."""
+    if job.document_id is not None:
+        db = TenantDatabase(context.resources.database, job.tenant_id)
+        await context.pipeline.ingest(db, job.document_id, int(job.payload["version"]))
+
+
+async def purge_objects(context: JobContext, job: ClaimedJob) -> None:
+    """Payload: ``prefix``, ``prefixes`` or ``key``, all below the job's own tenant; the ``deletion`` it belongs to."""
+    own, objects = f"{job.tenant_id}/", context.resources.objects
+    for prefix in (job.payload.get("prefix"), *job.payload.get("prefixes", ())):
+        if prefix is not None and prefix.startswith(own):
+            await objects.delete_prefix(prefix)
+    key = job.payload.get("key")
+    if key is not None and key.startswith(own):
+        await objects.delete(key)
+    if "deletion" in job.payload:
+        db = TenantDatabase(context.resources.database, job.tenant_id)
+        await finish_deletion(db, UUID(job.payload["deletion"]), job.id)
+
+
+async def delete_tenant(context: JobContext, job: ClaimedJob) -> None:
+    """Payload: ``tenant_id``; a job of the system tenant, so that it outlives the rows it removes."""
+    tenant_id = UUID(job.payload["tenant_id"])
+    await context.resources.tenants.erase(tenant_id)
+    await context.resources.objects.delete_prefix(f"{tenant_id}/")
+
+
+async def sweep(context: JobContext, job: ClaimedJob) -> None:
+    """A periodic job: one of the sweepers."""
+    await context.sweeper.run(job.kind)
+
+
+HANDLERS: dict[str, Handler] = {
+    "ingest_document": ingest_document,
+    "purge_objects": purge_objects,
+    "delete_tenant": delete_tenant,
+    EXPIRED_JOB: sweep,
+    OBJECTS_JOB: sweep,
+    RECORDS_JOB: sweep,
+}

@@ -1,0 +1,68 @@
+"""A knowledge base's chunker by name, with options of its own."""
+
+import httpx
+import pytest
+
+from app.ingestion.chunkers import CHUNKERS
+from tests.api.problems import problem
+from tests.fixtures.service import Tenant
+
+ROUTE = "/v1/knowledge-bases"
+TEXT = (
+    "# Whales\n\nWhales sing. Whales dive.\n\n## Food\n\nThey eat krill.\n\n# Bread\n\nKnead the dough. Bake the dough."
+)
+
+
+def chunks(admin: httpx.Client, kb: str, document: str) -> list[str]:
+    reply = admin.get(f"{ROUTE}/{kb}/documents/{document}/chunks")
+    return [chunk["text"] for chunk in reply.json()["items"]]
+
+
+@pytest.mark.parametrize("strategy", CHUNKERS)
+def test_every_chunker_ingests(tenant: Tenant, strategy: str) -> None:
+    chunking = {"strategy": strategy, "max_tokens": 40, "overlap_tokens": 0}
+    tenant.admin.post(ROUTE, json={"name": "k", "chunking": chunking}).raise_for_status()
+    document = tenant.add_text(TEXT, kb="k", media_type="text/markdown")
+    found = chunks(tenant.admin, "k", document["id"])
+    if strategy == "sentence":
+        assert found == ["Whales\n\nWhales sing.", "Whales dive.", "Food\n\nThey eat krill.",
+                         "Bread\n\nKnead the dough.", "Bake the dough."]  # fmt: skip
+    else:
+        assert found == ["Whales\n\nWhales sing. Whales dive.", "Food\n\nThey eat krill.",
+                         "Bread\n\nKnead the dough. Bake the dough."]  # fmt: skip
+    results = tenant.admin.post(f"{ROUTE}/k/search", json={"query": "whales dive"}).json()["results"]
+    assert "dive" in results[0]["text"]
+
+
+def test_options_are_kept_with_their_defaults(tenant: Tenant) -> None:
+    chunking = {"strategy": "semantic", "options": {"percentile": 80}}
+    made = tenant.admin.post(ROUTE, json={"name": "k", "chunking": chunking}).json()
+    assert made["chunking"] == {
+        "strategy": "semantic",
+        "max_tokens": 200,
+        "overlap_tokens": 50,
+        "options": {"percentile": 80, "buffer": 1, "min_tokens": 50},
+    }
+    assert tenant.admin.get(f"{ROUTE}/k").json()["chunking"] == made["chunking"]
+
+
+@pytest.mark.parametrize(
+    ("chunking", "name"),
+    [
+        ({"strategy": "semantic", "options": {"percentile": 100}}, "percentile"),
+        ({"strategy": "semantic", "options": {"guess": 1}}, "guess"),
+        ({"options": {"percentile": 80}}, "percentile"),
+        ({"strategy": "sentence", "options": {"sentences": "a\0b"}}, "sentences"),
+    ],
+)
+def test_options_that_are_none(tenant: Tenant, chunking: dict[str, object], name: str) -> None:
+    found = problem(tenant.admin.post(ROUTE, json={"name": "k", "chunking": chunking}), 422, "invalid")
+    assert found["errors"][0]["loc"] == ["body", "chunking", "options", name]
+
+
+def test_capabilities_tell_of_the_options(tenant: Tenant) -> None:
+    found = {one["name"]: one["options"] for one in tenant.admin.get("/v1/capabilities").json()["chunkers"]}
+    assert found.keys() == CHUNKERS.keys()
+    assert found["semantic"]["properties"]["options"]["properties"]["percentile"]["default"] == 90
+    assert found["headered"]["properties"]["options"]["properties"] == {}
+    assert found["headered"]["properties"]["max_tokens"]["default"] == 200

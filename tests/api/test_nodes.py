@@ -1,0 +1,300 @@
+"""Reading the tree node by node, chunks below a node, offsets as browsers count, and moving up the scopes."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import pytest
+
+from app.api.v1.nodes import tree_out
+from app.db.models.tenant_data import Document, Node
+from app.documents.offsets import Offsets
+from app.documents.reading import TreeView
+from app.ids import encode_id, new_id
+from tests.api.problems import problem
+from tests.fixtures.service import Service, Tenant
+
+DOCUMENTS = "/v1/knowledge-bases/default/documents"
+# Characters that count twice in UTF-16 stand before, between and inside of what is looked at.
+TEXT = "\n\n".join(
+    [
+        "# Birds 😀",
+        "Some 🐦 fly 🐦 far.",
+        "## Owls",
+        " ".join(f"The owl 🦉 number {number} sits on branch {number}." for number in range(30)),
+        "### Barn owls",
+        "They live in barns.",
+        "## Ducks",
+        "Ducks 🦆 swim.",
+        "# Fish",
+        "Fish are no birds.",
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A document to read."""
+
+    client: httpx.Client
+    path: str
+    document: dict[str, Any]
+
+    def get(self, suffix: str, **query: Any) -> Any:
+        reply = self.client.get(self.path + suffix, params=query)
+        reply.raise_for_status()
+        return reply.json()
+
+    def nodes(self, **query: Any) -> list[dict[str, Any]]:
+        """All nodes of the tree in reading order."""
+        return list(below(self.get("/tree", **query)["root"]))
+
+    def chunks(self, **query: Any) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.get("/chunks", limit=200, **query)["items"]
+        return found
+
+
+def below(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield node
+    for child in node["children"]:
+        yield from below(child)
+
+
+def reader_of(tenant: Tenant, text: str, **fields: Any) -> Reader:
+    document = tenant.add_text(text, media_type="text/markdown", **fields)
+    assert document["status"] == "ready"
+    return Reader(tenant.client("reader"), f"{DOCUMENTS}/{document['id']}", document)
+
+
+@pytest.fixture(scope="module")
+def birds(service: Service) -> Reader:
+    return reader_of(service.new_tenant("birds"), TEXT)
+
+
+def test_the_tree_says_where_everything_is(birds: Reader) -> None:
+    nodes = birds.nodes()
+    root = nodes[0]
+    assert (root["kind"], root["depth"], root["parent_id"], root["text"]) == ("document", 0, None, None)
+    titles = [(node["title"], node["depth"], node["level"]) for node in nodes if node["kind"] == "section"]
+    assert titles == [("Birds 😀", 1, 1), ("Owls", 2, 2), ("Barn owls", 3, 3), ("Ducks", 2, 2), ("Fish", 1, 1)]
+    for node in nodes:
+        assert all(
+            (child["parent_id"], child["depth"]) == (node["id"], node["depth"] + 1) for child in node["children"]
+        )
+        assert (node["text"] is None) == bool(node["children"])
+    assert {node["block"] for node in nodes if node["kind"] == "paragraph"} == {"heading", "paragraph"}
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2, 3, 4, 100])
+def test_the_tree_is_cut(birds: Reader, depth: int) -> None:
+    whole = birds.nodes()
+    assert max(node["depth"] for node in whole) == 4
+
+    def without_children(nodes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [{**node, "children": None} for node in nodes]
+
+    wanted = [node for node in whole if node["depth"] <= depth]
+    assert without_children(birds.nodes(depth=depth)) == without_children(wanted)
+
+
+def test_each_node_by_itself(birds: Reader) -> None:
+    nodes = birds.nodes()
+    stored = birds.get(f"/nodes/{nodes[0]['id']}")["text"]
+    line: list[dict[str, Any]] = []
+    for node in nodes:
+        single = birds.get(f"/nodes/{node['id']}")
+        same = {name: value for name, value in node.items() if name not in ("text", "children")}
+        assert {name: single[name] for name in same} == same
+        assert single["text"] == stored[node["start"] : node["end"]]
+        assert node["text"] in (None, single["text"])
+        brief = [{name: child[name] for name in ("id", "kind", "title")} for child in node["children"]]
+        assert single["children"] == brief
+        line[node["depth"] :] = [same]
+        assert birds.get(f"/nodes/{node['id']}/ancestors") == {"items": line[:-1], "next_cursor": None}
+
+
+def test_chunks_below_a_node_hold_text_of_it(birds: Reader) -> None:
+    chunks = birds.chunks()
+    assert len(chunks) > 5
+    for node in birds.nodes():
+        found = birds.chunks(node=node["id"])
+        assert found == [chunk for chunk in chunks if chunk["start"] < node["end"] and chunk["end"] > node["start"]]
+        assert found, node
+        inside = [chunk for chunk in chunks if node["id"] in chunk["node_path"]]
+        assert [chunk for chunk in inside if chunk not in found] == []
+
+
+@pytest.mark.parametrize("limit", [1, 2, 200])
+def test_chunks_below_a_node_are_walked(birds: Reader, limit: int) -> None:
+    (owls,) = [node["id"] for node in birds.nodes() if node["title"] == "Owls"]
+    wanted = birds.chunks(node=owls)
+    assert 2 < len(wanted) < birds.document["chunk_count"]
+    found: list[dict[str, Any]] = []
+    cursor: dict[str, str] = {}
+    while len(found) < len(wanted):
+        page = birds.get("/chunks", node=owls, limit=limit, **cursor)
+        found += page["items"]
+        cursor = {"cursor": page["next_cursor"]}
+        assert (page["next_cursor"] is None) == (len(found) == len(wanted))
+    assert found == wanted
+
+
+def test_each_chunk_by_itself(birds: Reader) -> None:
+    chunks = birds.chunks()
+    ids = [None, *(chunk["id"] for chunk in chunks), None]
+    nodes = {node["id"]: node for node in birds.nodes()}
+    for chunk, before, behind in zip(chunks, ids, ids[2:], strict=False):
+        single = birds.get(f"/chunks/{chunk['id']}")
+        assert single == {**chunk, "previous_chunk_id": before, "next_chunk_id": behind}
+        holder = nodes[chunk["node_path"][-1]]
+        assert chunk["depth"] == holder["depth"] == len(chunk["node_path"]) - 1
+        assert holder["start"] <= chunk["start"] < chunk["end"] <= holder["end"]
+
+
+def test_offsets_as_browsers_count(birds: Reader) -> None:
+    nodes = birds.nodes()
+    stored = birds.get(f"/nodes/{nodes[0]['id']}")["text"]
+
+    def counted(thing: dict[str, Any]) -> dict[str, Any]:
+        """With its offsets, and those below it, as a browser counts."""
+        places = {name: len(stored[: thing[name]].encode("utf-16-le")) // 2 for name in ("start", "end")}
+        return {**thing, **places, **({"children": list(map(counted, thing["children"]))} if nested(thing) else {})}
+
+    def nested(thing: dict[str, Any]) -> bool:
+        return any("start" in child for child in thing.get("children", ()))
+
+    suffixes = [f"/nodes/{node['id']}" for node in nodes] + [f"/chunks/{chunk['id']}" for chunk in birds.chunks()]
+    for suffix in suffixes:
+        plain = birds.get(suffix)
+        assert birds.get(suffix, offsets="utf16") == counted(plain), suffix
+        assert plain["end"] < counted(plain)["end"]
+    assert birds.get("/tree", offsets="utf16")["root"] == counted(birds.get("/tree")["root"])
+    lists = ["/chunks", *(f"/nodes/{node['id']}/ancestors" for node in nodes)]
+    for suffix in lists:
+        items = [counted(item) for item in birds.get(suffix)["items"]]
+        assert birds.get(suffix, offsets="utf16")["items"] == items
+    owls = next(node["id"] for node in nodes if node["title"] == "Owls")
+    page = birds.get("/chunks", node=owls, offsets="utf16", limit=2)
+    assert page["items"] == [counted(item) for item in birds.get("/chunks", node=owls, limit=2)["items"]]
+
+
+@pytest.mark.parametrize("suffix", ["/tree", "/chunks", "/nodes/{node}", "/nodes/{node}/ancestors", "/chunks/{chunk}"])
+@pytest.mark.parametrize("offsets", ["utf8", "UTF16", "", "bytes", "\0"], ids=ascii)
+def test_other_words_for_offsets(birds: Reader, suffix: str, offsets: str) -> None:
+    path = suffix.format(node=birds.nodes()[0]["id"], chunk=birds.chunks()[0]["id"])
+    problem(birds.client.get(birds.path + path, params={"offsets": offsets}), 422, "invalid")
+
+
+@pytest.mark.parametrize("depth", ["-1", "101", "x", "", "1.5", "9" * 5000])
+def test_depths_that_are_none(birds: Reader, depth: str) -> None:
+    problem(birds.client.get(f"{birds.path}/tree", params={"depth": depth}), 422, "invalid")
+
+
+def test_ids_of_other_things_are_not_there(birds: Reader, service: Service) -> None:
+    """Of another document, another tenant, another version, of nothing, and what is no id: one and the same answer."""
+    tenant = service.new_tenant("versions")
+    first = reader_of(tenant, "# One\n\nThe first version.", external_id="e")
+    neighbour = reader_of(tenant, "# Two\n\nAnother document.")
+    old = first.nodes()[0]["id"], first.chunks()[0]["id"]
+    second = reader_of(tenant, "# One\n\nThe second version.", external_id="e")
+    assert (second.path, second.document["live_version"]) == (first.path, 2)
+    foreign = [(reader.nodes()[0]["id"], reader.chunks()[0]["id"]) for reader in (birds, neighbour)]
+    invented = encode_id("nod", new_id()), encode_id("chk", new_id())
+    own = second.nodes()[0]["id"], second.chunks()[0]["id"]
+    garbage = [("nod_%00", "chk_%00"), ("%FF", "%FF"), ("x" * 3000, "x" * 3000), own[::-1], ("nod_", "chk_")]
+    told = set()
+    for node, chunk in [old, *foreign, invented, *garbage]:
+        for suffix, code in (
+            (f"/nodes/{node}", "node_not_found"),
+            (f"/nodes/{node}/ancestors", "node_not_found"),
+            (f"/chunks?node={node}", "node_not_found"),
+            (f"/chunks/{chunk}", "chunk_not_found"),
+        ):
+            found = problem(second.client.get(second.path + suffix), 404, code)
+            told.add((code, found["detail"], found["title"]))
+    assert len(told) == 2
+    assert second.get(f"/nodes/{own[0]}")["text"].endswith("The second version.")
+
+
+def test_nothing_to_read_before_it_is_ready(tenant: Tenant) -> None:
+    failed = tenant.admin.post(DOCUMENTS, params={"wait": 60}, files={"file": ("a.pdf", b"%PDF-1.7 broken")}).json()
+    assert failed["status"] == "failed"
+    path = f"{DOCUMENTS}/{failed['id']}"
+    assert tenant.admin.get(f"{path}/tree", params={"depth": 0, "offsets": "utf16"}).json()["root"] is None
+    assert tenant.admin.get(f"{path}/chunks", params={"offsets": "utf16"}).json()["items"] == []
+    problem(tenant.admin.get(f"{path}/nodes/{encode_id('nod', new_id())}"), 404, "node_not_found")
+    problem(tenant.admin.get(f"{path}/chunks/{encode_id('chk', new_id())}"), 404, "chunk_not_found")
+
+
+def test_a_deep_tree_is_cut_where_json_ends() -> None:
+    ids = [new_id() for _ in range(5000)]
+    nodes = [
+        Node(id=one, parent_id=parent, kind="section", level=1, start_offset=0, end_offset=4)
+        for one, parent in zip(ids, [None, *ids], strict=False)
+    ]
+    view = TreeView(Document(), nodes, "text", Offsets())
+    root = tree_out(view, depth=100)
+    assert root is not None
+    assert root.model_dump_json().count('"depth"') == 101
+
+
+def test_a_document_moves_up_the_scopes(tenant: Tenant) -> None:
+    writer, reader = tenant.client("writer"), tenant.client("reader")
+    document = tenant.add_text("Herons wade.", chat_id="c", agent_id="a", metadata={"kind": "bird"})
+    path = f"{DOCUMENTS}/{document['id']}"
+
+    def seen(**scope: str) -> bool:
+        body = {"query": "herons", "scope": scope, "filter": {"kind": "bird"}}
+        return bool(reader.post("/v1/search", json=body).json()["results"])
+
+    def who() -> list[bool]:
+        return [seen(chat_id="c", agent_id="a"), seen(chat_id="c"), seen(user_id="u"), seen(user_id="v"), seen()]
+
+    assert who() == [True, False, False, False, False]
+    for scope, others in (
+        ({"level": "chat_shared", "chat_id": "c"}, [True, True, False, False, False]),
+        ({"level": "user", "user_id": "u"}, [False, False, True, False, False]),
+        ({"level": "tenant"}, [True, True, True, True, True]),
+    ):
+        changed = writer.patch(path, json={"scope": scope}).json()
+        assert changed["scope"] == {"user_id": None, "chat_id": None, "agent_id": None, **scope}
+        assert who() == others, scope
+        assert writer.patch(path, json={"scope": scope}).json() == changed
+    assert (changed["metadata"], changed["version"]) == ({"kind": "bird"}, 1)
+    assert changed["updated_at"] > document["updated_at"]
+    problem(writer.patch(path, json={"scope": {"level": "user", "user_id": "u"}}), 422, "invalid")
+    problem(reader.patch(path, json={"scope": {"level": "tenant"}}), 403, "forbidden")
+
+
+@pytest.mark.parametrize(
+    "scope",
+    [
+        None, {}, [], "tenant", {"level": "shared"}, {"level": "chat_agent", "chat_id": "c"}, {"level": None},
+        {"level": "tenant", "user_id": "u"}, {"level": "user"}, {"level": "user", "user_id": "u", "chat_id": "c"},
+        {"level": "user", "user_id": ""}, {"level": "user", "user_id": "\0"}, {"level": "user", "user_id": "x" * 257},
+        {"level": "chat_shared"}, {"level": "chat_shared", "chat_id": "another"}, {"user_id": "u"},
+        {"level": "chat_shared", "chat_id": "c", "agent_id": "a"},
+    ],
+    ids=ascii,
+)  # fmt: skip
+def test_scopes_that_are_none(scope_keeper: Reader, scope: Any) -> None:
+    problem(scope_keeper.client.patch(scope_keeper.path, json={"scope": scope, "title": "changed"}), 422, "invalid")
+    assert scope_keeper.get("") == scope_keeper.document
+
+
+@pytest.fixture(scope="module")
+def scope_keeper(service: Service) -> Reader:
+    tenant = service.new_tenant("scopes")
+    document = tenant.add_text("Stays in its chat.", chat_id="c", agent_id="a")
+    return Reader(tenant.admin, f"{DOCUMENTS}/{document['id']}", document)
+
+
+def test_no_two_documents_with_one_identity(tenant: Tenant) -> None:
+    for fields in ({}, {"external_id": "e"}):
+        above = tenant.add_text("Gulls cry.", **fields)
+        document = tenant.add_text("Gulls cry.", user_id="u", **fields)
+        path = f"{DOCUMENTS}/{document['id']}"
+        found = problem(tenant.admin.patch(path, json={"scope": {"level": "tenant"}}), 409, "identity_taken")
+        assert above["id"] not in str(found)
+        assert tenant.admin.get(path).json() == document

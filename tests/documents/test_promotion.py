@@ -1,0 +1,166 @@
+"""Promotion: every move between scopes, and that it reaches both lanes, also while the document is ingested."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from itertools import product
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from app.bootstrap import TenantServices
+from app.db.models.tenant_data import Document
+from app.documents.promotion import promote
+from app.documents.scopes import Scope
+from app.documents.types import IdentityTaken
+from app.embedded_postgres import DatabaseUrls
+from app.errors import InvalidInput
+from tests.ingestion.workshop import Workshop, add_text, open_workshop, until
+
+TENANT, USER, OTHER_USER = Scope(), Scope("u"), Scope("v")
+CHAT, OTHER_CHAT = Scope(None, "c"), Scope(None, "d")
+AGENT, OTHER_AGENT, AGENT_OF_OTHER_CHAT = Scope(None, "c", "a"), Scope(None, "c", "b"), Scope(None, "d", "a")
+SCOPES = (TENANT, USER, OTHER_USER, CHAT, OTHER_CHAT, AGENT, OTHER_AGENT, AGENT_OF_OTHER_CHAT)
+UPWARDS = {
+    (AGENT, CHAT), (OTHER_AGENT, CHAT), (AGENT_OF_OTHER_CHAT, OTHER_CHAT),
+    *product((AGENT, OTHER_AGENT, AGENT_OF_OTHER_CHAT, CHAT, OTHER_CHAT), (USER, OTHER_USER)),
+    *product(set(SCOPES) - {TENANT}, (TENANT,)),
+}  # fmt: skip
+WORDS = " ".join(f"word{number}" for number in range(400))
+
+
+def document_of(scope: Scope) -> Document:
+    return Document(
+        scope_level=scope.level().value, scope_key=scope.key(),
+        user_id=scope.user_id, chat_id=scope.chat_id, agent_id=scope.agent_id,
+    )  # fmt: skip
+
+
+def scope_of(document: Document) -> tuple[str, UUID, Scope]:
+    return document.scope_level, document.scope_key, Scope(document.user_id, document.chat_id, document.agent_id)
+
+
+@pytest.mark.parametrize(("here", "there"), list(product(SCOPES, SCOPES)), ids=str)
+def test_every_move(here: Scope, there: Scope) -> None:
+    document = document_of(here)
+    if (here, there) in UPWARDS:
+        assert promote(document, there)
+        here = there
+    elif here == there:
+        assert not promote(document, there)
+    else:
+        with pytest.raises(InvalidInput):
+            promote(document, there)
+    assert scope_of(document) == (here.level().value, here.key(), here)
+
+
+def test_what_everybody_shares_stays_there() -> None:
+    document = document_of(TENANT)
+    document.scope_level, document.scope_key = "shared", UUID(int=1)
+    with pytest.raises(InvalidInput):
+        promote(document, TENANT)
+
+
+@pytest.fixture(scope="module")
+async def workshop(database: DatabaseUrls, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Workshop]:
+    data_dir: Path = tmp_path_factory.mktemp("data")
+    async with open_workshop(database, data_dir) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def services(workshop: Workshop) -> AsyncIterator[TenantServices]:
+    yield await workshop.new_tenant()
+    workshop.endpoint.reset()
+    await workshop.drop_jobs()
+    assert await workshop.inconsistencies() == {}
+
+
+async def lanes(workshop: Workshop, document_id: UUID) -> list[tuple[str, UUID, int]]:
+    """Lane, scope and how many rows have it."""
+    found = []
+    for lane in ("chunk_embedding", "chunk_lexical"):
+        rows = await workshop.owner.fetch(
+            f"select l.scope_key, count(*) from {lane} l join chunk c on c.id = l.chunk_id "
+            "where c.document_id = $1 group by 1",
+            document_id,
+        )
+        found += [(lane, row[0], row[1]) for row in rows]
+    return found
+
+
+def all_of(scope: Scope, count: int) -> list[tuple[str, UUID, int]]:
+    return [("chunk_embedding", scope.key(), count), ("chunk_lexical", scope.key(), count)]
+
+
+async def test_both_lanes_follow(workshop: Workshop, services: TenantServices) -> None:
+    document = await add_text(services, WORDS, scope=AGENT, metadata={"a": 1})
+    await workshop.ingest(document)
+    count = (await workshop.document(document.id))["chunk_count"]
+    assert count > 1
+    assert await lanes(workshop, document.id) == all_of(AGENT, count)
+    for scope in (CHAT, USER, TENANT):
+        moved = await services.documents.update("default", document.id, {"scope": scope})
+        assert scope_of(moved) == (scope.level().value, scope.key(), scope)
+        assert await lanes(workshop, document.id) == all_of(scope, count)
+
+
+async def test_a_move_that_is_refused_changes_nothing(workshop: Workshop, services: TenantServices) -> None:
+    there = await add_text(services, WORDS, scope=TENANT)
+    document = await add_text(services, WORDS, scope=USER)
+    await workshop.ingest(document)
+    before = dict(await workshop.document(document.id)), await lanes(workshop, document.id)
+    with pytest.raises(IdentityTaken):
+        await services.documents.update("default", document.id, {"scope": TENANT, "title": "changed"})
+    with pytest.raises(InvalidInput):
+        await services.documents.update("default", document.id, {"title": "changed", "scope": OTHER_USER})
+    assert (dict(await workshop.document(document.id)), await lanes(workshop, document.id)) == before
+    await services.deletions.delete("default", there.id)
+    await services.documents.update("default", document.id, {"scope": TENANT})
+
+
+async def test_promoted_while_its_first_version_is_ingested(workshop: Workshop, services: TenantServices) -> None:
+    document = await add_text(services, WORDS, scope=CHAT)
+    ingesting = await until_embedding(workshop, document)
+    await services.documents.update("default", document.id, {"scope": USER})
+    await ingesting
+    found = await workshop.document(document.id)
+    assert (found["status"], found["scope_key"]) == ("ready", USER.key())
+    assert await lanes(workshop, document.id) == all_of(USER, found["chunk_count"])
+
+
+async def test_promoted_while_another_version_is_ingested(workshop: Workshop, services: TenantServices) -> None:
+    document = await add_text(services, WORDS, scope=CHAT, external_id="e")
+    await workshop.ingest(document)
+    old = (await workshop.document(document.id))["chunk_count"]
+    newer = await add_text(services, f"{WORDS} {WORDS}", scope=CHAT, external_id="e")
+    assert (newer.id, newer.version) == (document.id, 2)
+    ingesting = await until_embedding(workshop, newer)
+    await services.documents.update("default", document.id, {"scope": TENANT})
+    assert await lanes(workshop, document.id) == all_of(TENANT, old)
+    await ingesting
+    found = await workshop.document(document.id)
+    assert (found["live_version"], found["chunk_count"] > old) == (2, True)
+    assert await lanes(workshop, document.id) == all_of(TENANT, found["chunk_count"])
+
+
+async def test_an_upload_to_the_old_scope_is_another_document(workshop: Workshop, services: TenantServices) -> None:
+    """What is said in the chat afterwards does not become a version of what the tenant sees."""
+    document = await add_text(services, "first", scope=CHAT, external_id="e")
+    await services.documents.update("default", document.id, {"scope": TENANT})
+    said = await add_text(services, "second", scope=CHAT, external_id="e")
+    assert (said.id != document.id, said.version, said.scope_key) == (True, 1, CHAT.key())
+    with pytest.raises(IdentityTaken):
+        await services.documents.update("default", said.id, {"scope": TENANT})
+
+
+async def until_embedding(workshop: Workshop, document: Document) -> asyncio.Task[None]:
+    """Ingestion that hangs in the embedding endpoint long enough for a change."""
+    workshop.endpoint.fail("slow", seconds=0.5)
+    ingesting = asyncio.create_task(workshop.ingest(document))
+
+    async def embedding() -> bool:
+        return await workshop.status(document.id) == "embedding"
+
+    await until(embedding)
+    return ingesting

@@ -1,0 +1,33 @@
+"""Members of archives: their names, their size, their damage."""
+
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from app.ingestion.parsers.archives import read_member
+from app.ingestion.types import Corrupt
+
+
+@pytest.mark.parametrize("name", ["/etc/passwd", "../up", "a/../../up", "a\\..\\..\\up", "\\root", "not there", ""])
+def test_names_that_lead_out_or_nowhere(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "archive.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for member in ("/etc/passwd", "../up", "a/../../up", "fine..txt"):
+            archive.writestr(member, b"content")
+    with zipfile.ZipFile(path) as archive:
+        assert read_member(archive, "fine..txt") == b"content"
+        with pytest.raises(Corrupt):
+            read_member(archive, name)
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_damaged_members(method: int, tmp_path: Path) -> None:
+    path = tmp_path / "archive.zip"
+    with zipfile.ZipFile(path, "w", method) as archive:
+        archive.writestr("a", bytes(range(256)) * 8)
+    content = bytearray(path.read_bytes())
+    content[40:60] = bytes(20)
+    path.write_bytes(content)
+    with zipfile.ZipFile(path) as archive, pytest.raises(Corrupt):
+        read_member(archive, "a")

@@ -1,0 +1,145 @@
+"""Word: titles, dialects, and packages that lie, point elsewhere or are damaged."""
+
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from app.ingestion.parsers import PARSERS, ParseOptions, docx
+from app.ingestion.parsers.pool import ParserPool
+from app.ingestion.types import BlockKind, Corrupt, Encrypted, NoText, TooMuchText
+from tests.ingestion.parsers.word import LINKS, STRICT_WORD, WORD, cell, links, p, run, style, table, text_of, write
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "test.docx"
+
+
+@pytest.mark.parametrize(
+    ("core", "title"),
+    [
+        ("<dc:title>Fleet guide</dc:title>", "Fleet guide"),
+        ("<dc:title>Word Document</dc:title>", "Chapter"),
+        ("<dc:title>Dokument1</dc:title>", "Chapter"),
+        ("<dc:title>Microsoft Word - a.doc</dc:title>", "Chapter"),
+        ("<dc:title/>", "Chapter"),
+        ("", "Chapter"),
+    ],
+)
+def test_the_title(core: str, title: str, path: Path, options: ParseOptions) -> None:
+    root = f'<x xmlns:dc="http://purl.org/dc/elements/1.1/">{core}</x>'
+    body = p("Part", style("Heading2")) + p("Chapter", style("Heading1"))
+    assert docx.parse(write(path, body, {"docProps/core.xml": root}), options).title == title
+
+
+def test_the_strict_dialect(path: Path, options: ParseOptions) -> None:
+    write(path, p("Strict", style("Heading1")) + table([cell(p("a")), cell(p("b"))], [cell(p("c")), cell(p("d"))]))
+    other = path.with_name("strict.docx")
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(other, "w") as new:
+        for name in old.namelist():
+            strict = old.read(name).replace(WORD.encode(), STRICT_WORD.encode())
+            new.writestr(
+                name, strict.replace(LINKS.encode(), b"http://purl.oclc.org/ooxml/officeDocument/relationships")
+            )
+    assert [block.kind for block in docx.parse(other, options).blocks] == [BlockKind.HEADING, BlockKind.TABLE]
+
+
+def test_what_is_outside_the_package_is_never_asked_for(path: Path, options: ParseOptions) -> None:
+    outside = "".join(
+        f'<Relationship Id="{name}" Type="{LINKS}/{kind}" Target="http://127.0.0.1:9/x.xml" TargetMode="External"/>'
+        for name, kind in (("s", "styles"), ("h", "header"), ("i", "image"), ("c", "chart"), ("t", "attachedTemplate"))
+    )
+    up = f'<Relationship Id="u" Type="{LINKS}/footer" Target="../../../etc/passwd"/>'
+    missing = f'<Relationship Id="n" Type="{LINKS}/image" Target="NULL"/>'
+    body = p("text") + f"<w:p>{run('<c:chart r:id=' + chr(34) + 'c' + chr(34) + '/>')}</w:p>"
+    body += '<w:sectPr><w:headerReference r:id="h"/><w:footerReference r:id="u"/></w:sectPr>'
+    document = docx.parse(write(path, body, extra_links=outside + up + missing), options)
+    assert (text_of(document), document.warnings) == (["text"], ["1 picture was not read."])
+
+
+def test_damaged_parts_are_left_out(path: Path, options: ParseOptions) -> None:
+    document = docx.parse(write(path, p("text"), {"styles": "<w:styles", "numbering": ""}), options)
+    assert (text_of(document), document.warnings) == (["text"], ["2 damaged parts were not read."])
+
+
+def test_entities_are_not_expanded(path: Path, options: ParseOptions) -> None:
+    write(path, p("&big;"))
+    bomb = '<!DOCTYPE x [<!ENTITY a "ha"><!ENTITY big "&a;&a;"><!ENTITY out SYSTEM "file:///etc/passwd">]>'
+    other = path.with_name("entity.docx")
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(other, "w") as new:
+        for name in old.namelist():
+            data = old.read(name)
+            new.writestr(name, bomb.encode() + data.replace(b"&big;", b"a&big;b&out;") if b"body" in data else data)
+    assert text_of(docx.parse(other, options)) == ["a"]
+
+
+def test_deep_nesting_is_read_as_far_as_xml_goes(path: Path, options: ParseOptions) -> None:
+    deep = p("bottom")
+    for _ in range(50):
+        deep = table([cell(deep)])
+    assert text_of(docx.parse(write(path, deep), options)) == ["bottom"]
+    with pytest.raises(Corrupt):
+        docx.parse(write(path, "<w:ins>" * 5000 + "</w:ins>" * 5000), options)
+
+
+def test_too_much_text(path: Path, options: ParseOptions) -> None:
+    limited = ParseOptions(None, max_pages=1, max_characters=1000)
+    with pytest.raises(TooMuchText):
+        docx.parse(write(path, p("word " * 10) * 30), limited)
+
+
+def test_a_table_that_fills_up_to_too_much(path: Path, options: ParseOptions) -> None:
+    ragged = table([cell(p("x"))] * 500, *[[cell(p("y"))]] * 500)
+    with pytest.raises(TooMuchText):
+        docx.parse(write(path, ragged), options)
+
+
+async def test_it_comes_through_the_process(path: Path, pool: ParserPool) -> None:
+    media_type = next(spec.media_type for spec in PARSERS.values() if "docx" in spec.extensions)
+    document = await pool.parse(write(path, p("text", style("Heading1"))), media_type)
+    assert (document.title, text_of(document)) == ("text", ["text"])
+    with pytest.raises(NoText):
+        await pool.parse(write(path, p("")), media_type)
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {},
+        {"[Content_Types].xml": b"<Types/>"},
+        {"_rels/.rels": b"<Relation"},
+        {"_rels/.rels": links([("d", "officeDocument", "word/document.xml")]).encode()},
+        {
+            "_rels/.rels": links([("d", "officeDocument", "word/document.xml")]).encode(),
+            "word/document.xml": f'<w:document xmlns:w="{WORD}"/>'.encode(),
+        },
+        {
+            "_rels/.rels": links([("d", "officeDocument", "word/document.xml")]).encode(),
+            "word/document.xml": f'<w:document xmlns:w="{WORD}"><w:body>'.encode(),
+        },
+    ],
+)
+def test_a_zip_that_is_no_document_is_corrupt(members: dict[str, bytes], path: Path, options: ParseOptions) -> None:
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    with pytest.raises(Corrupt):
+        docx.parse(path, options)
+
+
+def test_cut_off_or_flipped_is_corrupt(path: Path, options: ParseOptions) -> None:
+    data = write(path, p("word " * 2000)).read_bytes()
+    for damaged in (b"", data[: len(data) // 2], data[:40] + b"\0" * 60 + data[100:]):
+        path.write_bytes(damaged)
+        with pytest.raises(Corrupt):
+            docx.parse(path, options)
+
+
+def test_locked_members_are_encrypted(path: Path, options: ParseOptions) -> None:
+    data = bytearray(write(path, p("text")).read_bytes())
+    start = data.index(b"PK\x01\x02")
+    data[start + 8] |= 1
+    path.write_bytes(data)
+    with pytest.raises(Encrypted):
+        docx.parse(path, options)

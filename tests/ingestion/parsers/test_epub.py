@@ -1,0 +1,126 @@
+"""EPUB: the spine's order, titles of chapters, pictures, protection, and books that lie about their parts."""
+
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from app.ingestion.parsers import ParseOptions, epub
+from app.ingestion.parsers.archives import MAX_MEMBER
+from app.ingestion.types import BlockKind, Corrupt, Encrypted, ParsedDocument, TooMuchText
+
+CONTAINER = """<?xml version="1.0"?><container xmlns="urn:oasis:names:tc:opendocument:xmlns:container" version="1.0">
+<rootfiles><rootfile full-path="OEBPS/book.opf" media-type="application/oebps-package+xml"/></rootfiles></container>"""
+PACKAGE = """<?xml version="1.0"?><package xmlns="http://www.idpf.org/2007/opf" version="3.0">
+<metadata xmlns:dc="http://purl.org/dc/elements/1.1/"><dc:title>A Short  Book</dc:title></metadata><manifest>
+<item id="two" href="text/two%20b.xhtml" media-type="application/xhtml+xml"/>
+<item id="one" href="text/one.xhtml" media-type="application/xhtml+xml"/>
+<item id="nav" href="nav.xhtml" media-type="application/xhtml+xml" properties="nav"/>
+<item id="ncx" href="toc.ncx" media-type="application/x-dtbncx+xml"/>
+<item id="cover" href="cover.jpg" media-type="image/jpeg" properties="cover-image"/>
+<item id="drawing" href="d.svg" media-type="image/svg+xml"/>
+</manifest><spine><itemref idref="nav"/><itemref idref="one"/><itemref idref="two"/><itemref idref="one"/>
+<itemref idref="gone"/></spine></package>"""
+ONE = """<?xml version="1.0" encoding="utf-8"?><html xmlns="http://www.w3.org/1999/xhtml"><head><title/></head>
+<body><a id="top"/><h2>Beginnings</h2><p>It was <em>dark</em>.</p><img src="../d.svg"/></body></html>"""
+TWO = "<html><body><p>Nothing but text.</p></body></html>"
+NAV = """<html xmlns="http://www.w3.org/1999/xhtml"><body><nav><ol><li><a href="text/one.xhtml">One</a></li>
+<li><a href="text/two%20b.xhtml#p">The  second chapter</a></li></ol></nav></body></html>"""
+NCX = """<ncx xmlns="http://www.daisy.org/z3986/2005/ncx/"><navMap>
+<navPoint><navLabel><text>Chapter II</text></navLabel>
+<content src="text/two%20b.xhtml"/></navPoint></navMap></ncx>"""
+BOOK = {
+    "META-INF/container.xml": CONTAINER,
+    "OEBPS/book.opf": PACKAGE,
+    "OEBPS/text/one.xhtml": ONE,
+    "OEBPS/text/two b.xhtml": TWO,
+    "OEBPS/nav.xhtml": NAV,
+    "OEBPS/toc.ncx": NCX,
+    "OEBPS/cover.jpg": "jpeg",
+    "OEBPS/inner.zip": "PK\x03\x04",
+}
+ENCRYPTION = """<encryption xmlns="urn:oasis:names:tc:opendocument:xmlns:container"
+ xmlns:enc="http://www.w3.org/2001/04/xmlenc#"><enc:EncryptedData><enc:EncryptionMethod Algorithm="{}"/>
+<enc:CipherData><enc:CipherReference URI="OEBPS/f.otf"/></enc:CipherData></enc:EncryptedData></encryption>"""
+
+
+def parsed(directory: Path, options: ParseOptions, changes: dict[str, str | None] | None = None) -> ParsedDocument:
+    """The book with some members changed, or left out (None)."""
+    path = directory / "book.epub"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in {**BOOK, **(changes or {})}.items():
+            if content is not None:
+                archive.writestr(name, content)
+    return epub.parse(path, options)
+
+
+def test_a_book(tmp_path: Path, options: ParseOptions) -> None:
+    document = parsed(tmp_path, options)
+    assert document.title == "A Short Book"
+    assert [(block.kind, block.level, block.text) for block in document.blocks] == [
+        (BlockKind.HEADING, 2, "Beginnings"),
+        (BlockKind.PARAGRAPH, 0, "It was dark."),
+        (BlockKind.HEADING, 1, "The second chapter"),
+        (BlockKind.PARAGRAPH, 0, "Nothing but text."),
+    ]
+    assert document.warnings == ["2 pictures were not read."]
+
+
+def test_an_older_table_of_contents(tmp_path: Path, options: ParseOptions) -> None:
+    document = parsed(tmp_path, options, {"OEBPS/nav.xhtml": "<html><p>broken"})
+    assert document.blocks[2].text == "Chapter II"
+
+
+def test_a_missing_chapter_leaves_the_others(tmp_path: Path, options: ParseOptions) -> None:
+    document = parsed(tmp_path, options, {"OEBPS/text/one.xhtml": None})
+    assert [block.text for block in document.blocks] == ["The second chapter", "Nothing but text."]
+    assert document.warnings[0] == "1 of 2 chapters are damaged and were not read."
+
+
+@pytest.mark.parametrize("algorithm", ["http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC"])
+def test_scrambled_fonts_are_no_protection(algorithm: str, tmp_path: Path, options: ParseOptions) -> None:
+    document = parsed(tmp_path, options, {"META-INF/encryption.xml": ENCRYPTION.format(algorithm)})
+    assert len(document.blocks) == 4
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        (
+            {"META-INF/encryption.xml": ENCRYPTION.format("http://www.w3.org/2001/04/xmlenc#aes128-cbc")},
+            Encrypted,
+        ),
+        ({"META-INF/container.xml": None}, Corrupt),
+        ({"META-INF/container.xml": "<container/>"}, Corrupt),
+        ({"META-INF/container.xml": CONTAINER.replace("OEBPS/", "../")}, Corrupt),
+        ({"META-INF/container.xml": CONTAINER.replace("OEBPS/", "/etc/")}, Corrupt),
+        ({"OEBPS/book.opf": None}, Corrupt),
+        ({"OEBPS/book.opf": "<package>"}, Corrupt),
+        ({"OEBPS/book.opf": "<package/>"}, Corrupt),
+        ({"OEBPS/book.opf": PACKAGE.replace("text/", "../../../etc/")}, Corrupt),
+        ({"OEBPS/text/one.xhtml": None, "OEBPS/text/two b.xhtml": None}, Corrupt),
+        ({"OEBPS/text/one.xhtml": "<p>" + "long " * 50_000}, TooMuchText),
+    ],
+    ids=[
+        "protected", "no container", "empty container", "package outside", "package at the root", "no package",
+        "broken package", "empty package", "chapters outside", "no chapters", "text",
+    ],
+)  # fmt: skip
+def test_what_is_refused(
+    changes: dict[str, str | None], error: type[Exception], tmp_path: Path, options: ParseOptions
+) -> None:
+    with pytest.raises(error):
+        parsed(tmp_path, options, changes)
+
+
+def test_a_chapter_that_is_too_large_is_not_unpacked(tmp_path: Path, options: ParseOptions) -> None:
+    with pytest.raises(TooMuchText, match="unpacks"):
+        parsed(tmp_path, options, {"OEBPS/text/one.xhtml": "ab" * (MAX_MEMBER // 2 + 1)})
+
+
+def test_a_cut_off_book_is_corrupt(tmp_path: Path, options: ParseOptions) -> None:
+    parsed(tmp_path, options)
+    path = tmp_path / "book.epub"
+    path.write_bytes(path.read_bytes()[:-200])
+    with pytest.raises(Corrupt):
+        epub.parse(path, options)

@@ -1,0 +1,209 @@
+"""Pictures: their text by OCR, pages and animations, limits and damage."""
+
+import io
+import struct
+import zlib
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from PIL import Image, PngImagePlugin
+
+from app.ingestion.parsers import PARSERS, LanguageData, ParseOptions, image
+from app.ingestion.parsers.pool import ParserPool
+from app.ingestion.types import Block, BlockKind, Corrupt, IngestionError, NoText, TooManyPages, TooMuchText
+from tests.ingestion.parsers.conftest import LIMITS
+from tests.ingestion.parsers.pictures import NOWHERE, SENTENCE, png, reading, saved, text_picture
+
+FORMATS = ["png", "jpg", "gif", "bmp", "webp", "tiff"]
+
+
+def text_of(path: Path, options: ParseOptions) -> str:
+    return " ".join(block.text for block in image.parse(path, reading(options)).blocks)
+
+
+@pytest.mark.parametrize("extension", FORMATS)
+def test_without_language_data_no_format_has_text(extension: str, options: ParseOptions, tmp_path: Path) -> None:
+    path = saved(text_picture(), tmp_path / f"x.{extension}")
+    with pytest.raises(NoText, match=r"^The picture has no text that could be read: no OCR .*tesseract-ocr-eng\)\.$"):
+        image.parse(path, replace(options, ocr=LanguageData(missing=("eng",))))
+
+
+@pytest.mark.parametrize("extension", FORMATS)
+def test_every_format_is_read(extension: str, options: ParseOptions, tmp_path: Path) -> None:
+    document = image.parse(
+        saved(text_picture(), tmp_path / "picture.file", format=format_of(extension)), reading(options)
+    )
+    assert document.blocks == [Block(BlockKind.PARAGRAPH, SENTENCE)]
+    assert (document.page_count, document.title, document.warnings) == (None, None, [])
+
+
+def format_of(extension: str) -> str:
+    return {"jpg": "JPEG"}.get(extension, extension.upper())
+
+
+@pytest.mark.parametrize("extension", FORMATS)
+@pytest.mark.parametrize("share", [0.02, 0.5])
+def test_a_picture_cut_off_is_corrupt(extension: str, share: float, options: ParseOptions, tmp_path: Path) -> None:
+    path = saved(text_picture(), tmp_path / f"x.{extension}")
+    data = path.read_bytes()
+    path.write_bytes(data[: int(share * len(data))])
+    with pytest.raises(Corrupt):
+        image.parse(path, replace(options, ocr=NOWHERE))
+
+
+@pytest.mark.parametrize("content", [b"", b"no picture", b"\x89PNG\r\n\x1a\n" + bytes(100), b"%PDF-1.7\n"])
+def test_what_is_no_picture_is_corrupt(content: bytes, options: ParseOptions, tmp_path: Path) -> None:
+    path = tmp_path / "x.png"
+    path.write_bytes(content)
+    with pytest.raises(Corrupt):
+        image.parse(path, options)
+
+
+def claiming(width: int, height: int) -> bytes:
+    """A small PNG that says it is larger."""
+    data = bytearray(png(Image.new("L", (1, 1))))
+    data[16:24] = struct.pack(">II", width, height)
+    data[29:33] = struct.pack(">I", zlib.crc32(data[12:29]))
+    return bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("width", "height", "error"),
+    [(10_001, 10_000, TooMuchText), (60_000, 60_000, TooMuchText), (10_000, 10_000, NoText)],
+)
+def test_pixels_are_counted_before_they_are_decoded(
+    width: int, height: int, error: type[IngestionError], options: ParseOptions, tmp_path: Path
+) -> None:
+    path = tmp_path / "large.png"
+    path.write_bytes(claiming(width, height))
+    with pytest.raises(error):
+        image.parse(path, options)
+
+
+def test_pages_are_counted_before_they_are_read(options: ParseOptions, tmp_path: Path) -> None:
+    path = saved(Image.new("1", (9, 9)), tmp_path / "x.tif", save_all=True, append_images=[Image.new("1", (9, 9))] * 3)
+    with pytest.raises(TooManyPages):
+        image.parse(path, replace(options, max_pages=3))
+    with pytest.raises(NoText):
+        image.parse(path, replace(options, max_pages=4))
+
+
+def test_each_page_of_a_tiff_has_its_number(options: ParseOptions, tmp_path: Path) -> None:
+    pages = [Image.new("RGB", (200, 200), "white"), text_picture("The second page of three is this.")]
+    path = saved(text_picture(), tmp_path / "x.tif", save_all=True, append_images=pages, compression="tiff_lzw")
+    document = image.parse(path, reading(options))
+    assert [(block.page, block.text) for block in document.blocks] == [
+        (1, SENTENCE),
+        (3, "The second page of three is this."),
+    ]
+    assert document.page_count == 3
+    assert document.warnings == ["Page 2 has no text that could be read."]
+
+
+def test_a_damaged_page_of_a_tiff_leaves_the_others(options: ParseOptions, tmp_path: Path) -> None:
+    path = saved(
+        text_picture(), tmp_path / "x.tif", save_all=True, append_images=[text_picture()], compression="tiff_lzw"
+    )
+    data = bytearray(path.read_bytes())
+    with Image.open(path) as opened:
+        opened.seek(1)
+        (start,) = opened.tag_v2[273][:1]  # type: ignore[attr-defined]  # of TIFF alone
+    data[start : start + 400] = b"\xff" * 400
+    path.write_bytes(data)
+    document = image.parse(path, reading(options))
+    assert [block.page for block in document.blocks] == [1]
+    assert document.warnings == ["Page 2 could not be read: the file is damaged."]
+
+
+@pytest.mark.parametrize("extension", ["gif", "webp", "png"])
+def test_of_an_animation_the_first_picture_is_read(extension: str, options: ParseOptions, tmp_path: Path) -> None:
+    others = [text_picture("This comes later and is not read.")]
+    path = saved(text_picture(), tmp_path / f"x.{extension}", save_all=True, append_images=others, duration=100)
+    document = image.parse(path, reading(options))
+    assert [block.text for block in document.blocks] == [SENTENCE]
+    assert document.warnings == ["Only the first picture of the animation was read."]
+
+
+TURNED = [
+    (2, "jpg", Image.Transpose.FLIP_LEFT_RIGHT),
+    (3, "jpg", Image.Transpose.ROTATE_180),
+    (4, "webp", Image.Transpose.FLIP_TOP_BOTTOM),
+    (5, "png", Image.Transpose.TRANSPOSE),
+    (6, "jpg", Image.Transpose.ROTATE_90),
+    (6, "tiff", Image.Transpose.ROTATE_90),
+    (7, "jpg", Image.Transpose.TRANSVERSE),
+    (8, "jpg", Image.Transpose.ROTATE_270),
+]
+"""EXIF's number, and how a camera that is held so turns an upright picture."""
+
+
+@pytest.mark.parametrize(("orientation", "extension", "turn"), TURNED)
+def test_photographs_are_turned_upright(
+    orientation: int, extension: str, turn: Image.Transpose, options: ParseOptions, tmp_path: Path
+) -> None:
+    picture = text_picture().transpose(turn)
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    assert text_of(saved(picture, tmp_path / f"x.{extension}", exif=exif), options) == SENTENCE
+
+
+def transparent() -> Image.Image:
+    letters = text_picture().convert("L").point(lambda value: 255 - value)
+    picture = Image.new("RGBA", letters.size, (0, 0, 0, 0))
+    picture.putalpha(letters)
+    return picture
+
+
+def sixteen_bits() -> Image.Image:
+    """Dark as a whole, with values that eight bits cannot hold."""
+    letters = text_picture().convert("L")
+    return Image.frombytes("I;16", letters.size, b"".join(struct.pack("<H", 40 * value) for value in letters.tobytes()))
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        pytest.param(transparent, id="transparent"),
+        pytest.param(sixteen_bits, id="sixteen bits"),
+        pytest.param(lambda: text_picture().convert("P"), id="palette"),
+        pytest.param(lambda: text_picture().convert("1"), id="one bit"),
+        pytest.param(lambda: text_picture(dpi=72), id="small letters"),
+    ],
+)
+def test_every_kind_of_pixel_is_read(draw: Callable[[], Image.Image], options: ParseOptions, tmp_path: Path) -> None:
+    assert text_of(saved(draw(), tmp_path / "x.png"), options) == SENTENCE
+
+
+def test_what_is_written_about_the_picture_is_not_its_text(options: ParseOptions, tmp_path: Path) -> None:
+    notes = PngImagePlugin.PngInfo()
+    notes.add_text("Comment", "Nobody drew these words.", zip=True)
+    assert text_of(saved(text_picture(), tmp_path / "x.png", pnginfo=notes), options) == SENTENCE
+
+
+def test_a_picture_without_words_has_no_text(samples: Path, options: ParseOptions) -> None:
+    with pytest.raises(NoText, match=r"^The picture has no text that could be read\.$"):
+        image.parse(samples / "photo.png", reading(options))
+
+
+def test_without_time_nothing_is_read(options: ParseOptions, tmp_path: Path) -> None:
+    with pytest.raises(NoText, match=r"could be read: the time for one file was used up\.$"):
+        image.parse(saved(text_picture(), tmp_path / "x.png"), replace(options, ocr=NOWHERE, wall_seconds=0.0))
+
+
+async def test_the_process_may_do_all_that_reading_needs(options: ParseOptions, tmp_path: Path) -> None:
+    """Its limits on memory, files and what it may call are in force; and a missing language is named."""
+    ocr = replace(reading(options).ocr, missing=("xyz",))
+    media_type = "image/webp"
+    pool = ParserPool(**{**LIMITS, "parsers": {media_type: PARSERS[media_type]}}, ocr=ocr)
+    buffer = io.BytesIO()
+    text_picture().save(buffer, "WEBP")
+    path = tmp_path / "upload"
+    path.write_bytes(buffer.getvalue())
+    try:
+        document = await pool.parse(path, media_type)
+    finally:
+        await pool.close()
+    assert [block.text for block in document.blocks] == [SENTENCE]
+    assert document.warnings == ["Pictures were read as eng alone: no OCR language data for xyz."]

@@ -1,0 +1,160 @@
+"""PDF pages that are pictures or noise: OCR where it is installed, and a sentence for everything that was not read."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from app.ingestion.parsers import LanguageData, ParseOptions, pdf
+from app.ingestion.types import BlockKind, NoText
+from tests.ingestion.parsers.pictures import FITZ, NOWHERE, SENTENCE, png, reading, text_picture
+
+TEXT = "This page has a line of text."
+NOT_INSTALLED = "no OCR language data is installed"
+
+
+class Book:
+    """A PDF in the making."""
+
+    def __init__(self) -> None:
+        self.pdf: Any = FITZ.open()
+
+    def page(self, text: str = TEXT, *pictures: tuple[bytes, tuple[float, float, float, float]]) -> Any:
+        """A page of 400 by 400 points: pictures by their place, and text below the middle."""
+        page = self.pdf.new_page(width=400, height=400)
+        for data, box in pictures:
+            page.insert_image(FITZ.Rect(*box), stream=data, keep_proportion=False)
+        page.insert_textbox(FITZ.Rect(20, 250, 380, 300), text, fontsize=11)
+        return page
+
+    def garbled_page(self, text: str = SENTENCE) -> None:
+        """A page whose font says that all its letters are U+E000, of no meaning to anybody else."""
+        page = self.page(text)
+        (font, *_), *_ = page.get_fonts()
+        mapping = self.pdf.get_new_xref()
+        self.pdf.update_object(mapping, "<<>>")
+        ranges = "/CMapName /X def 1 begincodespacerange <00> <ff> endcodespacerange"
+        lines = "\n".join(f"<{code:02x}> <e000>" for code in range(33, 127))
+        cmap = f"begincmap {ranges} 94 beginbfchar\n{lines}\nendbfchar endcmap"
+        self.pdf.update_stream(mapping, cmap.encode(), new=True)
+        self.pdf.xref_set_key(font, "ToUnicode", f"{mapping} 0 R")
+
+    def save(self, directory: Path) -> Path:
+        path = directory / "book.pdf"
+        self.pdf.save(path)
+        self.pdf.close()
+        return path
+
+
+@pytest.fixture
+def book() -> Book:
+    return Book()
+
+
+SCAN = (png(text_picture()), (0.0, 0.0, 330.0, 100.0))
+
+
+def picture(number: int, *, side: int = 80) -> bytes:
+    return png(Image.new("RGB", (side, side), (number, 0, 0)))
+
+
+def test_pages_that_look_like_scans_are_named(book: Book, options: ParseOptions, tmp_path: Path) -> None:
+    for is_scan in [False, True, False, True, True, True, False]:
+        book.page("", SCAN) if is_scan else book.page()
+    document = pdf.parse(book.save(tmp_path), options)
+    assert [block.page for block in document.blocks] == [1, 3, 7]
+    assert document.warnings == [f"Pages 2, 4-6 look like scans and were not read: {NOT_INSTALLED}."]
+
+
+def test_one_page_that_looks_like_a_scan_is_named(book: Book, options: ParseOptions, tmp_path: Path) -> None:
+    book.page()
+    book.page("", SCAN)
+    document = pdf.parse(book.save(tmp_path), replace(options, ocr=NOWHERE, wall_seconds=0.0))
+    assert document.warnings == ["Page 2 looks like a scan and was not read: the time for one file was used up."]
+
+
+def test_scans_alone_say_what_to_install(book: Book, options: ParseOptions, tmp_path: Path) -> None:
+    book.page("", SCAN)
+    ocr = LanguageData(missing=("eng", "deu"))
+    with pytest.raises(NoText, match=rf"^1 page .* a scan .*: {NOT_INSTALLED}; .*tesseract-ocr-eng tesseract-ocr-deu"):
+        pdf.parse(book.save(tmp_path), replace(options, ocr=ocr))
+
+
+def test_scans_are_read_among_other_pages(book: Book, options: ParseOptions, tmp_path: Path) -> None:
+    book.page()
+    book.page("", SCAN)
+    book.page("", (picture(1), (0, 0, 400, 400)))
+    document = pdf.parse(book.save(tmp_path), reading(options))
+    assert [(block.kind, block.page, block.text) for block in document.blocks] == [
+        (BlockKind.PARAGRAPH, 1, TEXT),
+        (BlockKind.PARAGRAPH, 2, SENTENCE),
+    ]
+    assert document.warnings == ["Page 3 has pictures alone, and no text was found in them."]
+
+
+def test_a_scan_that_lies_sideways_in_its_page_is_read(book: Book, options: ParseOptions, tmp_path: Path) -> None:
+    turned = png(text_picture().transpose(Image.Transpose.ROTATE_90))
+    book.page("", (turned, (0, 0, 100, 330))).set_rotation(90)
+    assert [block.text for block in pdf.parse(book.save(tmp_path), reading(options)).blocks] == [SENTENCE]
+
+
+def test_large_letters_in_a_scan_are_a_heading(book: Book, options: ParseOptions, tmp_path: Path) -> None:
+    title = png(text_picture("Harbour rules", size=24))
+    book.page("", (title, (0, 0, 330, 100)), (SCAN[0], (0, 100, 330, 200)), (SCAN[0], (0, 200, 330, 300)))
+    blocks = pdf.parse(book.save(tmp_path), reading(options)).blocks
+    assert [(block.kind, block.level) for block in blocks] == [(BlockKind.HEADING, 1)] + 2 * [(BlockKind.PARAGRAPH, 0)]
+    assert blocks[0].text == "Harbour rules"
+
+
+def test_a_font_without_characters_is_read_as_it_looks(book: Book, options: ParseOptions, tmp_path: Path) -> None:
+    book.garbled_page()
+    assert [block.text for block in pdf.parse(book.save(tmp_path), reading(options)).blocks] == [SENTENCE]
+
+
+def test_a_font_without_characters_is_named(book: Book, options: ParseOptions, tmp_path: Path) -> None:
+    book.garbled_page()
+    path = book.save(tmp_path)
+    with pytest.raises(NoText, match=rf"^The fonts of this PDF .* without OCR: {NOT_INSTALLED}; .*tesseract-ocr-eng"):
+        pdf.parse(path, options)
+
+
+def test_garbled_pages_are_counted(book: Book, options: ParseOptions, tmp_path: Path) -> None:
+    book.garbled_page()
+    book.pdf.new_page().insert_text((50, 50), TEXT, fontname="tiro")
+    document = pdf.parse(book.save(tmp_path), options)
+    assert [(block.page, block.text) for block in document.blocks] == [(2, TEXT)]
+    assert document.warnings == ["1 of 2 pages have fonts whose characters cannot be read."]
+
+
+PLACE, LOGO_PLACE = (20.0, 20.0, 200.0, 200.0), (300.0, 20.0, 380.0, 100.0)
+
+
+@pytest.mark.parametrize(
+    ("pages", "warnings"),
+    [
+        pytest.param([[(picture(1), PLACE)]], ["1 picture was not read."], id="one"),
+        pytest.param(
+            [[(picture(n), PLACE), (picture(9), LOGO_PLACE)] for n in range(4)],
+            ["4 pictures were not read."],
+            id="four and a logo on every page",
+        ),
+        pytest.param([[(picture(1), PLACE)], [(picture(1), PLACE)]], ["1 picture was not read."], id="one twice"),
+        pytest.param([[(picture(1, side=63), PLACE)]], [], id="an icon"),
+        pytest.param([[(picture(1), (0.0, 0.0, 400.0, 400.0))]], [], id="the paper"),
+        pytest.param([[]], [], id="none"),
+    ],
+)
+def test_pictures_beside_text_are_counted(
+    pages: list[list[tuple[bytes, tuple[float, float, float, float]]]],
+    warnings: list[str],
+    book: Book,
+    options: ParseOptions,
+    tmp_path: Path,
+) -> None:
+    for number, pictures in enumerate(pages, start=1):
+        book.page(f"{TEXT} It is number {number}.", *pictures)
+    document = pdf.parse(book.save(tmp_path), options)
+    assert [block.page for block in document.blocks] == list(range(1, len(pages) + 1))
+    assert document.warnings == warnings

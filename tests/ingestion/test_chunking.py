@@ -1,0 +1,159 @@
+"""From a knowledge base's settings to checked chunks, and what a chunker in a thread may ask of the event loop."""
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from concurrent.futures import CancelledError
+from typing import Any
+
+import numpy as np
+import pytest
+
+from app.errors import InvalidInput
+from app.inference.embedding import EmbeddingIdentity, EmbeddingUnavailable, Vectors
+from app.ingestion.chunkers import CHUNKERS, ChunkTools
+from app.ingestion.chunking import chunk_document, chunker_options, open_tools
+from app.ingestion.tree import build_tree
+from app.ingestion.types import ChunkerFailed, NodeKind
+from app.knowledge_bases.types import Chunking
+from tests.ingestion.chunkers.cutting import embed
+from tests.ingestion.documents import random_document, walk, words
+
+
+class SlowEmbedder:
+    """An embedding model that answers when it is told to."""
+
+    identity = EmbeddingIdentity("slow", 32, "fp32", "", "")
+    max_tokens = 100
+    special_tokens = 2
+
+    def __init__(self) -> None:
+        self.asked, self.go_on, self.calls, self.cancelled = asyncio.Event(), asyncio.Event(), 0, 0
+
+    async def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        self.calls += 1
+        self.asked.set()
+        try:
+            await self.go_on.wait()
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        if "fail" in texts:
+            raise EmbeddingUnavailable
+        return embed(texts)
+
+    async def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        return await self.embed_documents(texts)
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        return words(texts)
+
+    async def check(self) -> None:
+        pass
+
+    async def close(self) -> None:
+        pass
+
+
+async def test_a_thread_gets_vectors_and_errors() -> None:
+    embedder = SlowEmbedder()
+    embedder.go_on.set()
+    async with open_tools(embedder) as tools:
+        assert tools.max_tokens == 98
+        assert np.array_equal(await asyncio.to_thread(tools.embed, ["a", "b"]), embed(["a", "b"]))
+        with pytest.raises(EmbeddingUnavailable):
+            await asyncio.to_thread(tools.embed, ["fail"])
+
+
+async def test_a_cancelled_job_lets_its_thread_go() -> None:
+    embedder = SlowEmbedder()
+    ended = threading.Event()
+    seen: list[type[BaseException]] = []
+
+    def work(tools: ChunkTools) -> None:
+        for _ in range(2):
+            try:
+                tools.embed(["a"])
+            except CancelledError as exc:
+                seen.append(type(exc))
+        ended.set()
+
+    async def job() -> None:
+        async with open_tools(embedder) as tools:
+            await asyncio.to_thread(work, tools)
+
+    running = asyncio.create_task(job())
+    await asyncio.wait_for(embedder.asked.wait(), 10)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert await asyncio.to_thread(ended.wait, 10)
+    assert seen == [CancelledError, CancelledError]
+    assert (embedder.calls, embedder.cancelled) == (1, 1)
+
+
+def tools_of(max_tokens: int = 200) -> ChunkTools:
+    return ChunkTools(words, embed, max_tokens)
+
+
+@pytest.mark.parametrize("strategy", CHUNKERS)
+def test_every_chunker_keeps_the_rules(strategy: str) -> None:
+    for seed in range(3):
+        tree = build_tree(random_document(seed))
+        drafts, counts = chunk_document(tree, Chunking(strategy), tools_of())
+        assert counts == words([draft.text for draft in drafts])
+        kinds = {node.kind for node in walk(tree.root)}
+        assert (NodeKind.TOPIC in kinds) == (strategy in ("semantic", "hierarchical"))
+        assert (NodeKind.SENTENCE in kinds) == (strategy in ("semantic", "sentence"))
+
+
+def test_a_model_that_reads_less_than_it_did() -> None:
+    drafts, counts = chunk_document(build_tree(random_document(1)), Chunking("headered", 200, 50), tools_of(40))
+    assert len(drafts) > 10
+    assert max(counts) <= 40
+
+
+@pytest.mark.parametrize(
+    "chunking",
+    [Chunking("gone"), Chunking("headered", options={"percentile": 5}), Chunking("semantic", options={"buffer": 9})],
+)
+def test_settings_that_are_not_valid_any_more(chunking: Chunking) -> None:
+    with pytest.raises(ChunkerFailed):
+        chunk_document(build_tree(random_document(1)), chunking, tools_of())
+
+
+def test_settings_of_before_there_were_options() -> None:
+    stored: dict[str, Any] = {"strategy": "recursive", "max_tokens": 100, "overlap_tokens": 0}
+    assert Chunking(**stored).options == {}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "options", "expected"),
+    [
+        ("headered", {}, {}),
+        ("semantic", {"percentile": 80}, {"percentile": 80, "buffer": 1, "min_tokens": 50}),
+        ("hierarchical", {}, {"parent_tokens": None}),
+        ("sentence", {"sentences": 2}, {"sentences": 2}),
+        ("unknown", {"a": 1}, {"a": 1}),
+    ],
+)
+def test_options_with_their_defaults(strategy: str, options: dict[str, int], expected: dict[str, int | None]) -> None:
+    assert chunker_options(strategy, options, loc=("body",)) == expected
+
+
+@pytest.mark.parametrize(
+    ("strategy", "options"),
+    [
+        ("headered", {"percentile": 80}),
+        ("semantic", {"percentile": 100}),
+        ("semantic", {"percentile": "most"}),
+        ("semantic", {"buffer": -1}),
+        ("hierarchical", {"parent_tokens": 1}),
+        ("sentence", {"sentences": 0}),
+        ("sentence", {"sentences": None}),
+    ],
+)
+def test_options_that_are_none(strategy: str, options: dict[str, object]) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        chunker_options(strategy, options, loc=("body", "options"))
+    assert refused.value.loc == ("body", "options", *options)
