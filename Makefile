@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WEIGHTS := models/all-MiniLM-L6-v2
 
-.PHONY: demo test check format lint types contracts bench quality fairness-test setup clean
+.PHONY: demo test check format lint types contracts bench bench-load quality fairness-test kill-test torture setup clean
 .DEFAULT_GOAL := help
 
 help:
@@ -14,6 +14,8 @@ help:
 	@echo "make check   format, lint, types, import contracts, tests"
 	@echo "make bench   measure ingestion and search (needs CARREL_EVAL_DATA)"
 	@echo "make fairness-test   what one document waits for behind 10,000 of another tenant"
+	@echo "make torture         the torture set (needs CARREL_EVAL_DATA) and 3,000 hostile files"
+	@echo "make kill-test       kill -9, 204 times, in every stage of ingestion (about 15 minutes)"
 
 # Installed anew when the lock or the project file changes; a half-made environment has no stamp.
 $(STAMP): requirements.lock pyproject.toml
@@ -51,11 +53,20 @@ check: lint types contracts test
 bench: setup
 	@$(BIN)/python -m benchmarks.run
 
+bench-load: setup
+	@$(BIN)/python -m benchmarks.load
+
 quality: setup
 	@$(BIN)/python -m benchmarks.quality
 
 fairness-test: setup
 	@$(BIN)/python -m benchmarks.fairness
+
+kill-test: setup
+	@$(BIN)/python -m benchmarks.kill_test
+
+torture: setup
+	@$(BIN)/python -m benchmarks.torture
 
 clean:
 	rm -rf $(VENV) .carrel-demo .mypy_cache .ruff_cache .pytest_cache .coverage*

@@ -13,17 +13,21 @@ from app.access import Principal
 from app.db.session import Database, TenantDatabase
 from app.db.system import SystemDatabase
 from app.documents.deletion import DeletionService
+from app.documents.media import MediaService
 from app.documents.reading import ReadingService
 from app.documents.service import DocumentService
 from app.documents.uploading import UploadService
 from app.documents.watching import DocumentWatch
 from app.errors import AppError
 from app.inference.embedding import Embedder, EmbeddingUnavailable
+from app.inference.embedding.pacing import NoPace, Pace, SharedPace, provider_key
 from app.inference.embedding.weights import find_weights
-from app.ingestion.chunkers import CHUNKERS
-from app.ingestion.parsers import PARSERS
-from app.ingestion.parsers.pool import ParserPool
+from app.inference.vision import VisionModel
+from app.ingestion.chunkers.installed import installed_chunkers
+from app.ingestion.parsers.installed import installed_parsers, plugin_types
+from app.ingestion.parsers.pool import RECYCLE_AFTER_CALLS, ParserPool
 from app.ingestion.parsers.tessdata import find_language_data
+from app.ingestion.preview import PARSER_PROCESSES, WALL_SECONDS, PreviewDesk, PreviewService
 from app.job_queue import JobQueue
 from app.knowledge_bases.service import IndexSettings, KnowledgeBaseService, furnish_tenant
 from app.logging import get_logger
@@ -31,7 +35,7 @@ from app.object_store import ObjectStore
 from app.object_store.files import FileObjectStore
 from app.retrieval.service import RetrievalService
 from app.retrieval.strategies import STRATEGIES
-from app.settings import EmbeddingSettings, ParserSettings, Settings, user_cache_dir
+from app.settings import EmbeddingSettings, ModelSettings, ParserSettings, Settings, user_cache_dir
 from app.tenants.service import Authenticator, KeyService, TenantService
 from app.tenants.types import key_hash
 
@@ -65,8 +69,15 @@ def open_object_store(settings: Settings) -> ObjectStore:
     )
 
 
-def open_embedder(settings: EmbeddingSettings, bulk_threads: int) -> Embedder:
-    """The configured endpoint, else the embedded model; blocking. Raises WeightsMissing."""
+def open_embedder(settings: EmbeddingSettings, bulk_threads: int, system: SystemDatabase) -> Embedder:
+    """The plugin's embedder, else the configured endpoint, else the embedded model; blocking.
+
+    Raises EmbedderMissing, EmbedderRefused, WeightsMissing.
+    """
+    if settings.provider is not None:
+        from app.inference.embedding.plugged import open_plugged
+
+        return open_plugged(settings.provider, settings)
     if settings.base_url is not None and settings.dimensions is not None:
         from app.inference.embedding.openai import OpenAIEmbedder
 
@@ -80,6 +91,7 @@ def open_embedder(settings: EmbeddingSettings, bulk_threads: int) -> Embedder:
             query_prefix=settings.query_prefix,
             document_prefix=settings.document_prefix,
             timeout_seconds=settings.timeout_seconds,
+            pace=_pace(settings, settings.base_url, system),
         )
     try:
         from app.inference.embedding.minilm import MiniLMEmbedder
@@ -94,18 +106,48 @@ def open_embedder(settings: EmbeddingSettings, bulk_threads: int) -> Embedder:
     )
 
 
-@asynccontextmanager
-async def open_parsers(settings: ParserSettings, cores: int) -> AsyncIterator[ParserPool]:
-    """The processes that read untrusted files: as many as configured, else one a core."""
-    pool = ParserPool(
-        processes=settings.processes or cores,
+def open_vision(settings: ModelSettings) -> VisionModel | None:
+    """What describes pictures, where one is configured."""
+    if settings.vision_model is None or settings.chat_base_url is None:
+        return None
+    from app.inference.vision_openai import OpenAIVision
+
+    key = settings.chat_api_key.get_secret_value() if settings.chat_api_key else None
+    return OpenAIVision(settings.chat_base_url, key, settings.vision_model)
+
+
+def _pace(settings: EmbeddingSettings, base_url: str, system: SystemDatabase) -> Pace:
+    """Limits are shared by all processes; without any there is nothing to ask the database."""
+    if not settings.is_paced:
+        return NoPace()
+    return SharedPace(
+        system,
+        provider_key(base_url, settings.model),
+        requests_per_minute=settings.requests_per_minute,
+        tokens_per_minute=settings.tokens_per_minute,
+    )
+
+
+def _parser_pool(settings: ParserSettings, *, processes: int, preview: bool = False) -> ParserPool:
+    """That of a preview has less time, and a process for each file: none waits in the API process's memory."""
+    most_seconds = WALL_SECONDS if preview else settings.wall_seconds
+    return ParserPool(
+        processes=processes,
         memory_mb=settings.memory_mb,
-        cpu_seconds=settings.cpu_seconds,
-        wall_seconds=settings.wall_seconds,
+        cpu_seconds=min(settings.cpu_seconds, most_seconds) if preview else settings.cpu_seconds,
+        wall_seconds=min(settings.wall_seconds, most_seconds),
         max_pages=settings.max_pages,
         max_characters=settings.max_characters,
         ocr=find_language_data(settings.ocr_languages, settings.tessdata_dir),
+        parsers=installed_parsers(),
+        recycle_after_calls=1 if preview else RECYCLE_AFTER_CALLS,
     )
+
+
+@asynccontextmanager
+async def open_parsers(settings: ParserSettings, cores: int) -> AsyncIterator[ParserPool]:
+    """The processes that read untrusted files: as many as configured, else one a core."""
+    pool = _parser_pool(settings, processes=settings.processes or cores)
     try:
         await pool.warm()
         yield pool
@@ -123,7 +165,9 @@ class TenantServices:
     documents: DocumentService
     deletions: DeletionService
     reading: ReadingService
+    media: MediaService
     uploads: UploadService
+    preview: PreviewService
     retrieval: RetrievalService
 
 
@@ -136,9 +180,11 @@ class Resources:
     system: SystemDatabase
     objects: ObjectStore
     embedder: Embedder
+    vision: VisionModel | None
     queue: JobQueue
     watch: DocumentWatch
     index_settings: IndexSettings
+    previews: PreviewDesk
     authenticator: Authenticator
     tenants: TenantService
 
@@ -160,13 +206,18 @@ class Resources:
             stack.push_async_callback(watch.close)
             objects = open_object_store(settings)
             stack.push_async_callback(objects.close)
-            embedder = await asyncio.to_thread(open_embedder, settings.embedding, bulk_threads)
+            embedder = await asyncio.to_thread(
+                open_embedder, settings.embedding, bulk_threads, SystemDatabase(database)
+            )
             stack.push_async_callback(embedder.close)
             try:
                 await embedder.check()
             except EmbeddingUnavailable:
                 logger.warning("embedding.unavailable_at_start", model=settings.embedding.model)
-            yield cls._wire(settings, database, watch, objects, embedder, operator_key)
+            vision = open_vision(settings.models)
+            if vision is not None:
+                stack.push_async_callback(vision.close)
+            yield cls._wire(settings, database, watch, objects, embedder, vision, operator_key)
 
     @classmethod
     def _wire(
@@ -176,6 +227,7 @@ class Resources:
         watch: DocumentWatch,
         objects: ObjectStore,
         embedder: Embedder,
+        vision: VisionModel | None,
         operator_key: str,
     ) -> Self:
         system = SystemDatabase(database)
@@ -183,7 +235,7 @@ class Resources:
         index_settings = IndexSettings(
             identity=embedder.identity,
             max_tokens=embedder.max_tokens - embedder.special_tokens,
-            chunkers=CHUNKERS.keys(),
+            chunkers=installed_chunkers().keys(),
             strategies=STRATEGIES.keys(),
         )
 
@@ -196,9 +248,16 @@ class Resources:
             system=system,
             objects=objects,
             embedder=embedder,
+            vision=vision,
             queue=queue,
             watch=watch,
             index_settings=index_settings,
+            previews=PreviewDesk(
+                parsers=_parser_pool(settings.parser, processes=PARSER_PROCESSES, preview=True),
+                embedder=embedder,
+                parseable=installed_parsers().keys(),
+                plugin_types=plugin_types(installed_parsers()),
+            ),
             authenticator=Authenticator(system, key_hash(operator_key)),
             tenants=TenantService(database, system, queue, furnish),
         )
@@ -215,6 +274,7 @@ class Resources:
             documents=documents,
             deletions=DeletionService(db, knowledge_bases, self.queue),
             reading=ReadingService(db, knowledge_bases),
+            media=MediaService(db, knowledge_bases, self.objects),
             uploads=UploadService(
                 db=db,
                 knowledge_bases=knowledge_bases,
@@ -222,8 +282,10 @@ class Resources:
                 objects=self.objects,
                 queue=self.queue,
                 identity=self.embedder.identity,
-                parseable=PARSERS.keys(),
+                parseable=installed_parsers().keys(),
+                plugin_types=plugin_types(installed_parsers()),
                 max_upload_bytes=self.settings.server.max_upload_bytes,
             ),
+            preview=PreviewService(db, knowledge_bases, self.previews),
             retrieval=RetrievalService(db, knowledge_bases, self.embedder),
         )

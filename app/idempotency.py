@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import and_, delete, func, or_, select, update
+from sqlalchemy import Update, and_, delete, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from app.db.models.ingestion_state import IdempotencyKey
@@ -25,7 +25,6 @@ logger = get_logger(__name__)
 
 KEPT_FOR = timedelta(hours=24)
 LOCK = timedelta(seconds=60)
-RENEW_SECONDS = 20.0
 
 
 class RequestInProgress(Conflict):
@@ -77,6 +76,7 @@ class IdempotencyKeys:
     """Who may run, and what those after are answered."""
 
     database: Database
+    renew_seconds: float = 20.0
 
     async def begin(self, place: Place) -> Run | Answer:
         """The caller runs, or has run before. Raises RequestInProgress, DatabaseUnavailable."""
@@ -119,7 +119,7 @@ class IdempotencyKeys:
 
     async def _renew(self, run: Run) -> None:
         while True:
-            await asyncio.sleep(RENEW_SECONDS)
+            await asyncio.sleep(self.renew_seconds)
             with suppress(Unavailable):
                 async with self.database.transaction(run.place.tenant_id) as session:
                     await session.execute(_held(run, locked_until=func.now() + LOCK))
@@ -139,3 +139,12 @@ class IdempotencyKeys:
                 body=answer.body,
             )
             await session.execute(kept)
+
+
+def _columns(place: Place) -> dict[str, Any]:
+    return {"tenant_id": place.tenant_id, "api_key_id": place.api_key_id, "route": place.route, "key": place.key}
+
+
+def _held(run: Run, **values: Any) -> Update:
+    """Change the row as long as this run holds it."""
+    return update(IdempotencyKey).filter_by(**_columns(run.place), created_at=run.begun, status=None).values(**values)

@@ -73,14 +73,14 @@ async def ingest_document(context: JobContext, job: ClaimedJob) -> None:
 
 
 async def purge_objects(context: JobContext, job: ClaimedJob) -> None:
-    """Payload: ``prefix``, ``prefixes`` or ``key``, all below the job's own tenant; the ``deletion`` it belongs to."""
+    """Payload: ``prefix``, ``prefixes``, ``key``, ``keys``, all below the job's own tenant; ``deletion``: whose it is."""
     own, objects = f"{job.tenant_id}/", context.resources.objects
     for prefix in (job.payload.get("prefix"), *job.payload.get("prefixes", ())):
         if prefix is not None and prefix.startswith(own):
             await objects.delete_prefix(prefix)
-    key = job.payload.get("key")
-    if key is not None and key.startswith(own):
-        await objects.delete(key)
+    for key in (job.payload.get("key"), *job.payload.get("keys", ())):
+        if key is not None and key.startswith(own):
+            await objects.delete(key)
     if "deletion" in job.payload:
         db = TenantDatabase(context.resources.database, job.tenant_id)
         await finish_deletion(db, UUID(job.payload["deletion"]), job.id)

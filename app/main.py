@@ -38,7 +38,7 @@ def create_app(open_resources: OpenResources, *, cors_origins: tuple[str, ...] =
             allow_origins=list(cors_origins),
             allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
             allow_headers=["Authorization", "Content-Type", "Idempotency-Key", "X-Request-Id", "Last-Event-ID"],
-            expose_headers=["X-Request-Id", "Location", "Retry-After"],
+            expose_headers=["X-Request-Id", "Location", "Retry-After", "Idempotent-Replayed", "Carrel-Deletion-Id"],
         )
     app.add_middleware(RequestMiddleware)
     app.include_router(health.router)

@@ -140,9 +140,10 @@ class ObjectStoreSettings(Group):
 
 
 class EmbeddingSettings(Group):
-    """An OpenAI-compatible endpoint where a base URL is given, else the embedded MiniLM."""
+    """A plugin's embedder where one is named, an OpenAI-compatible endpoint where a base URL is given, else MiniLM."""
 
     required_together = ("base_url", "dimensions")
+    provider: str | None = _env("EMBEDDING_PROVIDER", None)
     base_url: HttpUrl | None = _env("EMBEDDING_BASE_URL", None)
     api_key: SecretStr | None = _env("EMBEDDING_API_KEY", None)
     model: str = _env("EMBEDDING_MODEL", "all-MiniLM-L6-v2")
@@ -152,20 +153,31 @@ class EmbeddingSettings(Group):
     query_prefix: str = _env("EMBEDDING_QUERY_PREFIX", "")
     document_prefix: str = _env("EMBEDDING_DOCUMENT_PREFIX", "")
     timeout_seconds: float = _env("EMBEDDING_TIMEOUT_SECONDS", 30.0, gt=0, le=600)
+    requests_per_minute: int | None = _env("EMBEDDING_REQUESTS_PER_MINUTE", None, ge=1, le=10_000_000)
+    tokens_per_minute: int | None = _env("EMBEDDING_TOKENS_PER_MINUTE", None, ge=1, le=1_000_000_000)
     precision: Literal["fp32", "int8"] = _env("EMBEDDING_PRECISION", "fp32")
     weights_dir: Path | None = _env("EMBEDDING_WEIGHTS_DIR", None)
 
     @model_validator(mode="after")
     def _one_home(self) -> Self:
+        if self.provider is not None:  # a plugin makes of the others what it likes
+            return self
         if self.base_url is None and self.model != "all-MiniLM-L6-v2":
             raise ValueError(f"{PREFIX}EMBEDDING_MODEL needs {PREFIX}EMBEDDING_BASE_URL")
         if self.base_url is None and self.api_key is not None:
             raise ValueError(f"{PREFIX}EMBEDDING_API_KEY needs {PREFIX}EMBEDDING_BASE_URL")
+        if self.base_url is None and self.is_paced:
+            raise ValueError(f"{PREFIX}EMBEDDING_BASE_URL must be set where there are limits per minute")
         return self
+
+    @property
+    def is_paced(self) -> bool:
+        """Whether there is a limit per minute."""
+        return self.requests_per_minute is not None or self.tokens_per_minute is not None
 
 
 class ModelSettings(Group):
-    """Chat, vision and rerank models; so far they are only told of in ``/v1/capabilities``."""
+    """Chat, vision and rerank models; so far only the vision model is used, at the chat model's endpoint."""
 
     required_together = ("chat_base_url", "chat_model")
     chat_base_url: HttpUrl | None = _env("CHAT_BASE_URL", None)
@@ -176,6 +188,12 @@ class ModelSettings(Group):
     rerank_url: HttpUrl | None = _env("RERANK_URL", None)
     rerank_api_key: SecretStr | None = _env("RERANK_API_KEY", None)
     rerank_model: str | None = _env("RERANK_MODEL", None)
+
+    @model_validator(mode="after")
+    def _vision_has_a_home(self) -> Self:
+        if self.vision_model is not None and self.chat_base_url is None:
+            raise ValueError(f"{PREFIX}VISION_MODEL needs {PREFIX}CHAT_BASE_URL")
+        return self
 
 
 class ParserSettings(Group):
@@ -231,15 +249,7 @@ class Settings(BaseModel):
     worker: WorkerSettings
 
 
-GROUPS: dict[str, type[Group]] = {
-    "server": ServerSettings,
-    "database": DatabaseSettings,
-    "object_store": ObjectStoreSettings,
-    "embedding": EmbeddingSettings,
-    "models": ModelSettings,
-    "parser": ParserSettings,
-    "worker": WorkerSettings,
-}
+GROUPS: dict[str, Any] = {name: field.annotation for name, field in Settings.model_fields.items()}
 # Read by programs around the service, not by the service itself: the evaluation data, and the client commands.
 FOREIGN = {PREFIX + "EVAL_DATA", PREFIX + "URL", PREFIX + "API_KEY"}
 

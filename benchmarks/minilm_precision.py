@@ -83,7 +83,9 @@ async def ranked(
     queries: Sequence[dict[str, Any]],
     judged: dict[str, set[str]],
 ) -> tuple[list[float], Vectors]:
-    vectors = await embedder.embed_documents([f"{document['title']} {document['text']}" for document in corpus])
+    vectors = (
+        await embedder.embed_documents([f"{document['title']} {document['text']}" for document in corpus])
+    ).vectors
     asked = await embedder.embed_queries([query["text"] for query in queries])
     ids = [str(document["id"]) for document in corpus]
     return quality(vectors, ids, asked, [judged[query["id"]] for query in queries]), vectors

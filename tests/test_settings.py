@@ -110,6 +110,7 @@ def test_the_example_s_defaults_are_the_defaults(environment: Environment) -> No
         ({"CARREL_EMBEDDING_DIMENSIONS": "8"}, "CARREL_EMBEDDING_BASE_URL"),
         ({"CARREL_EMBEDDING_MODEL": "another"}, "CARREL_EMBEDDING_BASE_URL"),
         ({"CARREL_EMBEDDING_API_KEY": "hidden"}, "CARREL_EMBEDDING_BASE_URL"),
+        ({"CARREL_VISION_MODEL": "looker"}, "CARREL_CHAT_BASE_URL"),
     ],
 )
 def test_a_wrong_setting_stops_with_one_line_that_names_it(
@@ -126,6 +127,12 @@ def test_a_wrong_setting_stops_with_one_line_that_names_it(
 @pytest.mark.parametrize("name", sorted(known_variables() - {"CARREL_S3_ENDPOINT_URL"}))
 def test_an_empty_variable_counts_as_not_set(environment: Environment, name: str) -> None:
     assert environment.load({name: ""}) == environment.load({})
+
+
+def test_a_plugin_s_embedder_needs_no_endpoint(environment: Environment) -> None:
+    given = {"PROVIDER": "hashing", "MODEL": "of-the-plugin", "API_KEY": "x" * 8}
+    settings = environment.load({f"CARREL_EMBEDDING_{name}": value for name, value in given.items()})
+    assert (settings.embedding.provider, settings.embedding.model) == ("hashing", "of-the-plugin")
 
 
 def test_no_secret_shows(environment: Environment) -> None:

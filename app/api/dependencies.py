@@ -14,10 +14,15 @@ from fastapi.routing import APIRoute
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from app.access import Principal, Role
+from app.api.idempotency import CONFLICT, PARAMETER, WRITING, answer_once
 from app.bootstrap import Resources, TenantServices
+from app.documents.uploads import OVERHEAD
 from app.errors import Forbidden, InvalidInput, Unauthorized
+from app.idempotency import IdempotencyKeys
 
 _bearer = HTTPBearer(auto_error=False, description="An API key: `Authorization: Bearer carrel_…`")
+# What these routes are asked changes nothing, whatever the method: there is nothing that a retry could do twice.
+ASKING_TAGS = frozenset({"search", "agent search", "preview"})
 
 
 def get_resources(request: Request) -> Resources:
@@ -34,15 +39,34 @@ async def _identify(request: Request) -> Principal:
 
 
 class GuardedRoute(APIRoute):
-    """Tells who is calling before the body is read: FastAPI reads a JSON body first and asks dependencies then."""
+    """Tells who is calling before the body is read: FastAPI reads a JSON body first and asks dependencies then.
+
+    A route that writes takes an Idempotency-Key.
+    """
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        super().__init__(path, endpoint, **options)
+        if self.writes:
+            self.openapi_extra = {**(self.openapi_extra or {}), "parameters": [PARAMETER]}
+            self.responses = {409: CONFLICT, **self.responses}
+
+    @property
+    def writes(self) -> bool:
+        """Whether it may change something."""
+        return bool(WRITING & (self.methods or set())) and not ASKING_TAGS & set(self.tags)
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Raises Unauthorized."""
         handle = super().get_route_handler()
 
         async def guarded(request: Request) -> Response:
-            request.state.principal = await _identify(request)
-            return await handle(request)
+            request.state.principal = principal = await _identify(request)
+            if not self.writes:
+                return await handle(request)
+            resources = get_resources(request)
+            keys = IdempotencyKeys(resources.database)
+            limit = resources.settings.server.max_upload_bytes + OVERHEAD
+            return await answer_once(request, handle, keys=keys, principal=principal, limit=limit)
 
         return guarded
 

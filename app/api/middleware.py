@@ -22,7 +22,7 @@ GONE = 499
 NATIVE = "/v1"
 _SANE_ID = re.compile(r"[A-Za-z0-9._~+/=-]{1,128}")
 # These routes read the body themselves, after their checks, with a limit of their own.
-_STREAMED = re.compile(r"/v1/knowledge-bases/[^/]+/documents(/batch)?/?")
+_STREAMED = re.compile(r"/v1/(knowledge-bases/[^/]+/documents(/batch)?|preview)/?")
 
 
 class RequestMiddleware:

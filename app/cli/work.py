@@ -47,7 +47,7 @@ async def _run(settings: Settings, *, attached: bool) -> None:
         ) as resources,
         open_parsers(settings.parser, cores) as parsers,
     ):
-        pipeline = IngestionPipeline(resources.objects, parsers, resources.embedder, resources.queue)
+        pipeline = IngestionPipeline(resources.objects, parsers, resources.embedder, resources.queue, resources.vision)
         running = Worker(resources, pipeline)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 from uuid import UUID
 
+import asyncpg
 from pgvector.asyncpg import register_vector
 from sqlalchemy import event, text
 from sqlalchemy.exc import DBAPIError, InterfaceError
@@ -23,6 +24,8 @@ MINIMUM_PGVECTOR = [0, 8]
 # SQLSTATE classes: connection, resources, shutting down or starting up; password, no such database.
 OUTAGES = ("08", "53", "57P0")
 REFUSALS = ("28", "3D")
+# What the driver says when a new connection breaks while its codecs are set up: SQLAlchemy translates nothing there.
+UNTRANSLATED = (asyncpg.InterfaceError, asyncpg.InternalClientError, asyncpg.PostgresError)
 
 
 class DatabaseUnavailable(Unavailable):
@@ -121,7 +124,7 @@ def _told_as_ours() -> Iterator[None]:
     """The driver's errors as DatabaseUnavailable and DatabaseRefused; those of a statement stay what they are."""
     try:
         yield
-    except (OSError, InterfaceError, PoolTimeout) as exc:
+    except (OSError, InterfaceError, PoolTimeout, *UNTRANSLATED) as exc:
         raise DatabaseUnavailable from exc
     except DBAPIError as exc:
         state = str(getattr(exc.orig, "sqlstate", None) or "")

@@ -51,3 +51,30 @@ class SystemDatabase:
         async with self.database.transaction(None) as session:
             rows = (await session.execute(text("select * from expired_documents(:limit)"), {"limit": limit})).all()
         return [ExpiredDocument(**row._mapping) for row in rows]
+
+    async def claim_pace(
+        self,
+        provider: UUID,
+        *,
+        requests_per_minute: int | None,
+        tokens_per_minute: int | None,
+        tokens: int,
+        interactive: bool,
+    ) -> int:
+        """A turn to call a model provider: milliseconds after which to ask again, or 0 when it is taken."""
+        sql = text("select claim_pace(:provider, :requests_per_minute, :tokens_per_minute, :tokens, :interactive)")
+        values = {
+            "provider": provider,
+            "requests_per_minute": requests_per_minute or 0,
+            "tokens_per_minute": tokens_per_minute or 0,
+            "tokens": tokens,
+            "interactive": interactive,
+        }
+        async with self.database.single_statement() as session:
+            return int((await session.execute(sql, values)).scalar_one())
+
+    async def pause_provider(self, provider: UUID, *, milliseconds: int) -> None:
+        """Give nobody a turn for so long, ten minutes at most."""
+        sql = text("select pause_provider(:provider, :milliseconds)")
+        async with self.database.single_statement() as session:
+            await session.execute(sql, {"provider": provider, "milliseconds": milliseconds})

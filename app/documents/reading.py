@@ -7,6 +7,7 @@ from uuid import UUID
 
 from app.db.models.tenant_data import Chunk, Document, Node
 from app.db.session import TenantDatabase
+from app.documents.line_boxes import MOST_BOXES, LineBoxes, boxes_within
 from app.documents.offsets import Offsets, utf16_offsets
 from app.documents.reading_repository import ReadingRepository
 from app.documents.repository import DocumentRepository
@@ -26,12 +27,13 @@ class TreeView:
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """A node with its text, the nodes above it from the root down, and those right below it."""
+    """A node with its text, where that stands, the nodes above it from the root down, and those right below it."""
 
     node: Node
     ancestors: Sequence[Node]
     children: Sequence[Node]
     text: str
+    places: LineBoxes
     offsets: Offsets
 
 
@@ -41,6 +43,16 @@ class ChunksView:
 
     document: Document
     chunks: Sequence[Chunk]
+    offsets: Offsets
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkView:
+    """A chunk of a document, and where its text stands."""
+
+    document: Document
+    chunk: Chunk
+    places: LineBoxes
     offsets: Offsets
 
 
@@ -58,6 +70,14 @@ class _Source:
         if not found:
             raise NodeNotFound
         return found
+
+    async def places(self, part: Node | Chunk) -> LineBoxes:
+        """Where the lines of this part's text stand."""
+        if part.page is None:
+            return LineBoxes()
+        last = part.page if part.page_end is None else part.page_end
+        pages = await self.repository.pages(self.document.id, first=part.page, last=last, lines=MOST_BOXES)
+        return boxes_within(pages, start=part.start_offset, end=part.end_offset)
 
     async def offsets(self, *, utf16: bool, end: int | None = None) -> Offsets:
         """For places up to ``end``; only a caller that counts as UTF-16 does costs the text."""
@@ -98,6 +118,7 @@ class ReadingService:
                 ancestors=ancestors,
                 children=await source.repository.children(node),
                 text=await source.repository.stored_text(document_id, start=start, end=end),
+                places=await source.places(node),
                 offsets=await source.offsets(utf16=utf16, end=end),
             )
 
@@ -122,10 +143,15 @@ class ReadingService:
             last = max((chunk.end_offset for chunk in chunks), default=0)
             return ChunksView(source.document, chunks, await source.offsets(utf16=utf16, end=last))
 
-    async def chunk(self, reference: str, document_id: UUID, chunk_id: UUID, *, utf16: bool) -> ChunksView:
+    async def chunk(self, reference: str, document_id: UUID, chunk_id: UUID, *, utf16: bool) -> ChunkView:
         """That one. Raises DocumentNotFound, ChunkNotFound."""
         async with self._open(reference, document_id) as source:
             chunk = await source.repository.chunk(source.document, source.index_id, chunk_id)
             if chunk is None:
                 raise ChunkNotFound
-            return ChunksView(source.document, [chunk], await source.offsets(utf16=utf16, end=chunk.end_offset))
+            return ChunkView(
+                document=source.document,
+                chunk=chunk,
+                places=await source.places(chunk),
+                offsets=await source.offsets(utf16=utf16, end=chunk.end_offset),
+            )

@@ -5,7 +5,7 @@ from uuid import UUID
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from app.db.models.tenant_data import Chunk, Document, DocumentText, Node
+from app.db.models.tenant_data import Chunk, Document, DocumentPage, DocumentText, Node
 
 
 class ReadingRepository:
@@ -72,6 +72,31 @@ class ReadingRepository:
             select(Node)
             .where(Node.tenant_id == self.tenant_id, Node.document_id == node.document_id, Node.parent_id == node.id)
             .order_by(Node.ordinal)
+        )
+        return list(await self.session.scalars(statement))
+
+    async def pages(self, document_id: UUID, *, first: int, last: int, lines: int) -> list[DocumentPage]:
+        """Those pages in order that have lines with a place; no more of them than hold about so many lines."""
+        size = func.cardinality(DocumentPage.starts)
+        before = func.sum(size).over(order_by=DocumentPage.page) - size
+        counted = (
+            select(DocumentPage.page, before.label("before"))
+            .where(
+                DocumentPage.tenant_id == self.tenant_id,
+                DocumentPage.document_id == document_id,
+                DocumentPage.page.between(first, last),
+            )
+            .subquery()
+        )
+        statement = (
+            select(DocumentPage)
+            .join(counted, DocumentPage.page == counted.c.page)
+            .where(
+                DocumentPage.tenant_id == self.tenant_id,
+                DocumentPage.document_id == document_id,
+                counted.c.before < lines,
+            )
+            .order_by(DocumentPage.page)
         )
         return list(await self.session.scalars(statement))
 

@@ -23,9 +23,9 @@ class SweepRepository:
         self.tenant_id = tenant_id
 
     async def known_objects(self, documents: Collection[UUID]) -> set[str]:
-        """The keys of these documents' originals."""
+        """The keys of these documents' originals and pictures."""
         found = await self.session.scalars(
-            text("select key from document_object where tenant_id = :tenant and document_id = any(:documents)"),
+            text(_KNOWN),
             {"tenant": self.tenant_id, "documents": list(documents)},
         )
         return set(found)
@@ -56,3 +56,8 @@ class SweepRepository:
             .returning(table.tenant_id)
         )
         return len((await self.session.execute(gone)).all())
+
+
+_KNOWN = """
+select key from document_object where tenant_id = :tenant and document_id = any(:documents)
+union all select key from document_media where tenant_id = :tenant and document_id = any(:documents)"""

@@ -43,6 +43,11 @@ ATTEMPTS = 5
 MOST_FILES = 100
 
 
+def type_of_text(text: str) -> str:
+    """The media type of a text that came without one."""
+    return "text/markdown" if _MARKDOWN_HEADING.search(text) else "text/plain"
+
+
 @dataclass(frozen=True, slots=True)
 class UploadService:
     """How documents come in."""
@@ -54,6 +59,7 @@ class UploadService:
     queue: JobQueue
     identity: EmbeddingIdentity
     parseable: Collection[str]
+    plugin_types: Mapping[str, Collection[str]]
     max_upload_bytes: int
 
     async def upload(
@@ -100,7 +106,7 @@ class UploadService:
     async def upload_text(self, reference: str, text: str, facts: DocumentFacts, *, media_type: str | None) -> Uploaded:
         """The same for a text in hand; without a media type a line like ``# Title`` makes it Markdown."""
         kb = await self._open(reference)
-        kind = media_type or ("text/markdown" if _MARKDOWN_HEADING.search(text) else "text/plain")
+        kind = media_type or type_of_text(text)
         name = facts.title or facts.external_id or "text"
         async with spool_text(text, filename=name, media_type=kind) as received:
             return await self._store(kb, received, replace(facts, encoding="utf-8"), INTERACTIVE)
@@ -129,7 +135,7 @@ class UploadService:
         media_type: str | None = None,
     ) -> Uploaded:
         if media_type is None:
-            media_type = await asyncio.to_thread(inspect_upload, received, self.parseable)
+            media_type = await asyncio.to_thread(inspect_upload, received, self.parseable, self.plugin_types)
         for _ in range(ATTEMPTS):
             async with self.db.transaction() as session:
                 found = await DocumentRepository(session, self.db.tenant_id).by_identity(

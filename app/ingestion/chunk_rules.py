@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from app.ingestion.chunkers.drafting import Leaves
+from app.ingestion.chunkers.regions import ALONE
 from app.ingestion.tree import find_node
 from app.ingestion.types import BlockKind, ChunkDraft, ChunkerFailed, DocumentTree, TreeNode
 
@@ -11,8 +12,8 @@ def check_drafts(tree: DocumentTree, drafts: Sequence[ChunkDraft], counts: Seque
     """Raises ChunkerFailed, which names the first chunk that breaks a rule; ``counts`` are the chunks' sizes.
 
     A chunk is a slice of the stored text and not blank; chunks come in reading order and none comes twice; none counts
-    over ``max_tokens``, crosses a section, a slide or a sheet, or holds more than one record; each names a node that
-    holds it. Only headings stand together across sections: those of sections without any other text.
+    over ``max_tokens``, crosses a section, a slide or a sheet, or holds more than one record or picture; each names a
+    node that holds it. Only headings stand together across sections: those of sections without any other text.
     """
     leaves = Leaves.of(tree)
     before = (-1, -1)
@@ -44,8 +45,8 @@ def _broken_by_itself(tree: DocumentTree, draft: ChunkDraft) -> str | None:
 def _crossed(touched: Sequence[TreeNode]) -> str | None:
     if len({(leaf.slide, leaf.sheet) for leaf in touched}) > 1:
         return "crosses a slide or a sheet"
-    if len(touched) > 1 and any(leaf.block is BlockKind.RECORD for leaf in touched):
-        return "holds more than a record"
+    if len(touched) > 1 and any(leaf.block in ALONE for leaf in touched):
+        return "holds more than a record or a picture"
     sections = {leaf.path[:-1] for leaf in touched}
     if len(sections) > 1 and any(leaf.block is not BlockKind.HEADING for leaf in touched):
         return "crosses a section"

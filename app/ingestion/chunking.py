@@ -1,24 +1,28 @@
 """A document tree into chunks by the knowledge base's chunker, whose work is checked."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import CancelledError
 from contextlib import asynccontextmanager
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from app.errors import InvalidInput
+from app.errors import AppError, InvalidInput
 from app.inference.embedding import Embedder, Vectors
 from app.ingestion.chunk_rules import check_drafts
-from app.ingestion.chunkers import CHUNKERS, ChunkerSpec, ChunkSizes, ChunkTools
+from app.ingestion.chunkers import Chunked, ChunkerSpec, ChunkSizes, ChunkTools
+from app.ingestion.chunkers.installed import installed_chunkers
 from app.ingestion.tree import add_sentences, add_topics
-from app.ingestion.types import ChunkDraft, ChunkerFailed, DocumentTree
+from app.ingestion.types import ChunkDraft, ChunkerFailed, DocumentTree, TreeNode
 from app.knowledge_bases.types import Chunking
 
 
 @asynccontextmanager
-async def open_tools(embedder: Embedder) -> AsyncIterator[ChunkTools]:
-    """The embedder's tools for a chunker that runs in a thread meanwhile.
+async def open_tools(
+    embedder: Embedder, *, book: Callable[[int], Awaitable[None]] | None = None
+) -> AsyncIterator[ChunkTools]:
+    """The embedder's tools for a chunker that runs in a thread meanwhile; ``book`` is told the tokens of each call.
 
     ``embed`` runs on the event loop, and ends with the block: a thread that is left over when the job is cancelled
     gets no more vectors.
@@ -33,7 +37,10 @@ async def open_tools(embedder: Embedder) -> AsyncIterator[ChunkTools]:
             raise asyncio.CancelledError
         calls.add(call)
         try:
-            return await embedder.embed_documents(texts)
+            embedded = await embedder.embed_documents(texts)
+            if book is not None:
+                await book(embedded.tokens)
+            return embedded.vectors
         finally:
             calls.discard(call)
 
@@ -51,9 +58,9 @@ async def open_tools(embedder: Embedder) -> AsyncIterator[ChunkTools]:
 def chunk_document(tree: DocumentTree, chunking: Chunking, tools: ChunkTools) -> tuple[list[ChunkDraft], list[int]]:
     """The chunks and their own sizes in tokens; adds the nodes to the tree that the chunker works with. Blocking.
 
-    Raises ChunkerFailed where a chunk breaks a rule, and the embedder's errors.
+    Raises ChunkerFailed where the chunker fails or a chunk breaks a rule, and the embedder's errors.
     """
-    spec = CHUNKERS.get(chunking.strategy)
+    spec = installed_chunkers().get(chunking.strategy)
     if spec is None:
         raise ChunkerFailed(f"No chunker is named {chunking.strategy!r} here.")
     try:
@@ -65,16 +72,42 @@ def chunk_document(tree: DocumentTree, chunking: Chunking, tools: ChunkTools) ->
     sizes = ChunkSizes(max_tokens, min(chunking.overlap_tokens, max_tokens - 1))
     if spec.sentences:
         add_sentences(tree)
-    made = spec.chunk(tree, sizes, options, tools)
+    made = _chunked(spec, tree, sizes, options, tools)
     add_topics(tree, made.topics)
     counts = tools.count_tokens([draft.text for draft in made.drafts])
     check_drafts(tree, made.drafts, counts, max_tokens=tools.max_tokens)
     return made.drafts, counts
 
 
+def _chunked(
+    spec: ChunkerSpec[Any], tree: DocumentTree, sizes: ChunkSizes, options: BaseModel, tools: ChunkTools
+) -> Chunked:
+    """Whatever goes wrong in a chunker fails the document, and no other; the embedder's errors are not its own."""
+    try:
+        made = spec.chunk(tree, sizes, options, tools)
+        well_made = all(map(_is_draft, made.drafts)) and all(isinstance(topic, TreeNode) for topic in made.topics)
+    except (AppError, CancelledError):
+        raise
+    except Exception as exc:
+        raise ChunkerFailed(f"The chunker {spec.name!r} failed ({type(exc).__name__}).") from exc
+    if not well_made:
+        raise ChunkerFailed(f"The chunker {spec.name!r} made something that is no chunk.")
+    return made
+
+
+def _is_draft(draft: Any) -> bool:
+    """As far as the database could not keep it else; what a chunk must be besides is looked at later."""
+    if not isinstance(draft, ChunkDraft):
+        return False
+    numbers = (draft.start, draft.end, *draft.node_path)
+    places = (place for place in (draft.page, draft.page_end, draft.slide) if place is not None)
+    texts = (draft.text, *draft.section_titles)
+    return all(isinstance(one, int) for one in (*numbers, *places)) and all(isinstance(one, str) for one in texts)
+
+
 def chunker_options(strategy: str, options: Mapping[str, Any], *, loc: tuple[str, ...]) -> dict[str, Any]:
     """A chunker's options with its defaults; those of an unknown one as they are. Raises InvalidInput below ``loc``."""
-    spec: ChunkerSpec[Any] | None = CHUNKERS.get(strategy)
+    spec: ChunkerSpec[Any] | None = installed_chunkers().get(strategy)
     if spec is None:
         return dict(options)
     try:

@@ -52,9 +52,8 @@ async def embed_passages(
     for start in range(0, len(waiting), SLICE):
         progress.report("embedding", done=done, total=len(texts), unit="chunks", tokens=tokens)
         positions = waiting[start : start + SLICE]
-        await _embed_slice(vectors, positions, texts, embedder, refused)
+        spent = await _embed_slice(vectors, positions, texts, embedder, refused)
         kept = [position for position in positions if position not in refused]
-        spent = sum(embedder.count_tokens([texts[position] for position in kept]))
         async with db.transaction() as session:
             repository = CheckpointRepository(session, db.tenant_id)
             await repository.book(embedder.identity.model, passages=len(kept), tokens=spent)
@@ -62,6 +61,12 @@ async def embed_passages(
                 await repository.add(identity, document_id, {hashes[at]: vectors[at] for at in kept})
         done, tokens = done + len(positions), tokens + spent
     return Embedded(vectors, frozenset(refused))
+
+
+async def book_sentences(db: TenantDatabase, embedder: Embedder, tokens: int) -> None:
+    """Tokens that a chunker spent to find its boundaries: no passage came of them, but they cost the same."""
+    async with db.transaction() as session:
+        await CheckpointRepository(session, db.tenant_id).book(embedder.identity.model, passages=0, tokens=tokens)
 
 
 def _identity_key(identity: EmbeddingIdentity) -> UUID:
@@ -80,16 +85,19 @@ def _fill(
 
 async def _embed_slice(
     vectors: Vectors, positions: Sequence[int], texts: Sequence[str], embedder: Embedder, refused: set[int]
-) -> None:
-    """Fill in these positions; the few that the model refuses are noted instead."""
-    left = list(positions)
+) -> int:
+    """Fill in these positions; the few that the model refuses are noted instead. Returns what it cost in tokens."""
+    left, spent = list(positions), 0
     while left:
         try:
-            vectors[left] = await embedder.embed_documents([texts[at] for at in left])
+            embedded = await embedder.embed_documents([texts[at] for at in left])
         except EmbeddingRejected as exc:
             position = exc.fields.get("index")
             if position is None or len(refused) == MOST_REFUSED or len(refused) + 1 == len(texts):
                 raise
             refused.add(left.pop(position))
+            spent += exc.fields.get("tokens", 0)
         else:
-            return
+            vectors[left] = embedded.vectors
+            return spent + embedded.tokens
+    return spent

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from app.ingestion.types import ChunkDraft, DocumentTree
+from app.ingestion.types import ChunkDraft, DocumentTree, Picture
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,7 +11,7 @@ class Passages:
     """What parsing and chunking yield; the sequences run parallel.
 
     ``token_counts`` are the drafts' own sizes, ``texts`` what is embedded and indexed; ``vectors`` are those that came
-    with the document, by position.
+    with the document, by position; so is ``shown``, the number of the picture that a draft is, in ``pictures``.
     """
 
     tree: DocumentTree
@@ -22,6 +22,8 @@ class Passages:
     page_count: int | None = None
     warnings: Sequence[str] = ()
     vectors: Mapping[int, Sequence[float]] = field(default_factory=dict)
+    shown: Mapping[int, int] = field(default_factory=dict)
+    pictures: Mapping[int, Picture] = field(default_factory=dict)
 
 
 def passage_text(

@@ -4,19 +4,23 @@ import asyncio
 import tempfile
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from uuid import UUID
 
 from app.db.models.tenant_data import Document
 from app.db.session import TenantDatabase
+from app.documents.media_repository import MediaRepository
 from app.documents.repository import DocumentRepository
 from app.documents.types import CHUNKS_TYPE
 from app.inference.embedding import Embedder
+from app.inference.vision import VisionModel
 from app.ingestion.checkpoints import CheckpointRepository
 from app.ingestion.chunkers import ChunkTools
 from app.ingestion.chunking import chunk_document, open_tools
-from app.ingestion.embedding import embed_passages
+from app.ingestion.embedding import book_sentences, embed_passages
 from app.ingestion.given_chunks import given_passages
+from app.ingestion.media import Describer, pictures_of_drafts, put_pictures
 from app.ingestion.parsers.pool import ParserPool
 from app.ingestion.passages import Passages, passage_texts
 from app.ingestion.progress import Progress, Superseded
@@ -40,6 +44,7 @@ class IngestionPipeline:
     parsers: ParserPool
     embedder: Embedder
     queue: JobQueue
+    vision: VisionModel | None = None
 
     async def ingest(self, db: TenantDatabase, document_id: UUID, version: int) -> None:
         """Ingest one version; doing it again changes nothing. Returns quietly when the version is not wanted any more.
@@ -50,9 +55,10 @@ class IngestionPipeline:
             document, kb, key = await self._load(db, document_id, version)
             progress = Progress(db, document_id, version)
             async with progress.telling():
-                passages = await self._passages(document, kb, key, progress)
+                passages = await self._passages(db, document, kb, key, progress)
                 embedded = await embed_passages(db, document_id, passages, embedder=self.embedder, progress=progress)
                 entries = await asyncio.to_thread(_lexical, kb, passages.texts)
+                media = await put_pictures(self.objects, document, passages.pictures)
                 made = IndexedDocument(
                     tree=passages.tree,
                     title=passages.title,
@@ -63,6 +69,7 @@ class IngestionPipeline:
                     vectors=embedded.vectors,
                     unembedded=embedded.refused,
                     entries=entries,
+                    media={position: media[number] for position, number in passages.shown.items()},
                 )
                 await self._replace(db, document, kb, made)
         except Superseded:
@@ -85,7 +92,9 @@ class IngestionPipeline:
                 raise Superseded
         return document, kb, key
 
-    async def _passages(self, document: Document, kb: KnowledgeBaseView, key: str, progress: Progress) -> Passages:
+    async def _passages(
+        self, db: TenantDatabase, document: Document, kb: KnowledgeBaseView, key: str, progress: Progress
+    ) -> Passages:
         """Fetch, parse, chunk; ready chunks need only be fetched."""
         with tempfile.TemporaryDirectory(prefix="carrel-ingest-") as folder:
             path = Path(folder) / "original"
@@ -97,10 +106,14 @@ class IngestionPipeline:
                 path,
                 document.media_type,
                 encoding=document.encoding,
+                pictures=self.vision is not None,
                 on_pages=lambda done, total: progress.report("parsing", done=done, total=total, unit="pages"),
             )
+        if self.vision is not None:
+            describer = Describer(db, document.id, self.vision, kb.row.language, progress)
+            parsed = await describer.describe(parsed)
         progress.report("chunking")
-        async with open_tools(self.embedder) as tools:
+        async with open_tools(self.embedder, book=partial(book_sentences, db, self.embedder)) as tools:
             return await asyncio.to_thread(_chunk, document, kb, parsed, tools)
 
     async def _replace(
@@ -119,8 +132,11 @@ class IngestionPipeline:
             document.title = document.title or made.title
             await IngestionRepository(session, db.tenant_id).replace(document, now.index, made)
             await CheckpointRepository(session, db.tenant_id).clear(document.id)
-            for key in await documents.take_objects_before(document.id, document.version):
-                await self.queue.enqueue(session, PURGE_JOB, tenant_id=db.tenant_id, payload={"key": key})
+            media = {one.ordinal: one for one in made.media.values()}
+            gone = await MediaRepository(session, db.tenant_id).replace(document.id, list(media.values()))
+            gone += await documents.take_objects_before(document.id, document.version)
+            if gone:
+                await self.queue.enqueue(session, PURGE_JOB, tenant_id=db.tenant_id, payload={"keys": gone})
 
 
 def _chunk(document: Document, kb: KnowledgeBaseView, parsed: ParsedDocument, tools: ChunkTools) -> Passages:
@@ -130,7 +146,18 @@ def _chunk(document: Document, kb: KnowledgeBaseView, parsed: ParsedDocument, to
         raise NoText
     title = document.title or parsed.title
     texts = passage_texts(title, drafts, count_tokens=tools.count_tokens, limit=tools.max_tokens)
-    return Passages(tree, drafts, counts, texts, parsed.title, parsed.page_count, parsed.warnings)
+    shown = pictures_of_drafts(tree, drafts)
+    return Passages(
+        tree,
+        drafts,
+        counts,
+        texts,
+        parsed.title,
+        parsed.page_count,
+        parsed.warnings,
+        shown=shown,
+        pictures={number: parsed.pictures[number] for number in sorted(set(shown.values()))},
+    )
 
 
 def _refusal(refused: Collection[int], total: int) -> list[str]:

@@ -1,8 +1,8 @@
 """Replace a document's nodes, chunks and lanes in one transaction."""
 
 import json
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
@@ -10,12 +10,13 @@ from pgvector import HalfVector, SparseVector
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from app.db.models.media import DocumentMedia
 from app.db.models.tenant_data import Document, SearchIndex
 from app.documents.deletion_repository import NEGATIVE_DELTAS
 from app.documents.types import chunk_id, filterable, node_id
 from app.ids import encode_id
 from app.inference.embedding import Vectors
-from app.ingestion.types import ChunkDraft, DocumentTree, TreeNode
+from app.ingestion.types import ChunkDraft, DocumentTree, PrintedLines, TreeNode
 from app.lexical.weights import LexicalEntry
 
 DIMENSIONS = 1_000_000_000
@@ -25,7 +26,7 @@ DIMENSIONS = 1_000_000_000
 class IndexedDocument:
     """Everything that ingestion made of one version; the sequences run parallel to ``drafts``.
 
-    ``unembedded`` are positions in ``vectors`` that hold none.
+    ``unembedded`` are positions in ``vectors`` that hold none; ``media`` are the pictures by their chunks' positions.
     """
 
     tree: DocumentTree
@@ -37,6 +38,7 @@ class IndexedDocument:
     vectors: Vectors
     entries: Sequence[LexicalEntry]
     unembedded: Collection[int] = ()
+    media: Mapping[int, DocumentMedia] = field(default_factory=dict)
 
 
 class IngestionRepository:
@@ -55,7 +57,9 @@ class IngestionRepository:
             text("delete from chunk where tenant_id = :t and kb_id = :kb and document_id = :d"), values
         )
         await self.session.execute(text("delete from node where tenant_id = :t and document_id = :d"), values)
+        await self.session.execute(text("delete from document_page where tenant_id = :t and document_id = :d"), values)
         await self._insert_tree(document, made.tree)
+        await self._insert_pages(document, made.tree.printed)
         ids = [chunk_id(document.id, document.version, ordinal) for ordinal in range(len(made.drafts))]
         await self._insert_chunks(document, index, made, ids)
         await self._insert_lanes(document, index, made, ids)
@@ -98,6 +102,21 @@ class IngestionRepository:
             text(_TEXT), {"t": self.tenant_id, "d": document.id, "v": document.version, "content": tree.text}
         )
 
+    async def _insert_pages(self, document: Document, printed: Mapping[int, PrintedLines]) -> None:
+        if not printed:
+            return
+        values = {
+            "t": self.tenant_id,
+            "d": document.id,
+            "pages": list(printed),
+            "widths": [page.width / 10 for page in printed.values()],
+            "heights": [page.height / 10 for page in printed.values()],
+            "starts": [_int_array(page.lines[::6]) for page in printed.values()],
+            "ends": [_int_array(page.lines[1::6]) for page in printed.values()],
+            "boxes": [_int_array(_boxes(page.lines)) for page in printed.values()],
+        }
+        await self.session.execute(text(_PAGES), values)
+
     async def _insert_chunks(
         self, document: Document, index: SearchIndex, made: IndexedDocument, ids: Sequence[UUID]
     ) -> None:
@@ -122,6 +141,13 @@ class IngestionRepository:
             "metadata": [json.dumps(dict(draft.metadata), ensure_ascii=False) for draft in drafts],
         }
         await self.session.execute(text(_CHUNKS), values)
+        if made.media:
+            shown = {
+                "ids": [ids[position] for position in made.media],
+                "numbers": [one.ordinal for one in made.media.values()],
+                "types": [one.media_type for one in made.media.values()],
+            }
+            await self.session.execute(text(_MEDIA), {"t": self.tenant_id, "i": index.id, **shown})
 
     async def _insert_lanes(
         self, document: Document, index: SearchIndex, made: IndexedDocument, ids: Sequence[UUID]
@@ -170,6 +196,11 @@ def _int_array(values: Sequence[int]) -> str:
     return "{" + ",".join(map(str, values)) + "}"
 
 
+def _boxes(lines: Sequence[int]) -> list[int]:
+    """The last four of every six numbers."""
+    return [number for place, number in enumerate(lines) if place % 6 > 1]
+
+
 def _stamped(document: Document, drafts: Sequence[ChunkDraft]) -> list[str]:
     """What filters see of each chunk: the caller's metadata, the document's reserved names, and the chunk's place."""
     shared = document.filterable
@@ -191,6 +222,11 @@ select :t, :d, u.* from unnest(cast(:ids as uuid[]), cast(:parents as uuid[]), c
 _TEXT = """
 insert into document_text (tenant_id, document_id, version, content) values (:t, :d, :v, :content)
 on conflict (tenant_id, document_id) do update set version = excluded.version, content = excluded.content"""
+_PAGES = """
+insert into document_page (tenant_id, document_id, page, width, height, starts, ends, boxes)
+select :t, :d, u.page, u.width, u.height, cast(u.starts as int4[]), cast(u.ends as int4[]), cast(u.boxes as int4[])
+  from unnest(cast(:pages as int[]), cast(:widths as real[]), cast(:heights as real[]), cast(:starts as text[]),
+  cast(:ends as text[]), cast(:boxes as text[])) u(page, width, height, starts, ends, boxes)"""
 _CHUNKS = """
 insert into chunk (tenant_id, kb_id, index_id, document_id, version, id, ordinal, content, start_offset, end_offset,
                    token_count, page, page_end, slide, section_titles, node_path, metadata)
@@ -202,6 +238,10 @@ select :t, :kb, :i, :d, :v, u.id, u.ordinal, u.content, u.start_offset, u.end_of
   cast(:metadata as jsonb[]))
   u(id, ordinal, content, start_offset, end_offset, token_count, page, page_end, slide, section_titles, node_path,
     metadata)"""
+_MEDIA = """
+update chunk set media_ordinal = u.number, media_type = u.type
+  from unnest(cast(:ids as uuid[]), cast(:numbers as int[]), cast(:types as text[])) u(id, number, type)
+ where tenant_id = :t and index_id = :i and chunk.id = u.id"""
 _EMBEDDINGS = """
 insert into chunk_embedding (tenant_id, index_id, dim, scope_key, chunk_id, metadata, embedding)
 select :t, :i, :dim, :scope, u.*

@@ -1,11 +1,25 @@
 """Blocks to the document tree: sections by heading level and by slide, paragraphs as leaves."""
 
+from array import array
 from collections.abc import Sequence
+from dataclasses import replace
 
 from app.ingestion.sentences import sentence_spans, stripped
-from app.ingestion.types import Block, BlockKind, ChunkerFailed, DocumentTree, NodeKind, ParsedDocument, TreeNode
+from app.ingestion.types import (
+    Block,
+    BlockKind,
+    ChunkerFailed,
+    DocumentTree,
+    NodeKind,
+    ParsedDocument,
+    PrintedLines,
+    TreeNode,
+)
 
 SEPARATOR = "\n\n"
+MAX_PAGE_LINES = 10_000
+"""More lines than a page has to be read; those of further blocks are not placed."""
+
 PROSE = frozenset({BlockKind.PARAGRAPH, BlockKind.LIST_ITEM, BlockKind.NOTE})
 
 
@@ -21,6 +35,7 @@ def build_tree(parsed: ParsedDocument) -> DocumentTree:
     # The open sections, outermost first, each with the rank that a heading must be above to close it.
     open_sections: list[tuple[int, TreeNode]] = [(0, root)]
     place: tuple[int | None, int | None] = (None, None)
+    printed: dict[int, PrintedLines] = {}
     position = 0
     for block in parsed.blocks:
         end = position + len(block.text)
@@ -36,9 +51,10 @@ def build_tree(parsed: ParsedDocument) -> DocumentTree:
             section.slide, section.sheet = place
             _open(open_sections, section, rank=max(block.level, 1))
         _add_leaf(open_sections, block, position, end)
+        _add_lines(printed, block, position)
         position = end + len(SEPARATOR)
     _number(root)
-    return DocumentTree(SEPARATOR.join(block.text for block in parsed.blocks), root)
+    return DocumentTree(SEPARATOR.join(block.text for block in parsed.blocks), root, printed)
 
 
 def add_sentences(tree: DocumentTree) -> None:
@@ -95,13 +111,29 @@ def _close(open_sections: list[tuple[int, TreeNode]], level: int) -> None:
 
 def _add_leaf(open_sections: list[tuple[int, TreeNode]], block: Block, start: int, end: int) -> None:
     leaf = TreeNode(NodeKind.PARAGRAPH, 0, start, end, page=block.page, page_end=block.page, block=block.kind)
-    leaf.slide, leaf.sheet = block.slide, block.sheet
+    leaf.slide, leaf.sheet, leaf.picture = block.slide, block.sheet, block.picture
     open_sections[-1][1].children.append(leaf)
     for _, section in open_sections:
         section.end = end
         if block.page is not None:
             section.page = block.page if section.page is None else min(section.page, block.page)
             section.page_end = block.page if section.page_end is None else max(section.page_end, block.page)
+
+
+def _add_lines(printed: dict[int, PrintedLines], block: Block, position: int) -> None:
+    """Append the block's lines to those of its page, as ranges of the stored text."""
+    added = block.printed
+    if added is None or block.page is None:
+        return
+    if block.page not in printed:
+        printed[block.page] = replace(added, lines=array("i"))
+    page = printed[block.page].lines
+    if len(page) + len(added.lines) <= 6 * MAX_PAGE_LINES:
+        lines = added.lines[:]
+        for place in range(0, len(lines), 6):
+            lines[place] += position
+            lines[place + 1] += position
+        page.extend(lines)
 
 
 def _number(root: TreeNode) -> None:

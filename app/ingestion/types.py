@@ -1,5 +1,6 @@
 """The nouns of ingestion: what a parser yields, the document tree, and what a chunker makes of it."""
 
+from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -18,6 +19,20 @@ class BlockKind(StrEnum):
     CODE = "code"
     NOTE = "note"
     RECORD = "record"
+    PICTURE = "picture"
+
+
+@dataclass(frozen=True, slots=True)
+class PrintedLines:
+    """Where lines of a text stand on a page: six numbers a line, its range of the text and its box x0, y0, x1, y1.
+
+    Boxes and the page's size are in tenths of a point, from the top left corner of the page as it is shown. Lines come
+    in the order of the text.
+    """
+
+    width: int
+    height: int
+    lines: "array[int]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +40,10 @@ class Block:
     """One run of text in reading order, already cleaned (NFKC, no NUL, no trailing spaces, never empty).
 
     ``level`` counts headings from 1 and is 0 for anything else. ``page``, ``slide`` and ``sheet`` count from 1; a
-    format without them leaves them None. A block never crosses one of them. A RECORD is a row that says all about its
-    thing, such as a question with its answer: it becomes a chunk of its own.
+    format without them leaves them None. A block never crosses one of them. Where lines are ``printed`` is told of PDFs
+    alone. A RECORD is a row that says all about its thing, such as a question with its answer: it becomes a chunk of its
+    own. So does a PICTURE, whose ``picture`` is its place among the document's pictures; its text stands in for what a
+    model will say of it.
     """
 
     kind: BlockKind
@@ -35,16 +52,32 @@ class Block:
     page: int | None = None
     slide: int | None = None
     sheet: int | None = None
+    picture: int | None = None
+    printed: PrintedLines | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A picture of a document, made anew from its pixels: PNG or JPEG, of a size that models look at."""
+
+    media_type: str
+    width: int
+    height: int
+    data: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedDocument:
-    """A parser's whole answer. ``warnings`` are sentences for the document's owner."""
+    """A parser's whole answer. ``warnings`` are sentences for the document's owner.
+
+    ``pictures`` are there where they were asked for; one that no block names is not wanted.
+    """
 
     blocks: list[Block]
     title: str | None = None
     page_count: int | None = None
     warnings: list[str] = field(default_factory=list)
+    pictures: list[Picture] = field(default_factory=list)
 
 
 class NodeKind(StrEnum):
@@ -81,15 +114,20 @@ class TreeNode:
     slide: int | None = None
     sheet: int | None = None
     block: BlockKind | None = None
+    picture: int | None = None
     children: list["TreeNode"] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentTree:
-    """The stored text of a document (blocks joined by a blank line) and the tree over it."""
+    """The stored text of a document (blocks joined by a blank line) and the tree over it.
+
+    ``printed`` are the lines of each page that has some.
+    """
 
     text: str
     root: TreeNode
+    printed: Mapping[int, PrintedLines] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,7 +85,7 @@ class RetrievalRepository:
         """The chunks with these keys and their documents, told from this lane; not what is gone or expired."""
         values = {"tenant": tenant_id, "indexes": [key[0] for key in keys], "chunks": [key[1] for key in keys]}
         rows = await self.session.execute(_READ[lane], values)
-        return {(row[0], row[1]): (FoundChunk(*row[1:11]), FoundDocument(*row[11:])) for row in rows}
+        return {(row[0], row[1]): (FoundChunk(*row[1:13]), FoundDocument(*row[13:])) for row in rows}
 
 
 @lru_cache(maxsize=128)
@@ -105,9 +105,9 @@ select {n} as call, h.lane, h.chunk_id, h.score, h.similarity
 # have the stamp, so that one of them can be out of reach.
 _TEXTS = """
 select c.index_id, c.id as chunk_id, c.version, c.ordinal, c.content, c.page, c.page_end, c.slide, c.section_titles,
-       c.node_path, m.told as metadata, d.id as document_id, l.metadata ->> '$source', l.metadata ->> '$title',
-       l.metadata ->> '$source_uri', cast(l.metadata ->> '$source_created_at' as timestamptz),
-       l.metadata ->> '$media_type',
+       c.node_path, c.media_ordinal, c.media_type, m.told as metadata, d.id as document_id,
+       l.metadata ->> '$source', l.metadata ->> '$title', l.metadata ->> '$source_uri',
+       cast(l.metadata ->> '$source_created_at' as timestamptz), l.metadata ->> '$media_type',
        case when c.metadata = '{}' then m.told else d.metadata end as document_metadata, d.chunk_count
   from unnest(cast(:indexes as uuid[]), cast(:chunks as uuid[])) k(index_id, id)
   join chunk c on c.tenant_id = :tenant and c.index_id = k.index_id and c.id = k.id

@@ -65,6 +65,8 @@ class FoundChunk:
     slide: int | None
     section_titles: list[str]
     node_path: list[int]
+    media_ordinal: int | None
+    media_type: str | None
     attributes: dict[str, Any]
 
 

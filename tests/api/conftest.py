@@ -1,7 +1,9 @@
 """A second service for these tests: a small limit on uploads, and an embedding endpoint that can fail."""
 
+import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -13,19 +15,43 @@ from tests.protocol_servers.embedding import EmbeddingServer
 UPLOAD_LIMIT = 200_000
 
 
+@dataclass
+class HoldingServer(EmbeddingServer):
+    """One that can keep every request waiting."""
+
+    released: threading.Event = field(default_factory=threading.Event)
+
+    def wait(self, seconds: float) -> None:
+        self.released.wait(30)
+        super().wait(seconds)
+
+
 @dataclass(frozen=True)
 class Fragile:
     """The service and what can be broken under it."""
 
     service: Service
-    embedding: EmbeddingServer
+    embedding: HoldingServer
     data_dir: Path
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """No document gets beyond its embedding until the end of the block, or ``release``; keep it short."""
+        self.embedding.released.clear()
+        try:
+            yield
+        finally:
+            self.release()
+
+    def release(self) -> None:
+        self.embedding.released.set()
 
 
 @pytest.fixture(scope="package")
 def fragile(make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fragile]:
     data_dir = tmp_path_factory.mktemp("fragile")
-    with EmbeddingServer(dimensions=64) as embedding:
+    with HoldingServer(dimensions=64) as embedding:
+        embedding.released.set()
         settings = settings_for(
             data_dir,
             server={"CARREL_MAX_UPLOAD_BYTES": UPLOAD_LIMIT},

@@ -40,7 +40,7 @@ def provoke(tenant: Tenant) -> None:
         f"The {PLANTED} plays.", title=PLANTED, metadata={PLANTED: PLANTED}, external_id=PLANTED, user_id=PLANTED
     )
     client.post(DOCUMENTS, files={"file": (f"{PLANTED}.pdf", b"%PDF-1.4 " + PLANTED.encode())}, params={"wait": 60})
-    client.post(DOCUMENTS, files={"file": (f"{PLANTED}.png", b"\x89PNG\r\n\x1a\n" + PLANTED.encode())})
+    client.post(DOCUMENTS, files={"file": (f"{PLANTED}.gz", b"\x1f\x8b" + PLANTED.encode())})
     client.post(DOCUMENTS, files={"file": ("a.txt", b"x")}, data={PLANTED: PLANTED, "metadata": PLANTED})
     client.post(DOCUMENTS, content=f'{{"text": "{PLANTED}'.encode(), headers={"Content-Type": "application/json"})
     client.post("/v1/search", json={"query": PLANTED, "filter": {PLANTED: PLANTED}, "scope": {"user_id": PLANTED}})

@@ -146,7 +146,8 @@ def test_each_chunk_by_itself(birds: Reader) -> None:
     nodes = {node["id"]: node for node in birds.nodes()}
     for chunk, before, behind in zip(chunks, ids, ids[2:], strict=False):
         single = birds.get(f"/chunks/{chunk['id']}")
-        assert single == {**chunk, "previous_chunk_id": before, "next_chunk_id": behind}
+        places: dict[str, Any] = {"boxes": [], "page_sizes": []}
+        assert single == {**chunk, **places, "previous_chunk_id": before, "next_chunk_id": behind}
         holder = nodes[chunk["node_path"][-1]]
         assert chunk["depth"] == holder["depth"] == len(chunk["node_path"]) - 1
         assert holder["start"] <= chunk["start"] < chunk["end"] <= holder["end"]

@@ -41,12 +41,14 @@ NEEDED = {
     f"POST {DOCUMENT}/reindex": WRITER,
     f"GET {DOCUMENT}/events": READER,
     f"GET {DOCUMENT}/content": READER,
+    f"GET {DOCUMENT}/media/{{n}}": READER,
     f"GET {DOCUMENT}/chunks": READER,
     f"GET {DOCUMENT}/chunks/{{chunk}}": READER,
     f"GET {DOCUMENT}/tree": READER,
     f"GET {DOCUMENT}/nodes/{{node}}": READER,
     f"GET {DOCUMENT}/nodes/{{node}}/ancestors": READER,
     "GET /v1/deletions/{deletion}": READER,
+    "POST /v1/preview": WRITER,
     f"POST {KB}/search": READER,
     "POST /v1/search": READER,
     f"POST {KB}/agent-search": READER,
@@ -78,7 +80,7 @@ def test_the_table_has_every_route(service: Service) -> None:
 @pytest.mark.parametrize("route", NEEDED)
 def test_a_route_takes_its_role_and_those_above(service: Service, callers: dict[str, httpx.Client], route: str) -> None:
     method, path = route.split(" ")
-    for field in ("kb", "document", "node", "chunk", "tenant", "api_key", "deletion"):
+    for field in ("kb", "document", "node", "chunk", "tenant", "api_key", "deletion", "n"):
         path = path.replace(f"{{{field}}}", "nothing")
     problem(service.client().request(method, path), 401)
     for role, caller in callers.items():

@@ -1,5 +1,6 @@
 """Uploads: what is accepted, what is refused and when, and that a refusal leaves nothing behind."""
 
+import gzip
 import hashlib
 import json
 import socket
@@ -15,6 +16,7 @@ import pytest
 from app.ids import decode_id
 from tests.api.conftest import UPLOAD_LIMIT, Fragile
 from tests.api.problems import problem
+from tests.documents.compound import container
 from tests.fixtures.service import OPERATOR_KEY, Service, Tenant
 
 SAMPLES = Path(__file__).parents[1] / "samples"
@@ -197,8 +199,9 @@ def raw(content: bytes, kind: str, status: int = 422, code: str = "invalid") -> 
 
 BAD_FILES: dict[str, Bad] = {
     "an empty file": (named("empty.bin"), 422, "empty"),
-    "a renamed PNG": (named("renamed.pdf"), 415, "unsupported_media_type"),
-    "a PNG": (named("photo.png"), 415, "unsupported_media_type"),
+    "a compressed text": ({"files": {"file": ("a.txt", gzip.compress(b"words"))}}, 415, "unsupported_media_type"),
+    "an old Word document": ({"files": {"file": ("a.doc", container("WordDocument"))}}, 415, "unsupported_media_type"),
+    "an encrypted Word document": ({"files": {"file": ("a.docx", container("EncryptedPackage"))}}, 422, "encrypted"),
     "a truncated PDF": (named("truncated.pdf"), 202, "corrupt"),
     "a truncated PPTX": (named("truncated.pptx"), 202, "corrupt"),
     "an encrypted PDF": (named("encrypted.pdf"), 202, "encrypted"),
@@ -246,9 +249,18 @@ BAD_FILES: dict[str, Bad] = {
     "a text with half a pair": raw(b'{"text": "\\ud800"}', "application/json"),
     "a blank text": ({"json": {"text": " \n"}}, 422, "empty"),
     "no text": ({"json": {"title": "x"}}, 422, "invalid"),
+    "a text that is null": ({"json": {"text": None}}, 422, "invalid"),
     "a text that is a number": ({"json": {"text": 5}}, 422, "invalid"),
     "a text of an unknown type": ({"json": {"text": "x", "media_type": "application/pdf"}}, 422, "invalid"),
-    "an unknown field beside a text": ({"json": {"text": "x", "expires_at": "2030-01-01T00:00:00Z"}}, 422, "invalid"),
+    "an unknown field beside a text": ({"json": {"text": "x", "colour": "red"}}, 422, "invalid"),
+    "an encoding beside a text": ({"json": {"text": "x", "encoding": "utf-8"}}, 422, "invalid"),
+    "a text that is dynamic as a word": ({"json": {"text": "x", "dynamic": "perhaps"}}, 422, "invalid"),
+    "a file that is dynamic as a word": wrong_fields({"dynamic": "perhaps"}),
+    "a text that has expired": ({"json": {"text": "x", "expires_at": "2020-01-01T00:00:00Z"}}, 422, "invalid"),
+    "a file that has expired": wrong_fields({"expires_at": "2020-01-01T00:00:00Z"}),
+    "an expiry without a zone": wrong_fields({"expires_at": "2999-01-01T00:00:00"}),
+    "an expiry that is none": wrong_fields({"expires_at": "soon"}),
+    "an expiry after all time": wrong_fields({"expires_at": "9999-12-31T23:59:59-14:00"}),
     "an unknown knowledge base": ({"json": {"text": "x"}, "kb": "nothing"}, 404, "knowledge_base_not_found"),
 }  # fmt: skip
 
@@ -322,6 +334,41 @@ def test_the_model_being_away_fails_the_document_and_says_so(fragile: Fragile) -
     assert document["error"]["code"] == "embedding_unavailable"
     again = tenant.admin.post(DOCUMENTS, params={"wait": 60}, json={"text": "words without a vector"})
     assert (again.status_code, again.json()["status"], again.json()["id"]) == (201, "ready", document["id"])
+
+
+def test_a_document_may_expire_and_be_dynamic(tenant: Tenant) -> None:
+    soon = {"expires_at": "2999-01-01T01:00:00+01:00"}
+    text = tenant.admin.post(DOCUMENTS, json={"text": "For a while.", "dynamic": True, **soon})
+    file = tenant.admin.post(DOCUMENTS, files={"file": ("a.txt", b"A file.")}, data={"dynamic": "true", **soon})
+    for reply in (text, file):
+        document = reply.json()
+        assert (reply.status_code, document["dynamic"]) == (202, True)
+        assert document["expires_at"] == "2999-01-01T00:00:00.000Z"
+        shown = tenant.admin.get(f"{DOCUMENTS}/{document['id']}").json()
+        assert (shown["dynamic"], shown["expires_at"]) == (True, document["expires_at"])
+
+
+def test_the_same_bytes_again_may_put_off_the_end(tenant: Tenant) -> None:
+    body = {"text": "For a while.", "expires_at": "2998-01-01T00:00:00Z"}
+    first = tenant.admin.post(DOCUMENTS, json=body).json()
+    for expires_at, shown in (
+        ("2999-01-01T00:00:00Z", "2999-01-01T00:00:00.000Z"),
+        ("2997-01-01T00:00:00Z", "2997-01-01T00:00:00.000Z"),
+        (None, "2997-01-01T00:00:00.000Z"),  # nothing said, nothing changed
+    ):
+        again = tenant.admin.post(DOCUMENTS, json={**body, "expires_at": expires_at})
+        assert (again.status_code, again.json()["id"]) == (200, first["id"])
+        assert again.json()["expires_at"] == shown
+    past = {**body, "expires_at": "2020-01-01T00:00:00Z"}
+    problem(tenant.admin.post(DOCUMENTS, json=past), 422, "invalid")
+    assert tenant.admin.get(f"{DOCUMENTS}/{first['id']}").json()["expires_at"] == "2997-01-01T00:00:00.000Z"
+
+
+def test_a_new_version_has_an_end_of_its_own(tenant: Tenant) -> None:
+    body = {"text": "The first.", "external_id": "e", "expires_at": "2998-01-01T00:00:00Z", "dynamic": True}
+    tenant.admin.post(DOCUMENTS, json=body).raise_for_status()
+    second = tenant.admin.post(DOCUMENTS, json={"text": "The second.", "external_id": "e"}).json()
+    assert (second["version"], second["expires_at"], second["dynamic"]) == (2, None, False)
 
 
 def test_the_operator_has_documents_of_no_tenant(service: Service) -> None:

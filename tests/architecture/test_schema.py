@@ -21,6 +21,8 @@ CALLABLE = {
     "claim_job",
     "reap_jobs",
     "expired_documents",
+    "claim_pace",
+    "pause_provider",
 }
 # Definer functions take values, not SQL, names or literals: every text argument is told here, with what it is.
 TEXT_ARGUMENTS = {("claim_job", "p_worker"): "stored as a value in job.worker"}
@@ -112,7 +114,7 @@ async def test_policies_of_definer_roles_are_the_listed_ones(owner: asyncpg.Conn
     seen = {(row["role"], row["relname"]) for row in rows}
     assert seen == {
         *((SEARCH, table) for table in ("chunk_embedding", "chunk_lexical", "lex_df", "lex_totals", "search_index")),
-        *((CONTROL, table) for table in ("tenant", "api_key", "job", "job_lane", "document")),
+        *((CONTROL, table) for table in ("tenant", "api_key", "job", "job_lane", "document", "provider_pace")),
     }
 
 
@@ -138,6 +140,7 @@ async def test_grants_are_the_listed_ones(owner: asyncpg.Connection) -> None:
         (CONTROL, "api_key"): ["SELECT"],
         (CONTROL, "job"): ["SELECT", "UPDATE"],
         (CONTROL, "job_lane"): ["INSERT", "SELECT", "UPDATE"],
+        (CONTROL, "provider_pace"): ["INSERT", "SELECT", "UPDATE"],
     }
     columns = await owner.fetch(
         "select a.attname, x.privilege_type from pg_attribute a, aclexplode(a.attacl) x"

@@ -32,6 +32,7 @@ BY_TYPE: Mapping[str, object] = {
     "int4": 1,
     "int8": 1,
     "int2": 1,
+    "float4": 1.0,
     "bytea": b"bytes",
     "bool": True,
     "date": date(2026, 1, 2),

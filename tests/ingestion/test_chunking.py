@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from app.errors import InvalidInput
-from app.inference.embedding import EmbeddingIdentity, EmbeddingUnavailable, Vectors
+from app.inference.embedding import EmbeddingIdentity, Embeddings, EmbeddingUnavailable, Vectors
 from app.ingestion.chunkers import CHUNKERS, ChunkTools
 from app.ingestion.chunking import chunk_document, chunker_options, open_tools
 from app.ingestion.tree import build_tree
@@ -30,7 +30,7 @@ class SlowEmbedder:
     def __init__(self) -> None:
         self.asked, self.go_on, self.calls, self.cancelled = asyncio.Event(), asyncio.Event(), 0, 0
 
-    async def embed_documents(self, texts: Sequence[str]) -> Vectors:
+    async def embed_documents(self, texts: Sequence[str]) -> Embeddings:
         self.calls += 1
         self.asked.set()
         try:
@@ -40,10 +40,10 @@ class SlowEmbedder:
             raise
         if "fail" in texts:
             raise EmbeddingUnavailable
-        return embed(texts)
+        return Embeddings(embed(texts), sum(words(texts)))
 
     async def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        return await self.embed_documents(texts)
+        return (await self.embed_documents(texts)).vectors
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         return words(texts)
@@ -58,11 +58,17 @@ class SlowEmbedder:
 async def test_a_thread_gets_vectors_and_errors() -> None:
     embedder = SlowEmbedder()
     embedder.go_on.set()
-    async with open_tools(embedder) as tools:
+    booked: list[int] = []
+
+    async def book(tokens: int) -> None:
+        booked.append(tokens)
+
+    async with open_tools(embedder, book=book) as tools:
         assert tools.max_tokens == 98
         assert np.array_equal(await asyncio.to_thread(tools.embed, ["a", "b"]), embed(["a", "b"]))
         with pytest.raises(EmbeddingUnavailable):
             await asyncio.to_thread(tools.embed, ["fail"])
+    assert booked == words(["a b"])
 
 
 async def test_a_cancelled_job_lets_its_thread_go() -> None:

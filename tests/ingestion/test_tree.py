@@ -9,11 +9,11 @@ from app.ingestion.types import Block, BlockKind, NodeKind, ParsedDocument, Tree
 from tests.ingestion.documents import random_document, walk
 
 
-def heading(text: str, level: int, **place: int) -> Block:
+def heading(text: str, level: int, **place: Any) -> Block:
     return Block(BlockKind.HEADING, text, level, **place)
 
 
-def paragraph(text: str, **place: int) -> Block:
+def paragraph(text: str, **place: Any) -> Block:
     return Block(BlockKind.PARAGRAPH, text, **place)
 
 

@@ -97,7 +97,12 @@ async def until(condition: Callable[[], Awaitable[bool]]) -> None:
 
 @asynccontextmanager
 async def open_workshop(
-    urls: DatabaseUrls, data_dir: Path, *, parsers: Mapping[str, ParserSpec] = PARSERS, **worker: int
+    urls: DatabaseUrls,
+    data_dir: Path,
+    *,
+    parsers: Mapping[str, ParserSpec] = PARSERS,
+    models: Mapping[str, str] | None = None,
+    **worker: int,
 ) -> AsyncIterator[Workshop]:
     """Settings of the worker as keywords, for example ``lease_seconds=2``."""
     async with AsyncExitStack() as stack:
@@ -110,6 +115,7 @@ async def open_workshop(
                 "CARREL_EMBEDDING_MODEL": "words",
                 "CARREL_EMBEDDING_TIMEOUT_SECONDS": 2,
             },
+            models=dict(models or {}),
             worker={f"CARREL_WORKER_{name.upper()}": value for name, value in worker.items()},
         )
         resources = await stack.enter_async_context(
@@ -127,5 +133,5 @@ async def open_workshop(
         stack.push_async_callback(pool.close)
         owner = await asyncpg.connect(urls.owner)
         stack.push_async_callback(owner.close)
-        pipeline = IngestionPipeline(resources.objects, pool, resources.embedder, resources.queue)
+        pipeline = IngestionPipeline(resources.objects, pool, resources.embedder, resources.queue, resources.vision)
         yield Workshop(resources, pipeline, endpoint, urls, owner)

@@ -13,13 +13,13 @@ from tests.isolation.routes import Endpoint
 SECRET = "Quetzalcoatlus"
 PLACE = re.compile(r"<([a-z_]+)>")
 # What a path may hold; each is made in tests/isolation/worlds.py.
-PATH_FIELDS = {"kb", "document", "node", "chunk", "api_key", "tenant"}
+PATH_FIELDS = {"kb", "document", "node", "chunk", "api_key", "tenant", "deletion", "n"}
 # Names in queries and bodies that name nothing that belongs to a tenant.
 PLAIN = frozenset(
     """limit cursor wait status name title description model dimensions strategy strategy_options max_tokens
     overlap_tokens top_k metadata metadata_filter language chunking embedding retrieval role expires_at source_uri
     source_created_at encoding media_type text file query queries messages content score_threshold
-    timeout_seconds offsets depth level""".split()  # noqa: SIM905  (a list of words)
+    timeout_seconds offsets depth level dynamic chunks vector page section_titles options""".split()  # noqa: SIM905  (a list of words)
 )
 
 
@@ -79,6 +79,18 @@ TEMPLATES: Mapping[str, tuple[Template, ...]] = {
         Template(json={**TEXT, "chat_id": "<chat_id>", "agent_id": "<agent_id>"}),
         Template(form={"external_id": "<external_id>"}),
     ),
+    f"POST {KB}/documents/batch": (
+        Template(form={}),
+        Template(form={"user_id": "<user_id>"}),
+        Template(form={"chat_id": "<chat_id>", "agent_id": "<agent_id>"}),
+    ),
+    f"DELETE {KB}/documents": (
+        Template(query={"ids": "<document>"}),
+        Template(query={"external_id": "<external_id>"}),
+        Template(query={"filter": '{"$document_id": "<document>"}'}),
+        Template(query={"filter": "{}", "confirm": "<kb_name>"}),
+    ),
+    f"POST {KB}/documents/{{document}}/reindex": (Template(),),
     f"GET {KB}/documents": (
         Template(),
         Template(query={"external_id": "<external_id>"}),
@@ -94,6 +106,11 @@ TEMPLATES: Mapping[str, tuple[Template, ...]] = {
     f"GET {KB}/documents/{{document}}/chunks": (Template(), Template(query={"node": "<node>"})),
     f"POST {KB}/search": (Template(json=ASK), BY_DOCUMENT, *SCOPES),
     "POST /v1/search": (Template(json=ASK), Template(json={**ASK, "knowledge_bases": ["<kb>"]}), BY_DOCUMENT, *SCOPES),
+    "POST /v1/preview": (
+        Template(json={"text": "A text."}),
+        Template(json={"text": "A text.", "knowledge_base": "<kb>"}),
+        Template(form={"knowledge_base": "<kb>"}),
+    ),
     f"POST {KB}/agent-search": (Template(json=CONVERSATION),),
     "POST /v1/agent-search": (Template(json=CONVERSATION),),
 }

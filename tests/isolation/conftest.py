@@ -17,6 +17,12 @@ PASSING = (
     "insert into embedding_checkpoint select $1, $2, '\\x00', id, '[1]' from document where tenant_id = $1 limit 1",
     "insert into embedding_usage values ($1, '1999-01-01', $2::uuid::text, 1, 1)",
     "insert into idempotency_key (tenant_id, api_key_id, route, key, locked_until) values ($1, $2, 'r', 'k', now())",
+    "insert into document_page select $1, id, 1, 1, 1, '{0}', '{1}', '{0,0,1,1}' from document"
+    " where tenant_id = $1 and id <> $2 limit 1",
+    "insert into document_media select $1, id, 1, 7, $2::uuid::text, 'image/png', 1, 64, 64, '\\x00' from document"
+    " where tenant_id = $1 limit 1",
+    "insert into picture_description select $1, $2, '\\x00', id, 'A picture.' from document where tenant_id = $1 limit 1",
+    "insert into provider_pace (tenant_id, provider) values ($1, $2)",
     "insert into deletion (tenant_id, id, kb_id, documents, chunks) values ($1, $2, $2, 1, 1)",
 )
 
@@ -55,7 +61,10 @@ def walls(service: Service, postgres_server: EmbeddedPostgres) -> Iterator[Walls
     async def clear(made: Walls) -> None:
         connection = await asyncpg.connect(made.superuser)
         await connection.execute("delete from job where id = $1", made.job)
-        for table in ("embedding_checkpoint", "embedding_usage", "idempotency_key", "deletion"):
+        for table in (
+            "embedding_checkpoint", "embedding_usage", "idempotency_key", "deletion", "document_page", "document_media",
+            "picture_description", "provider_pace",
+        ):  # fmt: skip
             await connection.execute(f"delete from {table} where tenant_id = $1", made.a)
         await connection.close()
 

@@ -34,6 +34,7 @@ ENDPOINTS = list(endpoints(create_app(unopened).routes))
 # Those that change nothing come first: what attackers upload to themselves must not appear between two searches.
 CASES = sorted((case for endpoint in ENDPOINTS for case in cases_of(endpoint)), key=lambda case: not case.reads)
 PER_REQUEST = {"date", "x-request-id", "content-length"}
+MADE = {"location", "carrel-deletion-id"}
 PER_OBJECT = {"timings_ms", "status", "progress", "version", "live_version", "chunk_count", "sha256", "hint", "bytes"}
 tried: Counter[str] = Counter()
 
@@ -76,8 +77,8 @@ def outcome(reply: httpx.Response, sent: Ids) -> tuple[int, dict[str, str], Any]
     is_json = "json" in headers.get("content-type", "")
     if reply.is_error:
         return reply.status_code, headers, without(json.loads(body), {"request_id"}) if is_json else body
-    if "location" in headers:
-        headers["location"] = generic(headers["location"], sent)
+    for name in MADE & headers.keys():
+        headers[name] = generic(headers[name], sent)
     body = generic(body, sent)
     return reply.status_code, headers, without(json.loads(body), PER_OBJECT) if is_json and body else body
 

@@ -1,15 +1,19 @@
 """What the tenants of these tests own, and ids of nothing at all."""
 
+import asyncio
 import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+import asyncpg
 import httpx
 
-from app.ids import encode_id, new_id
+from app.ids import decode_id, encode_id, new_id
 from tests.fixtures.service import Service, Tenant
 
 Ids = Mapping[str, str]
+# Not a number that other texts have in them.
+PICTURE = "1234567890"
 PROMOTED = {"promoted_user", "promoted_chat"}
 
 
@@ -18,10 +22,13 @@ def invented(form: str) -> dict[str, str]:
     word = secrets.token_hex(6)
     return {
         "kb": f"only-{word}" if form == "name" else encode_id("kb", new_id()),
+        "kb_name": f"only-{word}",
         "document": encode_id("doc", new_id()),
         "node": encode_id("nod", new_id()),
         "chunk": encode_id("chk", new_id()),
         "api_key": encode_id("key", new_id()),
+        "deletion": encode_id("del", new_id()),
+        "n": PICTURE,
         "tenant": encode_id("ten", new_id()),
         "taken": f"only-{secrets.token_hex(6)}",
         "external_id": f"external-{word}",
@@ -40,11 +47,13 @@ def own(tenant: Tenant, text: str, *, fields: Iterable[str], form: str) -> dict[
     ids["tenant"], name = tenant.id, ids["taken"]
     made = tenant.admin.post("/v1/knowledge-bases", json={"name": name})
     made.raise_for_status()
-    ids["kb"] = name if form == "name" else made.json()["id"]
+    ids["kb"], ids["kb_name"] = name if form == "name" else made.json()["id"], name
     if wanted & {"document", "external_id"}:
         # What is promoted begins in a chat.
         scope = {"chat_id": ids["promoted_chat"], "agent_id": "a"} if wanted & PROMOTED else {}
         ids["document"] = tenant.add_text(text, kb=name, external_id=ids["external_id"], **scope)["id"]
+    if "n" in wanted:
+        asyncio.run(_keep_picture(tenant, ids["document"]))
     if wanted & {"node", "chunk"}:
         chunk = tenant.admin.get(f"/v1/knowledge-bases/{name}/documents/{ids['document']}/chunks").json()["items"][0]
         ids["node"], ids["chunk"] = chunk["node_path"][-1], chunk["id"]
@@ -52,6 +61,10 @@ def own(tenant: Tenant, text: str, *, fields: Iterable[str], form: str) -> dict[
         tenant.add_text(text, kb=name, user_id=ids["user_id"])
     if "chat_id" in wanted:
         tenant.add_text(text, kb=name, chat_id=ids["chat_id"], agent_id=ids["agent_id"])
+    if "deletion" in wanted:
+        gone = tenant.add_text("Soon gone.", kb=name)["id"]
+        reply = tenant.admin.delete(f"/v1/knowledge-bases/{name}/documents/{gone}")
+        ids["deletion"] = reply.headers["carrel-deletion-id"]
     if "api_key" in wanted:
         ids["api_key"] = tenant.admin.post("/v1/api-keys", json={"name": "a key", "role": "reader"}).json()["id"]
     if "tenant" in wanted:
@@ -59,7 +72,20 @@ def own(tenant: Tenant, text: str, *, fields: Iterable[str], form: str) -> dict[
     return ids
 
 
-EVERYTHING = ("document", "node", "chunk", "external_id", "user_id", "chat_id", "api_key")
+EVERYTHING = ("document", "node", "chunk", "external_id", "user_id", "chat_id", "api_key", "deletion", "n")
+
+
+async def _keep_picture(tenant: Tenant, document: str) -> None:
+    """Give the document a picture as ingestion would with a vision model."""
+    owner, of = decode_id("ten", tenant.id), decode_id("doc", document)
+    key = f"{owner}/{of}/{new_id()}"
+    (tenant.service.settings.server.data_dir / "objects" / key).write_bytes(b"picture")
+    connection = await asyncpg.connect(tenant.service.urls.owner)
+    await connection.execute(
+        "insert into document_media values ($1, $2, 1, $3, $4, 'image/png', 7, 64, 64, '\\x00')",
+        owner, of, int(PICTURE), key,
+    )  # fmt: skip
+    await connection.close()
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,19 @@ from random import Random
 from types import TracebackType
 from typing import Any, Literal, Self
 
-Failing = Literal["slow", "short", "dimension", "nan", "zero", "garbage", "not_json", "indexes", "disconnect"]
+Failing = Literal[
+    "slow",
+    "short",
+    "dimension",
+    "nan",
+    "zero",
+    "garbage",
+    "not_json",
+    "truncated",
+    "cut_off",
+    "indexes",
+    "disconnect",
+]
 
 
 @cache
@@ -30,6 +42,11 @@ def text_vector(text: str, dimensions: int) -> list[float]:
     """The sum of the vectors of a text's words: texts that share words are close. Not of unit length."""
     words = re.findall(r"\w+", text.lower()) or [""]
     return [math.fsum(parts) for parts in zip(*(word_vector(word, dimensions) for word in words), strict=True)]
+
+
+def text_tokens(text: str) -> int:
+    """What the endpoint counts: a token a word, and two marks."""
+    return len(re.findall(r"\w+", text)) + 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +81,9 @@ class EmbeddingServer:
     refused_word: str | None = None
     ignores_base64: bool = False
     shuffles: bool = False
+    tells_usage: bool = True
     latency_seconds: float = 0.0
+    port: int = 0
     received: list[Received] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -158,7 +177,8 @@ class EmbeddingServer:
             data[-1]["index"] = len(data) + 7
         if self.shuffles:
             data.reverse()
-        usage = {"prompt_tokens": 1, "total_tokens": 1}
+        tokens = sum(map(text_tokens, request.inputs))
+        usage = {"prompt_tokens": tokens, "total_tokens": tokens} if self.tells_usage else None
         return {"object": "list", "model": request.body.get("model"), "data": data, "usage": usage}
 
 
@@ -166,7 +186,7 @@ class _Http(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self, embedding: EmbeddingServer) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(("127.0.0.1", embedding.port), _Handler)
         self.embedding = embedding
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -191,7 +211,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif (refusal := endpoint.refusal(request)) is not None:
             self.refuse(*refusal, None)
         elif failure is None or not self.spoil(failure):
-            self.answer(200, json.dumps(endpoint.reply(request, failure)).encode())
+            self.reply(json.dumps(endpoint.reply(request, failure)).encode(), failure)
 
     def spoil(self, failure: Failure) -> bool:
         """Fail outside the reply; whether there is nothing more to say."""
@@ -211,16 +231,33 @@ class _Handler(BaseHTTPRequestHandler):
             return False
         return True
 
+    def reply(self, body: bytes, failure: Failure | None) -> None:
+        """The whole of it, the first half as if that were all, or the first half and then nothing."""
+        how = failure.how if failure else None
+        if how == "cut_off":
+            self.close_connection = True
+        half = body[: len(body) // 2]
+        self.answer(
+            200, half if how in ("truncated", "cut_off") else body, length=len(body) if how == "cut_off" else None
+        )
+
     def refuse(self, status: int, code: str, retry_after: str | None) -> None:
         error = {"message": "a message that may repeat the input", "type": "error", "param": None, "code": code}
         headers = {"Retry-After": retry_after} if retry_after is not None else {}
         self.answer(status, json.dumps({"error": error}).encode(), headers=headers)
 
     def answer(
-        self, status: int, body: bytes, *, media_type: str = "application/json", headers: dict[str, str] | None = None
+        self,
+        status: int,
+        body: bytes,
+        *,
+        media_type: str = "application/json",
+        headers: dict[str, str] | None = None,
+        length: int | None = None,
     ) -> None:
         self.send_response_only(status)
-        for name, value in {"Content-Type": media_type, "Content-Length": str(len(body)), **(headers or {})}.items():
+        told = str(len(body) if length is None else length)
+        for name, value in {"Content-Type": media_type, "Content-Length": told, **(headers or {})}.items():
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)

@@ -7,8 +7,9 @@ from pydantic import BaseModel
 
 from app.api.dependencies import CurrentReader, CurrentResources, GuardedRoute
 from app.api.v1.knowledge_bases import ChunkingIn
-from app.ingestion.chunkers import CHUNKERS, DEFAULT_CHUNKER, ChunkerSpec
-from app.ingestion.parsers import PARSERS
+from app.ingestion.chunkers import DEFAULT_CHUNKER, ChunkerSpec
+from app.ingestion.chunkers.installed import installed_chunkers
+from app.ingestion.parsers.installed import installed_parsers
 from app.ingestion.parsers.tessdata import find_language_data
 from app.lexical.analyser import languages
 from app.retrieval.service import DEFAULT_STRATEGY
@@ -78,7 +79,7 @@ def _chunkers() -> list[NamedOut]:
             options=_chunking_options(one),
             default=one.name == DEFAULT_CHUNKER,
         )
-        for one in CHUNKERS.values()
+        for one in installed_chunkers().values()
     ]
 
 
@@ -103,7 +104,7 @@ async def capabilities(resources: CurrentResources, _: CurrentReader) -> dict[st
     return {
         "parsers": [
             {"media_type": spec.media_type, "extensions": [f".{name}" for name in spec.extensions]}
-            for spec in PARSERS.values()
+            for spec in installed_parsers().values()
         ],
         "ocr": {"languages": ocr.languages, "missing": ocr.missing},
         "chunkers": _chunkers(),

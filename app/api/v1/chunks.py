@@ -8,7 +8,8 @@ from pydantic import BaseModel
 
 from app.api.dependencies import CurrentPage, CurrentReader, GuardedRoute, next_cursor
 from app.api.v1.documents import document_id
-from app.api.v1.nodes import OffsetUnit, node_id
+from app.api.v1.media import MediaOut, media_out
+from app.api.v1.nodes import OffsetUnit, PlacesOut, node_id, place_facts
 from app.api.v1.schemas import Listing
 from app.db.models.tenant_data import Chunk, Document
 from app.documents import types
@@ -23,6 +24,7 @@ class ChunkOut(BaseModel):
     """A chunk of the live version; ``start`` and ``end`` are its range of the stored text.
 
     ``node_path`` leads from the root to the smallest node that holds it, which is ``depth`` levels below the root.
+    ``media`` is the picture that the text describes, null for text of the document itself.
     """
 
     id: str
@@ -38,11 +40,12 @@ class ChunkOut(BaseModel):
     section_titles: list[str]
     node_path: list[str]
     depth: int
+    media: MediaOut | None
     metadata: dict[str, Any]
 
 
-class SingleChunkOut(ChunkOut):
-    """A chunk and its neighbours; null at either end of the document."""
+class SingleChunkOut(ChunkOut, PlacesOut):
+    """A chunk, where its text stands, and its neighbours; those are null at either end of the document."""
 
     previous_chunk_id: str | None
     next_chunk_id: str | None
@@ -77,6 +80,7 @@ def chunk_facts(chunk: Chunk, document: Document, offsets: Offsets) -> dict[str,
         "section_titles": chunk.section_titles,
         "node_path": node_ids(document.id, chunk.version, chunk.node_path),
         "depth": len(chunk.node_path),
+        "media": media_out(encode_id("kb", document.kb_id), document.id, chunk.media_ordinal, chunk.media_type),
         "metadata": chunk.attributes,
     }
 
@@ -120,9 +124,9 @@ async def get_chunk(
 ) -> SingleChunkOut:
     """One chunk of the live version, its place in the tree and its neighbours."""
     view = await tenant.reading.chunk(kb, document_id(document), chunk_id(chunk), utf16=offsets == "utf16")
-    (found,) = view.chunks
     return SingleChunkOut(
-        **chunk_facts(found, view.document, view.offsets),
-        previous_chunk_id=neighbour_id(found, view.document, step=-1),
-        next_chunk_id=neighbour_id(found, view.document, step=1),
+        **chunk_facts(view.chunk, view.document, view.offsets),
+        **place_facts(view.places),
+        previous_chunk_id=neighbour_id(view.chunk, view.document, step=-1),
+        next_chunk_id=neighbour_id(view.chunk, view.document, step=1),
     )

@@ -12,6 +12,7 @@ from app.api.dependencies import CurrentReader, GuardedRoute
 from app.api.v1.documents import document_id
 from app.api.v1.schemas import Listing
 from app.db.models.tenant_data import Node
+from app.documents.line_boxes import LineBoxes
 from app.documents.offsets import Offsets
 from app.documents.reading import TreeView
 from app.documents.types import NodeNotFound
@@ -68,8 +69,33 @@ class ChildOut(BaseModel):
     title: str | None
 
 
-class NodeOut(NodeFacts):
-    """A node by itself, with the text of its whole range."""
+class BoxOut(BaseModel):
+    """Where a printed line stands on its page as it is shown, in points from the top left corner."""
+
+    page: int
+    x0: float
+    y0: float
+    x1: float
+    y1: float
+
+
+class PageSizeOut(BaseModel):
+    """The size of a page as it is shown, in points."""
+
+    page: int
+    width: float
+    height: float
+
+
+class PlacesOut(BaseModel):
+    """Where a text stands: its lines (the first 10,000 of them), and the pages they are on. Empty but for PDFs."""
+
+    boxes: list[BoxOut]
+    page_sizes: list[PageSizeOut]
+
+
+class NodeOut(NodeFacts, PlacesOut):
+    """A node by itself, with the text of its whole range and where that stands."""
 
     text: str
     children: list[ChildOut]
@@ -98,6 +124,14 @@ def node_facts(node: Node, *, depth: int, offsets: Offsets) -> dict[str, Any]:
         "page_end": node.page_end,
         "slide": node.slide,
         "block": node.block,
+    }
+
+
+def place_facts(places: LineBoxes) -> dict[str, Any]:
+    """The fields of PlacesOut."""
+    return {
+        "boxes": [BoxOut(page=one.page, x0=one.x0, y0=one.y0, x1=one.x1, y1=one.y1) for one in places.boxes],
+        "page_sizes": [PageSizeOut(page=one.page, width=one.width, height=one.height) for one in places.sizes],
     }
 
 
@@ -145,7 +179,7 @@ async def get_node(kb: str, document: str, node: str, tenant: CurrentReader, off
     view = await tenant.reading.node(kb, document_id(document), node_id(node), utf16=offsets == "utf16")
     children = [ChildOut(id=encode_id("nod", one.id), kind=one.kind, title=one.title) for one in view.children]
     facts = node_facts(view.node, depth=len(view.ancestors), offsets=view.offsets)
-    return NodeOut(**facts, text=view.text, children=children)
+    return NodeOut(**facts, **place_facts(view.places), text=view.text, children=children)
 
 
 @router.get("/nodes/{node}/ancestors", response_model=Listing[NodeFacts])

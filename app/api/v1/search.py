@@ -7,6 +7,7 @@ from pydantic import BaseModel, Field, StringConstraints, model_validator
 
 from app.api.dependencies import CurrentReader, GuardedRoute
 from app.api.v1.chunks import node_ids
+from app.api.v1.media import MediaOut, media_out
 from app.api.v1.schemas import STORABLE, Input, ScopeId, Text, Time
 from app.documents.scopes import Scope
 from app.errors import InvalidInput
@@ -105,6 +106,7 @@ class ResultOut(BaseModel):
     slide: int | None
     section_titles: list[str]
     node_path: list[str]
+    media: MediaOut | None
     metadata: dict[str, Any]
     citation: str
 
@@ -142,6 +144,7 @@ def _result(hit: Hit) -> ResultOut:
         slide=chunk.slide,
         section_titles=chunk.section_titles,
         node_path=node_ids(document.id, chunk.version, chunk.node_path),
+        media=media_out(hit.knowledge_base, document.id, chunk.media_ordinal, chunk.media_type),
         metadata=chunk.attributes,
         citation=hit.citation,
     )

@@ -4,7 +4,17 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import CheckConstraint, ForeignKey, ForeignKeyConstraint, Index, LargeBinary, SmallInteger, func, text
+from sqlalchemy import (
+    CheckConstraint,
+    Double,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    LargeBinary,
+    SmallInteger,
+    func,
+    text,
+)
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.dialects.postgresql import UUID as PG_UUID
 from sqlalchemy.orm import Mapped, mapped_column
@@ -90,3 +100,17 @@ class JobLane(Base):
     tenant_id: Mapped[UUID] = mapped_column(ForeignKey("tenant.id", ondelete="CASCADE"), primary_key=True)
     max_running: Mapped[int | None] = mapped_column(SmallInteger)
     last_claim: Mapped[datetime] = mapped_column(server_default=text("'-infinity'"))
+
+
+class ProviderPace(TenantOwned, Base):
+    """What is left of a model provider's limits, and how long it wants to be left alone; rows of the system tenant."""
+
+    __tablename__ = "provider_pace"
+    __table_args__ = ({"prefixes": ["UNLOGGED"]},)
+
+    tenant_id: Mapped[UUID] = mapped_column(ForeignKey("tenant.id", ondelete="CASCADE"), primary_key=True)
+    provider: Mapped[UUID] = mapped_column(primary_key=True)
+    requests: Mapped[float] = mapped_column(Double, server_default=text("0"))
+    tokens: Mapped[float] = mapped_column(Double, server_default=text("0"))
+    filled_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    paused_until: Mapped[datetime | None]

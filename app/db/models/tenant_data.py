@@ -172,6 +172,23 @@ class Node(TenantOwned, Base):
     block: Mapped[str | None]
 
 
+class DocumentPage(TenantOwned, Base):
+    """Where the lines of a PDF's page stand: ranges of the stored text, and x0, y0, x1, y1 in tenths of a point."""
+
+    __tablename__ = "document_page"
+    __table_args__ = (
+        ForeignKeyConstraint(["tenant_id", "document_id"], ["document.tenant_id", "document.id"], ondelete="CASCADE"),
+    )
+
+    document_id: Mapped[UUID] = mapped_column(primary_key=True)
+    page: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    width: Mapped[float] = mapped_column(REAL)
+    height: Mapped[float] = mapped_column(REAL)
+    starts: Mapped[list[int]] = mapped_column(ARRAY(Integer))
+    ends: Mapped[list[int]] = mapped_column(ARRAY(Integer))
+    boxes: Mapped[list[int]] = mapped_column(ARRAY(Integer))
+
+
 class Chunk(TenantOwned, Base):
     """Text and place of a chunk: read for the final top_k only. ``ordinal`` is the API's chunk_index."""
 
@@ -205,6 +222,8 @@ class Chunk(TenantOwned, Base):
     slide: Mapped[int | None]
     section_titles: Mapped[list[str]] = mapped_column(JSONB, server_default=text("'[]'"))
     node_path: Mapped[list[int]] = mapped_column(ARRAY(Integer))
+    media_ordinal: Mapped[int | None]
+    media_type: Mapped[str | None]
     attributes: Mapped[dict[str, Any]] = mapped_column("metadata", JSONB, server_default=_EMPTY)
 
 

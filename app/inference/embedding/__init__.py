@@ -34,6 +34,14 @@ class EmbeddingIdentity:
     document_prefix: str
 
 
+@dataclass(frozen=True, slots=True)
+class Embeddings:
+    """Unit-length vectors of shape (texts, dimensions), float32, in order, and the tokens that they cost."""
+
+    vectors: "Vectors"
+    tokens: int
+
+
 class EmbeddingUnavailable(Unavailable):
     """The embedding model is not answering; try again."""
 
@@ -70,10 +78,11 @@ class Embedder(Protocol):
     def special_tokens(self) -> int:
         """How many tokens the model adds to every text (already inside ``max_tokens``)."""
 
-    async def embed_documents(self, texts: Sequence[str]) -> "Vectors":
+    async def embed_documents(self, texts: Sequence[str]) -> Embeddings:
         """Bulk work: may be slow, never delays a query.
 
-        Raises EmbeddingUnavailable, EmbeddingMismatch, EmbeddingRejected (with ``fields["index"]`` for one bad text).
+        Raises EmbeddingUnavailable, EmbeddingMismatch, EmbeddingRejected (with ``fields["index"]`` for one bad text,
+        and ``fields["tokens"]`` that the others have cost until then).
         """
 
     async def embed_queries(self, texts: Sequence[str]) -> "Vectors":

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import onnxruntime
 from tokenizers import Tokenizer
 
-from app.inference.embedding import EmbeddingIdentity, EmbeddingMismatch, EmbeddingUnavailable, Vectors
+from app.inference.embedding import EmbeddingIdentity, EmbeddingMismatch, Embeddings, EmbeddingUnavailable, Vectors
 from app.inference.embedding.minilm_tensors import HIDDEN, WORDS, Precision, Tensors, map_file, prepare, read_checkpoint
 from app.inference.embedding.weights import MODEL, WeightsDamaged
 
@@ -93,13 +93,13 @@ class MiniLMEmbedder:
         """The marks of beginning and end."""
         return SPECIAL_TOKENS
 
-    async def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        """Bulk work at low priority; shape (len(texts), 384). Raises EmbeddingUnavailable after ``close``."""
+    async def embed_documents(self, texts: Sequence[str]) -> Embeddings:
+        """Bulk work at low priority; tokens as the model reads them. Raises EmbeddingUnavailable after ``close``."""
         return await self._embed_all(self._bulk, self._bulk_threads, self._identity.document_prefix, texts)
 
     async def embed_queries(self, texts: Sequence[str]) -> Vectors:
         """Interactive work on its own thread; shape (len(texts), 384). Raises EmbeddingUnavailable after ``close``."""
-        return await self._embed_all(self._query, 1, self._identity.query_prefix, texts)
+        return (await self._embed_all(self._query, 1, self._identity.query_prefix, texts)).vectors
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """The exact number of the model's tokens in each text, special tokens left out. Blocking, CPU only."""
@@ -117,13 +117,14 @@ class MiniLMEmbedder:
         for pool in (self._query, self._bulk):
             await asyncio.to_thread(pool.shutdown)
 
-    async def _embed_all(self, pool: ThreadPoolExecutor, lanes: int, prefix: str, texts: Sequence[str]) -> Vectors:
+    async def _embed_all(self, pool: ThreadPoolExecutor, lanes: int, prefix: str, texts: Sequence[str]) -> Embeddings:
         vectors = np.empty((len(texts), HIDDEN), np.float32)
+        counts = [0] * len(texts)
         positions = iter(range(len(texts)))
 
         async def lane() -> None:
             for position in positions:
-                vectors[position] = await self._submit(pool, prefix + texts[position])
+                vectors[position], counts[position] = await self._submit(pool, prefix + texts[position])
 
         tasks = [asyncio.create_task(lane()) for _ in range(min(lanes, len(texts)))]
         try:
@@ -131,20 +132,21 @@ class MiniLMEmbedder:
         finally:
             for task in tasks:
                 task.cancel()
-        return vectors
+        return Embeddings(vectors, sum(counts))
 
-    def _submit(self, pool: ThreadPoolExecutor, text: str) -> "asyncio.Future[npt.NDArray[np.float32]]":
+    def _submit(self, pool: ThreadPoolExecutor, text: str) -> "asyncio.Future[tuple[npt.NDArray[np.float32], int]]":
         try:
             return asyncio.get_running_loop().run_in_executor(pool, self._embed, text)
         except RuntimeError as exc:
             raise EmbeddingUnavailable("The embedding model has been closed.") from exc
 
-    def _embed(self, text: str) -> npt.NDArray[np.float32]:
+    def _embed(self, text: str) -> tuple[npt.NDArray[np.float32], int]:
+        """The vector, and how many tokens the model has read."""
         ids = self._tokenizer.encode(_encodable(text[:MAX_CHARACTERS])).ids
         if len(ids) > MAX_TOKENS:
             ids = [*ids[: MAX_TOKENS - 1], ids[-1]]  # the mark of the end stays
         (vector,) = self._session.run(["embedding"], {"words": self._words[ids]})[0]
-        return np.asarray(vector, np.float32)
+        return np.asarray(vector, np.float32), len(ids)
 
     def _warm_up(self) -> None:
         self._query.submit(self._embed, "warm").result()

@@ -9,6 +9,8 @@ import numpy.typing as npt
 
 from app.inference.embedding import EmbeddingMismatch, Vectors
 
+MARKS = 8
+
 
 class UnusableReply(Exception):
     """A reply that is not what was asked for, and that another try may mend; the message holds no content."""
@@ -32,6 +34,17 @@ def read_reply(payload: Any, count: int, dimensions: int) -> Vectors:
             )
         vectors[position] = vector
     return _unit(vectors)
+
+
+def used_tokens(payload: Any, inputs: Sequence[str]) -> int | None:
+    """What the endpoint says that the request cost; None where it says nothing that can be true.
+
+    No tokenizer makes more than a token a byte, and a few marks around each text.
+    """
+    usage = payload.get("usage") if isinstance(payload, dict) else None
+    tokens = usage.get("total_tokens") if isinstance(usage, dict) else None
+    most = sum(len(text.encode()) + MARKS for text in inputs)
+    return tokens if type(tokens) is int and 0 < tokens <= most else None
 
 
 def _in_order(payload: Any, count: int) -> Sequence[Mapping[str, Any]]:

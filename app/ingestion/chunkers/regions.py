@@ -1,4 +1,4 @@
-"""Which paragraphs may share a chunk: those of one section, and a record with nothing."""
+"""Which paragraphs may share a chunk: those of one section, and a record or a picture with nothing."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -6,6 +6,9 @@ from itertools import groupby
 
 from app.ingestion.chunkers.drafting import leaves_of
 from app.ingestion.types import BlockKind, NodeKind, TreeNode
+
+ALONE = frozenset({BlockKind.RECORD, BlockKind.PICTURE})
+"""Each is a chunk of its own."""
 
 
 def section_regions(root: TreeNode) -> list[list[TreeNode]]:
@@ -32,14 +35,14 @@ def section_regions(root: TreeNode) -> list[list[TreeNode]]:
 
 
 def records_apart(regions: Sequence[Sequence[TreeNode]]) -> list[list[TreeNode]]:
-    """A record is a region of its own; what stands between two is another, but for headings alone."""
+    """A record or a picture is a region of its own; what stands between two is another, but for headings alone."""
     return [part for region in regions for part in _parted(region)]
 
 
 def _parted(leaves: Sequence[TreeNode]) -> list[list[TreeNode]]:
     parts: list[list[TreeNode]] = [[]]
     for leaf in leaves:
-        if leaf.block is BlockKind.RECORD:
+        if leaf.block in ALONE:
             parts += [[leaf], []]
         else:
             parts[-1].append(leaf)

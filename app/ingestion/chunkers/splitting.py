@@ -22,7 +22,7 @@ _TABLE_RULE = re.compile(r"[\s|:+-]+")
 # spaces are left out: their characters are words of their own.
 _LONG_WORD = re.compile(r"[^\s\u2e80-\ud7ff\uf900-\ufaff\U00020000-\U000323af]{101,}")
 _CHARACTERS_A_TOKEN = 3
-_WHOLE = (BlockKind.TABLE, BlockKind.CODE, BlockKind.RECORD)
+_WHOLE = (BlockKind.TABLE, BlockKind.CODE, BlockKind.RECORD, BlockKind.PICTURE)
 _CLAUSE_SIGNS = "、,;:。"
 
 

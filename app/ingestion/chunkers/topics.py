@@ -5,15 +5,16 @@ from dataclasses import replace
 
 from app.ingestion.chunkers.drafting import Leaves, drafts_of, holders_of
 from app.ingestion.chunkers.packing import pack_pieces
+from app.ingestion.chunkers.regions import ALONE
 from app.ingestion.chunkers.spec import Chunked, ChunkSizes
 from app.ingestion.chunkers.splitting import Piece, TokenCounter
-from app.ingestion.types import BlockKind, ChunkDraft, DocumentTree, NodeKind, TreeNode
+from app.ingestion.types import ChunkDraft, DocumentTree, NodeKind, TreeNode
 
 
 def pack_topics(
     tree: DocumentTree, groups: Sequence[Sequence[Piece]], sizes: ChunkSizes, count_tokens: TokenCounter
 ) -> Chunked:
-    """The chunks of each group in turn, which name its topic as their node; a record is no topic.
+    """The chunks of each group in turn, which name its topic as their node; a record or a picture is no topic.
 
     A chunk's parent is the node it names, so that it is found from the stored path alone. Topics come behind the other
     children of their section, so that the paths, and with them the ids, of all other nodes are the same without them.
@@ -26,7 +27,7 @@ def pack_topics(
         start, end = group[0].start, group[-1].end
         touched = leaves.touched(start, end)
         found = drafts_of(tree, ranges, leaves)
-        if touched[0].block is BlockKind.RECORD:
+        if touched[0].block in ALONE:
             drafts += found
             continue
         section = [n for n in holders_of(tree.root, start, end) if n.kind in (NodeKind.DOCUMENT, NodeKind.SECTION)][-1]

@@ -12,11 +12,12 @@ from app.ingestion.types import ParsedDocument
 
 @dataclass(frozen=True, slots=True)
 class ParserSpec:
-    """Where a format's parser lives; ``module`` has a ``parse`` function as in ``Parser``."""
+    """Where a format's parser lives; ``module`` has a ``parse`` function as in ``Parser``. A ``plugin`` is not ours."""
 
     media_type: str
     extensions: tuple[str, ...]
     module: str
+    plugin: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,7 @@ class ParseOptions:
     """What the caller knows about the file, and the limits: pages (or slides), characters of text, and time.
 
     The process is killed at the end of either time. ``report`` takes how many pages are read, of how many.
+    ``pictures`` says that somebody looks at them; else they are counted.
     """
 
     encoding: str | None
@@ -49,6 +51,7 @@ class ParseOptions:
     cpu_seconds: float = 120.0
     wall_seconds: float = 180.0
     report: Callable[[int, int], None] = _unheard
+    pictures: bool = False
 
 
 class Parser(Protocol):

@@ -36,10 +36,13 @@ class BlockList:
     ) -> None:
         """Clean the text and append it where anything is left. Raises TooMuchText."""
         text = _CLEANERS.get(kind, clean_text)(text)
-        if not text:
-            return
-        self.count(len(text) + SEPARATOR)
-        self.blocks.append(Block(kind, text, level=level, page=page, slide=slide, sheet=sheet))
+        if text:
+            self.append(Block(kind, text, level=level, page=page, slide=slide, sheet=sheet))
+
+    def append(self, block: Block) -> None:
+        """Take a block that is clean and not empty. Raises TooMuchText."""
+        self.count(len(block.text) + SEPARATOR)
+        self.blocks.append(block)
 
     def count(self, characters: int) -> None:
         """Take characters off the limit. Raises TooMuchText when it is used up."""

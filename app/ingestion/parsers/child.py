@@ -3,6 +3,7 @@
 ``python -I -m app.ingestion.parsers.child``; the conversation is described in ``protocol.py``.
 """
 
+import contextlib
 import ctypes
 import gc
 import importlib
@@ -39,11 +40,21 @@ def main() -> None:
     modules = {media_type: importlib.import_module(name) for media_type, name in setup["modules"].items()}
     gc.freeze()
     _limit(memory_mb=setup["memory_mb"])
+    modules |= _plugins(setup["plugins"])
     replies.write(encode({"ready": True, "resident_mb": resident_mb()}))
     for line in sys.stdin.buffer:
         request = json.loads(line)
         _limit_cpu(setup["cpu_seconds"])
         _answer(request, modules, replies)
+
+
+def _plugins(names: Mapping[str, str]) -> dict[str, Any]:
+    """Imported under the limits. One that cannot be imported stops no other: its files have no parser then."""
+    found = {}
+    for media_type, name in names.items():
+        with contextlib.suppress(Exception):  # what a stranger's module may raise
+            found[media_type] = importlib.import_module(name)
+    return found
 
 
 def _claim_stdout() -> FileIO:
@@ -136,6 +147,7 @@ def _options(request: dict[str, Any], replies: FileIO) -> ParseOptions:
         cpu_seconds=request["cpu_seconds"],
         wall_seconds=request["wall_seconds"],
         report=report,
+        pictures=request["pictures"],
     )
 
 

@@ -13,7 +13,8 @@ _LATIN_JOINERS = re.compile("(?<=[\\x00-\\u024f])[\\u200c\\u200d]+|[\\u200c\\u20
 _SURROGATES = re.compile("[\\ud800-\\udfff]")
 _SPACES = re.compile(r"[^\S\n]+")
 _SPACE_AROUND_BREAK = re.compile(r" ?\n ?")
-_TRAILING = re.compile(r"[^\S\n]+$", re.MULTILINE)
+# Possessive, and only where the run begins: else a long run inside a line costs its square.
+_TRAILING = re.compile(r"(?<![^\S\n])[^\S\n]++$", re.MULTILINE)
 _MANY_BREAKS = re.compile(r"\n{3,}")
 
 

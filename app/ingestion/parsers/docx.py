@@ -16,8 +16,9 @@ from app.ingestion.parsers.docx_text import Passage, is_left_out, opened, read_p
 from app.ingestion.parsers.drawings import add_chart, diagram_lines, pictures_warning
 from app.ingestion.parsers.html import add_fragment
 from app.ingestion.parsers.ooxml import Element, Package, attribute, child, children, integer, name
+from app.ingestion.parsers.pictures import PictureList
 from app.ingestion.parsers.tables import markdown_table
-from app.ingestion.types import BlockKind, Corrupt, ParsedDocument, TooMuchText
+from app.ingestion.types import BlockKind, Corrupt, ParsedDocument, Picture, TooMuchText
 
 _GENERIC_TITLE = re.compile(
     r"|(microsoft )?word[ -]document|(document|dokument|untitled|unbenannt|title|titel) ?\d*|microsoft word - .*",
@@ -56,7 +57,7 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
     blocks = story.blocks
     if _GENERIC_TITLE.fullmatch(title):
         title = blocks.first_heading(level=1) or ""
-    return ParsedDocument(blocks.blocks, title=title or None, warnings=story.warnings())
+    return ParsedDocument(blocks.blocks, title=title or None, warnings=story.warnings(), pictures=story.pictures)
 
 
 def _child_text(element: Element | None, word: str) -> str:
@@ -86,7 +87,8 @@ class _Story:
         }
         self._said: set[str] = set()
         self._carried = ""
-        self._pictures = 0
+        self._pictures = PictureList(self.blocks, options)
+        self._unseen = 0
         self._foreign = 0
         self._stack: list[Iterator[Element]] = []
 
@@ -106,9 +108,14 @@ class _Story:
         self.blocks.add(BlockKind.PARAGRAPH, self._carried)
         self._margin("footer")
 
+    @property
+    def pictures(self) -> list[Picture]:
+        """Those that were asked for."""
+        return self._pictures.pictures
+
     def warnings(self) -> list[str]:
         """Sentences on what was not read."""
-        found = pictures_warning(self._pictures)
+        found = pictures_warning(self._unseen + self._pictures.left_out)
         if self._foreign:
             found.append(_counted(self._foreign, "embedded document was", "embedded documents were") + " not read.")
         if damaged := self._package.damaged:
@@ -155,7 +162,8 @@ class _Story:
 
     def _attached(self, passage: Passage) -> None:
         """What hangs on a passage follows it: notes, charts and diagrams now, text boxes next."""
-        self._pictures += passage.pictures
+        for identifier in passage.pictures:
+            self._picture(identifier)
         for reference in passage.notes:
             note = self._notes.pop(reference, None)
             if note is not None:
@@ -170,16 +178,28 @@ class _Story:
         waiting, lines = deque([element]), []
         while waiting:
             passage = read_passage(waiting.popleft())
-            self._pictures += passage.pictures
+            self._unseen += len(passage.pictures)
             lines.append(passage.text)
             waiting += [paragraph for box in passage.boxes for paragraph in box]
         return "\n".join(lines)
+
+    def _picture(self, identifier: str) -> None:
+        link = self._links.get(identifier)
+        if link is None or link.kind != "image" or not self._pictures.wanted:
+            self._unseen += 1
+            return
+        try:
+            data = self._package.read(link.target)
+        except Corrupt:
+            self._unseen += 1
+        else:
+            self._pictures.add_file(data)
 
     def _drawing(self, identifier: str) -> None:
         link = self._links.get(identifier)
         root = self._package.optional_xml(link.target) if link is not None else None
         if link is None or root is None:
-            self._pictures += 1
+            self._unseen += 1
         elif link.target not in self._said:
             self._said.add(link.target)
             self._add_drawing(root, link.kind)
@@ -189,7 +209,7 @@ class _Story:
             try:
                 add_chart(root, self.blocks)
             except Corrupt:
-                self._pictures += 1
+                self._unseen += 1
         for line in diagram_lines(root):
             self.blocks.add(BlockKind.LIST_ITEM, line)
 

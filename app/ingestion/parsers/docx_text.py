@@ -24,13 +24,15 @@ _LEFT_OUT = frozenset(
 
 @dataclass(slots=True)
 class Passage:
-    """What one element says. ``notes`` are kind and id, ``linked`` the relationship ids of charts and diagrams."""
+    """What one element says. ``notes`` are kind and id, ``linked`` the relationship ids of charts and diagrams,
+    ``pictures`` those of pictures, empty where one has none.
+    """
 
     text: str = ""
     boxes: list[Element] = field(default_factory=list)
     notes: list[tuple[str, str]] = field(default_factory=list)
     linked: list[str] = field(default_factory=list)
-    pictures: int = 0
+    pictures: list[str] = field(default_factory=list)
 
 
 def read_passage(element: Element) -> Passage:
@@ -106,7 +108,8 @@ class _Reader:
         if kind in _REFERENCES:
             self._passage.notes.append((_REFERENCES[kind], attribute(element, "id")))
         elif kind in _PICTURES:
-            self._passage.pictures += 1
+            shown = child(element, "pic:blipFill", "a:blip")
+            self._passage.pictures.append(attribute(shown, "embed") or attribute(element, "id"))
         elif kind == "c:chart":
             self._passage.linked.append(attribute(element, "id"))
         elif kind == "dgm:relIds":

@@ -1,7 +1,6 @@
 """EPUB: the chapters of a book in the order of its spine, each an XHTML page; OCF and OPF of EPUB 2 and 3."""
 
 import posixpath
-import re
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +11,8 @@ from app.ingestion.parsers import ParseOptions
 from app.ingestion.parsers.archives import check_archive, read_member
 from app.ingestion.parsers.blocks import BlockList
 from app.ingestion.parsers.cleaning import clean_line
-from app.ingestion.parsers.html import add_fragment
+from app.ingestion.parsers.drawings import pictures_warning
+from app.ingestion.parsers.html import add_fragment, as_html
 from app.ingestion.parsers.xml_reading import Element, decode_xml, local_name, read_xml, texts_of
 from app.ingestion.types import Block, BlockKind, Corrupt, Encrypted, ParsedDocument
 
@@ -20,11 +20,6 @@ _CONTAINER, _ENCRYPTION = "META-INF/container.xml", "META-INF/encryption.xml"
 # Fonts are scrambled in books that anybody may read; their text is not.
 _FONT_OBFUSCATION = frozenset({"http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC"})
 _PAGES = frozenset({"application/xhtml+xml", "text/html", "text/x-oeb1-document"})
-# A page of a book is XML: <title/> is whole, where HTML would read on to an end tag and swallow the page.
-_EMPTY_ELEMENT = re.compile(
-    r"<(?!(?:area|base|br|col|embed|hr|img|input|link|meta|param|source|track|wbr)\b)([a-z][\w:-]*+)([^<>]*?)/>",
-    re.IGNORECASE,
-)
 _TABLE_OF_CONTENTS = "application/x-dtbncx+xml"
 
 
@@ -61,7 +56,8 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
     if unread == len(chapters):
         raise Corrupt("No chapter of the book can be read.")
     warnings = [f"{unread} of {len(chapters)} chapters are damaged and were not read."] if unread else []
-    warnings += _pictures(items)
+    pictures = {item.member for item in items.values() if item.media_type.startswith("image/")}
+    warnings += pictures_warning(len(pictures))
     return ParsedDocument(blocks.blocks, title=_title(package) or blocks.first_heading(), warnings=warnings)
 
 
@@ -143,7 +139,7 @@ def _entries(root: Element) -> list[tuple[str, str]]:
 
 def _add_chapter(markup: str, title: str | None, blocks: BlockList, options: ParseOptions) -> None:
     chapter = BlockList(options)
-    add_fragment(_EMPTY_ELEMENT.sub(r"<\1\2></\1>", markup), chapter)
+    add_fragment(as_html(markup), chapter)
     headed = any(block.kind is BlockKind.HEADING for block in chapter.blocks)
     if title and chapter.blocks and not headed:
         blocks.add(BlockKind.HEADING, title, level=1)
@@ -160,10 +156,3 @@ def _title(package: Element) -> str | None:
         if local_name(element) == "title":
             return clean_line("".join(texts_of(element))) or None
     return None
-
-
-def _pictures(items: Mapping[str, _Item]) -> list[str]:
-    count = len({item.member for item in items.values() if item.media_type.startswith("image/")})
-    if not count:
-        return []
-    return ["1 picture was not read." if count == 1 else f"{count} pictures were not read."]

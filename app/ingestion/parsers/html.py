@@ -28,6 +28,10 @@ _NEVER = frozenset(
         "video", "head", "select", "button", "textarea", "input", "datalist", "dialog", "map", "area",
     }
 )  # fmt: skip
+_EMPTY_ELEMENT = re.compile(
+    r"<(?!(?:area|base|br|col|embed|hr|img|input|link|meta|param|source|track|wbr)\b)([a-z][\w:-]*+)([^<>]*?)/>",
+    re.IGNORECASE,
+)
 _BOILERPLATE = frozenset({"nav", "aside"})
 _PAGE_FRAME = frozenset({"header", "footer"})
 _BOILERPLATE_ROLES = frozenset({"navigation", "banner", "contentinfo", "complementary", "search", "menu", "dialog"})
@@ -46,6 +50,11 @@ _LAYOUT = "table, h1, h2, h3, h4, ul, ol, pre, p + p, form"
 _HIDDEN_STYLE = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 
 
+def as_html(markup: str) -> str:
+    """XHTML with its empty elements closed: HTML would read on from ``<title/>`` and swallow the page."""
+    return _EMPTY_ELEMENT.sub(r"<\1\2></\1>", markup)
+
+
 def parse(path: Path, options: ParseOptions) -> ParsedDocument:
     """Navigation, headers and footers of the page, asides and hidden parts are left out, unless nothing else is there.
 
@@ -53,7 +62,8 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
     """
     data = path.read_bytes()
     decoded = decode(data, encoding=options.encoding, declared=_declared(data))
-    tree = LexborHTMLParser(decoded.text)
+    is_xml = decoded.text.lstrip().startswith("<?xml")
+    tree = LexborHTMLParser(as_html(decoded.text) if is_xml else decoded.text)
     titles = tree.css_first("head title")
     title = clean_line(titles.text()) if titles is not None else ""
     blocks = BlockList(options)

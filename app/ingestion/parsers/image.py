@@ -1,18 +1,19 @@
-"""Pictures (PNG, JPEG, GIF, BMP, WebP, TIFF): the text that OCR finds in them, page by page where TIFF has several."""
+"""Pictures (PNG, JPEG, GIF, BMP, WebP, TIFF): each itself, where asked for, and the text that OCR finds in it."""
 
-import struct
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import cast
 
-from PIL import ExifTags, Image
+from PIL import Image
 
 from app.ingestion.parsers import ParseOptions
 from app.ingestion.parsers.blocks import BlockList, check_pages
+from app.ingestion.parsers.drawings import pictures_warning
 from app.ingestion.parsers.ocr import MAX_PIXELS, MAX_SIDE, Recogniser, advice, missing_languages, page_list
 from app.ingestion.parsers.pdf_layout import hyphenated_words, read_page
+from app.ingestion.parsers.pictures import DAMAGED, FORMATS, PictureList, eight_bits, turn_of
 from app.ingestion.parsers.tables import markdown_table
 from app.ingestion.types import BlockKind, Corrupt, NoText, ParsedDocument, TooMuchText
 
@@ -22,34 +23,18 @@ MEGAPIXELS = 100
 ENLARGED_BELOW = MAX_PIXELS // 4
 """Pictures of so few pixels, as of screens, have letters that are read badly unless they are enlarged twice."""
 
-_FORMATS = ("PNG", "JPEG", "GIF", "BMP", "WEBP", "TIFF")
 _SMOOTH = Image.Resampling.BICUBIC
-_TURNS = {
-    2: Image.Transpose.FLIP_LEFT_RIGHT,
-    3: Image.Transpose.ROTATE_180,
-    4: Image.Transpose.FLIP_TOP_BOTTOM,
-    5: Image.Transpose.TRANSPOSE,
-    6: Image.Transpose.ROTATE_270,
-    7: Image.Transpose.TRANSVERSE,
-    8: Image.Transpose.ROTATE_90,
-}
-"""By EXIF's number of the orientation."""
-
-_DAMAGED = (
-    OSError, SyntaxError, ValueError, EOFError, struct.error, LookupError, TypeError, AttributeError, ArithmeticError,
-    RuntimeError,
-)  # fmt: skip
-"""What Pillow lets through on damaged files."""
 
 
 @dataclass(slots=True)
 class _Reading:
-    """How the pages fared; ``obstacle`` is why the ``unread`` were not read."""
+    """How the pages fared; ``obstacle`` is why the ``unread`` were not read, ``unshown`` no model will look at."""
 
     damaged: list[int] = field(default_factory=list)
     wordless: list[int] = field(default_factory=list)
     unread: list[int] = field(default_factory=list)
     obstacle: str = ""
+    unshown: int = 0
 
 
 def parse(path: Path, options: ParseOptions) -> ParsedDocument:
@@ -57,11 +42,11 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Pillow warns of large pictures, which have a limit here, and of odd metadata
         try:
-            with Image.open(path, formats=_FORMATS) as image:
-                return _parse(image, options)
+            with Image.open(path, formats=FORMATS) as image:
+                return _parse(path, image, options)
         except Image.DecompressionBombError as exc:
             raise _too_large() from exc
-        except _DAMAGED as exc:
+        except DAMAGED as exc:
             raise Corrupt from exc
 
 
@@ -69,26 +54,39 @@ def _too_large() -> TooMuchText:
     return TooMuchText(f"The picture has more than {MEGAPIXELS} million pixels.")
 
 
-def _parse(image: Image.Image, options: ParseOptions) -> ParsedDocument:
+def _parse(path: Path, image: Image.Image, options: ParseOptions) -> ParsedDocument:
     recogniser, blocks, reading = Recogniser(options), BlockList(options), _Reading()
+    pictures = PictureList(blocks, options)
     pages = _page_count(image, options)
     for number in range(1, pages + 1):
         options.report(number, pages)
-        reading.obstacle = recogniser.obstacle
+        page = number if pages > 1 else None
+        shown = pictures.take(partial(_frame, path, number)) if options.pictures else None
+        pictures.place(shown, page=page)
+        reading.obstacle = reading.obstacle or recogniser.obstacle
         if reading.obstacle:
-            reading.unread = list(range(number, pages + 1))
-            break
+            reading.unread.append(number)
+            continue
         try:
-            found = _add_page(image, number, recogniser, blocks, page=number if pages > 1 else None)
-        except (Corrupt, *_DAMAGED):
+            found = _add_page(image, number, recogniser, blocks, page=page)
+        except (Corrupt, *DAMAGED):
             reading.damaged.append(number)
         else:
-            if not found:
+            if not found and shown is None:
                 reading.wordless.append(number)
+    reading.unshown = pictures.left_out
     if not blocks.blocks:
         raise _no_text(reading, options)
     count = pages if pages > 1 else None
-    return ParsedDocument(blocks.blocks, page_count=count, warnings=list(_warnings(image, reading, options)))
+    told = list(_warnings(image, reading, options))
+    return ParsedDocument(blocks.blocks, page_count=count, warnings=told, pictures=pictures.pictures)
+
+
+def _frame(path: Path, number: int) -> Image.Image:
+    """A page, not decoded yet."""
+    image = Image.open(path, formats=FORMATS)
+    image.seek(number - 1)
+    return image
 
 
 def _page_count(image: Image.Image, options: ParseOptions) -> int:
@@ -136,7 +134,7 @@ def _prepared(image: Image.Image) -> Image.Image:
         paper = Image.new("L", grey.size, 255)
         paper.paste(grey.getchannel("L"), mask=grey.getchannel("A"))
         grey = paper
-    turn = None if image.format == "TIFF" else _TURNS.get(_orientation(image))  # Pillow turns TIFF by itself
+    turn = turn_of(image)
     return grey if turn is None else grey.transpose(turn)
 
 
@@ -144,18 +142,7 @@ def _grey(image: Image.Image) -> Image.Image:
     image.load()
     if not image.mode.startswith(("I", "F")):
         return image.convert("LA" if image.has_transparency_data else "L")
-    deep = image.convert("F")  # more than 8 bits a pixel: spread over the range of 8, where Pillow would cut them off
-    low, high = cast("tuple[float, float]", deep.getextrema())  # a pair of pairs where there are several bands
-    step = 255 / (high - low) if high > low else 1.0
-    return deep.point(lambda value: value * step - low * step).convert("L")
-
-
-def _orientation(image: Image.Image) -> int:
-    """What the camera noted in EXIF; 1 is upright."""
-    try:
-        return int(image.getexif().get(ExifTags.Base.Orientation, 1))
-    except _DAMAGED:
-        return 1
+    return eight_bits(image)
 
 
 def _no_text(reading: _Reading, options: ParseOptions) -> Corrupt | NoText:
@@ -178,3 +165,5 @@ def _warnings(image: Image.Image, reading: _Reading, options: ParseOptions) -> I
         yield "Only the first picture of the animation was read."
     if missing := missing_languages(options.ocr):
         yield missing
+    if reading.unshown:
+        yield from pictures_warning(reading.unshown)

@@ -51,7 +51,7 @@ class _Lenient(EmailPolicy):
         if name.title() not in _SHOWN:
             return value
         try:
-            return str(self.header_factory(name, value))
+            return str(self.header_factory(name, value)) or value
         except _UNREADABLE:
             return value
 

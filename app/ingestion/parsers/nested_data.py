@@ -1,5 +1,6 @@
 """Nested data (JSON, XML) as passages: lines of ``name: value``, an object of a list a block, headings for the rest."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -10,11 +11,12 @@ MAX_BLOCK = 2000
 """Characters; an object that takes more is opened: its large members come after the others, under headings."""
 
 MIN_RECORD = 100
-"""An object of a list that says less than this shares its chunk with its neighbours."""
+"""Characters; an object of a list that says less, and nothing in words, shares its chunk with its neighbours."""
 
 MAX_LEVEL = 6
 MAX_NAME = 200
 _SHORT = 60
+_WORDS = re.compile(r"\S\s+\S|[\u2e80-\ud7ff]{2}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +53,14 @@ def add_data(value: Value, blocks: BlockList, *, max_characters: int) -> None:
 
 def _add_item(item: "Value", blocks: BlockList, max_characters: int) -> None:
     text = _text(item, blocks, max_characters)
-    is_record = isinstance(item, Members) and len(text) >= MIN_RECORD
-    blocks.add(BlockKind.RECORD if is_record else BlockKind.PARAGRAPH, text)
+    blocks.add(BlockKind.RECORD if _stands_alone(item, text) else BlockKind.PARAGRAPH, text)
+
+
+def _stands_alone(item: "Value", text: str) -> bool:
+    """Whether an object is about something, such as a question with its answer, and no mere row of numbers."""
+    if not isinstance(item, Members):
+        return False
+    return len(text) >= MIN_RECORD or any(isinstance(value, str) and _WORDS.search(value) for _, value in item.pairs)
 
 
 def _is_nested(value: "Value") -> bool:

@@ -13,11 +13,14 @@ from pymupdf import mupdf
 
 from app.ingestion.parsers import ParseOptions
 from app.ingestion.parsers.blocks import BlockList, check_pages
-from app.ingestion.parsers.cleaning import clean_line, normalize_characters
+from app.ingestion.parsers.cleaning import clean_line, clean_text, normalize_characters
 from app.ingestion.parsers.pdf_layout import Group, Line, hyphenated_words, read_page
 from app.ingestion.parsers.pdf_pages import Page, read_pages, warnings_of
+from app.ingestion.parsers.pdf_pictures import PdfPictures, ShownPicture, with_pictures, worthwhile
+from app.ingestion.parsers.pdf_places import Places, table_ranges
+from app.ingestion.parsers.pictures import PictureList
 from app.ingestion.parsers.tables import markdown_table
-from app.ingestion.types import BlockKind, Corrupt, Encrypted, ParsedDocument, ParserMemory
+from app.ingestion.types import Block, BlockKind, Corrupt, Encrypted, ParsedDocument, ParserMemory
 
 HEADING_RATIO = 1.15
 MARGIN_SHARE = 0.1
@@ -54,21 +57,40 @@ def _parse(document: Any, options: ParseOptions) -> ParsedDocument:
         raise Corrupt
     check_pages(document.page_count, options)
     blocks = BlockList(options)
-    read = read_pages(document, options)
+    pictures = PictureList(blocks, options)
+    read = read_pages(document, options, PdfPictures(pictures))
     pages = read.pages
     body = _body_size(pages)
     _drop_repeated(pages, body)
     hyphenated = hyphenated_words(chain.from_iterable(page.lines for page in pages))
     groups = [(page.number, group) for page in pages for group in _groups(page, hyphenated)]
     headings = _Headings(_outline(document), body, groups)
-    for number, group in groups:
-        _add(group, number, headings, blocks)
+    places = Places(pages)
+    for number, item in _in_order(pages, groups):
+        if isinstance(item, Group):
+            _add(item, number, headings, places, blocks)
+        else:
+            pictures.place(item.picture, page=number)
     return ParsedDocument(
         blocks.blocks,
         title=_title(document) or blocks.first_heading(),
         page_count=document.page_count,
         warnings=list(warnings_of(document, read, options)),
+        pictures=pictures.pictures,
     )
+
+
+def _in_order(pages: Sequence[Page], groups: Sequence[tuple[int, Group]]) -> Iterator[tuple[int, Group | ShownPicture]]:
+    """Page by page; a picture stands where it is first shown."""
+    by_page: dict[int, list[Group]] = {}
+    for number, group in groups:
+        by_page.setdefault(number, []).append(group)
+    waiting = worthwhile([page.pictures for page in pages])
+    for page in pages:
+        new = {one.key: one for one in page.pictures if one.picture is not None and one.key in waiting}
+        waiting -= new.keys()
+        for item in with_pictures(by_page.get(page.number, ()), new.values()):
+            yield page.number, item
 
 
 def _groups(page: Page, hyphenated: Set[str]) -> Iterator[Group]:
@@ -169,13 +191,16 @@ class _Headings:
         return not group.rows and len(group.text) <= MAX_HEADING_CHARACTERS and any(map(str.isalpha, group.text))
 
 
-def _add(group: Group, page: int, headings: _Headings, blocks: BlockList) -> None:
+def _add(group: Group, page: int, headings: _Headings, places: Places, blocks: BlockList) -> None:
     if group.rows:
-        blocks.add(BlockKind.TABLE, markdown_table(group.rows), page=page)
-    elif level := headings.level(group, page):
-        blocks.add(BlockKind.HEADING, group.text, level=level, page=page)
+        text, level, kind = clean_text(markdown_table(group.rows)), 0, BlockKind.TABLE
+        ranges = table_ranges(text, len(group.rows))
     else:
-        blocks.add(BlockKind.PARAGRAPH, group.text, page=page)
+        text, level, ranges = group.text, headings.level(group, page), group.ranges
+        kind = BlockKind.HEADING if level else BlockKind.PARAGRAPH
+    if text:
+        printed = places.printed(page, group.lines, ranges)
+        blocks.append(Block(kind, text, level=level, page=page, printed=printed))
 
 
 def _title(document: Any) -> str | None:

@@ -5,6 +5,9 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
+from app.ingestion.parsers.cleaning import clean_line
+from app.ingestion.parsers.joining import join_lines
+
 BINS = 128
 MIN_COLUMN_SHARE = 0.15
 """Each column holds at least this share of the text's height; less is a margin note or a page number."""
@@ -14,8 +17,6 @@ MIN_COLUMN_CHARACTERS = 14
 
 _BULLET = re.compile(r"[•‣▪●○◦■□–\-*·]\s|\(?\d{1,3}[.)]\s|\(?[a-z][.)]\s")
 _HYPHENATED = re.compile(r"\w+-\w+")
-_WORD_BEFORE_HYPHEN = re.compile(r"(\w+)[-\u2010]$")
-_WORD = re.compile(r"\w+")
 _SENTENCE_END = (".", "!", "?", ":", ";", "…", "。", "”", '"')
 
 
@@ -46,11 +47,16 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A paragraph (``rows`` empty) or a table; ``size`` is the font size of its first line."""
+    """A paragraph (``rows`` empty) or a table (``text`` empty); ``size`` is the font size of its first line.
+
+    ``lines`` are the printed ones, one a row of a table; ``ranges`` where each of them is in the text.
+    """
 
     text: str
     size: float
     rows: tuple[tuple[str, ...], ...] = ()
+    lines: Sequence[Line] = ()
+    ranges: Sequence[tuple[int, int]] = ()
 
 
 def hyphenated_words(lines: Iterable[Line]) -> frozenset[str]:
@@ -65,7 +71,7 @@ def read_page(lines: Sequence[Line], hyphenated: Set[str] = frozenset()) -> Iter
         yield from _groups(_rows(region), hyphenated)
     for line in lines:
         if line.vertical:
-            yield Group(line.text, line.size)
+            yield _paragraph([line], hyphenated)
 
 
 def _regions(lines: Sequence[Line], depth: int = 0) -> Iterator[Sequence[Line]]:
@@ -156,8 +162,7 @@ def _groups(rows: list[list[Line]], hyphenated: Set[str]) -> Iterator[Group]:
         if length:
             yield from _paragraphs(pending, hyphenated)
             pending = []
-            table = rows[index : index + length]
-            yield Group("", table[0][0].size, tuple(tuple(cell.text for cell in row) for row in table))
+            yield _table(rows[index : index + length])
             index += length
         else:
             pending.append(_joined_row(rows[index]))
@@ -213,14 +218,26 @@ def _paragraphs(lines: list[Line], hyphenated: Set[str]) -> Iterator[Group]:
     if not lines:
         return
     right = max(line.x1 for line in lines)
-    parts = [lines[0].text]
-    first = lines[0]
+    begun = [lines[0]]
     for above, line in pairwise(lines):
         if _breaks(above, line, right):
-            yield Group(join_lines(parts, hyphenated), first.size)
-            parts, first = [], line
-        parts.append(line.text)
-    yield Group(join_lines(parts, hyphenated), first.size)
+            yield _paragraph(begun, hyphenated)
+            begun = []
+        begun.append(line)
+    yield _paragraph(begun, hyphenated)
+
+
+def _paragraph(lines: Sequence[Line], hyphenated: Set[str]) -> Group:
+    text, ranges = join_lines((line.text for line in lines), hyphenated)
+    return Group(text, lines[0].size, lines=lines, ranges=ranges)
+
+
+def _table(rows: list[list[Line]]) -> Group:
+    """Without the rows whose signs are all invisible, so that every row is a line of the table's text."""
+    cells = [tuple(clean_line(cell.text) for cell in row) for row in rows]
+    kept = [index for index, row in enumerate(cells) if any(row)]
+    lines = [_joined_row(rows[index]) for index in kept]
+    return Group("", rows[0][0].size, tuple(cells[index] for index in kept), lines)
 
 
 def _breaks(above: Line, line: Line, right: float) -> bool:
@@ -234,25 +251,3 @@ def _breaks(above: Line, line: Line, right: float) -> bool:
     short = above.x1 < right - 4 * size
     indented = size < line.x0 - above.x0 < 6 * size
     return (ended and (short or indented)) or (short and line.block != above.block)
-
-
-def join_lines(parts: Sequence[str], hyphenated: Set[str] = frozenset()) -> str:
-    """One paragraph from its lines; a word parted by a hyphen before a small letter becomes whole again.
-
-    The hyphen stays where the word is among those ``hyphenated``.
-    """
-    text = ""
-    for part in parts:
-        part = part.strip()
-        if text.endswith("\u00ad"):
-            text = text[:-1] + part
-        elif text.endswith(("-", "\u2010")) and text[-2:-1].isalpha() and part[:1].islower():
-            text = (text if _last_and_first_word(text, part) in hyphenated else text[:-1]) + part
-        else:
-            text = f"{text} {part}" if text and part else text or part
-    return text
-
-
-def _last_and_first_word(text: str, part: str) -> str:
-    start, end = _WORD_BEFORE_HYPHEN.search(text), _WORD.match(part)
-    return f"{start[1]}-{end[0]}".lower() if start and end else ""

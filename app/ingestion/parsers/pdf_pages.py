@@ -1,7 +1,6 @@
 """The pages of a PDF: their lines, by OCR where they have none, and a sentence for all that was not read."""
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -11,16 +10,15 @@ from pymupdf import mupdf
 
 from app.ingestion.parsers import ParseOptions
 from app.ingestion.parsers.blocks import BlockList
-from app.ingestion.parsers.mupdf_page import Picture, checksum, lines_of, pictures_of, read_page
+from app.ingestion.parsers.mupdf_page import Picture, lines_of, pictures_of, read_page
 from app.ingestion.parsers.ocr import Recogniser, advice, missing_languages, page_list
 from app.ingestion.parsers.pdf_layout import Line
+from app.ingestion.parsers.pdf_pictures import PdfPictures, ShownPicture, worthwhile
+from app.ingestion.parsers.pictures import MIN_SIDE
 from app.ingestion.types import Corrupt, NoText, ParserMemory
 
 UNREADABLE_SHARE = 0.4
 """A page with more unreadable characters has a font without a character map: what comes out is noise, not text."""
-
-MIN_PICTURE_PIXELS = 64
-"""In both directions; what is smaller is a bullet, a rule or an icon."""
 
 _UNREADABLE = re.compile(r"[\ufffd\x00-\x08\x0e-\x1f\ue000-\uf8ff]")
 _BROKEN = (mupdf.FzErrorBase, RuntimeError, ValueError)
@@ -39,16 +37,19 @@ class Trouble(Enum):
 class Page:
     """What was read of one page; ``height`` in points, ``recognised`` by OCR.
 
-    ``scale`` makes the sizes of recognised lines comparable with those of other pages; ``pictures`` are checksums.
+    ``shown`` are width and height of the page as it is shown, which is turned by ``rotation`` from how its lines lie.
+    ``scale`` makes the sizes of recognised lines comparable with those of other pages.
     """
 
     number: int
     lines: list[Line] = field(default_factory=list)
     height: float = 0.0
+    shown: tuple[float, float] = (0.0, 0.0)
+    rotation: int = 0
     trouble: Trouble | None = None
     recognised: bool = False
     scale: float = 1.0
-    pictures: set[int] = field(default_factory=set)
+    pictures: list[ShownPicture] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -63,13 +64,15 @@ class Pages:
         return [page.number for page in self.pages if page.trouble is trouble]
 
 
-def read_pages(document: Any, options: ParseOptions) -> Pages:
-    """All text first, then OCR for as long as there is time. Raises ParserMemory, TooMuchText, Corrupt, NoText."""
+def read_pages(document: Any, options: ParseOptions, pictures: PdfPictures) -> Pages:
+    """All text first, then OCR for as long as there is time; at last the pictures of pages without text.
+
+    Raises ParserMemory, TooMuchText, Corrupt, NoText."""
     recogniser, counter = Recogniser(options), BlockList(options)
     pages = Pages([])
     try:
         for index in range(document.page_count):
-            page = _read(document, index)
+            page = _read(document, index, pictures)
             counter.count(sum(len(line.text) for line in page.lines))
             pages.pages.append(page)
             options.report(page.number, document.page_count)
@@ -80,18 +83,23 @@ def read_pages(document: Any, options: ParseOptions) -> Pages:
                     break
                 _recognise(document, page, recogniser)
                 options.report(page.number, document.page_count)
+        if pictures.list.wanted:
+            for page in pages.pages:
+                _look_at(document, page, pictures)
     except mupdf.FzErrorSystem as exc:  # MuPDF's word for an allocation that fails
         raise ParserMemory from exc
     _check(document, pages, options)
     return pages
 
 
-def _read(document: Any, index: int) -> Page:
+def _read(document: Any, index: int, pictures: PdfPictures) -> Page:
     page = Page(index + 1)
     try:
         loaded = document.load_page(index)
         page.height = loaded.cropbox.height
-        _read_text(loaded, page)
+        shown = loaded.rect
+        page.shown = shown.width, shown.height
+        _read_text(loaded, page, pictures)
     except mupdf.FzErrorSystem:
         raise
     except _BROKEN:
@@ -102,10 +110,10 @@ def _read(document: Any, index: int) -> Page:
     return page
 
 
-def _read_text(loaded: Any, page: Page) -> None:
+def _read_text(loaded: Any, page: Page, pictures: PdfPictures) -> None:
     listed = _listed_pictures(loaded)
-    sizes = {size for size in listed if min(size) >= MIN_PICTURE_PIXELS}
-    rotation = loaded.rotation
+    sizes = _large_enough(listed)
+    rotation = page.rotation = loaded.rotation
     if rotation:  # text lies upright in the unrotated page, a scan in the rotated one
         loaded.set_rotation(0)
     try:
@@ -118,7 +126,28 @@ def _read_text(loaded: Any, page: Page) -> None:
         page.trouble = Trouble.SCAN
     if page.lines and sizes:
         shown = [one for one in pictures_of(text) if (one.width, one.height) in sizes]
-        page.pictures = {checksum(one) for one in shown if not _is_background(one, page.lines)} - {0}
+        page.pictures = pictures.shown(one for one in shown if not _is_background(one, page.lines))
+
+
+def _look_at(document: Any, page: Page, pictures: PdfPictures) -> None:
+    """Take the pictures of a page that nothing was read on: they are all that there is to it."""
+    if page.lines or page.trouble is Trouble.BROKEN:
+        return
+    try:
+        loaded = document.load_page(page.number - 1)
+        sizes = _large_enough(_listed_pictures(loaded))
+        found = pictures_of(read_page(loaded, pictures=True)) if sizes else ()
+        page.pictures = pictures.shown(one for one in found if (one.width, one.height) in sizes)
+    except mupdf.FzErrorSystem:
+        raise
+    except _BROKEN:
+        return
+    if page.trouble is Trouble.WORDLESS and any(one.picture is not None for one in page.pictures):
+        page.trouble = None
+
+
+def _large_enough(sizes: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
+    return {size for size in sizes if min(size) >= MIN_SIDE}
 
 
 def _listed_pictures(loaded: Any) -> list[tuple[int, int]]:
@@ -146,7 +175,7 @@ def _recognise(document: Any, page: Page, recogniser: Recogniser) -> None:
     loaded = document.load_page(page.number - 1)
     try:
         page.lines = recogniser.read(loaded)
-        page.height = loaded.rect.height
+        page.height, page.rotation = loaded.rect.height, 0
     except Corrupt:
         page.trouble = Trouble.BROKEN
         return
@@ -163,7 +192,7 @@ def _check(document: Any, pages: Pages, options: ParseOptions) -> None:
     broken, garbled = len(pages.numbers(Trouble.BROKEN)), len(pages.numbers(Trouble.GARBLED))
     if 2 * broken >= count:
         raise Corrupt
-    if any(page.lines for page in pages.pages):
+    if any(page.lines or any(one.picture is not None for one in page.pictures) for page in pages.pages):
         return
     remedy = "" if options.ocr.languages else f"; {advice(options.ocr)}"
     if scans := len(pages.numbers(Trouble.SCAN)):
@@ -196,11 +225,6 @@ def warnings_of(document: Any, pages: Pages, options: ParseOptions) -> Iterator[
         yield f"{page_list(wordless)} {has} pictures alone, and no text was found in them."
     if any(page.recognised for page in pages.pages) and (missing := missing_languages(options.ocr)):
         yield missing
-    if pictures := _count_pictures(pages.pages):
+    taken = {one.key for page in pages.pages for one in page.pictures if one.picture is not None}
+    if pictures := len(worthwhile([page.pictures for page in pages.pages]) - taken):
         yield "1 picture was not read." if pictures == 1 else f"{pictures} pictures were not read."
-
-
-def _count_pictures(pages: Sequence[Page]) -> int:
-    """Every picture once; none that more than half of the pages show, at least three: a logo or a background."""
-    shown = Counter(one for page in pages for one in page.pictures)
-    return sum(1 for times in shown.values() if times < 3 or 2 * times <= len(pages))

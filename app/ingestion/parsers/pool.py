@@ -111,7 +111,8 @@ class ParserPool:
         self._setup = {
             "memory_mb": memory_mb,
             "cpu_seconds": cpu_seconds,
-            "modules": {media_type: spec.module for media_type, spec in parsers.items()},
+            "modules": {name: spec.module for name, spec in parsers.items() if not spec.plugin},
+            "plugins": {name: spec.module for name, spec in parsers.items() if spec.plugin},
         }
         self._processes = processes
         self._slots = asyncio.Semaphore(processes)
@@ -119,9 +120,15 @@ class ParserPool:
         self._closed = False
 
     async def parse(
-        self, path: Path, media_type: str, *, encoding: str | None = None, on_pages: OnPages = _unheard
+        self,
+        path: Path,
+        media_type: str,
+        *,
+        encoding: str | None = None,
+        pictures: bool = False,
+        on_pages: OnPages = _unheard,
     ) -> ParsedDocument:
-        """Parse one file; cancelling, and whatever ``on_pages`` raises, kills the child.
+        """Parse one file, its ``pictures`` too; cancelling, and whatever ``on_pages`` raises, kills the child.
 
         Raises Encrypted, Corrupt, NoText, TooMuchText, TooManyPages, ParserTimeout, ParserMemory, ParserCrashed,
         UnsupportedFormat; ParserUnavailable where no child can be started.
@@ -129,6 +136,7 @@ class ParserPool:
         if media_type not in self._parsers:
             raise UnsupportedFormat(media_type=media_type)
         request = {"path": str(path), "media_type": media_type, "encoding": encoding, **self._options}
+        request["pictures"] = pictures
         async with self._slots:
             child = self._idle.pop() if self._idle else await self._spawn()
             try:

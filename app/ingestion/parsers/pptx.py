@@ -21,6 +21,7 @@ from app.ingestion.parsers.blocks import BlockList, check_pages
 from app.ingestion.parsers.cleaning import clean_line
 from app.ingestion.parsers.drawings import add_chart, diagram_lines, pictures_warning
 from app.ingestion.parsers.ooxml import UNREADABLE, attribute, child, children, name, parse_xml, texts
+from app.ingestion.parsers.pictures import PictureList
 from app.ingestion.parsers.tables import markdown_table
 from app.ingestion.types import BlockKind, Corrupt, ParsedDocument
 
@@ -45,38 +46,55 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
     except _DAMAGED as exc:
         raise Corrupt from exc
     check_pages(len(slides), options)
-    blocks, unread, pictures = BlockList(options), 0, 0
+    blocks, unread, unseen = BlockList(options), 0, 0
+    pictures = PictureList(blocks, options)
     for number, slide in enumerate(slides, start=1):
         options.report(number, len(slides))
         try:
-            pictures += _read_slide(slide, number, blocks)
+            unseen += _read_slide(slide, number, blocks, pictures)
         except _DAMAGED:
             unread += 1
     if unread and not blocks.blocks:
         raise Corrupt
     warnings = [f"{unread} of {len(slides)} slides are damaged and were read in part."] if unread else []
-    warnings += pictures_warning(pictures)
+    warnings += pictures_warning(unseen + pictures.left_out)
     generic = _GENERIC_TITLE.fullmatch(title)
     return ParsedDocument(
-        blocks.blocks, title=blocks.first_heading() if generic else title, page_count=len(slides), warnings=warnings
+        blocks.blocks,
+        title=blocks.first_heading() if generic else title,
+        page_count=len(slides),
+        warnings=warnings,
+        pictures=pictures.pictures,
     )
 
 
-def _read_slide(slide: Slide, number: int, blocks: BlockList) -> int:
-    """Add the slide's blocks; the answer is how many pictures it has."""
+def _read_slide(slide: Slide, number: int, blocks: BlockList, pictures: PictureList) -> int:
+    """Add the slide's blocks; the answer is how many pictures nobody takes."""
     _settle_alternatives(slide)
     title = slide.shapes.title
     if title is not None and title.has_text_frame:
         blocks.add(BlockKind.HEADING, title.text_frame.text, level=1, slide=number)
-    pictures = 0
+    unseen = 0
     for shape in _flattened(slide.shapes):
-        if title is None or shape.shape_id != title.shape_id:
-            pictures += _read_shape(shape, number, blocks)
+        if isinstance(shape, Picture) and pictures.wanted:
+            unseen += _take_picture(shape, number, pictures)
+        elif title is None or shape.shape_id != title.shape_id:
+            unseen += _read_shape(shape, number, blocks)
     if slide.has_notes_slide and (notes := slide.notes_slide.notes_text_frame) is not None:
         blocks.add(BlockKind.NOTE, notes.text, slide=number)
     for comment in _comments(slide):
         blocks.add(BlockKind.NOTE, comment, slide=number)
-    return pictures
+    return unseen
+
+
+def _take_picture(shape: Picture, number: int, pictures: PictureList) -> int:
+    """1 for a picture that is only linked to, or whose file is missing."""
+    try:
+        data = shape.image.blob
+    except _DAMAGED:
+        return 1
+    pictures.add_file(data, slide=number)
+    return 0
 
 
 def _settle_alternatives(slide: Slide) -> None:

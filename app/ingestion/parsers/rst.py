@@ -194,7 +194,7 @@ class _Reader:
         literal = lines[-1].endswith("::")
         if literal:
             before = lines[-1][:-2]
-            lines[-1] = f"{before}:" if before.strip() == before != "" else before
+            lines[-1] = before if before.rstrip() != before or not before else f"{before}:"
         self._add_text(lines)
         if literal:
             item = _item(text)
@@ -203,18 +203,20 @@ class _Reader:
     def _add_text(self, lines: list[str]) -> None:
         """A definition and a block of lines keep their breaks; elsewhere they are mere spaces."""
         first = lines[0]
-        item, field = _item(first), _FIELD.match(first)
-        if item:
-            marker = "- " if _BULLET.match(first) else f"{first.split()[0]} "
+        if item := _item(first):
+            marker = "-" if _BULLET.match(first) else first.split()[0]
             text = _plain(" ".join([first[item.end() :], *lines[1:]]))
-            self._blocks.add(BlockKind.LIST_ITEM, marker + text)
+            self._blocks.add(BlockKind.LIST_ITEM, f"{marker} {text}")
             return
-        if field:
-            lines = [f"{field[1]}: {field[2]}", *lines[1:]]
-        is_definition = len(lines) > 1 and not lines[0].startswith(" ") and lines[1].startswith(" ") and not field
-        is_verse = first.startswith("| ")
-        lines = [line.removeprefix("| ") for line in lines] if is_verse else lines
-        self._blocks.add(BlockKind.PARAGRAPH, _plain(("\n" if is_definition or is_verse else " ").join(lines)))
+        if field := _FIELD.match(first):
+            text = " ".join([f"{field[1]}: {field[2]}", *lines[1:]])
+        elif first.startswith("| "):
+            text = "\n".join(line.removeprefix("| ") for line in lines)
+        elif lines[1:2] and lines[1].startswith(" "):
+            text = f"{first}\n{' '.join(lines[1:])}"
+        else:
+            text = " ".join(lines)
+        self._blocks.add(BlockKind.PARAGRAPH, _plain(text))
 
 
 def _item(text: str) -> re.Match[str] | None:

@@ -22,6 +22,9 @@ _ROWS = frozenset({"tr", "row", "strow", "sthead"})
 _CELLS = frozenset({"td", "th", "entry", "stentry", "cell"})
 _NEVER = frozenset({"style", "script", "metadata"})
 
+_PROSE_SHARE = 0.25
+"""Of the characters; titles, code and tables of a document are the rest."""
+
 
 def parse(path: Path, options: ParseOptions) -> ParsedDocument:
     """Nothing that the file refers to is read. Raises Corrupt, TooMuchText."""
@@ -41,14 +44,14 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
 
 
 def _is_prose(root: Element) -> bool:
-    """Whether most of its characters stand in paragraphs or beside other elements, as records' never do."""
+    """Whether much of it stands in paragraphs or beside other elements, as the values of records never do."""
     prose = total = 0
     for element in root.iter(etree.Element):
         own = len(own_text(element).strip())
         total += own
-        if local_name(element) in _PROSE or len(element):
+        if local_name(element) in _PROSE or any(map(local_name, element)):
             prose += own
-    return local_name(root) == "svg" or prose > total // 2
+    return local_name(root) == "svg" or prose > _PROSE_SHARE * total
 
 
 def _title(root: Element) -> str | None:

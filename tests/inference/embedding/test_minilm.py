@@ -67,7 +67,7 @@ def expected(weights_dir: Path) -> Any:
 
 
 async def test_fp32_equals_the_plain_implementation(fp32: MiniLMEmbedder, expected: Any) -> None:
-    vectors = await fp32.embed_documents(TEXTS)
+    vectors = (await fp32.embed_documents(TEXTS)).vectors
     assert vectors.dtype == np.float32
     assert vectors.shape == (len(TEXTS), 384)
     assert np.abs(np.linalg.norm(vectors, axis=1) - 1).max() < 1e-5
@@ -75,7 +75,7 @@ async def test_fp32_equals_the_plain_implementation(fp32: MiniLMEmbedder, expect
 
 
 async def test_int8_is_close_to_the_plain_implementation(int8: MiniLMEmbedder, expected: Any) -> None:
-    vectors = await int8.embed_documents(TEXTS)
+    vectors = (await int8.embed_documents(TEXTS)).vectors
     assert np.abs(np.linalg.norm(vectors, axis=1) - 1).max() < 1e-5
     cosines = (vectors * expected).sum(axis=1)
     prose = [len(text.split()) > 3 for text in TEXTS]
@@ -89,7 +89,7 @@ async def test_int8_is_close_to_the_plain_implementation(int8: MiniLMEmbedder, e
 async def test_meaning_orders_texts(precision: str, request: pytest.FixtureRequest) -> None:
     embedder: MiniLMEmbedder = request.getfixturevalue(precision)
     (query,) = await embedder.embed_queries(["How do I get my money back?"])
-    documents = await embedder.embed_documents(
+    embedded = await embedder.embed_documents(
         [
             "The mitochondrion produces most of a cell's energy.",
             "We refund purchases within thirty days.",
@@ -97,7 +97,7 @@ async def test_meaning_orders_texts(precision: str, request: pytest.FixtureReque
             "Returned goods are paid back.",
         ]
     )
-    cosines = documents @ query
+    cosines = embedded.vectors @ query
     assert min(cosines[1], cosines[3]) > 0.4
     assert max(cosines[0], cosines[2]) < 0.1
 
@@ -105,32 +105,35 @@ async def test_meaning_orders_texts(precision: str, request: pytest.FixtureReque
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
 async def test_a_text_has_one_vector_whatever_runs_beside_it(precision: str, request: pytest.FixtureRequest) -> None:
     embedder: MiniLMEmbedder = request.getfixturevalue(precision)
-    alone = [(await embedder.embed_documents([text]))[0] for text in TEXTS]
+    alone = [(await embedder.embed_documents([text])).vectors[0] for text in TEXTS]
     together, again, queries = await asyncio.gather(
         embedder.embed_documents(TEXTS), embedder.embed_documents(TEXTS[::-1]), embedder.embed_queries(TEXTS)
     )
-    assert np.array_equal(np.stack(alone), together)
-    assert np.array_equal(together, again[::-1])
-    assert np.array_equal(together, queries)
+    assert np.array_equal(np.stack(alone), together.vectors)
+    assert np.array_equal(together.vectors, again.vectors[::-1])
+    assert np.array_equal(together.vectors, queries)
+    assert together.tokens == again.tokens == sum(min(256, 2 + count) for count in embedder.count_tokens(TEXTS))
 
 
 async def test_nothing_gives_no_rows(int8: MiniLMEmbedder) -> None:
-    assert (await int8.embed_documents([])).shape == (0, 384)
+    assert (await int8.embed_documents([])).vectors.shape == (0, 384)
     assert (await int8.embed_queries([])).shape == (0, 384)
 
 
 async def test_text_beyond_the_limit_is_cut_at_256_tokens(fp32: MiniLMEmbedder) -> None:
     words = ["desk"] * 254
     assert fp32.count_tokens([" ".join(words)]) == [254]
-    fits, longer, shorter = await fp32.embed_documents(
+    embedded = await fp32.embed_documents(
         [" ".join(words), " ".join([*words, "volcano", "eruption"]), " ".join(words[:-4])]
     )
+    fits, longer, shorter = embedded.vectors
+    assert embedded.tokens == 256 + 256 + 252
     assert np.array_equal(fits, longer)
     assert not np.array_equal(fits, shorter)
 
 
 async def test_megabytes_of_text_are_a_text_like_any_other(int8: MiniLMEmbedder) -> None:
-    long, short = await int8.embed_documents([PASSAGE * 20_000, PASSAGE * 20])
+    long, short = (await int8.embed_documents([PASSAGE * 20_000, PASSAGE * 20])).vectors
     assert np.array_equal(long, short)
 
 
@@ -151,9 +154,9 @@ async def test_prefixes_are_added_here(weights_dir: Path, fp32: MiniLMEmbedder) 
     )
     try:
         assert prefixed.identity == EmbeddingIdentity("all-MiniLM-L6-v2", 384, "fp32", "query: ", "passage: ")
-        plain = await fp32.embed_documents(["query: desk", "passage: desk"])
+        plain = (await fp32.embed_documents(["query: desk", "passage: desk"])).vectors
         assert np.array_equal(await prefixed.embed_queries(["desk"]), plain[:1])
-        assert np.array_equal(await prefixed.embed_documents(["desk"]), plain[1:])
+        assert np.array_equal((await prefixed.embed_documents(["desk"])).vectors, plain[1:])
     finally:
         await prefixed.close()
 

@@ -34,7 +34,7 @@ async def test_vectors_are_in_order_and_of_unit_length(
 ) -> None:
     server.ignores_base64, server.shuffles = ignores_base64, shuffles
     texts = numbered(150)
-    vectors = await open_embedder().embed_documents(texts)
+    vectors = (await open_embedder().embed_documents(texts)).vectors
     assert vectors.dtype == np.float32
     assert np.allclose(vectors, [unit(text) for text in texts], atol=1e-6)
     assert server.batch_sizes == [64, 64, 22]
@@ -42,7 +42,8 @@ async def test_vectors_are_in_order_and_of_unit_length(
 
 
 async def test_no_texts_are_no_request(server: EmbeddingServer, open_embedder: EmbedderOpener) -> None:
-    assert (await open_embedder().embed_documents([])).shape == (0, 64)
+    embedded = await open_embedder().embed_documents([])
+    assert (embedded.vectors.shape, embedded.tokens) == ((0, 64), 0)
     assert server.requests == 0
 
 
@@ -77,7 +78,7 @@ async def test_the_environment_of_the_package_is_not_used(
 async def test_empty_text_and_lone_surrogates_can_be_sent(
     server: EmbeddingServer, open_embedder: EmbedderOpener
 ) -> None:
-    vectors = await open_embedder().embed_documents(["", "half a \ud83e pair"])
+    vectors = (await open_embedder().embed_documents(["", "half a \ud83e pair"])).vectors
     assert np.isfinite(vectors).all()
     assert server.received[0].inputs == [" ", "half a ? pair"]
 
@@ -88,7 +89,7 @@ async def test_the_largest_batch_is_learned_and_remembered(
     server.max_batch = 10
     embedder = open_embedder()
     texts = numbered(100)
-    vectors = await embedder.embed_documents(texts)
+    vectors = (await embedder.embed_documents(texts)).vectors
     assert np.allclose(vectors, [unit(text) for text in texts], atol=1e-6)
     assert server.batch_sizes[:4] == [64, 32, 16, 8]
     assert max(server.batch_sizes[4:]) == 8
@@ -123,7 +124,7 @@ async def test_batches_stay_within_a_number_of_tokens(server: EmbeddingServer, o
 @pytest.mark.parametrize("status", [429, 500, 503, 408])
 async def test_documents_are_retried(server: EmbeddingServer, open_embedder: EmbedderOpener, status: int) -> None:
     server.fail(status, times=3, retry_after=SOON)
-    assert (await open_embedder().embed_documents(["desk"])).shape == (1, 64)
+    assert (await open_embedder().embed_documents(["desk"])).vectors.shape == (1, 64)
     assert server.requests == 4
 
 
@@ -196,7 +197,9 @@ async def test_cancelling_stops_further_requests(server: EmbeddingServer, open_e
     assert server.requests == 1
 
 
-@pytest.mark.parametrize("how", ["short", "nan", "zero", "garbage", "not_json", "indexes", "disconnect"])
+@pytest.mark.parametrize(
+    "how", ["short", "nan", "zero", "garbage", "not_json", "truncated", "cut_off", "indexes", "disconnect"]
+)
 async def test_a_bad_reply_is_asked_for_again(server: EmbeddingServer, open_embedder: EmbedderOpener, how: str) -> None:
     embedder = open_embedder()
     server.fail(how)  # type: ignore[arg-type]  # a parameter cannot be a Literal

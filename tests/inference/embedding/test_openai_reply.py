@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from app.inference.embedding import EmbeddingMismatch
-from app.inference.embedding.openai_reply import UnusableReply, read_reply
+from app.inference.embedding.openai_reply import UnusableReply, read_reply, used_tokens
 
 
 def entry(embedding: Any, index: Any = 0) -> dict[str, Any]:
@@ -66,3 +66,25 @@ def test_two_entries_with_one_index_are_refused() -> None:
 def test_another_dimension_is_a_mismatch(embedding: Any) -> None:
     with pytest.raises(EmbeddingMismatch):
         read_reply({"data": [entry(embedding)]}, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("usage", "tokens"),
+    [
+        ({"total_tokens": 5}, 5),
+        ({"total_tokens": 19}, 19),
+        ({"total_tokens": 20}, None),
+        ({"total_tokens": 10**30}, None),
+        ({"total_tokens": 0}, None),
+        ({"total_tokens": -1}, None),
+        ({"total_tokens": True}, None),
+        ({"total_tokens": "5"}, None),
+        ({"total_tokens": 5.0}, None),
+        ({"prompt_tokens": 5}, None),
+        ([5], None),
+        (None, None),
+    ],
+)
+def test_tokens_that_can_be_true_are_believed(usage: Any, tokens: int | None) -> None:
+    assert used_tokens({"usage": usage}, ["a", "é"]) == tokens
+    assert used_tokens([usage], ["a", "é"]) is None

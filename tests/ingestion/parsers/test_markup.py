@@ -50,6 +50,19 @@ def test_the_notes(samples: Path, options: ParseOptions) -> None:
     ]
 
 
+def test_empty_elements_of_xhtml_are_whole(tmp_path: Path, options: ParseOptions) -> None:
+    page = '<?xml version="1.0"?><html><head><title/></head><body><p/><p>All <i/>of it.</p></body></html>'
+    assert blocks_of(page, tmp_path / "a.html", options) == [(BlockKind.PARAGRAPH, "All of it.")]
+
+
+@pytest.mark.parametrize("markup", ["<pre>a{}b\n</pre>", "```\na{}b\n```"])
+def test_a_long_run_of_spaces_is_no_work(markup: str, tmp_path: Path, options: ParseOptions) -> None:
+    """Quadratic, this would take a minute."""
+    path = tmp_path / ("a.html" if markup.startswith("<") else "a.md")
+    [(kind, text)] = blocks_of(markup.format(" " * 90_000), path, options)
+    assert (kind, len(text)) == (BlockKind.CODE, 90_002)
+
+
 @pytest.mark.parametrize(
     ("markup", "blocks"),
     [

@@ -19,7 +19,7 @@ BILLION = '<!DOCTYPE a [<!ENTITY a "aaaaaaaaaa">{}]><a b="&m;">&m;</a>'.format(
 def parsed(content: str | bytes, suffix: str, directory: Path, options: ParseOptions) -> ParsedDocument:
     path = directory / f"data.{suffix}"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return (json_data if suffix == "json" else xml_data).parse(path, options)
+    return json_data.parse(path, options) if suffix == "json" else xml_data.parse(path, options)
 
 
 def blocks_of(content: str | bytes, suffix: str, directory: Path, options: ParseOptions) -> list[tuple[str, int, str]]:
@@ -52,13 +52,21 @@ def blocks_of(content: str | bytes, suffix: str, directory: Path, options: Parse
             ],
         ),
         (
-            json.dumps({"about": {"one": {"text": "x" * MAX_BLOCK}, "two": 2}, "after": 3}),
+            json.dumps({"about": {"one": {"a": {"c": "x" * MAX_BLOCK, "d": 4}, "b": 2}, "two": 2}, "after": 3}),
             [
                 ("paragraph", 0, "after: 3"),
                 ("heading", 1, "about"),
                 ("paragraph", 0, "two: 2"),
                 ("heading", 2, "one"),
-                ("paragraph", 0, "text: " + "x" * MAX_BLOCK),
+                ("paragraph", 0, "a.c: " + "x" * MAX_BLOCK + "\na.d: 4\nb: 2"),
+            ],
+        ),
+        (
+            '[{"question": "Do you ship?", "answer": "No."}, {"问题": "你们发货吗"}, {"x": "1", "y": 2}]',
+            [
+                ("record", 0, "question: Do you ship?\nanswer: No."),
+                ("record", 0, "问题: 你们发货吗"),
+                ("paragraph", 0, "x: 1\ny: 2"),
             ],
         ),
         (f'[{{"tags": ["{LONG}", "b"]}}]', [("paragraph", 0, f"tags: {LONG}\ntags: b")]),
@@ -126,7 +134,8 @@ def test_json_that_is_refused(
     [
         (
             '<?xml version="1.0" encoding="iso-8859-1"?><list><book id="b1"><name>Gr\xfcn</name>'
-            "<price c='EUR'>4.50</price><tag>a</tag><tag>b</tag></book><!-- no --><book id='b2'><name>Two</name></book></list>",
+            "<price c='EUR'>4.50</price><tag>a</tag><tag>b</tag></book><!-- no -->"
+            "<book id='b2'><name>Two</name></book></list>",
             [
                 ("heading", 1, "book"),
                 ("paragraph", 0, "id: b1\nname: Grün\nprice.c: EUR\nprice: 4.50\ntag: a, b"),

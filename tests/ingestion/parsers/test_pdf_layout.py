@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.ingestion.parsers.pdf_layout import Line, hyphenated_words, join_lines, read_page
+from app.ingestion.parsers.pdf_layout import Line, read_page
 
 
 def line(x: float, y: float, text: str, *, width: float = 200, size: float = 10) -> Line:
@@ -60,22 +60,6 @@ def test_where_paragraphs_break(second: Line, paragraphs: int) -> None:
 def test_vertical_text_comes_last() -> None:
     stamp = Line(0, 0, 10, 300, 10, "arXiv stamp")
     assert texts([stamp, line(20, 0, "The text.")]) == ["The text.", "arXiv stamp"]
-
-
-@pytest.mark.parametrize(
-    ("parts", "joined"),
-    [
-        (["consec-", "tetuer"], "consectetuer"),
-        (["consec\u00ad", "tetuer"], "consectetuer"),
-        (["one-", "way fee"], "one-way fee"),
-        (["Schwarz-", "Weiß"], "Schwarz- Weiß"),
-        (["2013-", "2014"], "2013- 2014"),
-        (["a dash -", "and more"], "a dash - and more"),
-        (["plain", "words"], "plain words"),
-    ],
-)
-def test_words_parted_at_the_line_end(parts: list[str], joined: str) -> None:
-    assert join_lines(parts, hyphenated_words([line(0, 0, "the One-way fee")])) == joined
 
 
 def test_an_empty_page_has_no_groups() -> None:

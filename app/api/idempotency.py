@@ -1,0 +1,141 @@
+"""``Idempotency-Key``: a write that is sent again is answered as the first time, and nothing is done twice.
+
+What succeeded is kept. An error is not: it has changed nothing, so its retry runs and is told how things are by then,
+and a body that was refused may be corrected under the same key. Neither is a stream kept. Of an answer that holds an
+API key, or is larger than MOST_BYTES, only that it was given is kept: the retry is refused with the id of what was
+made, rather than done again.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from fastapi import Request
+from fastapi.responses import FileResponse, Response, StreamingResponse
+from starlette.requests import ClientDisconnect
+
+from app.access import Principal
+from app.api.body_digest import HashedBody
+from app.api.problems import PROBLEM, problem
+from app.db.models.base import SYSTEM_TENANT
+from app.errors import Conflict, InvalidInput, TooLarge
+from app.idempotency import Answer, IdempotencyKeys, KeyReused, Place, RequestInProgress
+from app.tenants.types import looks_like_key
+
+HEADER = "Idempotency-Key"
+REPLAYED = "Idempotent-Replayed"
+MOST_BYTES = 1024 * 1024
+# What a handler leaves unread of a body is of no use to it, and is read only to tell it from another.
+MOST_UNREAD = 64 * 1024
+WRITING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+# The operator's key has no row.
+OPERATOR_KEY_ID = SYSTEM_TENANT
+RETRY_AFTER_SECONDS = 1
+
+PARAMETER: dict[str, Any] = {
+    "name": HEADER,
+    "in": "header",
+    "required": False,
+    "description": "Names this write, so that it can be sent again without being done again: for 24 hours the same key "
+    f"on the same route is answered as the first time, with `{REPLAYED}: true`. Errors are not kept.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
+}
+CONFLICT: dict[str, Any] = {"description": "It does not fit what is there, or what its key came with first", **PROBLEM}
+
+_KEY = re.compile(r"[!-~]{1,255}")
+_LIKE_A_SECRET = re.compile(r"carrel_[0-9A-Za-z]{38}")
+
+Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+
+
+class SecretShown(Conflict):
+    """This was done already; the secret in its answer was shown once and is stored nowhere."""
+
+    code = "idempotency_secret_shown"
+
+
+class AnswerTooLarge(Conflict):
+    """This was done already; its answer was too large to be kept."""
+
+    code = "idempotency_answer_too_large"
+
+
+WITHHELD: dict[str, type[Conflict]] = {error.code: error for error in (SecretShown, AnswerTooLarge)}
+
+
+async def answer_once(
+    request: Request, handle: Handler, *, keys: IdempotencyKeys, principal: Principal, limit: int
+) -> Response:
+    """Handle a write, unless its key has been answered; ``limit`` is that of its body.
+
+    Raises InvalidInput for a key that is none, KeyReused, SecretShown, AnswerTooLarge, DatabaseUnavailable.
+    """
+    given = request.headers.getlist(HEADER)
+    if not given:
+        return await handle(request)
+    place = _place(request, principal, given)
+    body = HashedBody(request)
+    try:
+        begun = await keys.begin(place)
+    except RequestInProgress as error:
+        wait = {"Retry-After": str(RETRY_AFTER_SECONDS)}
+        return problem(request, 409, error.code, error.message, headers=wait)
+    if isinstance(begun, Answer):
+        return await _again(begun, body, limit)
+    async with keys.running(begun):
+        response = await handle(Request(request.scope, body.receive))
+        begun.answer = await _answer(response, body)
+    return response
+
+
+def _place(request: Request, principal: Principal, given: list[str]) -> Place:
+    if len(given) != 1 or not _KEY.fullmatch(given[0]):
+        raise InvalidInput(f"{HEADER} is one header of 1 to 255 visible ASCII characters.", loc=("header", HEADER))
+    # Hashed: a path and a query may be longer than an index takes, and a filter in them is content.
+    target = hashlib.sha256(request.scope["raw_path"] + b"?" + request.scope["query_string"]).hexdigest()
+    return Place(principal.tenant_id, principal.key_id or OPERATOR_KEY_ID, f"{request.method} {target}", given[0])
+
+
+async def _again(answer: Answer, body: HashedBody, limit: int) -> Response:
+    if answer.request_hash is not None and answer.request_hash != await body.finish(limit):
+        raise KeyReused
+    if answer.body is None:
+        error = WITHHELD[answer.headers["withheld"]]
+        made = answer.headers.get("made")
+        raise error(f"{error.__doc__} It made {made}." if made else None)
+    return Response(answer.body, answer.status, {**answer.headers, REPLAYED: "true"})
+
+
+async def _answer(response: Response, body: HashedBody) -> Answer | None:
+    """What is to be kept of a response; None for nothing."""
+    if isinstance(response, StreamingResponse | FileResponse) or not 200 <= response.status_code < 300:
+        return None
+    try:
+        request_hash = await body.finish(MOST_UNREAD)
+    except (TooLarge, ClientDisconnect):
+        request_hash = None
+    content = bytes(response.body)
+    withheld = _reason_to_withhold(content)
+    if withheld is not None:
+        made = _id_in(content)
+        reason = {"withheld": withheld.code} | ({"made": made} if made else {})
+        return Answer(request_hash, response.status_code, reason, None)
+    headers = {name: value for name, value in response.headers.items() if name != "content-length"}
+    return Answer(request_hash, response.status_code, headers, content)
+
+
+def _reason_to_withhold(content: bytes) -> type[Conflict] | None:
+    if any(looks_like_key(found) for found in _LIKE_A_SECRET.findall(content.decode("utf-8", "replace"))):
+        return SecretShown
+    return AnswerTooLarge if len(content) > MOST_BYTES else None
+
+
+def _id_in(content: bytes) -> str | None:
+    try:
+        found = json.loads(content)
+    except ValueError:
+        return None
+    made = found.get("id") if isinstance(found, dict) else None
+    return made if isinstance(made, str) else None

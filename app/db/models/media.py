@@ -1,0 +1,45 @@
+"""The pictures of documents. Row-level security is forced on every table."""
+
+from uuid import UUID
+
+from sqlalchemy import BigInteger, ForeignKeyConstraint, Index, LargeBinary
+from sqlalchemy.orm import Mapped, mapped_column
+
+from app.db.models.base import Base, Created, TenantOwned
+
+# Inside DocumentMedia the name `bytes` is a column.
+Digest = bytes
+
+
+class DocumentMedia(TenantOwned, Base):
+    """A picture of the live version, and where it is kept: one row, one object."""
+
+    __tablename__ = "document_media"
+    __table_args__ = (
+        ForeignKeyConstraint(["tenant_id", "document_id"], ["document.tenant_id", "document.id"], ondelete="CASCADE"),
+    )
+
+    document_id: Mapped[UUID] = mapped_column(primary_key=True)
+    version: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    ordinal: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    key: Mapped[str]
+    media_type: Mapped[str]
+    bytes: Mapped[int] = mapped_column(BigInteger)
+    width: Mapped[int]
+    height: Mapped[int]
+    sha256: Mapped[Digest] = mapped_column(LargeBinary)
+
+
+class PictureDescription(Created, TenantOwned, Base):
+    """What a model said of a picture, by the hash of its bytes: it was paid for. Gone with its document."""
+
+    __tablename__ = "picture_description"
+    __table_args__ = (
+        ForeignKeyConstraint(["tenant_id", "document_id"], ["document.tenant_id", "document.id"], ondelete="CASCADE"),
+        Index("picture_description_document_idx", "tenant_id", "document_id"),
+    )
+
+    identity: Mapped[UUID] = mapped_column(primary_key=True)
+    sha256: Mapped[bytes] = mapped_column(LargeBinary, primary_key=True)
+    document_id: Mapped[UUID] = mapped_column(primary_key=True)
+    content: Mapped[str]

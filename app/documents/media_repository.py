@@ -1,0 +1,63 @@
+"""Queries for the pictures that belong to documents, and for what was said of them."""
+
+from collections.abc import Mapping, Sequence
+from uuid import UUID
+
+from sqlalchemy import select, text
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from app.db.models.media import DocumentMedia
+from app.db.models.tenant_data import Document
+
+
+class MediaRepository:
+    """Reads and writes in one tenant."""
+
+    def __init__(self, session: AsyncSession, tenant_id: UUID) -> None:
+        self.session = session
+        self.tenant_id = tenant_id
+
+    async def find(self, document: Document, ordinal: int) -> DocumentMedia | None:
+        """A picture of the live version."""
+        statement = select(DocumentMedia).where(
+            DocumentMedia.tenant_id == self.tenant_id,
+            DocumentMedia.document_id == document.id,
+            DocumentMedia.version == document.live_version,
+            DocumentMedia.ordinal == ordinal,
+        )
+        return await self.session.scalar(statement)
+
+    async def replace(self, document_id: UUID, media: Sequence[DocumentMedia]) -> list[str]:
+        """Put these in the place of all that the document has; returns the keys of those, to be purged."""
+        values = {"t": self.tenant_id, "d": document_id}
+        gone = list(await self.session.scalars(text(_REMOVE), values))
+        await self.session.execute(text(_FORGET), {**values, "hashes": [one.sha256 for one in media]})
+        self.session.add_all(media)
+        await self.session.flush()
+        return gone
+
+    async def descriptions(self, identity: UUID, hashes: Sequence[bytes]) -> dict[bytes, str]:
+        """What the tenant has paid for: texts by the hash of the picture."""
+        values = {"t": self.tenant_id, "identity": identity, "hashes": list(hashes)}
+        return {row.sha256: row.content for row in await self.session.execute(text(_FIND), values)}
+
+    async def add_descriptions(self, identity: UUID, document_id: UUID, texts: Mapping[bytes, str]) -> None:
+        """Keep what a document's pictures are said to show; nothing where the document is gone."""
+        values = {"t": self.tenant_id, "identity": identity, "d": document_id}
+        await self.session.execute(text(_ADD), {**values, "hashes": list(texts), "contents": list(texts.values())})
+
+
+_REMOVE = "delete from document_media where tenant_id = :t and document_id = :d returning key"
+_FORGET = """
+delete from picture_description
+ where tenant_id = :t and document_id = :d and sha256 <> all(cast(:hashes as bytea[]))"""
+_FIND = """
+select distinct on (sha256) sha256, content from picture_description
+ where tenant_id = :t and identity = :identity and sha256 = any(cast(:hashes as bytea[]))"""
+# The row lock keeps a deletion waiting for a moment; a document that is gone adds nothing.
+_ADD = """
+insert into picture_description (tenant_id, identity, document_id, sha256, content)
+select d.tenant_id, :identity, d.id, u.*
+  from (select tenant_id, id from document where tenant_id = :t and id = :d for key share) d,
+       unnest(cast(:hashes as bytea[]), cast(:contents as text[])) u
+on conflict do nothing"""

@@ -1,0 +1,126 @@
+"""A circuit breaker for one endpoint in one process: whoever keeps failing is left alone for a while (Nygard, 2007).
+
+The decisions are functions of a state and a moment; ``Breaker`` holds the state.
+"""
+
+import asyncio
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from time import monotonic
+
+from app.inference.embedding import EmbeddingUnavailable
+from app.logging import get_logger
+
+logger = get_logger(__name__)
+
+# So many failures in a row open it: one call for documents that was tried to the end, or three searches.
+FAILURES = 5
+FIRST_SECONDS = 1.0
+LONGEST_SECONDS = 60.0
+# What callers are told while somebody else finds out whether the endpoint is back.
+TRIAL_SECONDS = 1.0
+
+
+class EndpointFailed(Exception):
+    """A call that another try may mend; the message holds no content."""
+
+    def __init__(self, reason: str, retry_after: float | None = None) -> None:
+        super().__init__(reason)
+        self.retry_after = retry_after
+
+
+@dataclass(frozen=True, slots=True)
+class Circuit:
+    """What the last calls came to; ``trying`` while the one call is under way that decides."""
+
+    failures: int = 0
+    open_until: float = 0.0
+    trying: bool = False
+
+    @property
+    def closed(self) -> bool:
+        """Whether anyone may call."""
+        return self.failures < FAILURES
+
+
+def seconds_left(circuit: Circuit, now: float) -> float:
+    """How long nobody may call; 0 for a call at once."""
+    if circuit.closed:
+        return 0.0
+    if circuit.trying:
+        return TRIAL_SECONDS
+    return max(0.0, circuit.open_until - now)
+
+
+def entered(circuit: Circuit) -> Circuit:
+    """A call begins; the first one of an open circuit is the trial."""
+    return replace(circuit, trying=not circuit.closed)
+
+
+def failed(circuit: Circuit, now: float, *, trial: bool, spread: float) -> Circuit:
+    """A call failed; ``spread``, from 0 to 1, keeps many processes from coming back at once.
+
+    A circuit that is open already takes no notice of those that had begun before: they would only prolong it.
+    """
+    if not circuit.closed and not trial:
+        return circuit
+    failures = circuit.failures + 1
+    if failures < FAILURES:
+        return Circuit(failures)
+    seconds = min(LONGEST_SECONDS, FIRST_SECONDS * 2.0 ** min(failures - FAILURES, 10))
+    return Circuit(failures, now + seconds * (0.5 + spread / 2))
+
+
+def abandoned(circuit: Circuit, *, trial: bool) -> Circuit:
+    """A call ended without telling anything; another one may be the trial."""
+    return replace(circuit, trying=False) if trial else circuit
+
+
+class Breaker:
+    """The circuit of one endpoint, shared by all calls of a process."""
+
+    def __init__(self) -> None:
+        self._circuit = Circuit()
+
+    def check(self) -> None:
+        """Raises EmbeddingUnavailable, with the time left, while the circuit is open."""
+        left = seconds_left(self._circuit, monotonic())
+        if left > 0.0:
+            raise EmbeddingUnavailable(
+                "The embedding endpoint has failed several times and is left alone for a moment.", retry_after=left
+            )
+
+    @contextmanager
+    def call(self, *, hangs_after: float) -> Iterator[None]:
+        """Around a call. EndpointFailed is a failure, and so is being cancelled after ``hangs_after`` seconds; anything
+        else that ends it, a refusal too, is an answer. Raises as ``check``.
+        """
+        self.check()
+        trial = not self._circuit.closed
+        self._circuit = entered(self._circuit)
+        started = monotonic()
+        after = Circuit()
+        try:
+            yield
+        except EndpointFailed:
+            after = self._failed(trial)
+            raise
+        except asyncio.CancelledError:
+            hung = monotonic() - started >= hangs_after
+            after = self._failed(trial) if hung else abandoned(self._circuit, trial=trial)
+            raise
+        finally:
+            self._become(after)
+
+    def _failed(self, trial: bool) -> Circuit:
+        return failed(self._circuit, monotonic(), trial=trial, spread=random.random())  # noqa: S311  no secret
+
+    def _become(self, circuit: Circuit) -> None:
+        if circuit.closed and not self._circuit.closed:
+            logger.info("embedding.circuit_closed")
+        if circuit.open_until > self._circuit.open_until:
+            seconds = round(circuit.open_until - monotonic(), 1)
+            logger.warning("embedding.circuit_opened", failures=circuit.failures, seconds=seconds)
+        self._circuit = circuit

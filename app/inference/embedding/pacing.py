@@ -1,0 +1,111 @@
+"""Whose turn it is to call an endpoint: limits a minute that all processes share, and pauses that it asks for."""
+
+from typing import Protocol
+from uuid import UUID, uuid5
+
+# A limit a minute is given out in shares of ten seconds: what is held back is ready at once, and no minute sees much
+# more than the limit. The function claim_pace counts in the same shares.
+SHARES_A_MINUTE = 6
+# An endpoint that asks for more is asked again by one call after that time, whatever it said.
+LONGEST_PAUSE = 600.0
+_PROVIDERS = UUID("5d0b4c1e-0f57-5c3f-9a55-6f0c8f4e2b7d")
+
+
+class Pace(Protocol):
+    """When the next call may be made."""
+
+    @property
+    def most_tokens(self) -> int | None:
+        """What one call should hold at most; None for no limit."""
+
+    async def take(self, tokens: int, *, interactive: bool) -> float:
+        """Seconds after which to ask again; 0: call now, it has been counted."""
+
+    async def pause(self, seconds: float) -> None:
+        """The endpoint wants no call for so long."""
+
+    def correct(self, tokens: int) -> None:
+        """A call cost so many tokens more than was taken, or fewer."""
+
+
+class NoPace:
+    """No limit, and nothing that is shared."""
+
+    most_tokens = None
+
+    async def take(self, tokens: int, *, interactive: bool) -> float:  # noqa: ARG002  nothing is counted
+        """Always now."""
+        return 0.0
+
+    async def pause(self, seconds: float) -> None:
+        """Each call waits for itself, and the circuit breaker stands behind them."""
+
+    def correct(self, tokens: int) -> None:
+        """Nothing was counted."""
+
+
+class PaceLedger(Protocol):
+    """Where the counts are that all processes share: the database."""
+
+    async def claim_pace(
+        self,
+        provider: UUID,
+        *,
+        requests_per_minute: int | None,
+        tokens_per_minute: int | None,
+        tokens: int,
+        interactive: bool,
+    ) -> int:
+        """Milliseconds after which to ask again; 0: counted."""
+
+    async def pause_provider(self, provider: UUID, *, milliseconds: int) -> None:
+        """Nobody's turn for so long."""
+
+
+class SharedPace:
+    """Limits that all API processes and workers share; asking is one statement."""
+
+    def __init__(
+        self, ledger: PaceLedger, provider: UUID, *, requests_per_minute: int | None, tokens_per_minute: int | None
+    ) -> None:
+        self._ledger = ledger
+        self._provider = provider
+        self._requests_per_minute = requests_per_minute
+        self._tokens_per_minute = tokens_per_minute
+        self._correction = 0
+
+    @property
+    def most_tokens(self) -> int | None:
+        """A share, so that no call uses up what queries need."""
+        limit = self._tokens_per_minute
+        return None if limit is None else max(1, limit // SHARES_A_MINUTE)
+
+    async def take(self, tokens: int, *, interactive: bool) -> float:
+        """Seconds after which to ask again; 0: counted. Raises DatabaseUnavailable."""
+        # What the last calls really cost goes along: no statement of its own.
+        correction, self._correction = self._correction, 0
+        wait = await self._ledger.claim_pace(
+            self._provider,
+            requests_per_minute=self._requests_per_minute,
+            tokens_per_minute=self._tokens_per_minute,
+            tokens=tokens + correction,
+            interactive=interactive,
+        )
+        if wait:
+            self._correction += correction
+        return wait / 1000
+
+    async def pause(self, seconds: float) -> None:
+        """For every process. Raises DatabaseUnavailable."""
+        await self._ledger.pause_provider(
+            self._provider, milliseconds=min(int(seconds * 1000) + 1, int(LONGEST_PAUSE * 1000))
+        )
+
+    def correct(self, tokens: int) -> None:
+        """Counted with the next call."""
+        self._correction += tokens
+
+
+def provider_key(base_url: str, model: str) -> UUID:
+    """Whose limits they are: those of a model at an endpoint."""
+    return uuid5(_PROVIDERS, f"{base_url}\n{model}")

@@ -1,0 +1,144 @@
+"""Embedders of plugins: made by the name of their entry point, and nothing they give is believed unchecked."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from app.errors import AppError
+from app.inference.embedding import (
+    Embedder,
+    EmbeddingIdentity,
+    EmbeddingMismatch,
+    EmbeddingRejected,
+    Embeddings,
+    EmbeddingUnavailable,
+    Vectors,
+)
+from app.plugins import EMBEDDERS, find_plugins
+from app.settings import EmbeddingSettings
+
+MAX_DIMENSIONS = 4000
+LEAST_TOKENS = 16
+
+MadeT = TypeVar("MadeT")
+
+
+class EmbedderMissing(AppError):
+    """No installed plugin brings the embedder that CARREL_EMBEDDING_PROVIDER names."""
+
+    code = "embedder_missing"
+
+
+class EmbedderRefused(AppError):
+    """The embedder that CARREL_EMBEDDING_PROVIDER names cannot be made."""
+
+    code = "embedder_refused"
+
+
+def open_plugged(name: str, settings: EmbeddingSettings) -> Embedder:
+    """What the plugin's factory makes of the settings; blocking. Raises EmbedderMissing, EmbedderRefused."""
+    plugins = {entry.name: entry for entry in reversed(find_plugins(EMBEDDERS))}
+    if name not in plugins:
+        there = ", ".join(sorted(plugins)) or "none"
+        raise EmbedderMissing(f"CARREL_EMBEDDING_PROVIDER: no plugin brings {name!r}; there are: {there}.")
+    try:
+        made = plugins[name].load()(settings)
+        problem = _problem(made)
+    except AppError:
+        raise
+    except Exception as exc:  # what a stranger's module may raise
+        raise EmbedderRefused(f"CARREL_EMBEDDING_PROVIDER: {name!r} failed ({type(exc).__name__}: {exc}).") from exc
+    if problem:
+        raise EmbedderRefused(f"CARREL_EMBEDDING_PROVIDER: {name!r} {problem}.")
+    return PluggedEmbedder(name, made)
+
+
+def _problem(made: Any) -> str:
+    """What is wrong with an embedder; empty when nothing is."""
+    if not isinstance(made.identity, EmbeddingIdentity):
+        return "has no EmbeddingIdentity"
+    if not 1 <= made.identity.dimensions <= MAX_DIMENSIONS:
+        return f"makes vectors of no length between 1 and {MAX_DIMENSIONS}"
+    if made.max_tokens - made.special_tokens < LEAST_TOKENS:
+        return f"reads fewer than {LEAST_TOKENS} tokens"
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class PluggedEmbedder:
+    """An Embedder around another's: errors become ours, vectors are checked and brought to unit length."""
+
+    name: str
+    inner: Embedder
+
+    @property
+    def identity(self) -> EmbeddingIdentity:
+        """As the plugin says."""
+        return self.inner.identity
+
+    @property
+    def max_tokens(self) -> int:
+        """As the plugin says."""
+        return self.inner.max_tokens
+
+    @property
+    def special_tokens(self) -> int:
+        """As the plugin says."""
+        return self.inner.special_tokens
+
+    async def embed_documents(self, texts: Sequence[str]) -> Embeddings:
+        """Raises EmbeddingUnavailable, EmbeddingMismatch, EmbeddingRejected."""
+        made = await self._guarded(self.inner.embed_documents, texts)
+        if not isinstance(made, Embeddings) or not isinstance(made.tokens, int):
+            raise EmbeddingRejected(f"The embedder {self.name!r} gave no Embeddings for passages.")
+        return Embeddings(self._checked(made.vectors, len(texts)), max(made.tokens, 0))
+
+    async def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        """Raises EmbeddingUnavailable, EmbeddingMismatch, EmbeddingRejected."""
+        return self._checked(await self._guarded(self.inner.embed_queries, texts), len(texts))
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """Raises EmbeddingRejected where it is no count."""
+        try:
+            counts = [int(count) for count in self.inner.count_tokens(texts)]
+        except AppError:
+            raise
+        except Exception as exc:
+            raise EmbeddingRejected(f"The embedder {self.name!r} failed to count tokens.") from exc
+        if len(counts) != len(texts) or min(counts, default=0) < 0:
+            raise EmbeddingRejected(f"The embedder {self.name!r} does not count the tokens of each text.")
+        return counts
+
+    async def check(self) -> None:
+        """Embed one word. Raises EmbeddingUnavailable, EmbeddingMismatch, EmbeddingRejected."""
+        await self.embed_queries(["word"])
+
+    async def close(self) -> None:
+        """The plugin's own end."""
+        await self.inner.close()
+
+    async def _guarded(self, embed: Callable[[Sequence[str]], Awaitable[MadeT]], texts: Sequence[str]) -> MadeT:
+        try:
+            return await embed(texts)
+        except AppError:
+            raise
+        except Exception as exc:
+            raise EmbeddingUnavailable(f"The embedder {self.name!r} failed.") from exc
+
+    def _checked(self, made: Any, count: int) -> Vectors:
+        try:
+            vectors = np.asarray(made, np.float64)
+        except (ValueError, TypeError) as exc:
+            raise EmbeddingMismatch(f"The embedder {self.name!r} gave something that is no vectors.") from exc
+        expected = (count, self.identity.dimensions)
+        if vectors.shape != expected:
+            raise EmbeddingMismatch(
+                f"The embedder {self.name!r} gave vectors of shape {vectors.shape}, not {expected}."
+            )
+        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+        if not (np.isfinite(norms).all() and norms.all()):
+            raise EmbeddingRejected(f"The embedder {self.name!r} gave a vector that is zero or not finite.")
+        unit: Vectors = (vectors / norms).astype(np.float32)
+        return unit

@@ -1,0 +1,60 @@
+"""The parsers of this installation: ours, and those of plugins."""
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import EntryPoint
+from typing import Any
+
+from app.documents.types import CHUNKS_TYPE
+from app.ingestion.parsers import PARSERS, ParserSpec
+from app.plugins import PARSERS as GROUP
+from app.plugins import PluginRefused, with_plugins
+
+_MEDIA_TYPE = re.compile(r"[a-z]+/[a-z0-9][a-z0-9!#$&^_.+-]{0,126}")
+_EXTENSION = re.compile(r"[a-z0-9][a-z0-9_+-]{0,31}")
+
+
+@cache
+def installed_parsers() -> Mapping[str, ParserSpec]:
+    """By media type; found once. The modules of plugins are imported here for what they declare, and for nothing else.
+
+    They parse in the child process, as ours do.
+    """
+    return with_plugins(GROUP, PARSERS, _declared)
+
+
+def plugin_types(parsers: Mapping[str, ParserSpec]) -> dict[str, tuple[str, ...]]:
+    """The media types of plugins, each with the extensions that lead to it."""
+    return {spec.media_type: spec.extensions for spec in parsers.values() if spec.plugin}
+
+
+def _declared(entry: EntryPoint, module: Any, known: Mapping[str, ParserSpec]) -> dict[str, ParserSpec]:
+    """The lines of one module: its extensions lead to the first of its media types."""
+    if entry.attr:
+        raise PluginRefused("The entry point of a parser names a module and nothing in it.")
+    if not callable(getattr(module, "parse", None)):
+        raise PluginRefused("The module has no function parse.")
+    types = _words(module, "supported_media_types", _MEDIA_TYPE)
+    extensions = _words(module, "supported_extensions", _EXTENSION)
+    if not types or CHUNKS_TYPE in types:
+        raise PluginRefused("supported_media_types must name at least one, and none of our own.")
+    for spec in known.values():
+        if taken := sorted(set(extensions).intersection(spec.extensions)):
+            raise PluginRefused(f"Files named .{taken[0]} are read by {spec.module} already.")
+    first, *others = types
+    lines = [ParserSpec(first, extensions, entry.module, plugin=True)]
+    lines += [ParserSpec(name, (), entry.module, plugin=True) for name in others]
+    return {line.media_type: line for line in lines}
+
+
+def _words(module: Any, name: str, pattern: re.Pattern[str]) -> tuple[str, ...]:
+    """What a plugin declares, each once; an extension may have its dot."""
+    declared = getattr(module, name, None)
+    if not isinstance(declared, list | tuple) or not all(isinstance(word, str) for word in declared):
+        raise PluginRefused(f"The module has no {name}, a list of texts.")
+    words = tuple(dict.fromkeys(word.lower().removeprefix(".") for word in declared))
+    for word in words:
+        if not pattern.fullmatch(word):
+            raise PluginRefused(f"{name} holds {word[:60]!r}, which is none.")
+    return words

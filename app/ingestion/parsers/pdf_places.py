@@ -1,0 +1,59 @@
+"""Where the lines of a PDF's text stand on its pages as they are shown."""
+
+from array import array
+from collections.abc import Sequence
+from math import ceil, isfinite
+
+from app.ingestion.parsers.pdf_layout import Line
+from app.ingestion.parsers.pdf_pages import Page
+from app.ingestion.parsers.protocol import MAX_BLOCK_LINES, MAX_LINES, MAX_SIDE
+from app.ingestion.types import PrintedLines
+
+
+def table_ranges(text: str, rows: int) -> Sequence[tuple[int, int]]:
+    """Where each row is in a Markdown table, which has a line of dashes below the first; a single row is all of it."""
+    if rows < 2:
+        return [(0, len(text))] * rows
+    ranges, start = [], 0
+    for line in text.split("\n"):
+        ranges.append((start, start + len(line)))
+        start += len(line) + 1
+    del ranges[1]
+    return ranges
+
+
+class Places:
+    """Gives lines their places; a block with far more of them than are read, or a document, has no further ones."""
+
+    def __init__(self, pages: Sequence[Page]) -> None:
+        self._pages = {page.number: (page, _tenths(page.shown[0]), _tenths(page.shown[1])) for page in pages}
+        self._left = MAX_LINES
+
+    def printed(self, number: int, lines: Sequence[Line], ranges: Sequence[tuple[int, int]]) -> PrintedLines | None:
+        """For a block on that page; what lies beyond the paper's edge is cut off. None where nothing can be seen."""
+        page, width, height = self._pages[number]
+        if not width or not height:
+            return None
+        found = array("i")
+        for (start, end), line in list(zip(ranges, lines, strict=True))[: min(self._left, MAX_BLOCK_LINES)]:
+            x0, y0, x1, y1 = _turned(line, page) if page.rotation else (line.x0, line.y0, line.x1, line.y1)
+            left, top = max(0, int(10 * x0)), max(0, int(10 * y0))
+            right, bottom = min(width, ceil(10 * x1)), min(height, ceil(10 * y1))
+            if start < end and left < right and top < bottom:
+                found.extend((start, end, left, top, right, bottom))
+        self._left -= len(found) // 6
+        return PrintedLines(width, height, found) if found else None
+
+
+def _tenths(points: float) -> int:
+    return min(MAX_SIDE, round(10 * points)) if isfinite(points) else 0
+
+
+def _turned(line: Line, page: Page) -> tuple[float, float, float, float]:
+    """The box on the page as it is shown: turned clockwise by a quarter, a half or three quarters."""
+    width, height = page.shown
+    if page.rotation == 90:
+        return width - line.y1, line.x0, width - line.y0, line.x1
+    if page.rotation == 180:
+        return width - line.x1, height - line.y1, width - line.x0, height - line.y0
+    return line.y0, height - line.x1, line.y1, height - line.x0

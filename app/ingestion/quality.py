@@ -1,0 +1,60 @@
+"""What a parse is worth: pages without text, scans, characters that are noise, tables."""
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from app.ingestion.types import BlockKind, ParsedDocument
+
+# Control characters, halves of surrogate pairs, private and unassigned characters: no letter that anybody wrote.
+_NOISE = frozenset({"Cc", "Cs", "Co", "Cn"})
+# What some programs write for a glyph without a character, and UTF-8 that was read as Latin-1 or Windows-1252.
+_GARBLED = re.compile(r"\(cid:\d+\)|[ÂÃÐÑ][¡-¿]|â€.")
+_PAGED = frozenset({"application/pdf", "image/tiff"})
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """How well a file could be read; pages, or slides, count from 1.
+
+    ``suspected_scans`` are pages of a PDF or a picture without any text: scans, unless they are blank.
+    ``garbled_ratio`` is the share of characters that are noise, spaces apart.
+    """
+
+    pages: int | None
+    empty_pages: list[int]
+    suspected_scans: list[int]
+    garbled_ratio: float
+    tables: int
+    characters: int
+
+
+def measure_quality(parsed: ParsedDocument, *, media_type: str) -> Quality:
+    """Blocking: it looks at every character."""
+    read = {block.page or block.slide for block in parsed.blocks}
+    empty = [number for number in range(1, (parsed.page_count or 0) + 1) if number not in read]
+    return Quality(
+        pages=parsed.page_count,
+        empty_pages=empty,
+        suspected_scans=empty if media_type in _PAGED else [],
+        garbled_ratio=garbled_ratio(block.text for block in parsed.blocks),
+        tables=sum(block.kind is BlockKind.TABLE for block in parsed.blocks),
+        characters=sum(len(block.text) for block in parsed.blocks),
+    )
+
+
+def garbled_ratio(texts: Iterable[str]) -> float:
+    """The share of characters that say nothing, spaces apart: 0 for a clean text, 1 for nothing but noise."""
+    garbled, total = 0, 0
+    for text in texts:
+        counts = Counter(text)
+        total += sum(count for character, count in counts.items() if not character.isspace())
+        garbled += sum(count for character, count in counts.items() if _is_noise(character))
+        garbled += sum(len(found) for found in _GARBLED.findall(text))
+    return round(min(garbled / total, 1.0), 4) if total else 0.0
+
+
+def _is_noise(character: str) -> bool:
+    return character == "\ufffd" or (not character.isspace() and unicodedata.category(character) in _NOISE)

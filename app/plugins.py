@@ -1,0 +1,50 @@
+"""What other distributions bring along: parsers, chunkers and embedders, found by their Python entry points."""
+
+from collections.abc import Callable, Mapping
+from importlib.metadata import EntryPoint, entry_points
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+from app.errors import AppError
+from app.logging import get_logger
+
+logger = get_logger(__name__)
+
+PARSERS, CHUNKERS, EMBEDDERS = "carrel.parsers", "carrel.chunkers", "carrel.embedders"
+
+LineT = TypeVar("LineT")
+Read = Callable[[EntryPoint, Any, Mapping[str, LineT]], Mapping[str, LineT]]
+
+
+class PluginRefused(AppError):
+    """The plugin is not what its entry point says it is."""
+
+    code = "plugin_refused"
+
+
+def find_plugins(group: str) -> list[EntryPoint]:
+    """The entry points of a group, in an order that does not hang on how they were installed; nothing is imported."""
+    return sorted(entry_points(group=group), key=lambda entry: (entry.name, entry.value))
+
+
+def with_plugins(group: str, ours: Mapping[str, LineT], read: Read[LineT]) -> Mapping[str, LineT]:
+    """A registry and the lines that plugins add to it; what is there already wins.
+
+    ``read`` makes the lines of one loaded plugin, given all that there are so far. It raises PluginRefused for a plugin
+    that is none: like one that cannot be imported, it is left out and logged.
+    """
+    joined = dict(ours)
+    for entry in find_plugins(group):
+        try:
+            joined |= _added(read(entry, entry.load(), joined), joined)
+        except Exception as exc:  # what a stranger's module may raise while it is imported
+            reason = exc.message if isinstance(exc, PluginRefused) else "It cannot be loaded."
+            logger.warning("plugin.left_out", group=group, plugin=entry.name, reason=reason, error=exc)
+    return MappingProxyType(joined)
+
+
+def _added(lines: Mapping[str, LineT], joined: Mapping[str, LineT]) -> Mapping[str, LineT]:
+    for name in lines:
+        if name in joined:
+            raise PluginRefused(f"There is one for {name} already.")
+    return lines

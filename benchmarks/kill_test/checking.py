@@ -1,0 +1,89 @@
+"""What a search may find of a document that is uploaded, replaced and deleted all the time: pure judgement.
+
+Every document belongs to a slot (its external id). Each content that is sent to a slot has a serial of its own, and
+every part of it a mark: slot, serial, number of the part, number of parts. So the marks of what a search found say
+which version it is, and whether it is whole.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+MARK = re.compile(r"\bkx(\d+)v(\d+)p(\d+)n(\d+)x\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """One passage that was found."""
+
+    document: str
+    index: int
+    total: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """The serials that may be found, and whether it would be wrong to find nothing."""
+
+    oldest: int
+    newest: int
+    present: bool
+
+
+def mark(slot: int, serial: int, part: int, parts: int) -> str:
+    """The word that tells where a part belongs; parts count from 1."""
+    return f"kx{slot}v{serial}p{part}n{parts}x"
+
+
+def serials_of(slot: int, texts: Iterable[str]) -> set[int]:
+    """The contents of the slot that these texts are of."""
+    return {int(found[1]) for text in texts for found in MARK.findall(text) if int(found[0]) == slot}
+
+
+def faults(slot: int, found: Sequence[Passage], expected: Expected) -> list[str]:
+    """What is wrong with everything that was found of one slot; empty when nothing is."""
+    if not found:
+        return ["lost: nothing was found"] if expected.present else []
+    return [
+        *_of_one_document(found),
+        *_of_one_version(slot, found, expected),
+        *_whole(slot, found),
+    ]
+
+
+def _of_one_document(found: Sequence[Passage]) -> list[str]:
+    documents = {passage.document for passage in found}
+    return [f"twice: {len(documents)} documents"] if len(documents) > 1 else []
+
+
+def _of_one_version(slot: int, found: Sequence[Passage], expected: Expected) -> list[str]:
+    texts = [passage.text for passage in found]
+    serials = serials_of(slot, texts)
+    wrong = []
+    if any(int(one[0]) != slot for text in texts for one in MARK.findall(text)):
+        wrong.append("foreign: passages of another slot")
+    if len(serials) != 1:
+        wrong.append(f"mixed: passages of contents {sorted(serials)}")
+    if any(not expected.oldest <= serial <= expected.newest for serial in serials):
+        limits = f"{expected.oldest} to {expected.newest}"
+        wrong.append(f"out of date: content {sorted(serials)}, where {limits} may be found")
+    return wrong
+
+
+def _whole(slot: int, found: Sequence[Passage]) -> list[str]:
+    total = max(passage.total for passage in found)
+    indexes = sorted(passage.index for passage in found)
+    wrong = []
+    if indexes != list(range(total)):
+        missing, doubled = len(set(range(total)) - set(indexes)), len(indexes) - len(set(indexes))
+        wrong.append(f"half: of {total} passages {missing} are missing and {doubled} are double")
+    parts: dict[tuple[int, int], set[int]] = {}
+    for passage in found:
+        for place, serial, part, count in MARK.findall(passage.text):
+            if int(place) == slot:
+                parts.setdefault((int(serial), int(count)), set()).add(int(part))
+    for (serial, count), seen in parts.items():
+        if seen != set(range(1, count + 1)):
+            wrong.append(f"half: {len(seen)} of {count} parts of content {serial}")
+    return wrong

@@ -1,0 +1,116 @@
+"""The end: everything has come to rest, and nothing is lost, double, half or left over."""
+
+import asyncio
+import time
+from collections.abc import Iterable
+from datetime import timedelta
+from pathlib import Path
+
+import asyncpg
+
+from app.documents.sweeping import sweep_temporary
+from benchmarks.kill_test.calls import Calls
+from benchmarks.kill_test.clients import Tally
+from benchmarks.kill_test.ledger import Ledger
+from benchmarks.kill_test.service import Service
+from benchmarks.kill_test.stages import stored_keys
+from benchmarks.kill_test.watching import examine
+from tests.ingestion.recount import inconsistencies
+
+QUIET_SECONDS = 300.0
+SWEPT_SECONDS = 60.0
+WAITING = "select count(*) from job where every is null and state <> 'dead'"
+LEFTOVERS = {
+    "dead jobs": "select id, kind, error from job where state = 'dead'",
+    "documents that are not ready": "select id, status, error from document where status <> 'ready'",
+    "versions that are not live": "select id, version, live_version from document where version <> live_version",
+    "checkpoints of vectors": "select document_id from embedding_checkpoint",
+    "deletions without an end": "select id, documents from deletion where finished_at is null",
+    "documents without their one original": """
+        select d.id, count(o.key) from document d
+          left join document_object o on (o.tenant_id, o.document_id) = (d.tenant_id, d.id)
+         group by d.tenant_id, d.id having count(o.key) <> 1""",
+    "originals of other versions": """
+        select d.id, o.version from document d
+          join document_object o on (o.tenant_id, o.document_id) = (d.tenant_id, d.id)
+         where o.version <> d.version""",
+    "periodic jobs that are there twice": """
+        select kind, count(*) from job where every is not null group by kind having count(*) > 1""",
+}
+
+
+async def close_books(service: Service, calls: Calls, ledger: Ledger, tally: Tally) -> None:
+    """Wait until the queue is empty, then compare everything; what is wrong goes to the tally."""
+    connection = await asyncpg.connect(service.urls.owner)
+    try:
+        await _until_quiet(service, connection, tally)
+        _compare(calls, ledger, tally)
+        for name, rows in (await inconsistencies(service.urls.owner)).items():
+            tally.fault(f"recount, {name}: {rows[:3]}")
+        for name, sql in LEFTOVERS.items():
+            rows = await connection.fetch(sql)
+            if rows:
+                tally.fault(f"left over, {name}: {len(rows)}, such as {dict(rows[0])}")
+        await _sweep(service, connection, tally)
+    finally:
+        await connection.close()
+
+
+async def _until_quiet(service: Service, connection: asyncpg.Connection, tally: Tally) -> None:
+    end = time.monotonic() + QUIET_SECONDS
+    while waiting := await connection.fetchval(WAITING):
+        for wrong in service.revive():
+            tally.fault(wrong)
+        if time.monotonic() > end:
+            tally.fault(f"{waiting} jobs are never done")
+            return
+        await asyncio.sleep(0.2)
+
+
+def _compare(calls: Calls, ledger: Ledger, tally: Tally) -> None:
+    """Each slot has the newest content that was acknowledged, or nothing where that was a deletion."""
+    for slot in sorted(ledger.slots):
+        expected = ledger.last(slot)
+        documents = calls.documents(slot)
+        wrong = examine(calls, slot, expected)
+        if documents is None or wrong is None:
+            tally.fault(f"slot {slot}: no answer at the end")
+            continue
+        if len(documents) != int(expected.present):
+            tally.fault(f"slot {slot}: {len(documents)} documents at the end, instead of {int(expected.present)}")
+        for one in wrong:
+            tally.fault(f"slot {slot}, at the end, {one}")
+
+
+async def _sweep(service: Service, connection: asyncpg.Connection, tally: Tally) -> None:
+    """Let the sweeper run with the least ages that it takes; then objects and rows have to be the same."""
+    rows = {row["key"] for row in await connection.fetch("select key from document_object")}
+    before = stored_keys(service.store)
+    print(f"before the last sweep: {len(before)} objects, {len(before - rows)} of them without a row", flush=True)
+    service.stop()
+    service.environment |= {"CARREL_WORKER_SWEEP_SECONDS": "1", "CARREL_WORKER_ORPHAN_SECONDS": "1"}
+    service.start_all()
+    end = time.monotonic() + SWEPT_SECONDS
+    while stored_keys(service.store) != rows and time.monotonic() < end:
+        await asyncio.sleep(0.5)
+    found = stored_keys(service.store)
+    for name, keys in {"without a row": found - rows, "lost": rows - found}.items():
+        if keys:
+            tally.fault(f"{len(keys)} objects are {name}: {sorted(keys)[:3]}")
+
+
+def after_the_end(service: Service, tally: Tally) -> None:
+    """With everything stopped: no half objects, no processes, no temporary files that the sweeper does not know."""
+    if halves := [path.name for path in service.store.rglob("~*")]:
+        tally.fault(f"{len(halves)} halves of objects are left")
+    if left := service.left_behind():
+        tally.fault(f"processes outlived the worker that had started them: {sorted(left)}")
+    temporary = service.folder / "tmp"
+    swept = sweep_temporary(temporary, older_than=timedelta(0))
+    print(f"temporary files and folders of killed processes: {swept}, removed as a worker does after a day")
+    if rest := sorted(_names(temporary)):
+        tally.fault(f"temporary files that nobody removes: {rest[:5]}")
+
+
+def _names(folder: Path) -> Iterable[str]:
+    return (path.name for path in folder.iterdir())

@@ -1,0 +1,279 @@
+"""Deletion of many documents: what is meant and nothing else, out of every search at once, with a receipt."""
+
+import asyncio
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+
+from app.documents.deletion import BATCH
+from app.ids import decode_id
+from tests.api.problems import problem
+from tests.fixtures.service import Service, Tenant
+
+DOCUMENTS = "/v1/knowledge-bases/default/documents"
+HEADER = "carrel-deletion-id"
+
+
+def add(tenant: Tenant, text: str, *, kb: str = "default", **fields: Any) -> str:
+    """A document that is ready; its id."""
+    document = tenant.add_text(text, kb=kb, **fields)
+    assert document["status"] == "ready"
+    found: str = document["id"]
+    return found
+
+
+def listed(tenant: Tenant, kb: str = "default") -> set[str]:
+    items = tenant.admin.get(f"/v1/knowledge-bases/{kb}/documents", params={"limit": 200}).json()["items"]
+    return {one["id"] for one in items}
+
+
+def texts(tenant: Tenant, query: str) -> set[str]:
+    found = tenant.admin.post("/v1/search", json={"query": query, "top_k": 50}).json()
+    return {result["text"] for result in found["results"]}
+
+
+def objects(service: Service, tenant: Tenant) -> list[Path]:
+    folder = service.settings.server.data_dir / "objects" / str(decode_id("ten", tenant.id))
+    return [path for path in folder.glob("*/*") if path.is_file()]
+
+
+def eventually(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def delete(tenant: Tenant, *, kb: str = "default", **query: Any) -> dict[str, Any]:
+    reply = tenant.admin.delete(f"/v1/knowledge-bases/{kb}/documents", params=query)
+    assert reply.status_code == 202, reply.text
+    made: dict[str, Any] = reply.json()
+    assert reply.headers[HEADER] == made["deletion"]
+    return made
+
+
+def finished(tenant: Tenant, deletion: str) -> dict[str, Any]:
+    """The receipt once the originals are gone."""
+    path = f"/v1/deletions/{deletion}"
+    eventually(lambda: tenant.admin.get(path).json()["finished_at"] is not None)
+    found: dict[str, Any] = tenant.admin.get(path).json()
+    return found
+
+
+def run(url: str, *statements: str, values: tuple[Any, ...] = ()) -> Any:
+    """As the owner of the tables; returns what the last statement says."""
+
+    async def main() -> Any:
+        connection = await asyncpg.connect(url)
+        try:
+            for statement in statements[:-1]:
+                await connection.execute(statement)
+            return await connection.fetchval(statements[-1], *values)
+        finally:
+            await connection.close()
+
+    return asyncio.run(main())
+
+
+@pytest.fixture
+def shelf(tenant: Tenant) -> dict[str, str]:
+    """Some documents, and one in another knowledge base."""
+    tenant.admin.post("/v1/knowledge-bases", json={"name": "other"}).raise_for_status()
+    facts: dict[str, dict[str, Any]] = {
+        "red": {"external_id": "r", "metadata": {"colour": "red", "size": 1}},
+        "green": {"external_id": "g", "metadata": {"colour": "green", "size": 2}},
+        "blue": {"user_id": "u", "metadata": {"colour": "blue", "size": 3}},
+        "white": {"metadata": {"colour": "white", "size": 2}},
+        "grey": {"metadata": {"size": 4}},
+        "black": {},
+        "other": {"kb": "other", "external_id": "r", "metadata": {"colour": "red", "size": 9}},
+    }
+    return {name: add(tenant, f"The {name} heron.", **said) for name, said in facts.items()}
+
+
+# One after the other, each with what it takes away.
+STEPS: list[tuple[dict[str, Any], set[str]]] = [
+    ({"ids": ["other", "invented", "nothing"]}, set()),
+    ({"external_id": "nothing"}, set()),
+    ({"filter": {"colour": "black"}}, set()),
+    ({"ids": ["red", "invented", "red"]}, {"red"}),
+    ({"ids": ["red"]}, set()),
+    ({"external_id": "r"}, set()),  # the other knowledge base's has the same
+    ({"external_id": "g", "confirm": "whatever"}, {"green"}),
+    ({"filter": {"size": {"gte": 3}, "colour": {"exists": True}}}, {"blue"}),
+    ({"filter": {"$document_id": "white"}}, {"white"}),
+    ({"filter": {}, "confirm": "default"}, {"grey", "black"}),
+    ({"filter": {}, "confirm": "default"}, set()),
+]
+
+
+def test_what_is_meant_goes(service: Service, tenant: Tenant, shelf: dict[str, str]) -> None:
+    names = {**shelf, "invented": "doc_01h455vb4pex5vsknk084sn02q"}
+    left = dict(shelf)
+    for query, gone in STEPS:
+        sent = dict(query)
+        if "ids" in query:
+            sent["ids"] = [names.get(one, one) for one in query["ids"]]
+        if "filter" in query:
+            meant = query["filter"].get("$document_id")
+            sent["filter"] = json.dumps({"$document_id": names[meant]} if meant else query["filter"])
+        made = delete(tenant, **sent)
+        assert made["deleted"] == len(gone), query
+        for name in gone:
+            del left[name]
+        assert listed(tenant) | listed(tenant, "other") == {*left.values()}, query
+        # What belongs to a user alone is not searched here.
+        assert texts(tenant, "heron") == {f"The {name} heron." for name in left if name != "blue"}, query
+        receipt = finished(tenant, made["deletion"])
+        assert (receipt["id"], receipt["documents"], receipt["chunks"]) == (made["deletion"], len(gone), len(gone))
+        assert receipt["requested_at"] <= receipt["finished_at"]
+        assert len(objects(service, tenant)) == len(left)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {},
+        {"confirm": "default"},
+        {"filter": "{}"},
+        {"filter": "{}", "confirm": ""},
+        {"filter": "{}", "confirm": "Default"},
+        {"filter": "{}", "confirm": "other"},
+        {"filter": "null"},
+        {"filter": "[]"},
+        {"filter": "{"},
+        {"filter": '{"size": {"$near": 1}}'},
+        {"filter": '{"size": 1}', "external_id": "r"},
+        {"filter": "{}", "external_id": "r", "confirm": "default"},
+        {"external_id": "r", "ids": "red"},
+        {"external_id": ""},
+        {"ids": ["x"] * 201},
+    ],
+    ids=lambda query: json.dumps(query)[:60],
+)
+def test_what_could_be_meant_otherwise_is_refused(service: Service, keeper: Tenant, query: dict[str, Any]) -> None:
+    problem(keeper.admin.delete(DOCUMENTS, params=query), 422, "invalid")
+    assert len(listed(keeper)) == 1
+
+
+@pytest.fixture(scope="module")
+def keeper(service: Service) -> Tenant:
+    """A tenant whose one document stays."""
+    made = service.new_tenant("keeper")
+    add(made, "Kept.", external_id="r", metadata={"size": 1})
+    return made
+
+
+def test_the_confirmation_is_the_name_even_by_id(tenant: Tenant) -> None:
+    add(tenant, "All of it.")
+    kb = tenant.admin.get("/v1/knowledge-bases/default").json()["id"]
+    path = f"/v1/knowledge-bases/{kb}/documents"
+    problem(tenant.admin.delete(path, params={"filter": "{}", "confirm": kb}), 422, "invalid")
+    assert tenant.admin.delete(path, params={"filter": "{}", "confirm": "default"}).json()["deleted"] == 1
+
+
+def test_one_document_has_a_receipt_too(service: Service, tenant: Tenant) -> None:
+    path = f"{DOCUMENTS}/{add(tenant, 'Gone alone.')}"
+    reply = tenant.client("writer").delete(path)
+    assert (reply.status_code, reply.content) == (204, b"")
+    assert texts(tenant, "gone") == set()
+    receipt = finished(tenant, reply.headers[HEADER])
+    assert (receipt["documents"], receipt["chunks"]) == (1, 1)
+    assert objects(service, tenant) == []
+    again = tenant.client("writer").delete(path)
+    problem(again, 404, "document_not_found")
+    assert HEADER not in again.headers
+
+
+def test_it_is_not_finished_before_the_originals_are_gone(service: Service, tenant: Tenant) -> None:
+    """The job waits behind a lock, as behind many others; the receipt waits with it."""
+    add(tenant, "Still there.")
+
+    async def main() -> str:
+        connection = await asyncpg.connect(service.urls.owner)
+        transaction = connection.transaction()
+        await transaction.start()
+        await connection.execute("select pg_advisory_xact_lock(7301)")  # nobody claims a job meanwhile
+        made = await asyncio.to_thread(delete, tenant, external_id="nothing")
+        assert await asyncio.to_thread(finished, tenant, made["deletion"])
+        made = await asyncio.to_thread(delete, tenant, filter="{}", confirm="default")
+        receipt = await asyncio.to_thread(tenant.admin.get, f"/v1/deletions/{made['deletion']}")
+        assert (receipt.json()["documents"], receipt.json()["finished_at"]) == (1, None)
+        assert len(objects(service, tenant)) == 1
+        await transaction.rollback()
+        await connection.close()
+        deletion: str = made["deletion"]
+        return deletion
+
+    assert finished(tenant, asyncio.run(main()))["documents"] == 1
+    assert objects(service, tenant) == []
+
+
+MANY = """
+insert into document (tenant_id, kb_id, id, source, media_type, bytes, sha256, scope_key, external_id, metadata,
+                      filterable, created_at)
+select tenant_id, id, gen_random_uuid(), 'a', 'text/plain', 1, 'x', tenant_id, n::text, '{"many": true}',
+       '{"many": true}', now() - interval '1 s'
+  from knowledge_base, generate_series(1, $2) n where tenant_id = $1 and name = 'default' returning 1"""
+
+
+def test_more_than_one_batch(service: Service, tenant: Tenant) -> None:
+    kept = add(tenant, "Not one of many.")
+    owner, key = service.urls.owner, decode_id("ten", tenant.id)
+    run(owner, MANY, values=(key, 2 * BATCH + 1))
+    made = delete(tenant, filter='{"many": true}')
+    assert made["deleted"] == 2 * BATCH + 1
+    assert listed(tenant) == {kept}
+    receipt = finished(tenant, made["deletion"])
+    assert (receipt["documents"], receipt["chunks"]) == (2 * BATCH + 1, 0)
+    left = "select count(*) from job where tenant_id = $1 and kind = 'purge_objects'"
+    assert run(owner, left, values=(key,)) == 0
+
+
+def test_exactly_one_batch(service: Service, tenant: Tenant) -> None:
+    run(service.urls.owner, MANY, values=(decode_id("ten", tenant.id), BATCH))
+    assert delete(tenant, filter='{"many": true}')["deleted"] == BATCH
+    assert listed(tenant) == set()
+
+
+def test_a_clock_that_is_ahead_keeps_nothing(service: Service, tenant: Tenant) -> None:
+    """A document that came in by another machine, seconds before by the true clock."""
+    ids = [add(tenant, f"From the future {number}.") for number in range(3)]
+    ahead = "update document set created_at = now() + interval '5 min' where tenant_id = $1 returning 1"
+    run(service.urls.owner, ahead, values=(decode_id("ten", tenant.id),))
+    assert tenant.admin.delete(f"{DOCUMENTS}/{ids[0]}").status_code == 204
+    assert delete(tenant, ids=[ids[1]])["deleted"] == 1
+    assert delete(tenant, filter="{}", confirm="default")["deleted"] == 1
+
+
+def test_what_is_being_ingested_goes_too(tenant: Tenant) -> None:
+    for number in range(5):
+        tenant.admin.post(DOCUMENTS, json={"text": f"Under way {number}."}).raise_for_status()
+    assert delete(tenant, filter="{}", confirm="default")["deleted"] == 5
+    assert add(tenant, "After them.") in listed(tenant)
+    assert texts(tenant, "way after them") == {"After them."}
+
+
+def test_who_may(service: Service, tenant: Tenant) -> None:
+    document = add(tenant, "Guarded.")
+    for role in ("reader", "writer"):
+        problem(tenant.client(role).delete(DOCUMENTS, params={"ids": document}), 403, "forbidden")
+    problem(service.new_tenant().admin.delete(f"{DOCUMENTS}/{document}"), 404, "document_not_found")
+    nowhere = "/v1/knowledge-bases/nothing/documents"
+    problem(tenant.admin.delete(nowhere, params={"ids": document}), 404, "knowledge_base_not_found")
+    assert listed(tenant) == {document}
+
+
+def test_who_sees_a_receipt(service: Service, tenant: Tenant, shelf: dict[str, str]) -> None:
+    path = f"/v1/deletions/{delete(tenant, ids=[shelf['red']])['deletion']}"
+    assert tenant.client("reader").get(path).json()["documents"] == 1
+    assert tenant.client("reader", knowledge_bases=["default"]).get(path).status_code == 200
+    problem(tenant.client("admin", knowledge_bases=["other"]).get(path), 404, "deletion_not_found")
+    problem(service.new_tenant().admin.get(path), 404, "deletion_not_found")
+    for nothing in ("nothing", "del_01h455vb4pex5vsknk084sn02q", shelf["grey"]):
+        problem(tenant.admin.get(f"/v1/deletions/{nothing}"), 404, "deletion_not_found")

@@ -1,0 +1,326 @@
+"""Idempotency-Key: a write that is sent again is answered again and not done again."""
+
+import asyncio
+import secrets
+import socket
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from threading import Barrier
+from typing import Any
+
+import asyncpg
+import httpx
+import pytest
+
+from app.documents.uploads import OVERHEAD
+from tests.api.conftest import UPLOAD_LIMIT, Fragile
+from tests.api.problems import problem
+from tests.api.test_roles import NEEDED, READER
+from tests.fixtures.service import Service, Tenant
+
+BASES = "/v1/knowledge-bases"
+DOCUMENTS = f"{BASES}/default/documents"
+REPLAYED = "idempotent-replayed"
+PER_REQUEST = {"date", "x-request-id", REPLAYED}
+JSON = "application/json"
+
+
+@pytest.fixture(scope="module")
+def tenant(service: Service) -> Tenant:
+    return service.new_tenant("again and again")
+
+
+@pytest.fixture
+def key() -> dict[str, str]:
+    return {"Idempotency-Key": secrets.token_hex(8)}
+
+
+def word() -> str:
+    return f"word-{secrets.token_hex(6)}"
+
+
+def rows(service: Service, query: str, *values: object) -> list[asyncpg.Record]:
+    async def run() -> list[asyncpg.Record]:
+        connection = await asyncpg.connect(service.urls.owner)
+        try:
+            return list(await connection.fetch(query, *values))
+        finally:
+            await connection.close()
+
+    return asyncio.run(run())
+
+
+def kept(service: Service, key: dict[str, str]) -> list[asyncpg.Record]:
+    return rows(service, "select * from idempotency_key where key = $1", key["Idempotency-Key"])
+
+
+def until(happened: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not happened():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def replayed(first: httpx.Response, again: httpx.Response) -> bool:
+    """Whether the second is the first once more; what is another answer altogether fails."""
+    assert first.is_success, first.text
+    assert REPLAYED not in first.headers
+    facts = [
+        (reply.status_code, reply.content, {n: v for n, v in reply.headers.items() if n not in PER_REQUEST})
+        for reply in (first, again)
+    ]
+    assert facts[0] == facts[1]
+    return bool(again.headers.get(REPLAYED) == "true")
+
+
+def document(tenant: Tenant) -> str:
+    found: str = tenant.admin.post(DOCUMENTS, json={"text": f"A text: {word()}."}).json()["id"]
+    return found
+
+
+Request = tuple[str, str, dict[str, Any]]
+WRITES: dict[str, Callable[[Tenant], Request]] = {
+    "a new knowledge base": lambda _: ("POST", BASES, {"json": {"name": word()}}),
+    "a changed knowledge base": lambda _: ("PATCH", f"{BASES}/default", {"json": {"title": word()}}),
+    "a text": lambda _: ("POST", DOCUMENTS, {"json": {"text": word()}}),
+    "a file": lambda _: ("POST", DOCUMENTS, {"files": {"file": ("a.txt", word().encode())}, "data": {"title": "A"}}),
+    "many files": lambda _: (
+        "POST",
+        f"{DOCUMENTS}/batch",
+        {"files": [("file", (f"{name}.txt", word().encode())) for name in "abc"]},
+    ),
+    "a changed document": lambda tenant: ("PATCH", f"{DOCUMENTS}/{document(tenant)}", {"json": {"title": word()}}),
+    "a deletion": lambda tenant: ("DELETE", f"{DOCUMENTS}/{document(tenant)}", {}),
+    "deletions": lambda tenant: ("DELETE", DOCUMENTS, {"params": {"ids": [document(tenant)]}}),
+}
+
+
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES.keys())
+def test_a_write_is_answered_again(tenant: Tenant, key: dict[str, str], write: Callable[[Tenant], Request]) -> None:
+    method, path, options = write(tenant)
+    first, again = (tenant.admin.request(method, path, headers=key, **options) for _ in range(2))
+    assert replayed(first, again)
+
+
+def test_nothing_is_done_twice(service: Service, tenant: Tenant, key: dict[str, str]) -> None:
+    body = {"name": word()}
+    first = tenant.admin.post(BASES, json=body, headers=key)
+    problem(tenant.admin.post(BASES, json=body), 409, "knowledge_base_exists")
+    assert replayed(first, tenant.admin.post(BASES, json=body, headers=key))
+    gone = tenant.admin.delete(f"{DOCUMENTS}/{document(tenant)}", headers=key)
+    assert gone.headers["carrel-deletion-id"]
+    assert replayed(gone, tenant.admin.delete(gone.request.url, headers=key))
+    problem(tenant.admin.delete(gone.request.url), 404)
+    count = "select count(*) from deletion where tenant_id = $1"
+    before = rows(service, count, kept(service, key)[0]["tenant_id"])
+    assert replayed(gone, tenant.admin.delete(gone.request.url, headers=key))
+    assert rows(service, count, kept(service, key)[0]["tenant_id"]) == before
+
+
+def test_another_boundary_is_the_same_upload(tenant: Tenant, key: dict[str, str]) -> None:
+    """As curl, browsers and most clients send it again; in pieces that no retry repeats."""
+    content = f"{word()}\r\n--a\r\n".encode() * 2000
+
+    def send(boundary: str, *, filename: str = "a.txt", piece: int = 1 << 20, more: bytes = b"") -> httpx.Response:
+        head = f'Content-Disposition: form-data; name="file"; filename="{filename}"\r\n\r\n'.encode()
+        delimiter = f"--{boundary}".encode()
+        body = delimiter + b"\r\n" + head + content + more + b"\r\n" + delimiter + b"--\r\n"
+        pieces = (body[start : start + piece] for start in range(0, len(body), piece))
+        headers = {**key, "Content-Type": f"multipart/form-data; boundary={boundary}"}
+        return tenant.admin.post(DOCUMENTS, content=pieces, headers=headers)
+
+    first = send("one")
+    assert replayed(first, send("------------------------another", piece=997))
+    problem(send("one", more=b"."), 409, "idempotency_key_reused")
+    problem(send("one", filename="b.txt"), 409, "idempotency_key_reused")
+
+
+def test_the_same_key_with_another_body_is_refused(tenant: Tenant, key: dict[str, str]) -> None:
+    body = f'{{"name": "{word()}"}}'.encode()
+
+    def send(content: bytes, kind: str = JSON) -> httpx.Response:
+        return tenant.admin.post(BASES, content=content, headers={**key, "Content-Type": kind})
+
+    first = send(body)
+    for other in (send(body + b" "), send(b""), send(body, "application/merge-patch+json")):
+        problem(other, 409, "idempotency_key_reused")
+    assert replayed(first, send(body))
+
+
+def test_a_body_that_nobody_asked_for_counts_too(tenant: Tenant, key: dict[str, str]) -> None:
+    path = f"{DOCUMENTS}/{document(tenant)}"
+    first = tenant.admin.request("DELETE", path, content=b"one", headers=key)
+    assert first.status_code == 204
+    problem(tenant.admin.request("DELETE", path, content=b"another", headers=key), 409, "idempotency_key_reused")
+    assert replayed(first, tenant.admin.request("DELETE", path, content=b"one", headers=key))
+
+
+def test_a_key_is_one_callers_on_one_route(service: Service, tenant: Tenant, key: dict[str, str]) -> None:
+    body = {"name": word()}
+    assert tenant.admin.post(BASES, json=body, headers=key).status_code == 201
+    assert service.new_tenant().admin.post(BASES, json=body, headers=key).status_code == 201
+    problem(tenant.client("admin").post(BASES, json=body, headers=key), 409, "knowledge_base_exists")
+    for path in (DOCUMENTS, f"{DOCUMENTS}?wait=0", f"{BASES}/{body['name']}/documents"):
+        reply = tenant.admin.post(path, json={"text": "A text."}, headers=key)
+        assert (reply.is_success, REPLAYED in reply.headers) == (True, False)
+    title = tenant.admin.patch(f"{BASES}/{body['name']}", json={"title": "x"}, headers=key)
+    assert (title.status_code, REPLAYED in title.headers) == (200, False)
+
+
+def test_errors_are_not_kept(service: Service, tenant: Tenant, key: dict[str, str]) -> None:
+    """They have changed nothing: the retry runs, with whatever body, and is told how things are by then."""
+    name = word()
+    problem(tenant.client("reader").post(BASES, json={"name": name}, headers=key), 403)
+    problem(service.client().post(BASES, json={"name": name}, headers=key), 401)
+    problem(tenant.admin.post(BASES, json={"name": "No Name"}, headers=key), 422)
+    problem(tenant.admin.post(BASES, json={"name": "default"}, headers=key), 409, "knowledge_base_exists")
+    problem(tenant.admin.post(BASES, content=b"x" * 17_000_000, headers={**key, "Content-Type": JSON}), 413)
+    path = f"{BASES}/{name}/documents"
+    problem(tenant.admin.post(path, json={"text": "A text."}, headers=key), 404)
+    problem(tenant.admin.post(DOCUMENTS, content=b"A text.", headers={**key, "Content-Type": "text/plain"}), 415)
+    assert kept(service, key) == []
+    first = tenant.admin.post(BASES, json={"name": name}, headers=key)
+    assert replayed(first, tenant.admin.post(BASES, json={"name": name}, headers=key))
+    assert tenant.admin.post(path, json={"text": "A text."}, headers=key).status_code == 202
+
+
+@pytest.mark.parametrize("whose", ["a tenant's", "the operator's"])
+def test_a_secret_is_kept_nowhere(service: Service, tenant: Tenant, key: dict[str, str], whose: str) -> None:
+    caller, path, body = {
+        "a tenant's": (tenant.admin, "/v1/api-keys", {"name": word(), "role": "reader"}),
+        "the operator's": (service.operator, "/v1/tenants", {"name": word()}),
+    }[whose]
+    made = caller.post(path, json=body, headers=key)
+    assert made.status_code == 201
+    secret = made.json().get("key") or made.json()["api_key"]["key"]
+    problem(caller.post(path, json={**body, "name": "other"}, headers=key), 409, "idempotency_key_reused")
+    found = problem(caller.post(path, json=body, headers=key), 409, "idempotency_secret_shown")
+    assert made.json()["id"] in found["detail"]
+    assert secret not in str(found)
+    (row,) = kept(service, key)
+    assert (row["status"], row["body"]) == (201, None)
+    assert secret not in str(dict(row))
+    listed = [one["name"] for one in caller.get(path, params={"limit": 200}).json()["items"]]
+    assert listed.count(body["name"]) == 1
+
+
+@pytest.mark.parametrize("sent", ["", "a b", "é", "x" * 256, "a\tb"])
+def test_keys_that_are_none(tenant: Tenant, sent: str) -> None:
+    name = word()
+    headers = {b"Idempotency-Key": sent.encode("latin-1")}
+    found = problem(tenant.admin.post(BASES, json={"name": name}, headers=headers), 422, "invalid")
+    assert found["errors"][0]["loc"] == ["header", "Idempotency-Key"]
+    problem(tenant.admin.get(f"{BASES}/{name}"), 404)
+
+
+def test_two_keys_are_none_and_a_long_one_is_one(tenant: Tenant) -> None:
+    two = [("Idempotency-Key", "a"), ("Idempotency-Key", "b")]
+    problem(tenant.admin.post(BASES, json={"name": word()}, headers=two), 422, "invalid")
+    longest = {"Idempotency-Key": (word() + "!~" * 127)[:255]}
+    path = f"{DOCUMENTS}?wait=0&{'x' * 8000}"
+    first, again = (tenant.admin.post(path, json={"text": "Long."}, headers=longest) for _ in range(2))
+    assert replayed(first, again)
+
+
+def test_searches_and_reads_take_no_notice(service: Service, tenant: Tenant) -> None:
+    headers = {"Idempotency-Key": f"not a key {word()}"}
+    paths = ("/v1/search", f"{BASES}/default/search")
+    replies = [tenant.admin.post(path, json={"query": word()}, headers=headers) for path in paths]
+    replies.append(tenant.admin.get(BASES, headers=headers))
+    assert [(reply.status_code, REPLAYED in reply.headers) for reply in replies] == [(200, False)] * 3
+    assert kept(service, headers) == []
+
+
+def test_of_many_at_once_one_runs(tenant: Tenant, key: dict[str, str]) -> None:
+    body, ready = {"name": word()}, Barrier(8)
+
+    def send(client: httpx.Client) -> httpx.Response:
+        ready.wait(20)
+        return client.post(BASES, json=body, headers=key)
+
+    with ThreadPoolExecutor(8) as threads:
+        replies = list(threads.map(send, [tenant.service.client(tenant.key) for _ in range(8)]))
+    (first,) = [reply for reply in replies if reply.status_code == 201 and REPLAYED not in reply.headers]
+    for reply in replies:
+        if reply.status_code == 409:
+            problem(reply, 409, "idempotency_in_progress")
+            assert reply.headers["retry-after"] == "1"
+        else:
+            assert reply is first or replayed(first, reply)
+
+
+@contextmanager
+def half_sent(tenant: Tenant, key: dict[str, str], body: bytes) -> Iterator[Callable[[], bytes]]:
+    """An upload that is under way; called, it sends the other half and gives the answer's first line."""
+    address = httpx.URL(tenant.service.url)
+    head = f"POST {DOCUMENTS} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {tenant.key}\r\nContent-Type: {JSON}\r\n"
+    head += f"Idempotency-Key: {key['Idempotency-Key']}\r\nContent-Length: {len(body)}\r\n\r\n"
+    with socket.create_connection((address.host, address.port or 80), timeout=30) as connection:
+        connection.sendall(head.encode() + body[:10])
+        until(lambda: len(kept(tenant.service, key)) == 1)
+
+        def finish() -> bytes:
+            connection.sendall(body[10:])
+            return connection.recv(65_536).split(b"\r\n")[0]
+
+        yield finish
+
+
+def test_who_comes_meanwhile_is_told_so(tenant: Tenant, key: dict[str, str]) -> None:
+    body = f'{{"text": "{word()}"}}'.encode()
+
+    def send(content: bytes) -> httpx.Response:
+        return tenant.admin.post(DOCUMENTS, content=content, headers={**key, "Content-Type": JSON})
+
+    with half_sent(tenant, key, body) as finish:
+        for content in (body, b"{}"):
+            reply = send(content)
+            problem(reply, 409, "idempotency_in_progress")
+            assert reply.headers["retry-after"] == "1"
+        assert finish() == b"HTTP/1.1 202 Accepted"
+    again = send(body)
+    assert (again.status_code, again.headers[REPLAYED]) == (202, "true")
+    problem(send(b"{}"), 409, "idempotency_key_reused")
+
+
+def test_a_broken_connection_gives_the_key_back(service: Service, tenant: Tenant, key: dict[str, str]) -> None:
+    body = f'{{"text": "{word()}"}}'.encode()
+    with half_sent(tenant, key, body):
+        pass
+    until(lambda: kept(service, key) == [])
+    reply = tenant.admin.post(DOCUMENTS, content=body, headers={**key, "Content-Type": JSON})
+    assert (reply.status_code, REPLAYED in reply.headers) == (202, False)
+
+
+def test_a_retry_is_read_no_further_than_an_upload_may_go(fragile: Fragile, key: dict[str, str]) -> None:
+    tenant = fragile.service.new_tenant("a small limit")
+    assert tenant.admin.post(DOCUMENTS, files={"file": ("a.txt", b"words")}, headers=key).status_code == 202
+    boundary = {"Content-Type": "multipart/form-data; boundary=b"}
+    long = (b"x" * 50_000 for _ in range((UPLOAD_LIMIT + OVERHEAD) // 50_000 + 2))
+    problem(tenant.admin.post(DOCUMENTS, content=long, headers={**key, **boundary}), 413, "too_large")
+
+
+def test_an_answer_that_is_too_large_to_keep_is_not_given_twice(fragile: Fragile, key: dict[str, str]) -> None:
+    tenant = fragile.service.new_tenant("large answers")
+    files = [("file", (f"{number}.txt", f"words {number}".encode())) for number in range(75)]
+    form = {"metadata": f'{{"note": "{"x" * 15_000}"}}'}
+    path = f"{DOCUMENTS}/batch"
+    first = tenant.admin.post(path, files=files, data=form, headers=key)
+    assert (first.status_code, len(first.content) > 1024 * 1024) == (200, True)
+    problem(tenant.admin.post(path, files=files, data=form, headers=key), 409, "idempotency_answer_too_large")
+    (row,) = kept(fragile.service, key)
+    assert row["body"] is None
+
+
+def test_the_description_tells_of_it_on_every_write(service: Service) -> None:
+    """Every write takes a key; what a reader may ask, and what stores nothing, does not."""
+    told = {
+        f"{method.upper()} {path}": "Idempotency-Key" in {one["name"] for one in operation.get("parameters", [])}
+        for path, methods in service.app.openapi()["paths"].items()
+        for method, operation in methods.items()
+    }
+    expected = {route: not route.startswith("GET ") and role != READER for route, role in NEEDED.items()}
+    expected["POST /v1/preview"] = False
+    assert {route: told.get(route) for route in expected} == expected

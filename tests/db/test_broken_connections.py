@@ -1,0 +1,52 @@
+"""A connection that breaks while it is made is an outage like any other."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+import pytest
+from sqlalchemy import make_url
+
+from app.db.session import Database, DatabaseUnavailable
+from app.embedded_postgres import DatabaseUrls
+
+# From asyncpg's question about a type's codec, which is the first thing that is asked on a new connection.
+QUESTION = b"pg_type"
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, until: bytes | None) -> None:
+    """Pass on what comes in; cut the connection off instead of passing on ``until``."""
+    with suppress(ConnectionError):
+        while piece := await reader.read(65536):
+            if until is not None and until in piece:
+                break
+            writer.write(piece)
+            await writer.drain()
+    writer.close()
+
+
+@asynccontextmanager
+async def cutting(url: str, until: bytes) -> AsyncIterator[str]:
+    """The URL of a server between us and the database, which goes away when it is asked for this."""
+    place = make_url(url)
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        inner, outer = await asyncio.open_connection(place.host, place.port)
+        back = asyncio.create_task(_copy(inner, writer, until=None))
+        await _copy(reader, outer, until=until)
+        await back
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        yield place.set(port=port).render_as_string(hide_password=False)
+
+
+async def test_a_connection_that_breaks_while_its_codecs_are_set_up_is_an_outage(database: DatabaseUrls) -> None:
+    async with cutting(database.app, QUESTION) as url:
+        broken = Database.connect(url, pool_size=1)
+        try:
+            with pytest.raises(DatabaseUnavailable):
+                async with broken.transaction(None):
+                    raise AssertionError("it was not cut off")
+        finally:
+            await broken.close()

@@ -1,0 +1,66 @@
+"""The record of a deletion: over when the last original is gone, and not before."""
+
+from collections.abc import AsyncIterator
+from uuid import UUID, uuid4
+
+import pytest
+
+from app.bootstrap import TenantServices
+from app.db.models.ingestion_state import Deletion
+from app.documents.deletion import finish_deletion
+from app.documents.deletion_repository import DeletionRepository
+from app.embedded_postgres import DatabaseUrls
+from app.knowledge_bases.service import PURGE_JOB
+from tests.ingestion.workshop import Workshop, open_workshop
+
+
+@pytest.fixture(scope="module")
+async def workshop(database: DatabaseUrls, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Workshop]:
+    async with open_workshop(database, tmp_path_factory.mktemp("data")) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def services(workshop: Workshop) -> TenantServices:
+    return await workshop.new_tenant()
+
+
+async def batch(services: TenantServices, deletion: UUID) -> UUID:
+    """What one batch of it leaves behind; the id of its job."""
+    kb = await services.knowledge_bases.find("default")
+    tenant_id = services.principal.tenant_id
+    async with services.deletions.db.transaction() as session:
+        await DeletionRepository(session, tenant_id).record(deletion, kb.row.id, documents=1, chunks=10)
+        payload = {"prefixes": [], "deletion": str(deletion)}
+        return await services.deletions.queue.enqueue(session, PURGE_JOB, tenant_id=tenant_id, payload=payload)
+
+
+async def test_it_is_over_with_its_last_job(services: TenantServices) -> None:
+    deletion, other = uuid4(), uuid4()
+    jobs = [await batch(services, deletion) for _ in range(3)]
+    await batch(services, other)
+    for job in jobs:
+        assert (await services.deletions.receipt(deletion)).finished_at is None
+        await finish_deletion(services.deletions.db, deletion, job)
+    found = await services.deletions.receipt(deletion)
+    assert (found.documents, found.chunks, found.finished_at is not None) == (3, 30, True)
+    assert (await services.deletions.receipt(other)).finished_at is None
+
+
+async def test_another_batch_opens_it_again(services: TenantServices) -> None:
+    """The first one's originals may be gone before the second one has begun."""
+    deletion = uuid4()
+    await finish_deletion(services.deletions.db, deletion, await batch(services, deletion))
+    assert (await services.deletions.receipt(deletion)).finished_at is not None
+    job = await batch(services, deletion)
+    assert (await services.deletions.receipt(deletion)).finished_at is None
+    await finish_deletion(services.deletions.db, deletion, job)
+    assert (await services.deletions.receipt(deletion)).finished_at is not None
+
+
+async def test_a_job_whose_record_is_gone_is_no_failure(workshop: Workshop, services: TenantServices) -> None:
+    deletion = uuid4()
+    job = await batch(services, deletion)
+    await workshop.owner.execute(f"delete from {Deletion.__tablename__} where id = $1", deletion)
+    await finish_deletion(services.deletions.db, deletion, job)
+    assert not await workshop.owner.fetchval("select count(*) from job where id = $1", job)

@@ -1,0 +1,215 @@
+"""An endpoint that is down, overloaded or back again, as the calls of one process and of several see it."""
+
+import asyncio
+import socket
+import time
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from uuid import uuid4
+
+import numpy as np
+import pytest
+
+from app.db.session import Database
+from app.db.system import SystemDatabase
+from app.embedded_postgres import DatabaseUrls
+from app.inference.embedding import EmbeddingMismatch, EmbeddingRejected, EmbeddingUnavailable
+from app.inference.embedding.circuit import FAILURES
+from app.inference.embedding.openai import OpenAIEmbedder
+from app.inference.embedding.pacing import SharedPace
+from tests.inference.embedding.conftest import EmbedderOpener
+from tests.protocol_servers.embedding import EmbeddingServer, text_tokens
+
+SOON = "0.01"
+HANG_SECONDS = 30.0
+
+
+@pytest.fixture
+async def system(database: DatabaseUrls) -> AsyncIterator[SystemDatabase]:
+    pool = Database.connect(database.app, pool_size=4)
+    yield SystemDatabase(pool)
+    await pool.close()
+
+
+def paces(
+    system: SystemDatabase, count: int, *, requests: int | None = None, tokens: int | None = None
+) -> list[SharedPace]:
+    """As many processes have them."""
+    provider = uuid4()
+    return [SharedPace(system, provider, requests_per_minute=requests, tokens_per_minute=tokens) for _ in range(count)]
+
+
+async def break_down(server: EmbeddingServer, embedder: OpenAIEmbedder) -> None:
+    """One call for documents that is tried to the end."""
+    server.fail(503, times=FAILURES, retry_after="0")
+    with pytest.raises(EmbeddingUnavailable, match="HTTP 503"):
+        await embedder.embed_documents(["desk"])
+
+
+async def recovered(embedder: OpenAIEmbedder) -> None:
+    """Ask, as callers do, until there is an answer."""
+    end = time.monotonic() + HANG_SECONDS
+    while True:
+        try:
+            await embedder.embed_queries(["desk"])
+        except EmbeddingUnavailable as exc:
+            assert time.monotonic() < end, "it never recovered"
+            await asyncio.sleep(min(0.05, exc.retry_after))
+        else:
+            return
+
+
+async def test_an_endpoint_that_fails_is_left_alone(server: EmbeddingServer, open_embedder: EmbedderOpener) -> None:
+    embedder = open_embedder()
+    await break_down(server, embedder)
+    before = server.requests
+    for call in (embedder.embed_queries, embedder.embed_documents):
+        with pytest.raises(EmbeddingUnavailable, match="left alone") as raised:
+            await call(["desk"])
+        assert 0.0 < raised.value.retry_after <= 1.0
+    assert server.requests == before
+    await recovered(embedder)
+    assert (await embedder.embed_documents(["desk"])).vectors.shape == (1, 64)
+    assert server.requests == before + 2
+
+
+async def test_one_call_finds_out_whether_it_is_back(server: EmbeddingServer, open_embedder: EmbedderOpener) -> None:
+    embedder = open_embedder()
+    await break_down(server, embedder)
+    before = server.requests
+    server.latency_seconds = 0.3
+    end = time.monotonic() + HANG_SECONDS
+    answered = 0
+    while not answered and time.monotonic() < end:
+        results = await asyncio.gather(*(embedder.embed_queries(["desk"]) for _ in range(5)), return_exceptions=True)
+        answered = sum(isinstance(result, np.ndarray) for result in results)
+        await asyncio.sleep(0.05)
+    assert answered == 1
+    assert server.requests == before + 1
+
+
+async def test_a_trial_that_fails_makes_it_longer(server: EmbeddingServer, open_embedder: EmbedderOpener) -> None:
+    embedder = open_embedder()
+    await break_down(server, embedder)
+    before = server.requests
+    server.fail(500)
+    end = time.monotonic() + HANG_SECONDS
+    while server.requests == before and time.monotonic() < end:
+        with pytest.raises(EmbeddingUnavailable) as raised:
+            await embedder.embed_queries(["desk"])
+        await asyncio.sleep(0.02)
+    assert server.requests == before + 1  # no second attempt: it is open again
+    assert raised.value.retry_after > 0.5
+
+
+@pytest.mark.parametrize("kind", ["refused", "mismatch"])
+async def test_a_refusal_is_an_answer(server: EmbeddingServer, open_embedder: EmbedderOpener, kind: str) -> None:
+    server.fail(401 if kind == "refused" else "dimension", times=None)
+    embedder = open_embedder()
+    for _ in range(FAILURES + 2):
+        with pytest.raises((EmbeddingRejected, EmbeddingMismatch)):
+            await embedder.embed_queries(["desk"])
+    assert server.requests == FAILURES + 2
+
+
+async def test_searches_that_give_up_on_a_hanging_endpoint(
+    server: EmbeddingServer, open_embedder: EmbedderOpener
+) -> None:
+    """A search's own time is over long before the endpoint's."""
+    server.fail("slow", times=None)
+    embedder = open_embedder(timeout_seconds=30.0)
+
+    async def search() -> None:
+        async with asyncio.timeout(1.5):
+            await embedder.embed_queries(["desk"])
+
+    given_up = await asyncio.gather(*(search() for _ in range(FAILURES)), return_exceptions=True)
+    assert {type(error) for error in given_up} == {TimeoutError}
+    with pytest.raises(EmbeddingUnavailable, match="left alone"):
+        await search()
+
+
+async def test_a_closed_port_and_then_an_endpoint(open_embedder: EmbedderOpener) -> None:
+    with socket.socket() as reserved:
+        reserved.bind(("127.0.0.1", 0))
+        port = reserved.getsockname()[1]
+    embedder = open_embedder(base_url=f"http://127.0.0.1:{port}/v1")
+    for _ in range(3):
+        with pytest.raises(EmbeddingUnavailable, match=r"no connection|left alone"):
+            await embedder.embed_queries(["desk"])
+    with EmbeddingServer(port=port):
+        await recovered(embedder)
+
+
+@pytest.mark.parametrize("as_date", [False, True])
+async def test_other_processes_pause_too(
+    server: EmbeddingServer, open_embedder: EmbedderOpener, system: SystemDatabase, as_date: bool
+) -> None:
+    later = format_datetime(datetime.now(UTC) + timedelta(seconds=30), usegmt=True)
+    first, second = (open_embedder(pace=pace) for pace in paces(system, 2, requests=6000))
+    await second.embed_queries(["desk"])
+    server.fail(429, retry_after=later if as_date else "30")
+    with pytest.raises(EmbeddingUnavailable, match="HTTP 429"):
+        await first.embed_queries(["desk"])
+    for embedder in (first, second):
+        with pytest.raises(EmbeddingUnavailable, match="limit") as raised:
+            await embedder.embed_queries(["desk"])
+        assert 10.0 < raised.value.retry_after <= 30.1
+    assert server.requests == 2
+
+
+async def test_documents_wait_for_a_short_pause(
+    server: EmbeddingServer, open_embedder: EmbedderOpener, system: SystemDatabase
+) -> None:
+    first, second = (open_embedder(pace=pace) for pace in paces(system, 2, tokens=1_000_000))
+    server.fail(429, retry_after="0.2")
+    both = await asyncio.gather(first.embed_documents(["desk"]), second.embed_documents(["desk", "chair"]))
+    assert [embedded.vectors.shape for embedded in both] == [(1, 64), (2, 64)]
+    assert server.requests == 3
+
+
+async def test_processes_together_keep_the_limit(
+    server: EmbeddingServer, open_embedder: EmbedderOpener, system: SystemDatabase
+) -> None:
+    embedders = [open_embedder(pace=pace) for pace in paces(system, 2, requests=12)]
+    bulk = [asyncio.create_task(embedder.embed_documents(["desk"])) for embedder in embedders for _ in range(3)]
+    async with asyncio.timeout(HANG_SECONDS):
+        while sum(task.done() for task in bulk) < 2:
+            await asyncio.sleep(0.01)
+    assert server.requests == 2
+    await embedders[0].embed_queries(["a query passes them"])
+    assert server.requests == 3
+    for task in bulk:
+        task.cancel()
+    results = await asyncio.gather(*bulk, return_exceptions=True)
+    assert sum(isinstance(result, asyncio.CancelledError) for result in results) == 4
+
+
+async def test_batches_stay_within_a_share_of_the_limit(
+    server: EmbeddingServer, open_embedder: EmbedderOpener, system: SystemDatabase
+) -> None:
+    (pace,) = paces(system, 1, tokens=60_000)
+    await open_embedder(pace=pace).embed_documents(["x" * 12_000] * 3)
+    assert server.batch_sizes == [2, 1]
+
+
+@pytest.mark.parametrize("tells_usage", [False, True])
+async def test_tokens_are_told_as_the_endpoint_counts_them(
+    server: EmbeddingServer, open_embedder: EmbedderOpener, tells_usage: bool
+) -> None:
+    server.tells_usage, server.max_batch = tells_usage, 10
+    texts = [f"text number {i}" for i in range(100)]
+    embedder = open_embedder()
+    embedded = await embedder.embed_documents(texts)
+    assert embedded.tokens == sum(map(text_tokens, texts) if tells_usage else embedder.count_tokens(texts))
+
+
+async def test_a_refused_text_tells_what_the_others_cost(
+    server: EmbeddingServer, open_embedder: EmbedderOpener
+) -> None:
+    server.refused_word = "poison"
+    texts = [*(f"text number {i}" for i in range(3)), "poison"]
+    with pytest.raises(EmbeddingRejected) as raised:
+        await open_embedder().embed_documents(texts)
+    assert raised.value.fields == {"index": 3, "tokens": 3 * text_tokens("text number 0")}

@@ -1,0 +1,95 @@
+"""A quick selection of ``make torture``: hostile files through sniffing and a real parser process."""
+
+import zipfile
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+
+from app.documents.inspection import inspect_upload
+from app.documents.types import EmptyUpload, EncryptedUpload, ReceivedFile, UnsupportedMediaType
+from app.ingestion.parsers import PARSERS
+from app.ingestion.parsers.pool import ParserPool
+from app.ingestion.types import IngestionError
+from benchmarks.hostile import HostileFile, real_files
+from benchmarks.hostile.lies import lying_files
+from benchmarks.hostile.links import linking_files
+from benchmarks.hostile.listener import listening
+from benchmarks.hostile.mutations import mutations
+from benchmarks.hostile.pdfs import pdf_lies, pdf_loops
+from benchmarks.hostile.pictures import png
+from benchmarks.hostile.texts import billion_laughs
+from benchmarks.hostile.uploads import BATCH_FILES, KNOWN, spread
+
+COPIES, SEED = 100, 1
+PDFS = [*pdf_loops(), *pdf_lies()]
+TYPED = (EmptyUpload, EncryptedUpload, UnsupportedMediaType)
+
+
+async def end_of(file: HostileFile, pool: ParserPool, folder: Path) -> str:
+    """``ready``, the code of a failed document, or ``refused`` where it never gets to a parser."""
+    path = folder / "upload"
+    path.write_bytes(file.content)
+    try:
+        received = ReceivedFile(path, file.name, file.declared, len(file.content), b"")
+        await pool.parse(path, inspect_upload(received, PARSERS.keys()))
+    except TYPED:
+        return "refused"
+    except IngestionError as error:
+        return error.code
+    return "ready"
+
+
+async def test_mutated_copies_end_as_a_document_may(pool: ParserPool, tmp_path: Path) -> None:
+    ends = [await end_of(file, pool, tmp_path) for file in mutations(list(real_files()), count=COPIES, seed=SEED)]
+    assert set(ends) <= KNOWN | {"ready", "refused"}
+    assert ends.count("ready") > COPIES // 5
+    assert ends.count("refused") < COPIES // 2
+
+
+def test_a_copy_is_made_again_from_its_number_and_the_seed() -> None:
+    sources = list(real_files())
+    assert list(mutations(sources, count=40, seed=SEED)) == list(mutations(sources, count=40, seed=SEED))
+    assert len({file.content for file in mutations(sources, count=40, seed=SEED)}) > 35
+
+
+def test_a_mutated_archive_is_a_good_one() -> None:
+    sources = [(name, data) for name, data in real_files() if name.endswith("workbook.xlsx")]
+    repacked = [file for file in mutations(sources, count=20, seed=SEED) if ".xml" in file.label]
+    assert repacked
+    assert all(zipfile.ZipFile(BytesIO(file.content)).testzip() is None for file in repacked)
+
+
+async def test_links_are_never_followed(pool: ParserPool, tmp_path: Path) -> None:
+    with listening() as listener:
+        ends = {file.label: await end_of(file, pool, tmp_path) for file in linking_files(listener.url)}
+        assert listener.connections == 0
+    ready = {label for label, end in ends.items() if end == "ready"}
+    assert {"html", "css", "markdown", "rst", "mail", "docx", "pptx", "xlsx", "epub", "pdf URI"} <= ready
+
+
+@pytest.mark.parametrize("file", PDFS, ids=lambda file: file.label)
+async def test_a_pdf_that_loops_or_lies_comes_to_an_end(file: HostileFile, pool: ParserPool, tmp_path: Path) -> None:
+    assert await end_of(file, pool, tmp_path) in KNOWN | {"ready"}
+
+
+@pytest.mark.parametrize("size", [(60_000, 60_000), (0x7FFFFFFF, 1), (0, 0)])
+async def test_a_picture_of_no_such_size(size: tuple[int, int], pool: ParserPool, tmp_path: Path) -> None:
+    file = HostileFile("picture", "", "a.png", png(*size))
+    assert await end_of(file, pool, tmp_path) in {"too_large", "corrupt"}
+
+
+@pytest.mark.parametrize("name", ["a.xml", "a.svg", "a.html"])
+async def test_entities_of_entities_do_not_unfold(name: str, pool: ParserPool, tmp_path: Path) -> None:
+    text = f"{billion_laughs('a')}<a>text &l9;</a>".encode()
+    assert await end_of(HostileFile("entities", name, name, text), pool, tmp_path) in KNOWN | {"ready", "refused"}
+
+
+def test_the_same_bytes_never_meet_in_a_knowledge_base() -> None:
+    seen: set[tuple[str, bytes]] = set()
+    for kb, batch in spread(lying_files()):
+        assert 0 < len(batch) <= BATCH_FILES
+        for file in batch:
+            assert (kb, file.content) not in seen
+            seen.add((kb, file.content))
+    assert len(seen) == len(list(lying_files()))

@@ -1,0 +1,83 @@
+"""The parsers of mail, books, data and code on files that are no such thing: an answer, or a typed error."""
+
+import importlib
+import random
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from app.ingestion.parsers import PARSERS, ParseOptions, Parser
+from app.ingestion.parsers.pool import ParserPool
+from app.ingestion.types import IngestionError
+from tests.ingestion.parsers.conftest import ROOT
+
+SIZE = 1_000_000
+NAMES = ("epub", "json_data", "mail", "rst", "source_code", "xml_data", "yaml_text")
+SEEDS = {
+    "json_data": b'{"a": [1, 2.5, {"b": "c\\n"}], "rows": [{"k": "v"}, {"k": null}]}\n' * 20,
+    "mail": b"From: a\nSubject: =?utf-8?q?b?=\nContent-Type: multipart/mixed; boundary=X\n\n--X\n\ntext\n--X--\n" * 5,
+    "rst": b"Title\n=====\n\n- item::\n\n    code\n\n.. note:: x\n\n+--+--+\n|a |b |\n+--+--+\n\n`a <b>`_ ``c``\n\n"
+    * 8,
+    "source_code": (ROOT / "app" / "errors.py").read_bytes(),
+    "xml_data": b"<a><b c='d'>e &amp; f</b>" + b"<g>h<i/>j</g>" * 40 + b"</a>",
+    "yaml_text": b"a:\n  - b: |\n      c\n# d\n---\ne: {f: g}\n" * 20,
+}
+
+
+def parser_of(name: str) -> Parser:
+    module: Parser = importlib.import_module(f"app.ingestion.parsers.{name}")
+    return module
+
+
+def survives(name: str, content: bytes, path: Path, options: ParseOptions) -> None:
+    path.write_bytes(content)
+    with suppress(IngestionError):
+        document = parser_of(name).parse(path, options)
+        assert all(block.text.strip() for block in document.blocks)
+
+
+def test_all_of_them_are_in_the_registry() -> None:
+    assert {f"app.ingestion.parsers.{name}" for name in NAMES} <= {spec.module for spec in PARSERS.values()}
+
+
+@pytest.mark.parametrize("name", sorted(SEEDS))
+async def test_they_work_inside_the_process(name: str, pool: ParserPool, tmp_path: Path) -> None:
+    media_type = next(kind for kind, spec in PARSERS.items() if spec.module.endswith(f".{name}"))
+    path = tmp_path / "file"
+    path.write_bytes(SEEDS[name])
+    assert (await pool.parse(path, media_type)).blocks
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("byte", b'\0\t\n "#&*+-1:<=>[`a{|\xff')
+def test_one_byte_again_and_again(name: str, byte: int, tmp_path: Path, options: ParseOptions) -> None:
+    survives(name, bytes([byte]) * SIZE, tmp_path / "file", options)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"", b"[" + b"[]," * 50_000 + b"1]", b"{}\n" * 50_000, b"{\n" * 50_000, b"a\n\n" * 50_000, b"a::\n" * 50_000,
+        b"== ==\na\n\n" * 20_000, b".. x::\n" * 20_000, b"`a <" * 50_000, b":a:`" * 50_000, b"* a\n" * 30_000,
+        b"From: a\nContent-Type: multipart/mixed; boundary=" + b"x" * 100_000 + b"\n\n" + b"--x\n" * 50_000,
+        b"".join(b" " * depth + b"a:\n\n" for depth in range(800)), b"a" + b"\n" * SIZE + b"b",
+    ],
+    ids=[
+        "empty", "many lists", "many objects", "many braces", "many paragraphs", "many literals", "many tables",
+        "many directives", "many links", "many roles", "many items", "many parts", "a staircase", "a gap",
+    ],
+)  # fmt: skip
+def test_patterns_again_and_again(name: str, content: bytes, tmp_path: Path, options: ParseOptions) -> None:
+    survives(name, content, tmp_path / "file", options)
+
+
+@pytest.mark.parametrize("name", sorted(SEEDS))
+def test_damaged_copies(name: str, tmp_path: Path, options: ParseOptions) -> None:
+    dice = random.Random(name)
+    for _ in range(60):
+        content = bytearray(SEEDS[name][: dice.randrange(1, len(SEEDS[name]) + 1)])
+        for _ in range(dice.randrange(8)):
+            content[dice.randrange(len(content))] = dice.randrange(256)
+        survives(name, bytes(content), tmp_path / "file", options)

@@ -1,0 +1,90 @@
+"""The cost ledger holds what the endpoint counted, for passages and for what chunkers asked, tenant by tenant."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from app.bootstrap import TenantServices
+from app.documents.types import DocumentFacts
+from app.embedded_postgres import DatabaseUrls
+from app.knowledge_bases.types import Chunking, NewKnowledgeBase
+from tests.ingestion.workshop import Workshop, add_text, open_workshop
+from tests.protocol_servers.embedding import text_tokens
+
+PROSE = "\n\n".join(
+    f"Paragraph {number} tells of harbours. It rained in the fjord for {number} days. Kelp grows on granite." * 8
+    for number in range(40)
+)
+
+
+@pytest.fixture(scope="module")
+async def workshop(database: DatabaseUrls, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Workshop]:
+    data_dir: Path = tmp_path_factory.mktemp("data")
+    async with open_workshop(database, data_dir) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def services(workshop: Workshop) -> AsyncIterator[TenantServices]:
+    """A tenant of the test's own."""
+    made = await workshop.new_tenant()
+    workshop.endpoint.reset()
+    yield made
+    workshop.endpoint.reset()
+    workshop.endpoint.refused_word = None
+    await workshop.drop_jobs()
+
+
+async def ledger(workshop: Workshop, services: TenantServices) -> list[tuple[str, int, int]]:
+    rows = await workshop.owner.fetch(
+        "select model, passages, tokens from embedding_usage where tenant_id = $1", services.principal.tenant_id
+    )
+    return [tuple(row) for row in rows]
+
+
+def counted(workshop: Workshop, *, but: str = "\0") -> tuple[int, int]:
+    """The texts that the endpoint has taken, and their tokens."""
+    texts = [
+        text
+        for request in workshop.endpoint.received
+        if not any(but in text for text in request.inputs)
+        for text in request.inputs
+    ]
+    return len(texts), sum(map(text_tokens, texts))
+
+
+async def test_passages(workshop: Workshop, services: TenantServices) -> None:
+    await workshop.ingest(await add_text(services, PROSE))
+    passages, tokens = counted(workshop)
+    assert passages > 20
+    assert await ledger(workshop, services) == [("words", passages, tokens)]
+    await workshop.ingest(await add_text(services, "One more."))
+    passages, tokens = counted(workshop)
+    assert await ledger(workshop, services) == [("words", passages, tokens)]
+
+
+async def test_sentences_of_a_chunker(workshop: Workshop, services: TenantServices) -> None:
+    await services.knowledge_bases.create(NewKnowledgeBase("topics", chunking=Chunking("semantic")))
+    added = await services.uploads.upload_text("topics", PROSE, DocumentFacts(), media_type="text/plain")
+    await workshop.ingest(added.document)
+    chunks = await workshop.owner.fetchval("select count(*) from chunk where document_id = $1", added.document.id)
+    texts, tokens = counted(workshop)
+    assert texts > 2 * chunks
+    assert await ledger(workshop, services) == [("words", chunks, tokens)]
+
+
+async def test_a_passage_that_is_refused(workshop: Workshop, services: TenantServices) -> None:
+    workshop.endpoint.refused_word = "xyzzy"
+    document = await add_text(
+        services, PROSE[:4000] + "\n\n" + "Nothing happens: xyzzy. " * 20 + "\n\n" + PROSE[4000:9000]
+    )
+    await workshop.ingest(document)
+    refused = await workshop.owner.fetchval(
+        "select count(*) from chunk where document_id = $1 and content ~ 'xyzzy'", document.id
+    )
+    chunks = await workshop.owner.fetchval("select count(*) from chunk where document_id = $1", document.id)
+    assert refused >= 1
+    texts, tokens = counted(workshop, but="xyzzy")
+    assert texts > chunks - refused  # what was refused with its neighbours made some of them be asked for twice
+    assert await ledger(workshop, services) == [("words", chunks - refused, tokens)]

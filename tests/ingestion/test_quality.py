@@ -1,0 +1,54 @@
+"""The quality report: pages without text, noise, tables."""
+
+import pytest
+
+from app.ingestion.quality import garbled_ratio, measure_quality
+from app.ingestion.types import Block, BlockKind, ParsedDocument
+
+PDF, PPTX = "application/pdf", "application/vnd.openxmlformats-officedocument.presentationml.presentation"
+
+
+def paragraph(text: str, *, page: int | None = None, slide: int | None = None) -> Block:
+    return Block(BlockKind.PARAGRAPH, text, page=page, slide=slide)
+
+
+def test_pages_without_text() -> None:
+    blocks = [paragraph("one", page=2), Block(BlockKind.TABLE, "| a |", page=2), paragraph("two", page=4)]
+    quality = measure_quality(ParsedDocument(blocks, page_count=5), media_type=PDF)
+    assert quality.pages == 5
+    assert quality.empty_pages == [1, 3, 5]
+    assert quality.suspected_scans == [1, 3, 5]
+    assert (quality.tables, quality.characters, quality.garbled_ratio) == (1, 11, 0.0)
+
+
+def test_an_empty_slide_is_no_scan() -> None:
+    quality = measure_quality(ParsedDocument([paragraph("x", slide=1)], page_count=2), media_type=PPTX)
+    assert (quality.pages, quality.empty_pages, quality.suspected_scans) == (2, [2], [])
+
+
+def test_a_format_without_pages() -> None:
+    quality = measure_quality(ParsedDocument([paragraph("x")]), media_type="text/plain")
+    assert (quality.pages, quality.empty_pages, quality.suspected_scans) == (None, [], [])
+
+
+@pytest.mark.parametrize(
+    ("text", "ratio"),
+    [
+        ("", 0.0),
+        (" \n\t", 0.0),
+        ("Plain text, with umlauts: äöü, 漢字, עברית, e\u0301 and 🙂.", 0.0),
+        ("São Paulo, Ñandú, Île, «Ça»", 0.0),
+        ("\ufffd\ufffd\ufffda", 0.75),
+        ("\ue000\ue001ab", 0.5),
+        ("a b\x07\x08", 0.5),
+        ("(cid:12)(cid:3)abcde", 0.75),
+        ("caf\u00c3\u00a9", 0.4),
+        ("It\u00e2\u20ac\u2122s", 0.5),
+    ],
+)
+def test_the_share_of_noise(text: str, ratio: float) -> None:
+    assert garbled_ratio([text]) == ratio
+
+
+def test_the_share_is_of_all_blocks_together() -> None:
+    assert garbled_ratio(["\ufffd", "abc", "", "abcdef"]) == 0.1

@@ -1,0 +1,362 @@
+"""Resuming: vectors that were paid for are not asked for again, by this document's next attempt or any other's."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import pytest
+
+from app.bootstrap import TenantServices, open_embedder
+from app.db.models.tenant_data import Document
+from app.db.session import TenantDatabase
+from app.documents.types import DocumentFacts, DocumentNotFound, GivenChunk
+from app.embedded_postgres import DatabaseUrls
+from app.inference.embedding import Embedder, EmbeddingUnavailable
+from app.ingestion.embedding import SLICE, embed_passages
+from app.ingestion.passages import Passages
+from app.ingestion.progress import Progress
+from app.ingestion.types import DocumentTree, NodeKind, TreeNode
+from app.knowledge_bases.types import Chunking, NewKnowledgeBase
+from app.retrieval.types import SearchRequest
+from tests.ingestion.workshop import Workshop, add_text, open_workshop, until
+
+WHOLE = 3 * SLICE + 10
+
+
+@pytest.fixture(scope="module")
+async def workshop(database: DatabaseUrls, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Workshop]:
+    async with open_workshop(database, tmp_path_factory.mktemp("data")) as opened:
+        yield opened
+
+
+@pytest.fixture(autouse=True)
+async def calm(workshop: Workshop) -> AsyncIterator[None]:
+    """Nothing is left of the test before, and afterwards every table adds up."""
+    workshop.endpoint.reset()
+    yield
+    workshop.endpoint.reset()
+    workshop.endpoint.refused_word, workshop.endpoint.latency_seconds = None, 0.0
+    await workshop.drop_jobs()
+    assert await workshop.inconsistencies() == {}
+
+
+@pytest.fixture
+async def services(workshop: Workshop) -> TenantServices:
+    return await workshop.new_tenant()
+
+
+def passages(count: int = WHOLE, *, word: str = "passage") -> list[GivenChunk]:
+    return [GivenChunk(f"The {word} number {number} of many.") for number in range(count)]
+
+
+async def put(services: TenantServices, chunks: Sequence[GivenChunk], **facts: Any) -> Document:
+    """One chunk becomes exactly one passage."""
+    return (await services.uploads.upload_chunks("default", chunks, DocumentFacts(**facts))).document
+
+
+def fail_after(workshop: Workshop, requests: int) -> None:
+    """The endpoint answers so many requests, then it is down."""
+    workshop.endpoint.reset()
+    if requests:
+        workshop.endpoint.fail("slow", times=requests, seconds=0.0)
+    workshop.endpoint.fail(503, times=None, retry_after="500")  # more than the client waits
+
+
+async def cut_short(workshop: Workshop, document: Document, *, after: int) -> list[str]:
+    """Ingest until the endpoint fails after so many requests; returns the texts that it answered."""
+    fail_after(workshop, after)
+    with pytest.raises(EmbeddingUnavailable):
+        await workshop.ingest(document)
+    answered = [text for request in workshop.endpoint.received[:after] for text in request.inputs]
+    workshop.endpoint.reset()
+    return answered
+
+
+def asked(workshop: Workshop) -> list[str]:
+    return [text for request in workshop.endpoint.received for text in request.inputs]
+
+
+async def checkpoints(workshop: Workshop, services: TenantServices) -> int:
+    found: int = await workshop.owner.fetchval(
+        "select count(*) from embedding_checkpoint where tenant_id = $1", services.principal.tenant_id
+    )
+    return found
+
+
+async def ledger(workshop: Workshop, services: TenantServices) -> tuple[int, int]:
+    """Passages and tokens that the tenant pays for."""
+    row = await workshop.owner.fetchrow(
+        "select sum(passages)::int, sum(tokens)::int from embedding_usage where tenant_id = $1 and model = 'words'",
+        services.principal.tenant_id,
+    )
+    return row[0] or 0, row[1] or 0
+
+
+async def vectors(workshop: Workshop, document_id: UUID) -> list[str]:
+    rows = await workshop.owner.fetch(
+        """select e.embedding::text from chunk_embedding e join chunk c on c.id = e.chunk_id
+            where c.document_id = $1 order by c.ordinal""",
+        document_id,
+    )
+    return [row[0] for row in rows]
+
+
+async def test_it_goes_on_where_it_was(workshop: Workshop, services: TenantServices) -> None:
+    document, all_texts = await put(services, passages()), [chunk.text for chunk in passages()]
+    first = await cut_short(workshop, document, after=2)
+    assert first == all_texts[: 2 * SLICE]
+    found = await services.documents.get("default", document.id)
+    assert found.status == "embedding"
+    assert found.progress is not None
+    assert {name: found.progress[name] for name in ("done", "total", "unit")} == {
+        "done": 2 * SLICE,
+        "total": WHOLE,
+        "unit": "chunks",
+    }
+    assert found.progress["tokens"] > 0
+    assert await checkpoints(workshop, services) == 2 * SLICE
+    second = await cut_short(workshop, document, after=1)
+    await workshop.ingest(document)
+    assert [*first, *second, *asked(workshop)] == all_texts
+    assert await workshop.status(document.id) == "ready"
+    assert await checkpoints(workshop, services) == 0
+
+
+async def test_the_last_slice_is_asked_for_again(workshop: Workshop, services: TenantServices) -> None:
+    """As when the worker dies behind its last vectors: the version's own transaction would have kept them."""
+    document = await put(services, passages())
+    await workshop.ingest(document)
+    assert len(asked(workshop)) == WHOLE
+    other = await put(await workshop.new_tenant(), passages(SLICE))
+    await cut_short(workshop, other, after=0)
+    assert await workshop.owner.fetchval("select count(*) from embedding_checkpoint") == 0
+    await workshop.ingest(other)
+    assert len(asked(workshop)) == SLICE
+
+
+async def test_it_ends_as_if_nothing_had_been(workshop: Workshop, services: TenantServices) -> None:
+    document = await put(services, passages())
+    await cut_short(workshop, document, after=2)
+    await workshop.ingest(document)
+    smooth = await workshop.new_tenant()
+    other = await put(smooth, passages())
+    await workshop.ingest(other)
+    assert await vectors(workshop, document.id) == await vectors(workshop, other.id)
+    assert len(await vectors(workshop, document.id)) == WHOLE
+    assert await ledger(workshop, services) == await ledger(workshop, smooth)
+
+
+async def test_deletion_takes_them_along(workshop: Workshop, services: TenantServices) -> None:
+    document = await put(services, passages())
+    await cut_short(workshop, document, after=1)
+    assert await checkpoints(workshop, services) == SLICE
+    await services.deletions.delete("default", document.id)
+    assert await checkpoints(workshop, services) == 0
+
+
+async def test_another_document_of_the_tenant_has_them_too(workshop: Workshop, services: TenantServices) -> None:
+    document = await put(services, passages())
+    await cut_short(workshop, document, after=2)
+    other = await put(services, [*passages(), GivenChunk("And one more.")])
+    await workshop.ingest(other)
+    assert len(asked(workshop)) == WHOLE - 2 * SLICE + 1
+    assert await checkpoints(workshop, services) == 2 * SLICE  # the first one's own
+
+
+async def test_a_new_version_has_those_of_the_old(workshop: Workshop, services: TenantServices) -> None:
+    document = await put(services, passages(), external_id="v")
+    await cut_short(workshop, document, after=2)
+    newer = await put(services, [*passages(), GivenChunk("And one more.")], external_id="v")
+    assert (newer.id, newer.version) == (document.id, 2)
+    await workshop.ingest(newer)
+    assert len(asked(workshop)) == WHOLE - 2 * SLICE + 1
+    assert await checkpoints(workshop, services) == 0
+
+
+async def test_another_tenant_has_none_of_them(workshop: Workshop, services: TenantServices) -> None:
+    document = await put(services, passages())
+    await cut_short(workshop, document, after=2)
+    stranger = await workshop.new_tenant()
+    other = await put(stranger, passages())
+    await workshop.ingest(other)
+    assert len(asked(workshop)) == WHOLE
+    assert await ledger(workshop, stranger) > (WHOLE, 0)
+    assert await checkpoints(workshop, services) == 2 * SLICE
+    assert await checkpoints(workshop, stranger) == 0
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"model": "others"},
+        {"document_prefix": "passage: "},
+        {"query_prefix": "query: "},
+        {"dimensions": 32, "send_dimensions": True},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+async def test_another_model_has_none_of_them(
+    workshop: Workshop, services: TenantServices, changes: dict[str, Any]
+) -> None:
+    document = await put(services, passages())
+    await cut_short(workshop, document, after=2)
+    settings = workshop.resources.settings.embedding.model_copy(update=changes)
+    other = await asyncio.to_thread(open_embedder, settings, 1)
+    try:
+        await embed(workshop, document, passages(), other)
+    finally:
+        await other.close()
+    assert len(asked(workshop)) == WHOLE
+    workshop.endpoint.reset()
+    await embed(workshop, document, passages(), workshop.resources.embedder)
+    assert len(asked(workshop)) == WHOLE - 2 * SLICE
+
+
+async def embed(workshop: Workshop, document: Document, chunks: Sequence[GivenChunk], embedder: Embedder) -> None:
+    """The embedding step alone."""
+    db = TenantDatabase(workshop.resources.database, document.tenant_id)
+    texts = [chunk.text for chunk in chunks]
+    nothing = DocumentTree("", TreeNode(NodeKind.DOCUMENT, 0, 0, 0))
+    made = await embed_passages(
+        db,
+        document.id,
+        Passages(nothing, [], [], texts),
+        embedder=embedder,
+        progress=Progress(db, document.id, document.version),
+    )
+    assert made.vectors.shape == (len(texts), embedder.identity.dimensions)
+    assert np.linalg.norm(made.vectors, axis=1) == pytest.approx(1.0, abs=0.01)
+
+
+async def test_what_was_refused_is_asked_for_again_alone(workshop: Workshop, services: TenantServices) -> None:
+    chunks = passages()
+    chunks[3] = GivenChunk("The xyzzy cannot be embedded.")
+    workshop.endpoint.refused_word = "xyzzy"
+    document = await put(services, chunks)
+    workshop.endpoint.latency_seconds = 0.02
+    ingesting = asyncio.create_task(workshop.ingest(document))
+    await until(lambda: has_checkpoints(workshop, services, SLICE - 1))
+    ingesting.cancel()
+    await asyncio.wait({ingesting})
+    kept = await checkpoints(workshop, services)
+    assert SLICE - 1 <= kept < WHOLE
+    workshop.endpoint.reset()
+    workshop.endpoint.latency_seconds = 0.0
+    await workshop.ingest(document)
+    assert len(set(asked(workshop))) == WHOLE - kept
+    assert chunks[3].text in asked(workshop)
+    found = await services.documents.get("default", document.id)
+    assert (found.status, len(found.warnings)) == ("ready", 1)
+    assert len(await vectors(workshop, document.id)) == WHOLE - 1
+    hits = (await services.retrieval.search(SearchRequest(queries=["xyzzy"], strategy="lexical"))).hits
+    assert [hit.chunk.content for hit in hits] == [chunks[3].text]
+    await services.deletions.delete("default", document.id)  # what has no vector counts as an inconsistency
+
+
+async def has_checkpoints(workshop: Workshop, services: TenantServices, count: int) -> bool:
+    return await checkpoints(workshop, services) >= count
+
+
+async def test_the_same_text_twice(workshop: Workshop, services: TenantServices) -> None:
+    chunks = [GivenChunk("Again and again.")] * WHOLE
+    document = await put(services, chunks)
+    await cut_short(workshop, document, after=1)
+    assert await checkpoints(workshop, services) == 1
+    await workshop.ingest(document)
+    assert asked(workshop) == []
+    assert len(set(await vectors(workshop, document.id))) == 1
+
+
+async def test_the_ledger_adds_up(workshop: Workshop, services: TenantServices) -> None:
+    assert await ledger(workshop, services) == (0, 0)
+    one = await put(services, passages(5))
+    await workshop.ingest(one)
+    count, tokens = await ledger(workshop, services)
+    assert (count, tokens > 5) == (5, True)
+    two = await put(services, passages(5, word="paragraph"))
+    await workshop.ingest(two)
+    assert (await ledger(workshop, services))[0] == 10
+    assert (await ledger(workshop, services))[1] > tokens
+    own = [GivenChunk("With a vector of its own.", vector=[1.0] * 64), GivenChunk("Without one.")]
+    await workshop.ingest(await put(services, own))
+    assert (await ledger(workshop, services))[0] == 11
+
+
+async def test_who_is_deleted_costs_no_more(workshop: Workshop, services: TenantServices) -> None:
+    document = await put(services, passages(20 * SLICE))
+    workshop.endpoint.reset()
+    workshop.endpoint.latency_seconds = 0.1
+    ingesting = asyncio.create_task(workshop.ingest(document))
+    await until(lambda: has_checkpoints(workshop, services, SLICE))
+    await services.deletions.delete("default", document.id)
+    await ingesting
+    assert len(asked(workshop)) < 20 * SLICE
+    assert await checkpoints(workshop, services) == 0
+    with pytest.raises(DocumentNotFound):
+        await services.documents.get("default", document.id)
+
+
+async def test_counts_are_told_while_it_runs(workshop: Workshop, services: TenantServices) -> None:
+    document = await put(services, passages())
+    workshop.endpoint.latency_seconds = 0.35
+    seen: list[int] = []
+    ingesting = asyncio.create_task(workshop.ingest(document))
+    async for state in services.documents.follow("default", document.id, 60.0):
+        assert state is not None
+        if state.progress:
+            assert state.progress["total"] == WHOLE
+            seen.append(state.progress["done"])
+    await ingesting
+    assert seen == sorted(set(seen))
+    assert set(seen) <= {0, SLICE, 2 * SLICE, 3 * SLICE}
+    assert seen[-1] > 0
+
+
+async def test_the_stage_of_an_error_is_where_it_failed(workshop: Workshop, services: TenantServices) -> None:
+    cut_by_meaning = NewKnowledgeBase("meaning", chunking=Chunking(strategy="semantic"))
+    await services.knowledge_bases.create(cut_by_meaning)
+    too_long = await put(services, [GivenChunk("word " * 20_000)])
+    unembedded = await add_text(services, "Refused as a whole.")
+    sentences = "The reef grows. The heron waits. The otter dives."
+    facts = DocumentFacts()
+    uncut = (await services.uploads.upload_text("meaning", sentences, facts, media_type="text/plain")).document
+    workshop.endpoint.fail(400, times=None)
+    async with workshop.working():
+        for document in (too_long, unembedded, uncut):
+            assert await workshop.settled(document.id) == "failed"
+    told = await workshop.owner.fetch(
+        "select id, error ->> 'stage' stage, error ->> 'code' code from document where tenant_id = $1",
+        services.principal.tenant_id,
+    )
+    assert {row["id"]: (row["stage"], row["code"]) for row in told} == {
+        too_long.id: ("parsing", "too_large"),
+        unembedded.id: ("embedding", "embedding_unavailable"),
+        uncut.id: ("chunking", "embedding_unavailable"),
+    }
+
+
+class Surprising:
+    """An embedder with a mistake in it."""
+
+    def __init__(self, real: Embedder) -> None:
+        self._real = real
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    async def embed_documents(self, texts: Sequence[str]) -> Any:
+        raise RuntimeError(f"{len(texts)} texts")
+
+
+async def test_a_surprise_has_a_stage_too(workshop: Workshop, services: TenantServices) -> None:
+    document = await add_text(services, "Surprised at once.")
+    embedder: Any = Surprising(workshop.resources.embedder)
+    pipeline = replace(workshop.pipeline, embedder=embedder)
+    with pytest.raises(RuntimeError, match="1 texts"):
+        await pipeline.ingest(
+            TenantDatabase(workshop.resources.database, document.tenant_id), document.id, document.version
+        )
+    assert await workshop.status(document.id) == "embedding"

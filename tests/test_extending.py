@@ -1,0 +1,142 @@
+"""The examples of docs/extending.md, installed by pip in an environment of their own, do what the page says."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+EXAMPLE = re.compile(r"^`(carrel-[\w./-]+)`\n\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+EXAMPLES = dict(EXAMPLE.findall((ROOT / "docs" / "extending.md").read_text()))
+
+WORK = """
+import asyncio, json, sys
+from pathlib import Path
+
+from app.bootstrap import open_embedder, open_parsers
+from app.documents.inspection import inspect_upload
+from app.documents.types import ReceivedFile
+from app.ingestion.chunkers.installed import installed_chunkers
+from app.ingestion.chunking import chunk_document, chunker_options, open_tools
+from app.ingestion.parsers.installed import installed_parsers, plugin_types
+from app.ingestion.tree import build_tree
+from app.ingestion.types import IngestionError
+from app.knowledge_bases.types import Chunking
+from app.logging import configure
+from app.settings import load_settings
+
+CARD = "BEGIN:VCARD\\r\\nVERSION:4.0\\r\\nFN:Ada Lovelace\\r\\nORG:Analytical Engines;Notes\\r\\n"
+CARD += "NOTE;LANGUAGE=en:The Analytical Engine weaves algebraic\\r\\n  patterns.\\r\\nEND:VCARD\\r\\n"
+
+def received(name, content, declared=None):
+    path = Path(name)
+    path.write_bytes(content)
+    return ReceivedFile(path, name, declared, len(content), b"")
+
+def kind(file):
+    parsers = installed_parsers()
+    return inspect_upload(file, parsers.keys(), plugin_types(parsers))
+
+async def parse(pool, file):
+    try:
+        return await pool.parse(file.path.absolute(), "text/vcard")
+    except IngestionError as exc:
+        return exc.code
+
+async def main():
+    settings = load_settings()
+    card, empty = received("card.vcf", CARD.encode()), received("empty.vcf", b"no card")
+    long = received("long.vcf", (CARD + "NOTE:" + "long " * 3000).encode())
+    async with open_parsers(settings.parser, 1) as pool:
+        parsed, corrupt, too_large = [await parse(pool, file) for file in (card, empty, long)]
+    embedder = await asyncio.to_thread(open_embedder, settings.embedding, 1, None)
+    await embedder.check()
+    tree = build_tree(parsed)
+    async with open_tools(embedder) as tools:
+        options = chunker_options("paragraphs", {"least_characters": 40}, loc=())
+        chunking = Chunking("paragraphs", 100, 0, options)
+        drafts, counts = await asyncio.to_thread(chunk_document, tree, chunking, tools)
+    vectors = (await embedder.embed_documents(["Analytical engines", "weaving", "engines"])).vectors
+    return {
+        "kinds": [kind(card), kind(received("a.bin", CARD.encode(), "text/x-vcard")),
+                  kind(received("card.txt", CARD.encode(), "text/vcard")), kind(received("a.vcf", b"%PDF-1.7"))],
+        "listed": [sorted(plugin_types(installed_parsers())), "paragraphs" in installed_chunkers()],
+        "title": parsed.title,
+        "text": tree.text,
+        "errors": [corrupt, too_large],
+        "chunks": [[draft.text, list(draft.section_titles)] for draft in drafts],
+        "counts": counts,
+        "model": embedder.identity.model,
+        "norms": [round(float(vector @ vector), 4) for vector in vectors],
+        "closer": bool(vectors[0] @ vectors[2] > vectors[1] @ vectors[2]),
+    }
+
+configure("info")
+print(json.dumps(asyncio.run(main())))
+"""
+
+
+def run(command: list[str], folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    plain = {name: value for name, value in os.environ.items() if not name.startswith(("CARREL_", "PYTHON", "COV_"))}
+    done = subprocess.run(
+        command, cwd=folder, env={**plain, **variables}, capture_output=True, text=True, timeout=180, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment that sees what is installed here, and has the examples besides."""
+    folder = tmp_path_factory.mktemp("extending")
+    for name, text in EXAMPLES.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
+    run([sys.executable, "-m", "venv", "--without-pip", str(folder / "venv")], folder)
+    ours = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), str(ROOT)}
+    python = folder / "venv" / "bin" / "python"
+    site = run([str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], folder).stdout.strip()
+    lines = [f"import site; site.addsitedir({path!r})" for path in sorted(ours)]
+    (Path(site) / "carrel-of-the-tests.pth").write_text("\n".join(lines))
+    offline = ["--no-index", "--no-deps", "--no-build-isolation", "--no-cache-dir", "--disable-pip-version-check"]
+    examples = sorted({name.partition("/")[0] for name in EXAMPLES})
+    run([str(python), "-m", "pip", "install", *offline, *(f"./{name}" for name in examples)], folder)
+    return folder
+
+
+def test_the_page_has_an_example_of_each() -> None:
+    groups = re.findall(r'entry-points\."(carrel\.\w+)"', "".join(EXAMPLES.values()))
+    assert sorted(groups) == ["carrel.chunkers", "carrel.embedders", "carrel.parsers"]
+    assert len(EXAMPLES) == 6
+
+
+def test_the_examples_work_where_they_are_installed(environment: Path) -> None:
+    python = str(environment / "venv" / "bin" / "python")
+    settings = {"CARREL_EMBEDDING_PROVIDER": "hashing", "CARREL_PARSER_MAX_CHARACTERS": "5000"}
+    done = run([python, "-W", "error", "-c", WORK], environment, **settings)
+    found: dict[str, Any] = json.loads(done.stdout)
+    note = "Note: The Analytical Engine weaves algebraic patterns."
+    assert found == {
+        "kinds": ["text/vcard", "text/x-vcard", "text/plain", "application/pdf"],
+        "listed": [["text/vcard", "text/x-vcard"], True],
+        "title": "Ada Lovelace",
+        "text": f"Ada Lovelace\n\nOrganisation: Analytical Engines, Notes\n\n{note}",
+        "errors": ["corrupt", "too_large"],
+        "chunks": [[note, ["Ada Lovelace"]]],
+        "counts": [7],
+        "model": "hashing",
+        "norms": [1.0, 1.0, 1.0],
+        "closer": True,
+    }
+    assert "plugin.left_out" not in done.stderr
+
+
+def test_they_are_installed_nowhere_else() -> None:
+    done = run([sys.executable, "-c", "import app.plugins as p; print(p.find_plugins(p.PARSERS))"], ROOT)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,60 @@
+"""Plugins by their entry points: ours win, and one that is none is left out and said so."""
+
+import logging
+from collections.abc import Mapping
+from importlib.metadata import EntryPoint
+from typing import Any
+
+import pytest
+
+from app.plugins import PluginRefused, find_plugins, with_plugins
+from tests.fixtures.plugins import Plugins, plugins
+
+__all__ = ["plugins"]
+GROUP = "carrel.things"
+
+
+def read(entry: EntryPoint, loaded: Any, known: Mapping[str, Any]) -> dict[str, Any]:
+    if loaded == "refused":
+        raise PluginRefused("It is refused.")
+    return {loaded: entry.name}
+
+
+def left_out(caplog: pytest.LogCaptureFixture) -> dict[str, str]:
+    """Entry point → reason, of all that was logged."""
+    fields = [getattr(record, "event_fields", {}) for record in caplog.records if record.msg == "plugin.left_out"]
+    assert all(one["group"] == GROUP for one in fields)
+    return {one["plugin"]: one["reason"] for one in fields}
+
+
+def test_without_plugins_there_is_what_we_have() -> None:
+    assert find_plugins(GROUP) == []
+    assert with_plugins(GROUP, {"ours": "x"}, read) == {"ours": "x"}
+
+
+def test_a_registry_gets_their_lines_and_keeps_its_own(plugins: Plugins, caplog: pytest.LogCaptureFixture) -> None:
+    source = "red, blue, ours, refused = 'red', 'blue', 'ours', 'refused'\n"
+    names = ("red", "blue", "ours", "refused", "missing")
+    plugins.add("colours", source, things={name: f"colours:{name}" for name in names})
+    plugins.add("more_colours", source, things={"another_red": "more_colours:red"})
+    plugins.add("broken_colours", "raise RuntimeError('secret')", things={"broken": "broken_colours:red"})
+    mine = {"ours": "x"}
+    with caplog.at_level(logging.WARNING, logger="app"):
+        joined = with_plugins(GROUP, mine, read)
+    assert joined == {"ours": "x", "red": "another_red", "blue": "blue"}
+    assert mine == {"ours": "x"}
+    assert left_out(caplog) == {
+        "broken": "It cannot be loaded.",
+        "missing": "It cannot be loaded.",
+        "ours": "There is one for ours already.",
+        "red": "There is one for red already.",
+        "refused": "It is refused.",
+    }
+
+
+def test_a_registry_cannot_be_changed_afterwards(plugins: Plugins) -> None:
+    plugins.add("shapes", "round = 'round'", things={"round": "shapes:round"})
+    joined: Any = with_plugins(GROUP, {}, read)
+    assert list(joined) == ["round"]
+    with pytest.raises(TypeError):
+        joined["square"] = "x"
