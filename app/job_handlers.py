@@ -73,7 +73,7 @@ async def ingest_document(context: JobContext, job: ClaimedJob) -> None:
 
 
 async def purge_objects(context: JobContext, job: ClaimedJob) -> None:
-    """Payload: ``prefix``, ``prefixes``, ``key``, ``keys``, all below the job's own tenant; ``deletion``: whose it is."""
+    """Payload: ``prefix``, ``prefixes``, ``key``, ``keys``, all below the job's own tenant; and maybe ``deletion``."""
     own, objects = f"{job.tenant_id}/", context.resources.objects
     for prefix in (job.payload.get("prefix"), *job.payload.get("prefixes", ())):
         if prefix is not None and prefix.startswith(own):

@@ -135,7 +135,7 @@ def judge(seen: Attack, connections: int, folder: Path | None) -> bool:
     print(f"(reach: parser {memory})")
     print(f"workers: {len(seen.watch.workers)} seen, {seen.workers_alive} of them alive (reach: at least 1)")
     print(f"the neighbour's {len(waits)} uploads: ready after {waits[len(waits) // 2]:.1f} s in the median,", end=" ")
-    print(f"{waits[-1]:.1f} s at most; {most} hostile jobs at most ended between its row and its claim", end=" ")
+    print(f"{waits[-1]:.1f} s at most; {most} hostile jobs at most ended between its answer and its claim", end=" ")
     print(f"(reach: {slots}, one for each place)")
     held = parser <= memory and seen.workers_alive > 0 and most <= slots and connections == 0
     return not wrong and held and reached >= REACH * len(copies)

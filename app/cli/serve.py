@@ -7,6 +7,7 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,11 +30,14 @@ from app.cli.worker_process import worker_process
 from app.db.migrate import migrate
 from app.embedded_postgres import EmbeddedPostgres
 from app.errors import AppError
-from app.logging import configure
+from app.logging import configure, get_logger
 from app.main import create_app
 from app.settings import Settings, load_settings
 
+logger = get_logger(__name__)
+
 GRACE_SECONDS = 20
+DATABASE_LOOK_SECONDS = 0.5
 
 
 def serve(
@@ -57,17 +61,26 @@ def serve(
     configure(settings.server.log_level)
     # Until the server takes over, SIGTERM is what Ctrl-C is: everything that was opened is closed on the way out.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with suppress(KeyboardInterrupt), _database(settings) as (runtime, note), _listening(settings) as listening:
-        asyncio.run(_serve(settings, runtime, listening, api_only=api_only, note=note))
+    with suppress(KeyboardInterrupt), _database(settings) as database, _listening(settings) as listening:
+        asyncio.run(_serve(settings, database, listening, api_only=api_only))
+
+
+@dataclass(frozen=True, slots=True)
+class _Database:
+    """Where it is, in ``note`` for people; ``embedded`` where it is this process's own."""
+
+    runtime: Runtime
+    note: str
+    embedded: EmbeddedPostgres | None = None
 
 
 @contextmanager
-def _database(settings: Settings) -> Iterator[tuple[Runtime, str]]:
-    """The configured database, else an embedded one that lives as long as this process; with a word on where it is."""
+def _database(settings: Settings) -> Iterator[_Database]:
+    """The configured database, else an embedded one that lives as long as this process."""
     data_dir = settings.server.data_dir
     if settings.database.url is not None:
         prepare_data_dir(data_dir)
-        yield find_runtime(settings), "configured by CARREL_DATABASE_URL"
+        yield _Database(find_runtime(settings), "configured by CARREL_DATABASE_URL")
         return
     with EmbeddedPostgres(data_dir) as postgres:
         urls = postgres.ensure_database()
@@ -75,7 +88,7 @@ def _database(settings: Settings) -> Iterator[tuple[Runtime, str]]:
         runtime = Runtime(urls.app, urls.owner)
         write_runtime(data_dir, runtime)
         try:
-            yield runtime, f"embedded Postgres in {postgres.location}"
+            yield _Database(runtime, f"embedded Postgres in {postgres.location}", postgres)
         finally:
             forget_runtime(data_dir)
 
@@ -98,17 +111,43 @@ def _listening(settings: Settings) -> Iterator[socket.socket]:
         yield listening
 
 
-async def _serve(settings: Settings, runtime: Runtime, listening: socket.socket, *, api_only: bool, note: str) -> None:
+async def _serve(settings: Settings, database: _Database, listening: socket.socket, *, api_only: bool) -> None:
     data_dir = settings.server.data_dir
     key = operator_key(settings, data_dir)
     url = _url(listening)
     async with Resources.open(
-        settings, database_url=runtime.database_url, operator_key=key, bulk_threads=1
+        settings, database_url=database.runtime.database_url, operator_key=key, bulk_threads=1
     ) as resources:
         credentials = await _first_tenant(settings, resources, url)
-        server = _server(resources, _screen(url, data_dir, note, credentials))
-        with nullcontext() if api_only else worker_process(data_dir):
-            await server.serve([listening])
+        server = _server(resources, _screen(url, data_dir, database.note, credentials))
+        async with _kept_alive(database.embedded):
+            with nullcontext() if api_only else worker_process(data_dir):
+                await server.serve([listening])
+
+
+@asynccontextmanager
+async def _kept_alive(postgres: EmbeddedPostgres | None) -> AsyncIterator[None]:
+    """Start the embedded Postgres again whenever it dies; from this thread, the main one, as it must be."""
+    if postgres is None:
+        yield
+        return
+    keeper = asyncio.create_task(_keep_alive(postgres))
+    try:
+        yield
+    finally:
+        keeper.cancel()
+        await asyncio.gather(keeper, return_exceptions=True)
+
+
+async def _keep_alive(postgres: EmbeddedPostgres) -> None:
+    while True:
+        await asyncio.sleep(DATABASE_LOOK_SECONDS)
+        try:
+            # Blocking: without a database nothing else could be done meanwhile.
+            if postgres.revive():
+                logger.error("database.revived")
+        except AppError as exc:  # what its killer left behind may be in the way for a moment
+            logger.error("database.not_revived", error=exc)
 
 
 class _Server(uvicorn.Server):

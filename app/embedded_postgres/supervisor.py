@@ -1,7 +1,7 @@
 """The supervisor of the Postgres that ``serve`` brings along: it starts, stops and describes the one server."""
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -38,6 +38,7 @@ class EmbeddedPostgres:
         self._locks = ExitStack()
         self._place: Place | None = None
         self._server: Server | None = None
+        self._port: int | None = None
         self._password = ""
 
     def start(self) -> None:
@@ -47,13 +48,25 @@ class EmbeddedPostgres:
         Raises EmbeddedPostgresMissing, DataDirectoryInUse, ClusterUnusable, PortInUse, PostgresFailed, and
         EmbeddedPostgresError where the directory cannot be used at all.
         """
-        if self.running:
-            return
+        if not self.running:
+            self._begin(free_ports() if self._wanted_port is None else [self._wanted_port])
+
+    def revive(self) -> bool:
+        """Start the server again where it has died, on the port that everybody knows; False where it lives; blocks.
+
+        Nothing that was committed is lost: Postgres recovers from its log. Call it, and it raises, as ``start``.
+        """
+        if self.running or self._port is None:
+            return False
+        self._begin([self._port])
+        return True
+
+    def _begin(self, ports: Iterable[int]) -> None:
         if threading.current_thread() is not threading.main_thread():
             raise EmbeddedPostgresError("the embedded Postgres must be started from the main thread")
         self.stop()
         try:
-            self._start()
+            self._start(ports)
         except OSError as exc:
             self.stop()
             raise EmbeddedPostgresError(
@@ -63,11 +76,11 @@ class EmbeddedPostgres:
             self.stop()
             raise
 
-    def _start(self) -> None:
+    def _start(self, ports: Iterable[int]) -> None:
         self._place = Place.claim(self.data_dir, find_binaries(), self._locks)
         self._password = prepare_cluster(self._place, sync=self._fsync)
-        ports = free_ports() if self._wanted_port is None else [self._wanted_port]
         self._server = start_server(self._place, ports, self._settings)
+        self._port = self._server.port
 
     def stop(self) -> None:
         """Shut the server down, wait for its end and let go of the data directory."""

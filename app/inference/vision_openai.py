@@ -24,7 +24,13 @@ class OpenAIVision:
     """A VisionModel over ``POST {base_url}/chat/completions``."""
 
     def __init__(
-        self, base_url: str, api_key: str | None, model: str, *, timeout_seconds: float = TIMEOUT_SECONDS, first_delay: float = FIRST_DELAY
+        self,
+        base_url: str,
+        api_key: str | None,
+        model: str,
+        *,
+        timeout_seconds: float = TIMEOUT_SECONDS,
+        first_delay: float = FIRST_DELAY,
     ) -> None:
         # The package would fill in these from the environment, which belongs to other programs.
         self._headers = {"OpenAI-Organization": omit, "OpenAI-Project": omit}

@@ -41,9 +41,9 @@ class Block:
 
     ``level`` counts headings from 1 and is 0 for anything else. ``page``, ``slide`` and ``sheet`` count from 1; a
     format without them leaves them None. A block never crosses one of them. Where lines are ``printed`` is told of PDFs
-    alone. A RECORD is a row that says all about its thing, such as a question with its answer: it becomes a chunk of its
-    own. So does a PICTURE, whose ``picture`` is its place among the document's pictures; its text stands in for what a
-    model will say of it.
+    alone. A RECORD is a row that says all about its thing, such as a question with its answer: it becomes a chunk of
+    its own. So does a PICTURE, whose ``picture`` is its place among the document's pictures; its text stands in for
+    what a model will say of it.
     """
 
     kind: BlockKind

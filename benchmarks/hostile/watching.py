@@ -5,7 +5,7 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 import asyncpg
@@ -21,9 +21,9 @@ _ENDED = ('"job.done"', '"job.failed"')
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """One small upload of the neighbour: from its row to its claim, and the seconds until it was ready."""
+    """One small upload of the neighbour: when it was answered and claimed, and the seconds until it was ready."""
 
-    stored: datetime
+    answered: datetime
     claimed: datetime
     seconds: float
 
@@ -53,11 +53,12 @@ def living_workers(service: RunningService) -> set[int]:
     return {one.pid for one in process_tree(service.pid) if one.parent == service.pid and one.program != "postgres"}
 
 
-async def small_upload(client: httpx.Client, number: int) -> tuple[str, float]:
-    """One text until it is ready: when it was stored, and the seconds. Raises RuntimeError where it fails."""
+async def small_upload(client: httpx.Client, number: int) -> tuple[datetime, float]:
+    """One text until it is ready: when it was answered, and the seconds. Raises RuntimeError where it fails."""
     url, started = "/v1/knowledge-bases/default/documents", time.monotonic()
     text = {"text": f"The neighbour's text of number {number}."}
-    reply = await asyncio.to_thread(client.post, url, params={"wait": 5}, json=text)
+    reply = await asyncio.to_thread(client.post, url, json=text)
+    answered = datetime.now(UTC)
     reply.raise_for_status()
     document = reply.json()
     while document["status"] not in ("ready", "failed"):
@@ -65,7 +66,7 @@ async def small_upload(client: httpx.Client, number: int) -> tuple[str, float]:
         document = (await asyncio.to_thread(client.get, f"{url}/{document['id']}")).json()
     if document["status"] != "ready":
         raise RuntimeError(f"the neighbour's document was not ingested: {document['error']}")
-    return document["created_at"], time.monotonic() - started
+    return answered, time.monotonic() - started
 
 
 async def visit(
@@ -74,9 +75,9 @@ async def visit(
     """Upload a small text every second while ``wanted``, one after the other."""
     visits: list[Visit] = []
     while wanted():
-        stored, seconds = await small_upload(client, len(visits))
+        answered, seconds = await small_upload(client, len(visits))
         claimed = await owner.fetchval("select last_claim from job_lane where tenant_id = $1", tenant)
-        visits.append(Visit(datetime.fromisoformat(stored), claimed, seconds))
+        visits.append(Visit(answered, claimed, seconds))
         await asyncio.sleep(PAUSE_SECONDS)
     return visits
 
@@ -88,4 +89,4 @@ def ended_meanwhile(log: Path, tenant: object, visits: Sequence[Visit]) -> list[
         for line in log.read_text().splitlines()
         if str(tenant) in line and any(event in line for event in _ENDED)
     ]
-    return [sum(one.stored <= moment <= one.claimed for moment in ended) for one in visits]
+    return [sum(one.answered <= moment <= one.claimed for moment in ended) for one in visits]

@@ -14,6 +14,8 @@ from tests.protocol_servers.embedding import text_vector
 
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
 DIMENSIONS = 64
+Chunks = list[dict[str, Any]]
+Filter = dict[str, Any]
 
 
 @pytest.fixture
@@ -21,12 +23,12 @@ def tenant(fragile: Fragile) -> Tenant:
     return fragile.service.new_tenant("chunks")
 
 
-def put(tenant: Tenant, chunks: list[dict[str, Any]], *, kb: str = "default", **fields: Any) -> httpx.Response:
+def put(tenant: Tenant, chunks: Chunks, *, kb: str = "default", **fields: Any) -> httpx.Response:
     body = {"chunks": chunks, **fields}
     return tenant.admin.post(f"/v1/knowledge-bases/{kb}/documents", params={"wait": 60}, json=body)
 
 
-def ready(tenant: Tenant, chunks: list[dict[str, Any]], **fields: Any) -> dict[str, Any]:
+def ready(tenant: Tenant, chunks: Chunks, **fields: Any) -> dict[str, Any]:
     reply = put(tenant, chunks, **fields)
     document: dict[str, Any] = reply.json()
     assert (reply.status_code, document["status"]) == (201, "ready"), reply.text
@@ -50,7 +52,7 @@ def chunks_of(tenant: Tenant, document: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def test_what_comes_in_is_what_is_there(tenant: Tenant) -> None:
-    given = [
+    given: Chunks = [
         {"text": "The heron waits.\n", "page": 3, "section_titles": ["Birds", "Herons"], "metadata": {"legs": 2}},
         {"text": " The otter dives. ", "page": 7, "section_titles": ["Otters"]},
         {"text": "No page, no title. 🦦"},
@@ -79,7 +81,7 @@ def test_what_comes_in_is_what_is_there(tenant: Tenant) -> None:
 
 
 def test_chunk_metadata_filters(tenant: Tenant) -> None:
-    given = [
+    given: Chunks = [
         {"text": "The red heron.", "metadata": {"colour": "red", "seen": "2024-03-01", "zoo": "mine"}},
         {"text": "The blue heron.", "metadata": {"colour": "blue"}, "page": 2},
         {"text": "The plain heron."},
@@ -104,7 +106,7 @@ def test_chunk_metadata_filters(tenant: Tenant) -> None:
 
 
 def test_a_change_of_the_document_leaves_its_chunks_their_own(tenant: Tenant) -> None:
-    given = [{"text": "The red heron.", "metadata": {"colour": "red"}, "page": 4}, {"text": "The plain heron."}]
+    given: Chunks = [{"text": "The red heron.", "metadata": {"colour": "red"}, "page": 4}, {"text": "The plain heron."}]
     document = ready(tenant, given, metadata={"year": 2023})
     change = {"metadata": {"year": 2024, "colour": "any"}, "title": "Herons"}
     changed = tenant.admin.patch(f"{DOCUMENTS}/{document['id']}", json=change).json()
@@ -126,21 +128,23 @@ def test_a_change_of_the_document_leaves_its_chunks_their_own(tenant: Tenant) ->
 def test_the_knowledge_base_has_the_last_word(tenant: Tenant) -> None:
     body = {"name": "stamped", "metadata_filter": {"team": "ops"}}
     tenant.admin.post("/v1/knowledge-bases", json=body).raise_for_status()
-    given = [{"text": "The sly heron.", "metadata": {"team": "mine", "own": 1}}, {"text": "The plain heron."}]
+    given: Chunks = [{"text": "The sly heron.", "metadata": {"team": "mine", "own": 1}}, {"text": "The plain heron."}]
     document = ready(tenant, given, kb="stamped", metadata={"team": "yours"})
     assert document["metadata"] == {"team": "ops"}
     path = f"/v1/knowledge-bases/stamped/documents/{document['id']}"
     assert [chunk["metadata"] for chunk in tenant.admin.get(f"{path}/chunks").json()["items"]] == [{"own": 1}, {}]
-    for filter_, count in ((None, 2), ({"team": "ops"}, 2), ({"team": "mine"}, 0), ({"own": 1}, 1)):
+    before: list[tuple[Filter, int]] = [({}, 2), ({"team": "ops"}, 2), ({"team": "mine"}, 0), ({"own": 1}, 1)]
+    for filter_, count in before:
         assert len(texts(tenant, "heron", filter=filter_, knowledge_bases=["stamped"])) == count, filter_
     tenant.admin.patch(path, json={"metadata": {"team": "theirs", "new": 1}}).raise_for_status()
-    for filter_, count in (({"team": "ops", "new": 1}, 2), ({"team": "theirs"}, 0)):
+    after: list[tuple[Filter, int]] = [({"team": "ops", "new": 1}, 2), ({"team": "theirs"}, 0)]
+    for filter_, count in after:
         assert len(texts(tenant, "heron", filter=filter_, knowledge_bases=["stamped"])) == count, filter_
 
 
 def test_a_given_vector_is_the_one_that_is_searched(fragile: Fragile, tenant: Tenant) -> None:
     near, far = text_vector("a harbour at dawn", DIMENSIONS), text_vector("arithmetic of fractions", DIMENSIONS)
-    given = [
+    given: Chunks = [
         {"text": "Nothing in common.", "vector": [1e-3 * value for value in near]},  # of any length
         {"text": "The harbour, far away.", "vector": far},
         {"text": "Embedded here: a harbour at dawn."},
@@ -248,7 +252,7 @@ def test_more_than_the_limit_of_uploads(tenant: Tenant) -> None:
 
 
 def test_the_same_chunks_again(tenant: Tenant) -> None:
-    given = [{"text": "Once.", "metadata": {"a": 1}, "vector": ONES}, {"text": "Twice."}]
+    given: Chunks = [{"text": "Once.", "metadata": {"a": 1}, "vector": ONES}, {"text": "Twice."}]
     first = ready(tenant, given)
     again = put(tenant, given)
     assert (again.status_code, again.json()) == (200, first)

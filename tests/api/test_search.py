@@ -46,7 +46,7 @@ def test_the_shape_of_a_reply(shelf: Tenant) -> None:
     for result in results:
         assert set(result) == {
             "score", "text", "chunk_id", "chunk_index", "total_chunks", "document", "knowledge_base", "similarity",
-            "page", "page_end", "slide", "section_titles", "node_path", "metadata", "citation",
+            "page", "page_end", "slide", "section_titles", "node_path", "media", "metadata", "citation",
         }  # fmt: skip
         assert set(result["document"]) == {"id", "source", "title", "metadata", "source_uri", "source_created_at"}
         assert result["text"].strip()

@@ -12,6 +12,7 @@ import stat as modes
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -187,3 +188,35 @@ def test_an_ordinary_user_needs_nothing_special(new_place: Callable[[], Path]) -
             assert made["status"] == "ready"
         assert service.end() == 0
         wait_until_gone(below)
+
+
+def test_its_postgres_is_started_again(home: Path, settings: dict[str, str], key: str) -> None:
+    with serving(home, **settings) as service, service.client(key) as client:
+        with A_FILE.open("rb") as file:
+            made = client.post(DOCUMENTS, params={"wait": 60}, files={"file": file}).raise_for_status().json()
+        for _ in range(2):
+            [killed] = postmasters(service)
+            os.kill(killed, signal.SIGKILL)
+            wait_until(partial(is_back, service, client, killed))
+        assert client.get(f"{DOCUMENTS}/{made['id']}").raise_for_status().json()["status"] == "ready"
+        body = {"text": "After the night."}
+        again = client.post(DOCUMENTS, params={"wait": 60}, json=body).raise_for_status().json()
+        assert again["status"] == "ready"
+        assert service.end() == 0
+        assert len(service.events("database.revived")) == 2
+
+
+def postmasters(service: Command) -> set[int]:
+    """The one server process; those that it starts for its sessions show another title."""
+    return {child for child in descendants(service.process.pid) if is_postmaster(child)}
+
+
+def is_back(service: Command, client: httpx.Client, killed: int) -> bool:
+    return bool(postmasters(service) - {killed}) and client.get("/readyz").is_success
+
+
+def is_postmaster(pid: int) -> bool:
+    try:
+        return b"listen_addresses" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False

@@ -204,7 +204,7 @@ async def test_another_model_has_none_of_them(
     document = await put(services, passages())
     await cut_short(workshop, document, after=2)
     settings = workshop.resources.settings.embedding.model_copy(update=changes)
-    other = await asyncio.to_thread(open_embedder, settings, 1)
+    other = await asyncio.to_thread(open_embedder, settings, 1, workshop.resources.system)
     try:
         await embed(workshop, document, passages(), other)
     finally:

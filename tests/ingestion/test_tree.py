@@ -1,6 +1,7 @@
 """The document tree keeps its shape for any blocks."""
 
 from itertools import pairwise
+from typing import Any
 
 import pytest
 

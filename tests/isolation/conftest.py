@@ -21,7 +21,8 @@ PASSING = (
     " where tenant_id = $1 and id <> $2 limit 1",
     "insert into document_media select $1, id, 1, 7, $2::uuid::text, 'image/png', 1, 64, 64, '\\x00' from document"
     " where tenant_id = $1 limit 1",
-    "insert into picture_description select $1, $2, '\\x00', id, 'A picture.' from document where tenant_id = $1 limit 1",
+    "insert into picture_description select $1, $2, '\\x00', id, 'A picture.' from document"
+    " where tenant_id = $1 limit 1",
     "insert into provider_pace (tenant_id, provider) values ($1, $2)",
     "insert into deletion (tenant_id, id, kb_id, documents, chunks) values ($1, $2, $2, 1, 1)",
 )

@@ -31,8 +31,8 @@ MAX_SIDE = 1568
 MEGAPIXELS = 40
 """What is larger is not decoded."""
 
-MAX_COLOURS = 1024
-"""A picture of more is a photograph, for which JPEG is; drawings and screens keep their edges as PNG."""
+MAX_COLOURS = 128
+"""A picture of more is a photograph or the like, for which JPEG is; plain drawings keep their edges as PNG."""
 
 TIME_SHARE = 0.1
 """Of the parser's time; the rest is for the text."""

@@ -1,0 +1,103 @@
+"""The parser child's answers: what is sent comes back the same, and what no honest child sends is refused."""
+
+import json
+from array import array
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.ingestion.parsers import ParseOptions, pdf
+from app.ingestion.parsers.protocol import (
+    MAX_BLOCK_LINES,
+    MAX_LINES,
+    MAX_SIDE,
+    Answer,
+    encode_document,
+    line_limit,
+)
+from app.ingestion.types import Block, BlockKind, ParsedDocument, ParserCrashed, PrintedLines
+
+PAGE = (6000, 8000)
+TEXT = "one two six"
+
+
+def received(document: ParsedDocument, *, max_characters: int = 200_000) -> ParsedDocument | None:
+    answer = Answer(max_characters=max_characters)
+    for line in encode_document(document, resident_mb=1):
+        assert len(line) <= line_limit(max_characters)
+        answer.feed(line)
+    return answer.document
+
+
+def block(places: Any, *, text: str = TEXT, page: int = 1) -> bytes:
+    return json.dumps({"blocks": [["paragraph", text, 0, page, None, None, None, places]]}).encode()
+
+
+def test_a_document_with_places_comes_back_the_same(demo: Path, options: ParseOptions) -> None:
+    document = pdf.parse(demo / "handbook.pdf", options)
+    assert sum(len(block.printed.lines) for block in document.blocks if block.printed) > 600
+    assert received(document) == document
+
+
+def test_the_largest_blocks_fit_the_limit() -> None:
+    """As many lines as a block may have, with the longest numbers, behind a batch that is nearly full."""
+    numbers = [
+        number
+        for line in range(MAX_BLOCK_LINES)
+        for number in (line, line + 1, MAX_SIDE - 1, MAX_SIDE - 1, MAX_SIDE, MAX_SIDE)
+    ]
+    full = PrintedLines(MAX_SIDE, MAX_SIDE, array("i", numbers))
+    half = PrintedLines(MAX_SIDE, MAX_SIDE, full.lines[: 6 * 5000])
+    blocks = [Block(BlockKind.PARAGRAPH, "x" * 5000, page=1, printed=half)]
+    blocks += [Block(BlockKind.PARAGRAPH, "x" * MAX_BLOCK_LINES, page=1, printed=full)]
+    document = ParsedDocument(blocks)
+    assert received(document, max_characters=15_004) == document
+
+
+@pytest.mark.parametrize(
+    "places",
+    [
+        [*PAGE, 0, 3, 0, 0, 10, 10],
+        [*PAGE, 0, 3, 0, 0, 10, 10, 3, 11, 5990, 7990, 6000, 8000],
+        [MAX_SIDE, MAX_SIDE, 4, 7, 1, 1, MAX_SIDE, MAX_SIDE],
+    ],
+)
+def test_places_that_are_believed(places: list[int]) -> None:
+    answer = Answer(max_characters=1000)
+    assert answer.feed(block(places)) is False
+    assert answer.feed(b'{"done":{"title":null,"page_count":1,"warnings":[]},"resident_mb":1}') is True
+    assert answer.document is not None
+    assert answer.document.blocks[0].printed == PrintedLines(places[0], places[1], array("i", places[2:]))
+
+
+@pytest.mark.parametrize(
+    "places",
+    [
+        [], [*PAGE], {}, "box", 7, True, [*PAGE, 0, 3, 0, 0, 10], [*PAGE, 0, 3, 0, 0, 10, 10, 11],
+        [0, 8000, 0, 3, 0, 0, 10, 10], [-1, 8000, 0, 3, 0, 0, 10, 10], [6000, MAX_SIDE + 1, 0, 3, 0, 0, 10, 10],
+        [*PAGE, -1, 3, 0, 0, 10, 10], [*PAGE, 0, 12, 0, 0, 10, 10], [*PAGE, 3, 3, 0, 0, 10, 10],
+        [*PAGE, 0, 3, 0, 0, 10, 10, 2, 5, 0, 0, 10, 10], [*PAGE, 4, 7, 0, 0, 10, 10, 0, 3, 0, 0, 10, 10],
+        [*PAGE, 0, 3, -1, 0, 10, 10], [*PAGE, 0, 3, 0, -1, 10, 10], [*PAGE, 0, 3, 10, 0, 10, 10],
+        [*PAGE, 0, 3, 0, 10, 10, 10], [*PAGE, 0, 3, 0, 0, 6001, 10], [*PAGE, 0, 3, 0, 0, 10, 8001],
+        [*PAGE, 0, 3, 0, 0, 10, 1 << 40], [*PAGE, 0, 3, 0, 0, 10, 9.5], [*PAGE, 0, 3, 0, 0, 10, "10"],
+        [*PAGE, 0, 3, 0, 0, 10, None], [*PAGE, [0], [3], [0, 0, 10, 10]],
+    ],
+    ids=ascii,
+)  # fmt: skip
+def test_places_that_are_not_believed(places: Any) -> None:
+    with pytest.raises(ParserCrashed):
+        Answer(max_characters=1000).feed(block(places))
+
+
+def test_no_more_lines_than_any_document_has() -> None:
+    lines = [number for line in range(MAX_BLOCK_LINES) for number in (line, line + 1, 0, 0, 1, 1)]
+    whole, text = [1, 1, *lines], "x" * (MAX_BLOCK_LINES + 1)
+    answer = Answer(max_characters=10**9)
+    message = block(whole, text=text)
+    for _ in range(MAX_LINES // MAX_BLOCK_LINES):
+        answer.feed(message)
+    with pytest.raises(ParserCrashed):
+        answer.feed(block([1, 1, 0, 1, 0, 0, 1, 1]))
+    with pytest.raises(ParserCrashed):
+        Answer(max_characters=10**9).feed(block([*whole, MAX_BLOCK_LINES, MAX_BLOCK_LINES + 1, 0, 0, 1, 1], text=text))
