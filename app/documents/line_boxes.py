@@ -6,7 +6,7 @@ from itertools import islice
 
 from app.db.models.tenant_data import DocumentPage
 
-MOST_BOXES = 10_000
+MOST_BOXES = 2_000
 
 
 @dataclass(frozen=True, slots=True)

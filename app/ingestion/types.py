@@ -32,7 +32,7 @@ class PrintedLines:
 
     width: int
     height: int
-    lines: "array[int]"
+    lines: "array[int]"  # an array can be subscripted by type checkers alone
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -14,7 +14,12 @@ import asyncpg
 import httpx
 import pytest
 
+from app.access import Principal, Role
+from app.api.v1.events import _events
+from app.db.session import Database
+from app.documents.watching import DocumentWatch
 from app.embedded_postgres import EmbeddedPostgres
+from app.ids import decode_id
 from tests.api.conftest import Fragile
 from tests.api.problems import problem
 from tests.fixtures.service import Tenant
@@ -259,6 +264,25 @@ def test_a_lost_connection_loses_nothing(fragile: Fragile, tenant: Tenant, postg
             *_, last = stream
         assert last.kind == "ready"
         eventually(lambda: len(set(asyncio.run(listeners(postgres_server, name))) - {ended}) == 1)
+
+
+def test_a_lost_database_is_no_end(fragile: Fragile, tenant: Tenant) -> None:
+    """The stream stops without a word of the document, so that who follows comes back."""
+    key = decode_id("ten", tenant.id)
+    assert key is not None
+
+    async def told() -> list[bytes]:
+        nowhere = Database.connect("postgresql://nobody@127.0.0.1:1/nothing", pool_size=1)
+        watch = DocumentWatch(nowhere)
+        lost = replace(fragile.service.resources, database=nowhere, watch=watch)
+        services = lost.for_tenant(Principal(key, "lost", Role.READER))
+        try:
+            return [event async for event in _events(services, "default", "doc_01h455vb4pex5vsknk084sn02q", None)]
+        finally:
+            await watch.close()
+            await nowhere.close()
+
+    assert asyncio.run(told()) == []
 
 
 def test_what_is_not_there_has_no_events(tenant: Tenant) -> None:

@@ -85,7 +85,7 @@ def fragile(make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.fixture(autouse=True)
 def _healthy(fragile: Fragile) -> Iterator[None]:
-    """What the test before has broken is well again, and the service has found out: it leaves a moment between tries."""
+    """What the test before has broken is well again, and the service has found out: it leaves time between tries."""
     end = time.monotonic() + RECOVERY_SECONDS
     while ask(fragile.tenant.admin, query="lantern")["warnings"]:
         assert time.monotonic() < end, "it never recovered"

@@ -14,7 +14,7 @@ from app.bootstrap import TenantServices
 from app.db.models.tenant_data import Document
 from app.documents.service import FINAL
 from app.documents.types import DocumentNotFound
-from app.errors import NotFound
+from app.errors import NotFound, Unavailable
 
 router = APIRouter(prefix="/knowledge-bases/{kb}/documents", tags=["documents"], route_class=GuardedRoute)
 # Proxies give up on connections that are silent for a minute or so.
@@ -71,6 +71,8 @@ async def _events(tenant: TenantServices, kb: str, reference: str, last_event_id
                 status = state.version, state.status
     except NotFound:
         yield format_sse_event(event="deleted", data_str=json.dumps({"id": reference}), id="deleted")
+    except Unavailable:
+        return  # who follows comes back with the last id
 
 
 def _event(document: Document, knowledge_base: str, *, stays: bool) -> bytes:

@@ -88,7 +88,7 @@ class PageSizeOut(BaseModel):
 
 
 class PlacesOut(BaseModel):
-    """Where a text stands: its lines (the first 10,000 of them), and the pages they are on. Empty but for PDFs."""
+    """Where a text stands: its lines (the first 2,000 of them), and the pages they are on. Empty but for PDFs."""
 
     boxes: list[BoxOut]
     page_sizes: list[PageSizeOut]

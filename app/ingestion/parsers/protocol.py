@@ -148,7 +148,9 @@ class Answer:
 
     def _printed(self, places: Any, *, characters: int) -> PrintedLines:
         """Lines one behind the other in the text, and boxes that lie on the page."""
-        width, height, *lines = array("i", places)
+        lines = array("i", places)
+        width, height = lines[:2]
+        del lines[:2]
         self._lines_left -= len(lines) // 6
         if not 6 <= len(lines) <= 6 * MAX_BLOCK_LINES or self._lines_left < 0:
             raise ValueError("not so many lines")
@@ -159,7 +161,7 @@ class Answer:
             if not position <= start < end <= characters or not 0 <= x0 < x1 <= width or not 0 <= y0 < y1 <= height:
                 raise ValueError("a line that is nowhere")
             position = end
-        return PrintedLines(width, height, array("i", lines))
+        return PrintedLines(width, height, lines)
 
     def _done(self, done: Any) -> ParsedDocument:
         title = None if done["title"] is None else _text(done["title"])
