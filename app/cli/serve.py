@@ -5,7 +5,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -153,15 +153,21 @@ async def _keep_alive(postgres: EmbeddedPostgres) -> None:
 class _Server(uvicorn.Server):
     """uvicorn's, but for signals: at its end it would raise them again, before worker and Postgres are stopped."""
 
-    def __init__(self, config: uvicorn.Config, screen: str) -> None:
+    def __init__(self, config: uvicorn.Config, screen: str, on_end: Callable[[], None]) -> None:
         super().__init__(config)
         self._screen = screen
+        self._on_end = on_end
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Answer from now on, and say so."""
         await super().startup(sockets)
         if self.started:
             _show(self._screen)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Open streams would hold it up for all of the grace time."""
+        self._on_end()
+        await super().shutdown(sockets)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -186,7 +192,7 @@ def _server(resources: Resources, screen: str) -> _Server:
         timeout_graceful_shutdown=GRACE_SECONDS,
         lifespan="on",
     )
-    return _Server(config, screen)
+    return _Server(config, screen, resources.watch.let_go)
 
 
 def _url(listening: socket.socket) -> str:

@@ -22,7 +22,7 @@ from app.documents.types import (
 )
 from app.documents.watching import DocumentWatch
 from app.errors import NotFound
-from app.job_queue import JobQueue
+from app.job_queue import INTERACTIVE, JobQueue
 from app.knowledge_bases.service import KnowledgeBaseService
 from app.object_store import ObjectStore
 
@@ -98,7 +98,7 @@ class DocumentService:
                 if state != seen or (pulse is not None and now - told > pulse):
                     seen, told = state, now
                     yield document
-                if document.status in FINAL or now >= deadline:
+                if document.status in FINAL or now >= deadline or self.watch.ending:
                     return
                 await change.wait(deadline - now)
 
@@ -157,9 +157,13 @@ class DocumentService:
                 session, tenant_id=tenant_id, document_id=document.id, version=version
             ):
                 await DocumentRepository(session, tenant_id).restart(document.id)
-                payload = {"version": version}
                 await self.queue.enqueue(
-                    session, INGEST_JOB, tenant_id=tenant_id, document_id=document.id, payload=payload
+                    session,
+                    INGEST_JOB,
+                    tenant_id=tenant_id,
+                    document_id=document.id,
+                    payload={"version": version},
+                    priority=INTERACTIVE,
                 )
                 await session.refresh(document)
         return document

@@ -33,11 +33,12 @@ class Change:
 
 @dataclass(slots=True)
 class DocumentWatch:
-    """Listens from the first waiter on."""
+    """Listens from the first waiter on; ``ending`` tells those who wait that they are to wait no longer."""
 
     database: Database
     _waiting: dict[str, set[Change]] = field(default_factory=dict)
     _task: asyncio.Task[None] | None = None
+    ending: bool = False
 
     @asynccontextmanager
     async def changes(self, tenant_id: UUID, document_id: UUID) -> AsyncIterator[Change]:
@@ -52,6 +53,11 @@ class DocumentWatch:
             self._waiting[name].discard(change)
             if not self._waiting[name]:
                 del self._waiting[name]
+
+    def let_go(self) -> None:
+        """The process is about to end: whoever waits is to answer with what there is now."""
+        self.ending = True
+        self._missed()
 
     async def close(self) -> None:
         """Stop listening."""

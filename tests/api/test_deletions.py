@@ -101,7 +101,7 @@ STEPS: list[tuple[dict[str, Any], set[str]]] = [
     ({"ids": ["other", "invented", "nothing"]}, set()),
     ({"external_id": "nothing"}, set()),
     ({"filter": {"colour": "black"}}, set()),
-    ({"ids": ["red", "invented", "red"]}, {"red"}),
+    ({"ids": ["red,invented", "red"]}, {"red"}),
     ({"ids": ["red"]}, set()),
     ({"external_id": "r"}, set()),  # the other knowledge base's has the same
     ({"external_id": "g", "confirm": "whatever"}, {"green"}),
@@ -118,7 +118,7 @@ def test_what_is_meant_goes(service: Service, tenant: Tenant, shelf: dict[str, s
     for query, gone in STEPS:
         sent = dict(query)
         if "ids" in query:
-            sent["ids"] = [names.get(one, one) for one in query["ids"]]
+            sent["ids"] = [",".join(names.get(one, one) for one in part.split(",")) for part in query["ids"]]
         if "filter" in query:
             meant = query["filter"].get("$document_id")
             sent["filter"] = json.dumps({"$document_id": names[meant]} if meant else query["filter"])

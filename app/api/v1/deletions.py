@@ -1,6 +1,8 @@
 """Delete documents, one or many, and the receipts of it."""
 
+from collections.abc import Sequence
 from typing import Annotated
+from uuid import UUID
 
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel
@@ -56,13 +58,19 @@ async def delete_documents(
 ) -> DeletedOut:
     """Delete what `ids`, `external_id` or `filter` means; `filter={}` is everything and needs `confirm`."""
     selection = Selection(
-        ids=None if ids is None else [one for one in (decode_id("doc", text) for text in ids) if one is not None],
+        ids=None if ids is None else _document_ids(ids),
         external_id=external_id,
         filter=parse_filter(filter),
     )
     deletion, deleted = await tenant.deletions.delete_many(kb, selection, confirm=confirm)
     response.headers[HEADER] = encode_id("del", deletion)
     return DeletedOut(deletion=encode_id("del", deletion), deleted=deleted)
+
+
+def _document_ids(given: Sequence[str]) -> list[UUID]:
+    """Named one by one or separated by commas; what is no document's id is none that is there."""
+    found = (decode_id("doc", text.strip()) for part in given for text in part.split(","))
+    return [one for one in found if one is not None]
 
 
 @router.get("/deletions/{deletion}", response_model=DeletionOut)

@@ -31,8 +31,6 @@ MAX_RANGES = 30
 _WORD = re.compile(r"[^\W\d_]{3}|\d{2}|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 """What Tesseract sees in photographs are single letters and signs; a word has more, or is Chinese or the like."""
 
-_ASCENT, _DESCENT = 0.8, 0.2
-
 
 class Recogniser:
     """Reads pictures of text for one document, as long as there is language data and time."""
@@ -103,13 +101,12 @@ class Recogniser:
 
 
 def _lines(text: Any, zoom: float) -> Iterator[Line]:
-    """Tesseract's boxes overlap from line to line, hence boxes about the base line."""
+    """Tesseract's boxes overlap from line to line, but their middle is the line's: hence boxes about that."""
     scale = SCALE * zoom
     for block, raw in raw_lines(text):
-        size, base = raw["font"]["size"] / scale, raw["y"] / scale
-        x = raw["bbox"]["x"] / scale
-        top, bottom = base - _ASCENT * size, base + _DESCENT * size
-        yield Line(x, top, x + raw["bbox"]["w"] / scale, bottom, size, raw["text"], block)
+        size, box = raw["font"]["size"] / scale, raw["bbox"]
+        x, middle = box["x"] / scale, (box["y"] + box["h"] / 2) / scale
+        yield Line(x, middle - size / 2, x + box["w"] / scale, middle + size / 2, size, raw["text"], block)
 
 
 def _evened(lines: Sequence[Line]) -> list[Line]:

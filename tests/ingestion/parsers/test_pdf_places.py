@@ -91,7 +91,7 @@ def test_a_page_that_is_read_by_ocr_has_boxes_as_it_looks(tmp_path: Path, option
     with FITZ.open(tmp_path / "scan.pdf") as document:
         left, top, right, bottom = seen(document[0], (0, 0, 0))
     assert max(abs(x0 - left), abs(x1 - right)) < 50
-    assert top - 150 < y0 < y1 < bottom + 150  # OCR knows heights less well than widths
+    assert top - 60 < y0 < y1 < bottom + 60  # OCR knows heights less well than widths
 
 
 def test_what_lies_beyond_the_paper_has_no_box(tmp_path: Path, options: ParseOptions) -> None:
