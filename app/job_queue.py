@@ -4,20 +4,18 @@ Attempts are counted when a job is claimed, so a file that kills its worker runs
 the worker's name, the attempt and ``state = 'running'``: a worker that lost its lease changes nothing any more.
 """
 
-import asyncio
 import json
 import random
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-import asyncpg
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from app.db.listening import listen
 from app.db.models.base import SYSTEM_TENANT
 from app.db.models.control_rows import ClaimedJob, ReapedJob
 from app.db.session import Database
@@ -31,7 +29,6 @@ BULK = 0
 MAINTENANCE = -10
 LONGEST_DELAY_SECONDS = 600.0
 LONGEST_DELAY_ATTEMPTS = 6
-RECONNECT_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,23 +184,7 @@ class JobQueue:
 
         Runs until it is cancelled. Without a connection nothing is heard, and polling alone finds the jobs.
         """
-        while True:
-            with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
-                await self._listen_once(on_wake)
-            await asyncio.sleep(RECONNECT_SECONDS)
-
-    async def _listen_once(self, on_wake: Callable[[], None]) -> None:
-        engine = self.database.engine
-        _, options = engine.dialect.create_connect_args(engine.url)
-        connection = await asyncpg.connect(**options, timeout=5)
-        ended = asyncio.Event()
-        try:
-            connection.add_termination_listener(lambda _: ended.set())
-            await connection.add_listener(CHANNEL, lambda *_: on_wake())
-            on_wake()
-            await ended.wait()
-        finally:
-            connection.terminate()
+        await listen(self.database, CHANNEL, lambda _: on_wake(), on_wake)
 
 
 def _fence(job: ClaimedJob, worker: str) -> dict[str, Any]:

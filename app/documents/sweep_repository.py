@@ -9,9 +9,9 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.db.models.ingestion_state import EmbeddingCheckpoint, IdempotencyKey
 from app.db.models.tenant_data import Document
+from app.idempotency import KEPT_FOR
 
-# A retry that comes later than this is a new request; an ingestion that rests longer pays for its vectors again.
-ANSWER_AGE = timedelta(hours=24)
+# An ingestion that rests longer pays for its vectors again.
 CHECKPOINT_AGE = timedelta(days=7)
 
 
@@ -43,7 +43,7 @@ class SweepRepository:
 
     async def remove_old_answers(self) -> int:
         """Answers kept for retries that will not come any more; returns how many."""
-        return await self._remove(IdempotencyKey, ANSWER_AGE)
+        return await self._remove(IdempotencyKey, KEPT_FOR)
 
     async def remove_old_checkpoints(self) -> int:
         """Vectors of versions that were never finished; returns how many."""
