@@ -1,7 +1,7 @@
 """The engine and the only way to a session: a transaction whose first statement sets the tenant."""
 
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Self
@@ -10,17 +10,20 @@ from uuid import UUID
 import asyncpg
 from pgvector.asyncpg import register_vector
 from sqlalchemy import event, text
-from sqlalchemy.exc import DBAPIError, InterfaceError
+from sqlalchemy.exc import DBAPIError, IntegrityError, InterfaceError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
-from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, create_async_engine
 
 from app.db.migrate import sqlalchemy_url
+from app.db.statements import Record, Statement
 from app.errors import AppError, Unavailable
 
 # A generic plan would ignore the partial indexes of promoted knowledge bases; JIT costs more than any of our queries.
 SERVER_SETTINGS = {"plan_cache_mode": "force_custom_plan", "jit": "off", "application_name": "carrel"}
 MINIMUM_POSTGRES = 160000
 MINIMUM_PGVECTOR = [0, 8]
+# Of a pool: so many can have died at once.
+MOST_CONNECTIONS = 200
 # SQLSTATE classes: connection, resources, shutting down or starting up; password, no such database.
 OUTAGES = ("08", "53", "57P0")
 REFUSALS = ("28", "3D")
@@ -44,23 +47,55 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
+class Session(AsyncSession):
+    """A session of SQLAlchemy's, and beside it the driver's own connection for the statements that run most often.
+
+    Both are in the same transaction. What the ORM has not flushed yet, those statements do not see.
+    """
+
+    def __init__(self, connection: AsyncConnection, driver: asyncpg.Connection) -> None:
+        super().__init__(connection, expire_on_commit=False)
+        self._driver = driver
+
+    async def rows(self, statement: Statement, values: Mapping[str, Any]) -> list[Record]:
+        """What a statement answers. Raises DBAPIError, IntegrityError."""
+        try:
+            found: list[Record] = await self._driver.fetch(statement.sql, *statement.arguments(values))
+        except (asyncpg.PostgresError, asyncpg.DataError) as exc:
+            raise _as_sqlalchemy(statement, exc) from exc
+        return found
+
+    async def row(self, statement: Statement, values: Mapping[str, Any]) -> Record | None:
+        """The first row, if there is one. Raises DBAPIError, IntegrityError."""
+        found = await self.rows(statement, values)
+        return found[0] if found else None
+
+
+def _as_sqlalchemy(statement: Statement, error: Exception) -> DBAPIError:
+    """One kind of error, whichever way a statement went; without the values, which are a tenant's."""
+    kind = IntegrityError if isinstance(error, asyncpg.IntegrityConstraintViolationError) else DBAPIError
+    return kind(statement.sql, None, error, hide_parameters=True)
+
+
 @dataclass(frozen=True, slots=True)
 class Database:
     """A pool of connections as the plain role; nobody but this module commits."""
 
     engine: AsyncEngine
-    sessions: async_sessionmaker[AsyncSession]
 
     @classmethod
     def connect(cls, url: str, *, pool_size: int) -> Self:
         """Prepare a pool; connections are made when they are needed."""
         engine = create_async_engine(
             sqlalchemy_url(url),
+            # BEGIN and COMMIT are sent below: so the scope travels with BEGIN, in one round trip.
+            isolation_level="AUTOCOMMIT",
             pool_size=pool_size,
             max_overflow=pool_size,
             pool_timeout=10,
             pool_pre_ping=False,
             json_serializer=_json,
+            hide_parameters=True,
             connect_args={"server_settings": SERVER_SETTINGS, "timeout": 5, "command_timeout": 120},
         )
 
@@ -68,34 +103,60 @@ class Database:
         def _codecs(connection: Any, _record: Any) -> None:
             connection.run_async(register_vector)
 
-        return cls(engine, async_sessionmaker(engine, expire_on_commit=False))
+        @event.listens_for(engine.sync_engine, "reset")
+        def _roll_back(connection: Any, _record: Any, state: Any) -> None:
+            if state.asyncio_safe and connection.driver_connection.is_in_transaction():
+                connection.run_async(lambda driver: driver.execute("rollback"))
+
+        return cls(engine)
 
     @asynccontextmanager
-    async def transaction(self, tenant_id: UUID | None, *, snapshot: bool = False) -> AsyncIterator[AsyncSession]:
+    async def transaction(
+        self, tenant_id: UUID | None, *, snapshot: bool = False, seconds: float | None = None
+    ) -> AsyncIterator[Session]:
         """One transaction scoped to the tenant; without one it sees no tenant's rows.
 
-        With ``snapshot`` all its statements see the same moment.
-        Raises DatabaseUnavailable, and DatabaseRefused for a login or a database that is not there.
+        With ``snapshot`` all its statements see the same moment; the database gives up each that takes longer than
+        ``seconds``. Raises DatabaseUnavailable, and DatabaseRefused for a login or a database that is not there.
         """
         with _told_as_ours():
-            async with self.sessions.begin() as session:
-                if snapshot:
-                    await session.connection(execution_options={"isolation_level": "REPEATABLE READ"})
-                await session.execute(
-                    text("select set_config('app.tenant_id', :tenant, true)"), {"tenant": str(tenant_id or "")}
-                )
-                yield session
+            # What is not committed is rolled back as the connection returns to the pool, also after a cancellation.
+            async with self._begun(_begin(tenant_id, snapshot=snapshot, seconds=seconds)) as (connection, driver):
+                session = Session(connection, driver)
+                try:
+                    yield session
+                    if session.new or session.dirty or session.deleted:
+                        await session.flush()
+                    await driver.execute("commit")
+                finally:
+                    if session.in_transaction():
+                        await session.close()
 
     @asynccontextmanager
-    async def single_statement(self) -> AsyncIterator[AsyncSession]:
-        """For one statement that needs no tenant: without a transaction around it, one round trip instead of four.
+    async def single_statement(self) -> AsyncIterator[Session]:
+        """For one statement that needs no tenant: without a transaction around it, one round trip instead of three.
 
         The setting of an earlier transaction ended with it, so no tenant's rows are seen. Raises as ``transaction``.
         """
         with _told_as_ours():
-            async with self.sessions() as session:
-                await session.connection(execution_options={"isolation_level": "AUTOCOMMIT"})
-                yield session
+            async with self._begun(None) as (connection, driver):
+                session = Session(connection, driver)
+                try:
+                    yield session
+                finally:
+                    await session.close()
+
+    @asynccontextmanager
+    async def _begun(self, begin: str | None) -> AsyncIterator[tuple[AsyncConnection, asyncpg.Connection]]:
+        """A connection that has answered ``begin``; those that have died in the pool are left out."""
+        for _ in range(MOST_CONNECTIONS):
+            async with self.engine.connect() as connection:
+                driver = _driver(connection)
+                if not driver.is_closed() and await _begins(connection, driver, begin):
+                    yield connection, driver
+                    return
+                await connection.invalidate()
+        raise DatabaseUnavailable
 
     async def check(self) -> None:
         """Refuse a role that no wall stops, an old server, and a schema that is not there or not whole.
@@ -117,6 +178,35 @@ class Database:
     async def close(self) -> None:
         """Close every connection."""
         await self.engine.dispose()
+
+
+def _driver(connection: AsyncConnection) -> asyncpg.Connection:
+    pooled = connection.sync_connection
+    assert pooled is not None
+    found: asyncpg.Connection = pooled.connection.driver_connection
+    return found
+
+
+def _begin(tenant_id: UUID | None, *, snapshot: bool, seconds: float | None) -> str:
+    """In one message; nothing of it is a caller's text."""
+    isolation = " isolation level repeatable read" if snapshot else ""
+    scope = f"set_config('app.tenant_id', '{tenant_id or ''}', true)"
+    limit = "" if seconds is None else f", set_config('statement_timeout', '{max(1, int(seconds * 1000))}', true)"
+    return f"begin{isolation}; select {scope}{limit}"
+
+
+async def _begins(connection: AsyncConnection, driver: asyncpg.Connection, begin: str | None) -> bool:
+    """False where the connection turns out to be dead, as all are after a restart of the server."""
+    if begin is None:
+        return True
+    try:
+        await driver.execute(begin)
+    except (OSError, asyncpg.InterfaceError, asyncpg.PostgresConnectionError):
+        return False
+    except BaseException:  # it may have begun, and nobody would know
+        await connection.invalidate()
+        raise
+    return True
 
 
 @contextmanager
@@ -173,7 +263,7 @@ class TenantDatabase:
     tenant_id: UUID
 
     @asynccontextmanager
-    async def transaction(self, *, snapshot: bool = False) -> AsyncIterator[AsyncSession]:
+    async def transaction(self, *, snapshot: bool = False, seconds: float | None = None) -> AsyncIterator[Session]:
         """Commit at the end, roll back on an error. Raises DatabaseUnavailable."""
-        async with self.database.transaction(self.tenant_id, snapshot=snapshot) as session:
+        async with self.database.transaction(self.tenant_id, snapshot=snapshot, seconds=seconds) as session:
             yield session

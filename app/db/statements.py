@@ -1,0 +1,31 @@
+"""SQL with named parameters for the driver, which knows them by number; read once, when the module is loaded."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from asyncpg import Record
+
+__all__ = ["Record", "Statement", "statement"]
+
+_NAME = re.compile(r"(?<!:):([a-z_]\w*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """SQL as the driver takes it, and the names of its parameters in their order."""
+
+    sql: str
+    names: tuple[str, ...]
+
+    def arguments(self, values: Mapping[str, Any]) -> list[Any]:
+        """The values in the order of the parameters."""
+        return [values[name] for name in self.names]
+
+
+def statement(sql: str) -> Statement:
+    """Of SQL whose parameters are written ``:name``; the server infers their types, so cast where it cannot."""
+    names: dict[str, int] = {}
+    numbered = _NAME.sub(lambda match: f"${names.setdefault(match[1], len(names) + 1)}", sql)
+    return Statement(numbered, tuple(names))
