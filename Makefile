@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WEIGHTS := models/all-MiniLM-L6-v2
 
-.PHONY: demo test check format lint types contracts bench bench-load quality fairness-test kill-test torture setup clean
+.PHONY: demo test check format lint types contracts bench bench-load quality fairness-test kill-test torture swift-test setup clean
 .DEFAULT_GOAL := help
 
 help:
@@ -15,6 +15,7 @@ help:
 	@echo "make bench   measure ingestion and search (needs CARREL_EVAL_DATA)"
 	@echo "make fairness-test   what one document waits for behind 10,000 of another tenant"
 	@echo "make torture         the torture set (needs CARREL_EVAL_DATA) and 3,000 hostile files"
+	@echo "make swift-test      the object store against OpenStack Swift, where it is installed"
 	@echo "make kill-test       kill -9, 204 times, in every stage of ingestion (about 15 minutes)"
 
 # Installed anew when the lock or the project file changes; a half-made environment has no stamp.
@@ -64,6 +65,9 @@ fairness-test: setup
 
 kill-test: setup
 	@$(BIN)/python -m benchmarks.kill_test
+
+swift-test: setup
+	@S3_SERVER=swift $(BIN)/python -m pytest -q tests/object_store
 
 torture: setup
 	@$(BIN)/python -m benchmarks.torture

@@ -21,7 +21,10 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who is calling: the tenant comes from the key alone. ``key_id`` is None for the operator."""
+    """Who is calling: the tenant comes from the key alone. ``key_id`` is None for the operator.
+
+    A key narrowed to a ``user_id`` reaches, of all users' and chats' levels, only that user's and their chats'.
+    """
 
     tenant_id: UUID
     tenant_name: str
@@ -29,6 +32,7 @@ class Principal:
     key_id: UUID | None = None
     key_name: str = "operator"
     knowledge_base_ids: frozenset[UUID] | None = None
+    user_id: str | None = None
 
     def may_see(self, knowledge_base_id: UUID) -> bool:
         """False for a knowledge base outside those that the key is narrowed to."""

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from typing import Self
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncSession
-
 from app.access import Principal
-from app.db.session import Database, TenantDatabase
+from app.db.session import Database, Session, TenantDatabase
 from app.db.system import SystemDatabase
 from app.documents.deletion import DeletionService
 from app.documents.media import MediaService
@@ -33,9 +31,11 @@ from app.knowledge_bases.service import IndexSettings, KnowledgeBaseService, fur
 from app.logging import get_logger
 from app.object_store import ObjectStore
 from app.object_store.files import FileObjectStore
+from app.retrieval.queries import KnownVectors
 from app.retrieval.service import RetrievalService
 from app.retrieval.strategies import STRATEGIES
 from app.settings import EmbeddingSettings, ModelSettings, ParserSettings, Settings, user_cache_dir
+from app.tenants.known_keys import KnownKeys
 from app.tenants.service import Authenticator, KeyService, TenantService
 from app.tenants.types import key_hash
 
@@ -91,6 +91,7 @@ def open_embedder(settings: EmbeddingSettings, bulk_threads: int, system: System
             query_prefix=settings.query_prefix,
             document_prefix=settings.document_prefix,
             timeout_seconds=settings.timeout_seconds,
+            pictures=settings.pictures,
             pace=_pace(settings, settings.base_url, system),
         )
     try:
@@ -180,6 +181,7 @@ class Resources:
     system: SystemDatabase
     objects: ObjectStore
     embedder: Embedder
+    known_vectors: KnownVectors
     vision: VisionModel | None
     queue: JobQueue
     watch: DocumentWatch
@@ -204,6 +206,8 @@ class Resources:
             await database.check()
             watch = DocumentWatch(database)
             stack.push_async_callback(watch.close)
+            authenticator = Authenticator(KnownKeys(SystemDatabase(database)), key_hash(operator_key))
+            stack.push_async_callback(authenticator.known.close)
             objects = open_object_store(settings)
             stack.push_async_callback(objects.close)
             embedder = await asyncio.to_thread(
@@ -217,7 +221,7 @@ class Resources:
             vision = open_vision(settings.models)
             if vision is not None:
                 stack.push_async_callback(vision.close)
-            yield cls._wire(settings, database, watch, objects, embedder, vision, operator_key)
+            yield cls._wire(settings, database, watch, objects, embedder, vision, authenticator)
 
     @classmethod
     def _wire(
@@ -228,7 +232,7 @@ class Resources:
         objects: ObjectStore,
         embedder: Embedder,
         vision: VisionModel | None,
-        operator_key: str,
+        authenticator: Authenticator,
     ) -> Self:
         system = SystemDatabase(database)
         queue = JobQueue(database, system, settings.worker.max_attempts)
@@ -239,7 +243,7 @@ class Resources:
             strategies=STRATEGIES.keys(),
         )
 
-        async def furnish(session: AsyncSession, tenant_id: UUID) -> None:
+        async def furnish(session: Session, tenant_id: UUID) -> None:
             await furnish_tenant(session, tenant_id, index_settings)
 
         return cls(
@@ -248,6 +252,7 @@ class Resources:
             system=system,
             objects=objects,
             embedder=embedder,
+            known_vectors=KnownVectors(),
             vision=vision,
             queue=queue,
             watch=watch,
@@ -257,9 +262,10 @@ class Resources:
                 embedder=embedder,
                 parseable=installed_parsers().keys(),
                 plugin_types=plugin_types(installed_parsers()),
+                pictures=vision is not None or embedder.pictures is not None,
             ),
-            authenticator=Authenticator(system, key_hash(operator_key)),
-            tenants=TenantService(database, system, queue, furnish),
+            authenticator=authenticator,
+            tenants=TenantService(database, system, queue, authenticator.known, furnish),
         )
 
     def for_tenant(self, principal: Principal) -> TenantServices:
@@ -269,7 +275,7 @@ class Resources:
         documents = DocumentService(db, knowledge_bases, self.objects, self.queue, self.watch)
         return TenantServices(
             principal=principal,
-            keys=KeyService(db),
+            keys=KeyService(db, self.authenticator.known),
             knowledge_bases=knowledge_bases,
             documents=documents,
             deletions=DeletionService(db, knowledge_bases, self.queue),
@@ -287,5 +293,7 @@ class Resources:
                 max_upload_bytes=self.settings.server.max_upload_bytes,
             ),
             preview=PreviewService(db, knowledge_bases, self.previews),
-            retrieval=RetrievalService(db, knowledge_bases, self.embedder),
+            retrieval=RetrievalService(
+                db, knowledge_bases, self.embedder, self.known_vectors, self.settings.server.lane_rows
+            ),
         )

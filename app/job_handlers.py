@@ -7,18 +7,23 @@ from functools import partial
 from uuid import UUID
 
 from app.bootstrap import Resources
+from app.db.maintenance import OwnerDatabase
 from app.db.models.control_rows import ClaimedJob
 from app.db.session import TenantDatabase
 from app.documents.deletion import finish_deletion
+from app.documents.restamping import restamp_documents
 from app.documents.sweeping import EXPIRED_JOB, OBJECTS_JOB, RECORDS_JOB, Sweeper
 from app.errors import AppError, Unavailable
+from app.indexing.service import INDEX_JOB, PERIODIC_JOB, IndexMaintenance
 from app.inference.embedding import EmbeddingMismatch, EmbeddingRejected, EmbeddingUnavailable
 from app.ingestion.pipeline import IngestionPipeline
 from app.ingestion.types import IngestionError
 from app.job_queue import JobFailure
+from app.knowledge_bases.service import RESTAMP_JOB
 from app.knowledge_bases.types import IndexMismatch
 
 EXPIRED_AT_ONCE = 200
+CHANGED_AT_ONCE = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +32,7 @@ class JobContext:
 
     resources: Resources
     pipeline: IngestionPipeline
+    owner: OwnerDatabase | None = None
 
     @property
     def sweeper(self) -> Sweeper:
@@ -39,6 +45,18 @@ class JobContext:
             resources.tenants,
             partial(resources.system.expired_documents, limit=EXPIRED_AT_ONCE),
             timedelta(seconds=resources.settings.worker.orphan_seconds),
+        )
+
+    @property
+    def maintenance(self) -> IndexMaintenance:
+        """What looks after search indexes."""
+        resources = self.resources
+        return IndexMaintenance(
+            resources.database,
+            resources.queue,
+            partial(resources.system.changed_indexes, limit=CHANGED_AT_ONCE),
+            self.owner,
+            resources.settings.worker.hnsw_threshold,
         )
 
 
@@ -86,6 +104,12 @@ async def purge_objects(context: JobContext, job: ClaimedJob) -> None:
         await finish_deletion(db, UUID(job.payload["deletion"]), job.id)
 
 
+async def restamp_knowledge_base(context: JobContext, job: ClaimedJob) -> None:
+    """Payload: ``knowledge_base``."""
+    db = TenantDatabase(context.resources.database, job.tenant_id)
+    await restamp_documents(db, UUID(job.payload["knowledge_base"]))
+
+
 async def delete_tenant(context: JobContext, job: ClaimedJob) -> None:
     """Payload: ``tenant_id``; a job of the system tenant, so that it outlives the rows it removes."""
     tenant_id = UUID(job.payload["tenant_id"])
@@ -98,11 +122,24 @@ async def sweep(context: JobContext, job: ClaimedJob) -> None:
     await context.sweeper.run(job.kind)
 
 
+async def maintain_indexes(context: JobContext, job: ClaimedJob) -> None:  # noqa: ARG001  (as all handlers)
+    """A periodic job: look after every search index that has changed."""
+    await context.maintenance.look_after_all()
+
+
+async def maintain_index(context: JobContext, job: ClaimedJob) -> None:
+    """Payload: ``index``."""
+    await context.maintenance.maintain(job.tenant_id, UUID(job.payload["index"]))
+
+
 HANDLERS: dict[str, Handler] = {
     "ingest_document": ingest_document,
     "purge_objects": purge_objects,
     "delete_tenant": delete_tenant,
+    RESTAMP_JOB: restamp_knowledge_base,
     EXPIRED_JOB: sweep,
     OBJECTS_JOB: sweep,
     RECORDS_JOB: sweep,
+    PERIODIC_JOB: maintain_indexes,
+    INDEX_JOB: maintain_index,
 }

@@ -12,13 +12,11 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncSession
-
 from app.db.listening import listen
 from app.db.models.base import SYSTEM_TENANT
 from app.db.models.control_rows import ClaimedJob, ReapedJob
-from app.db.session import Database
+from app.db.session import Database, Session
+from app.db.statements import statement
 from app.db.system import SystemDatabase
 from app.ids import derived_id, new_id
 
@@ -72,7 +70,7 @@ class JobQueue:
 
     async def enqueue(
         self,
-        session: AsyncSession,
+        session: Session,
         kind: str,
         *,
         tenant_id: UUID,
@@ -91,13 +89,34 @@ class JobQueue:
             "priority": priority,
             "max": self.max_attempts,
         }
-        await session.execute(text(_ENQUEUE), values)
+        await session.rows(_ENQUEUE, values)
         return job_id
 
-    async def hasten(self, session: AsyncSession, *, tenant_id: UUID, document_id: UUID, version: int) -> bool:
+    async def enqueue_once(
+        self,
+        session: Session,
+        kind: str,
+        *,
+        about: UUID,
+        tenant_id: UUID,
+        payload: dict[str, Any],
+        priority: int,
+    ) -> None:
+        """Add a job, unless one of this kind about the same thing waits or runs; a dead one is brought back."""
+        values = {
+            "tenant": tenant_id,
+            "id": derived_id(kind, about),
+            "kind": kind,
+            "payload": json.dumps(payload),
+            "priority": priority,
+            "max": self.max_attempts,
+        }
+        await session.rows(_ENQUEUE_ONCE, values)
+
+    async def hasten(self, session: Session, *, tenant_id: UUID, document_id: UUID, version: int) -> bool:
         """Let a version's waiting job run now; False when there is none, waiting or running. The caller has the row."""
         values = {"tenant": tenant_id, "document": document_id, "version": str(version)}
-        return (await session.execute(text(_HASTEN), values)).first() is not None
+        return await session.row(_HASTEN, values) is not None
 
     async def ensure_periodic(self, kind: str, every: timedelta) -> None:
         """See that there is one job of this kind, first run when ``every`` has passed; any number of workers may ask.
@@ -113,7 +132,7 @@ class JobQueue:
             "max": self.max_attempts,
         }
         async with self.database.transaction(SYSTEM_TENANT) as session:
-            await session.execute(text(_ENSURE), values)
+            await session.rows(_ENSURE, values)
 
     async def claim(self, worker: str, lease: timedelta, *, tenant_concurrency: int) -> ClaimedJob | None:
         """The next job in turn; a tenant without a limit of its own has ``tenant_concurrency`` running at most.
@@ -129,18 +148,18 @@ class JobQueue:
     async def renew(self, job: ClaimedJob, worker: str, lease: timedelta) -> bool:
         """Extend the lease; False when the job is gone (its document was deleted) or another worker has it."""
         async with self.database.transaction(job.tenant_id) as session:
-            row = await session.execute(text(_RENEW), {**_fence(job, worker), "lease": lease})
-        return row.one_or_none() is not None
+            row = await session.row(_RENEW, {**_fence(job, worker), "lease": lease})
+        return row is not None
 
     async def complete(self, job: ClaimedJob, worker: str) -> None:
         """Remove a job that is done; a periodic one waits for its next time."""
         async with self.database.transaction(job.tenant_id) as session:
-            await session.execute(text(_COMPLETE if job.every is None else _WAIT), _fence(job, worker))
+            await session.rows(_COMPLETE if job.every is None else _WAIT, _fence(job, worker))
 
     async def release(self, job: ClaimedJob, worker: str) -> None:
         """Hand a job back unharmed, as at a graceful stop: the attempt does not count."""
         async with self.database.transaction(job.tenant_id) as session:
-            await session.execute(text(_RELEASE), _fence(job, worker))
+            await session.rows(_RELEASE, _fence(job, worker))
 
     async def fail(self, job: ClaimedJob, worker: str, failure: JobFailure) -> RetryDecision:
         """Put the job back for later, or declare it dead and its document failed, in one transaction."""
@@ -155,12 +174,12 @@ class JobQueue:
         }
         async with self.database.transaction(job.tenant_id) as session:
             # The document first, as whoever deletes or reindexes it does: else the two would wait for each other.
-            await session.execute(text(_LOCK_DOCUMENT), {"tenant": job.tenant_id, "document": job.document_id})
-            fenced = (await session.execute(text(_FAIL), values)).one_or_none()
+            await session.rows(_LOCK_DOCUMENT, {"tenant": job.tenant_id, "document": job.document_id})
+            fenced = await session.row(_FAIL, values)
             if fenced is not None and decision.dead and job.document_id is not None:
                 error = {"code": failure.code, "message": failure.message, "retryable": failure.retryable}
-                await session.execute(
-                    text(_FAIL_DOCUMENT),
+                await session.rows(
+                    _FAIL_DOCUMENT,
                     {
                         "tenant": job.tenant_id,
                         "document": job.document_id,
@@ -176,8 +195,8 @@ class JobQueue:
         The attempt does not count.
         """
         async with self.database.transaction(job.tenant_id) as session:
-            row = await session.execute(text(_PASS_ON), {**_fence(job, worker), "patience": patience})
-        return row.one_or_none() is not None
+            row = await session.row(_PASS_ON, {**_fence(job, worker), "patience": patience})
+        return row is not None
 
     async def listen(self, on_wake: Callable[[], None]) -> None:
         """Call ``on_wake`` whenever a job is enqueued anywhere, and after every break of the connection.
@@ -192,45 +211,54 @@ def _fence(job: ClaimedJob, worker: str) -> dict[str, Any]:
 
 
 _FENCE = "where tenant_id = :tenant and id = :id and worker = :worker and attempts = :attempts and state = 'running'"
-_ENQUEUE = f"""
+_ENQUEUE = statement(f"""
 with added as (
   insert into job (tenant_id, id, kind, document_id, payload, priority, max_attempts)
-  values (:tenant, :id, :kind, :document, cast(:payload as jsonb), :priority, :max) returning 1
-) select pg_notify('{CHANNEL}', '') from added"""  # noqa: S608  (constants)
-_RENEW = f"update job set lease_until = clock_timestamp() + :lease {_FENCE} returning 1"  # noqa: S608  (constants)
-_COMPLETE = f"delete from job {_FENCE}"  # noqa: S608  (constants)
-_WAIT = f"""
+  values (:tenant, :id, :kind, :document, :payload::jsonb, :priority, :max) returning 1
+) select pg_notify('{CHANNEL}', '') from added""")  # noqa: S608  (constants)
+_ENQUEUE_ONCE = statement(f"""
+with added as (
+  insert into job (tenant_id, id, kind, payload, priority, max_attempts)
+  values (:tenant, :id, :kind, :payload::jsonb, :priority, :max)
+  on conflict (tenant_id, id) do update set state = 'ready', attempts = 0, error = null, run_at = now()
+   where job.state = 'dead' returning 1
+) select pg_notify('{CHANNEL}', '') from added""")  # noqa: S608  (constants)
+_RENEW = statement(
+    f"update job set lease_until = clock_timestamp() + :lease::interval {_FENCE} returning 1"  # noqa: S608  (constants)
+)
+_COMPLETE = statement(f"delete from job {_FENCE}")  # noqa: S608  (constants)
+_WAIT = statement(f"""
 update job set state = 'ready', worker = null, lease_until = null, attempts = 0, error = null, run_at = now() + every
-{_FENCE}"""  # noqa: S608  (constants)
-_ENSURE = """
+{_FENCE}""")  # noqa: S608  (constants)
+_ENSURE = statement("""
 insert into job (tenant_id, id, kind, every, priority, max_attempts, run_at)
-values (:tenant, :id, :kind, :every, :priority, :max, now() + :every)
+values (:tenant, :id, :kind, :every::interval, :priority, :max, now() + :every::interval)
 on conflict (tenant_id, id) do update set every = excluded.every, run_at = least(job.run_at, excluded.run_at)
- where job.every is distinct from excluded.every"""
-_RELEASE = f"""
+ where job.every is distinct from excluded.every""")
+_RELEASE = statement(f"""
 with released as (
   update job set state = 'ready', worker = null, lease_until = null, attempts = attempts - 1, run_at = now() {_FENCE}
   returning 1
-) select pg_notify('{CHANNEL}', '') from released"""  # noqa: S608  (constants)
-_PASS_ON = f"""
+) select pg_notify('{CHANNEL}', '') from released""")  # noqa: S608  (constants)
+_PASS_ON = statement(f"""
 with passed as (
   update job set state = 'ready', worker = null, lease_until = null, attempts = attempts - 1, run_at = now(),
          error = jsonb_build_object('code', 'index_mismatch', 'since',
            coalesce(error ->> 'since', clock_timestamp()::text)) {_FENCE}
-     and coalesce((error ->> 'since')::timestamptz, clock_timestamp()) > clock_timestamp() - cast(:patience as interval)
+     and coalesce((error ->> 'since')::timestamptz, clock_timestamp()) > clock_timestamp() - :patience::interval
   returning 1
-) select pg_notify('{CHANNEL}', '') from passed"""  # noqa: S608  (constants)
-_FAIL = f"""
-update job set state = :state, worker = null, lease_until = null, error = cast(:error as jsonb),
-       run_at = clock_timestamp() + :delay {_FENCE} returning 1"""  # noqa: S608  (constants)
-_HASTEN = f"""
+) select pg_notify('{CHANNEL}', '') from passed""")  # noqa: S608  (constants)
+_FAIL = statement(f"""
+update job set state = :state, worker = null, lease_until = null, error = :error::jsonb,
+       run_at = clock_timestamp() + :delay::interval {_FENCE} returning 1""")  # noqa: S608  (constants)
+_HASTEN = statement(f"""
 with found as (
   update job set run_at = least(run_at, now())
    where tenant_id = :tenant and document_id = :document and payload ->> 'version' = :version and state <> 'dead'
   returning 1
-) select pg_notify('{CHANNEL}', '') from found"""  # noqa: S608  (constants)
-_LOCK_DOCUMENT = "select 1 from document where tenant_id = :tenant and id = :document for update"
-_FAIL_DOCUMENT = """
+) select pg_notify('{CHANNEL}', '') from found""")  # noqa: S608  (constants)
+_LOCK_DOCUMENT = statement("select 1 from document where tenant_id = :tenant and id = :document for update")
+_FAIL_DOCUMENT = statement("""
 update document set status = 'failed', progress = null, updated_at = now(),
-       error = cast(:error as jsonb) || jsonb_build_object('stage', status)
- where tenant_id = :tenant and id = :document and version = :version and status <> 'ready'"""
+       error = :error::jsonb || jsonb_build_object('stage', status)
+ where tenant_id = :tenant and id = :document and version = :version and status <> 'ready'""")

@@ -98,6 +98,7 @@ class ServerSettings(Group):
     log_level: Literal["debug", "info", "warning", "error"] = _env("LOG_LEVEL", "info")
     operator_key: SecretStr | None = _env("OPERATOR_KEY", None, min_length=32)
     cors_origins: Annotated[tuple[str, ...], NoDecode] = _env("CORS_ORIGINS", ())
+    lane_rows: int = _env("LANE_ROWS", 100, ge=1, le=1000)
     max_upload_bytes: int = _env("MAX_UPLOAD_BYTES", 500 * 1024 * 1024, ge=1024)
 
     @field_validator("cors_origins", mode="before")
@@ -152,6 +153,7 @@ class EmbeddingSettings(Group):
     max_tokens: int = _env("EMBEDDING_MAX_TOKENS", 8191, ge=32)
     query_prefix: str = _env("EMBEDDING_QUERY_PREFIX", "")
     document_prefix: str = _env("EMBEDDING_DOCUMENT_PREFIX", "")
+    pictures: Literal["input", "messages"] | None = _env("EMBEDDING_PICTURES", None)
     timeout_seconds: float = _env("EMBEDDING_TIMEOUT_SECONDS", 30.0, gt=0, le=600)
     requests_per_minute: int | None = _env("EMBEDDING_REQUESTS_PER_MINUTE", None, ge=1, le=10_000_000)
     tokens_per_minute: int | None = _env("EMBEDDING_TOKENS_PER_MINUTE", None, ge=1, le=1_000_000_000)
@@ -162,10 +164,10 @@ class EmbeddingSettings(Group):
     def _one_home(self) -> Self:
         if self.provider is not None:  # a plugin makes of the others what it likes
             return self
-        if self.base_url is None and self.model != "all-MiniLM-L6-v2":
-            raise ValueError(f"{PREFIX}EMBEDDING_MODEL needs {PREFIX}EMBEDDING_BASE_URL")
-        if self.base_url is None and self.api_key is not None:
-            raise ValueError(f"{PREFIX}EMBEDDING_API_KEY needs {PREFIX}EMBEDDING_BASE_URL")
+        given = {"MODEL": self.model != "all-MiniLM-L6-v2", "API_KEY": self.api_key, "PICTURES": self.pictures}
+        for name, value in given.items():
+            if self.base_url is None and value:
+                raise ValueError(f"{PREFIX}EMBEDDING_{name} needs {PREFIX}EMBEDDING_BASE_URL")
         if self.base_url is None and self.is_paced:
             raise ValueError(f"{PREFIX}EMBEDDING_BASE_URL must be set where there are limits per minute")
         return self
@@ -207,9 +209,8 @@ class ParserSettings(Group):
     max_characters: int = _env("PARSER_MAX_CHARACTERS", 20_000_000, ge=1000)
     ocr_languages: Annotated[tuple[str, ...], NoDecode] = _env("OCR_LANGUAGES", ("eng",))
     tessdata_dir: Annotated[Path, AfterValidator(_absolute)] | None = Field(
-        None,
-        validation_alias=AliasChoices(PREFIX + "TESSDATA_DIR", "TESSDATA_PREFIX"),  # the latter is Tesseract's own
-    )
+        None, validation_alias=AliasChoices(PREFIX + "TESSDATA_DIR", "TESSDATA_PREFIX")
+    )  # the latter is Tesseract's own
 
     @field_validator("ocr_languages", mode="before")
     @classmethod
@@ -233,6 +234,8 @@ class WorkerSettings(Group):
     expiry_seconds: int = _env("WORKER_EXPIRY_SECONDS", 60, ge=1, le=86_400)
     sweep_seconds: int = _env("WORKER_SWEEP_SECONDS", 3600, ge=1, le=604_800)
     orphan_seconds: int = _env("WORKER_ORPHAN_SECONDS", 3600, ge=1)
+    maintenance_seconds: int = _env("WORKER_MAINTENANCE_SECONDS", 60, ge=1, le=86_400)
+    hnsw_threshold: int = _env("HNSW_THRESHOLD", 20_000, ge=1)
 
 
 class Settings(BaseModel):

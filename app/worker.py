@@ -12,8 +12,10 @@ from datetime import timedelta
 from pathlib import Path
 
 from app.bootstrap import Resources
+from app.db.maintenance import OwnerDatabase
 from app.db.models.control_rows import ClaimedJob
 from app.documents.sweeping import sweep_periods, sweep_temporary
+from app.indexing.service import PERIODIC_JOB
 from app.ingestion.pipeline import IngestionPipeline
 from app.job_handlers import HANDLERS, JobContext, UnknownJob, describe_failure
 from app.knowledge_bases.types import IndexMismatch
@@ -41,6 +43,7 @@ class Worker:
 
     resources: Resources
     pipeline: IngestionPipeline
+    owner: OwnerDatabase | None = None
     name: str = field(default_factory=new_name)
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
     _stopping: bool = False
@@ -135,7 +138,7 @@ class Worker:
         handler = HANDLERS.get(job.kind)
         if handler is None:
             raise UnknownJob
-        await handler(JobContext(self.resources, self.pipeline), job)
+        await handler(JobContext(self.resources, self.pipeline, self.owner), job)
 
     async def _settle(self, job: ClaimedJob, work: asyncio.Task[None], *, lost: bool) -> None:
         queue = self.resources.queue
@@ -191,7 +194,8 @@ class Worker:
     async def _prepare(self) -> None:
         """Tidy up after killed processes, and see that the periodic jobs are there."""
         await asyncio.to_thread(sweep_temporary, Path(tempfile.gettempdir()))
-        waiting = sweep_periods(self.resources.settings.worker)
+        settings = self.resources.settings.worker
+        waiting = {**sweep_periods(settings), PERIODIC_JOB: timedelta(seconds=settings.maintenance_seconds)}
         while waiting:
             kind = next(iter(waiting))
             try:

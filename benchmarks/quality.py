@@ -18,6 +18,9 @@ from typing import Any
 
 import httpx
 
+from app.cli.connection import Connection
+from app.cli.evaluation import loading
+from app.cli.evaluation.sets import CorpusLine, Query, read_set
 from benchmarks.processes import RunningService, end_as_usual, running_service, wait_until_ingested
 
 SETS = ("mtrag-un", "chroma-dev", "scifact")
@@ -31,48 +34,29 @@ UPLOADS_AT_ONCE, SEARCHES_AT_ONCE = 8, 2
 Line = dict[str, Any]
 
 
-def read_lines(path: Path) -> list[Line]:
-    return [json.loads(line) for line in path.read_text("utf-8").split("\n") if line]
-
-
-def upload(client: httpx.Client, kb: str, corpus: Sequence[Line], chunking: Line) -> dict[str, str]:
+def upload(client: httpx.Client, kb: str, corpus: Sequence[CorpusLine], chunking: Line) -> dict[str, str]:
     """Store every document as a text and wait until all are searchable; our ids to those of the set."""
     client.post("/v1/knowledge-bases", json={"name": kb, **chunking}).raise_for_status()
-    url = f"/v1/knowledge-bases/{kb}/documents"
-
-    def put(document: Line) -> tuple[str, str]:
-        body = {"text": document["text"], "external_id": document["id"], "title": document.get("title") or None}
-        reply = client.post(url, json={name: value for name, value in body.items() if value is not None})
-        reply.raise_for_status()
-        return reply.json()["id"], document["id"]
-
-    with ThreadPoolExecutor(UPLOADS_AT_ONCE) as pool:
-        ids = dict(pool.map(put, corpus))
+    stored = loading.upload(Connection(client), kb, corpus, at_once=UPLOADS_AT_ONCE)
+    ids = {ours: document.id for ours, document in zip(stored, corpus, strict=True)}
     wait_until_ingested(client, kb)
     return ids
 
 
-def question(query: Line) -> Line:
-    """The query's own words, or the conversation that ends in them."""
-    if "history" not in query:
-        return {"query": query["text"]}
-    return {"messages": [*query["history"], {"role": "user", "content": query["text"]}]}
-
-
 def run_queries(
-    client: httpx.Client, kb: str, queries: Sequence[Line], ids: dict[str, str], body: Line
+    client: httpx.Client, kb: str, queries: Sequence[Query], ids: dict[str, str], body: Line
 ) -> Iterator[Line]:
     """What was found for each query, in the form that evaluate.py reads."""
 
-    def ask(query: Line) -> Line:
-        asked = {**question(query), "timeout_seconds": 60, **body}
+    def ask(query: Query) -> Line:
+        asked = {**query.question, "timeout_seconds": 60, **body}
         reply = client.post(f"/v1/knowledge-bases/{kb}/search", json=asked)
         reply.raise_for_status()
         found = [
             {"document": ids[result["document"]["id"]], "text": result["text"], "score": result["score"]}
             for result in reply.json()["results"]
         ]
-        return {"query": query["id"], "results": found}
+        return {"query": query.id, "results": found}
 
     with ThreadPoolExecutor(SEARCHES_AT_ONCE) as pool:
         yield from pool.map(ask, queries)
@@ -93,7 +77,7 @@ def measure(
     service: RunningService, data: Path, name: str, chunkings: Sequence[Line], variants: Sequence[Line]
 ) -> None:
     """Load one set with each way to chunk, and print its figures, one line for each variant of the search."""
-    corpus, queries = (read_lines(data / name / f"{part}.jsonl") for part in ("corpus", "queries"))
+    corpus, queries = loading.read_corpus(data / name / "corpus.jsonl"), read_set(data / name).queries
     for number, chunking in enumerate(chunkings):
         with service.client() as client:
             started, kb = time.monotonic(), f"{name}-{number}"

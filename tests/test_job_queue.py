@@ -468,6 +468,33 @@ async def test_whoever_listens_hears_of_every_job_and_of_every_break(
             await listening
 
 
+async def test_one_job_about_a_thing_at_a_time(queue: JobQueue, owner: asyncpg.Connection) -> None:
+    """It is there once while it waits or runs; a dead one comes back to life."""
+    tenant = await new_tenant(owner)
+    one, other = UUID(int=1), UUID(int=2)
+
+    async def ask(about: UUID) -> None:
+        async with queue.database.transaction(tenant) as session:
+            await queue.enqueue_once(
+                session, "look_after", about=about, tenant_id=tenant, payload={"about": str(about)}, priority=BULK
+            )
+
+    await asyncio.gather(*(ask(one) for _ in range(4)), ask(other))
+    assert await owner.fetchval("select count(*) from job") == 2
+    first, second = await claim(queue), await claim(queue)
+    assert {first.payload["about"], second.payload["about"]} == {str(one), str(other)}
+    await queue.complete(second, "w")
+    await ask(one)
+    await ask(other)
+    left = await owner.fetch("select id, state from job")
+    assert {tuple(row) for row in left} == {(first.id, "running"), (second.id, "ready")}
+    await owner.execute("update job set state = 'dead', attempts = 3, error = '{}' where id = $1", first.id)
+    await ask(one)
+    again = await row(owner, first)
+    assert again is not None
+    assert (again["state"], again["attempts"], again["error"]) == ("ready", 0, None)
+
+
 HOUR = timedelta(hours=1)
 
 

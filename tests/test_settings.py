@@ -110,6 +110,8 @@ def test_the_example_s_defaults_are_the_defaults(environment: Environment) -> No
         ({"CARREL_EMBEDDING_DIMENSIONS": "8"}, "CARREL_EMBEDDING_BASE_URL"),
         ({"CARREL_EMBEDDING_MODEL": "another"}, "CARREL_EMBEDDING_BASE_URL"),
         ({"CARREL_EMBEDDING_API_KEY": "hidden"}, "CARREL_EMBEDDING_BASE_URL"),
+        ({"CARREL_EMBEDDING_PICTURES": "input"}, "CARREL_EMBEDDING_BASE_URL"),
+        ({**ENDPOINT, "CARREL_EMBEDDING_PICTURES": "true"}, "CARREL_EMBEDDING_PICTURES"),
         ({"CARREL_VISION_MODEL": "looker"}, "CARREL_CHAT_BASE_URL"),
     ],
 )

@@ -19,6 +19,7 @@ from app.job_handlers import describe_failure
 from app.job_queue import JobFailure
 from app.knowledge_bases.types import IndexMismatch
 from app.worker import new_name
+from tests.fixtures.service import NEVER_SECONDS
 from tests.ingestion.workshop import Workshop, add_text, open_workshop, until
 
 LEASE_SECONDS = 2
@@ -258,11 +259,16 @@ async def test_periodic_jobs_are_there_from_the_start_and_run(
     workshop: Workshop, database: DatabaseUrls, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     async with workshop.working(), workshop.working():
-        await until(lambda: has_periodic(workshop, 3))
+        await until(lambda: has_periodic(workshop, 4))
     every = dict(
         await workshop.owner.fetch("select kind, extract(epoch from every)::int from job where every is not null")
     )
-    assert every == {"sweep_expired": 60, "sweep_objects": 3600, "sweep_records": 3600}
+    assert every == {
+        "sweep_expired": 60,
+        "sweep_objects": 3600,
+        "sweep_records": 3600,
+        "maintain_indexes": NEVER_SECONDS,
+    }
     async with open_workshop(database, tmp_path_factory.mktemp("data"), expiry_seconds=1, sweep_seconds=1) as hasty:
         document = await add_text(await hasty.new_tenant(), "Soon over.")
         await hasty.owner.execute("update document set expires_at = now()")

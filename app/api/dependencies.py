@@ -71,13 +71,20 @@ class GuardedRoute(APIRoute):
         return guarded
 
 
-def get_principal(request: Request, _: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]) -> Principal:
+# Asynchronous without need: the others are called in a thread, which costs more than all that they do.
+async def _resources(request: Request) -> Resources:
+    return get_resources(request)
+
+
+async def get_principal(
+    request: Request, _: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]
+) -> Principal:
     """Who is calling, as the GuardedRoute has found out."""
     principal: Principal = request.state.principal
     return principal
 
 
-CurrentResources = Annotated[Resources, Depends(get_resources)]
+CurrentResources = Annotated[Resources, Depends(_resources)]
 CurrentPrincipal = Annotated[Principal, Depends(get_principal)]
 
 

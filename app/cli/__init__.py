@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from app import __version__
-from app.cli import database, demo, models, serve, work
+from app.cli import database, demo, evaluate, models, serve, work
 from app.errors import AppError
 from app.settings import SettingsError
 
@@ -38,6 +38,7 @@ app.command("serve")(serve.serve)
 app.command("worker")(work.worker)
 app.command("migrate")(database.migrate)
 app.command("demo")(demo.demo)
+app.command("evaluate")(evaluate.evaluate)
 app.add_typer(models.app, name="models")
 
 

@@ -1,6 +1,7 @@
 """``carrel serve``: the whole service, or its API alone."""
 
 import asyncio
+import gc
 import os
 import signal
 import socket
@@ -13,6 +14,7 @@ from typing import Annotated, Any
 
 import typer
 import uvicorn
+import uvloop
 
 from app.bootstrap import Resources
 from app.cli.runtime import (
@@ -62,7 +64,7 @@ def serve(
     # Until the server takes over, SIGTERM is what Ctrl-C is: everything that was opened is closed on the way out.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with suppress(KeyboardInterrupt), _database(settings) as database, _listening(settings) as listening:
-        asyncio.run(_serve(settings, database, listening, api_only=api_only))
+        uvloop.run(_serve(settings, database, listening, api_only=api_only))
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +163,8 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Answer from now on, and say so."""
         await super().startup(sockets)
+        gc.collect()
+        gc.freeze()  # what is there by now stays: each look at it all would hold up every request
         if self.started:
             _show(self._screen)
 

@@ -1,6 +1,7 @@
 """``carrel worker``: ingestion in a process of its own."""
 
 import asyncio
+import gc
 import os
 import secrets
 import signal
@@ -8,9 +9,11 @@ import sys
 from typing import Annotated
 
 import typer
+import uvloop
 
 from app.bootstrap import Resources, open_parsers
 from app.cli.runtime import find_runtime
+from app.db.maintenance import OwnerDatabase
 from app.ingestion.pipeline import IngestionPipeline
 from app.logging import configure, get_logger
 from app.settings import Settings, load_settings
@@ -34,7 +37,7 @@ def worker(
     configure(settings.server.log_level)
     if attached:
         os.nice(10)  # ingestion shares the cores with searches, and gives way to them
-    asyncio.run(_run(settings, attached=attached))
+    uvloop.run(_run(settings, attached=attached))
 
 
 async def _run(settings: Settings, *, attached: bool) -> None:
@@ -48,12 +51,15 @@ async def _run(settings: Settings, *, attached: bool) -> None:
         open_parsers(settings.parser, cores) as parsers,
     ):
         pipeline = IngestionPipeline(resources.objects, parsers, resources.embedder, resources.queue, resources.vision)
-        running = Worker(resources, pipeline)
+        owner = OwnerDatabase(runtime.admin_database_url) if runtime.admin_database_url is not None else None
+        running = Worker(resources, pipeline, owner)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, running.stop)
         if attached:
             await _watch_parent(running)
+        gc.collect()
+        gc.freeze()  # what is there by now stays: each look at it all would take a tenth of a second
         logger.info("worker.started", name=running.name)
         await running.run()
         logger.info("worker.stopped", name=running.name)
@@ -61,15 +67,12 @@ async def _run(settings: Settings, *, attached: bool) -> None:
 
 async def _watch_parent(running: Worker) -> None:
     """Standard input is a pipe from ``serve``: its end means that serve is gone, however it ended."""
-    reader = asyncio.StreamReader()
-    await asyncio.get_running_loop().connect_read_pipe(lambda: _EndOfParent(reader, running), sys.stdin)
+    await asyncio.get_running_loop().connect_read_pipe(lambda: _EndOfParent(running), sys.stdin)
 
 
-class _EndOfParent(asyncio.StreamReaderProtocol):
-    def __init__(self, reader: asyncio.StreamReader, running: Worker) -> None:
-        super().__init__(reader)
+class _EndOfParent(asyncio.Protocol):
+    def __init__(self, running: Worker) -> None:
         self.running = running
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        super().connection_lost(exc)
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  (the signature is asyncio's)
         self.running.stop(at_once=True)  # without serve there is no embedded database to finish with

@@ -12,20 +12,30 @@ RECONNECT_SECONDS = 1.0
 
 
 async def listen(
-    database: Database, channel: str, on_message: Callable[[str], None], on_gap: Callable[[], None]
+    database: Database,
+    channel: str,
+    on_message: Callable[[str], None],
+    on_gap: Callable[[], None],
+    *,
+    on_lost: Callable[[], None] = lambda: None,
 ) -> None:
     """Call ``on_message`` with each payload, and ``on_gap`` whenever some may have been missed. Runs until cancelled.
 
-    Without a connection nothing is heard: whoever listens must look from time to time as well.
+    From ``on_gap`` to ``on_lost`` there is a connection. Without one nothing is heard, and that one is dead may show
+    late: whoever listens must look from time to time as well.
     """
     while True:
         with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
-            await _listen_once(database, channel, on_message, on_gap)
+            await _listen_once(database, channel, on_message, on_gap, on_lost)
         await asyncio.sleep(RECONNECT_SECONDS)
 
 
 async def _listen_once(
-    database: Database, channel: str, on_message: Callable[[str], None], on_gap: Callable[[], None]
+    database: Database,
+    channel: str,
+    on_message: Callable[[str], None],
+    on_gap: Callable[[], None],
+    on_lost: Callable[[], None],
 ) -> None:
     engine = database.engine
     _, options = engine.dialect.create_connect_args(engine.url)
@@ -37,4 +47,5 @@ async def _listen_once(
         on_gap()
         await ended.wait()
     finally:
+        on_lost()
         connection.terminate()

@@ -18,7 +18,8 @@ from app.db.migrate import sqlalchemy_url
 from app.db.statements import Record, Statement
 from app.errors import AppError, Unavailable
 
-# A generic plan would ignore the partial indexes of promoted knowledge bases; JIT costs more than any of our queries.
+# A kept plan would be made before a table has statistics, and checks of foreign keys then read a whole tenant; reading
+# transactions may ask for it (ADR 0007). JIT costs more than any of our queries.
 SERVER_SETTINGS = {"plan_cache_mode": "force_custom_plan", "jit": "off", "application_name": "carrel"}
 MINIMUM_POSTGRES = 160000
 MINIMUM_PGVECTOR = [0, 8]
@@ -112,16 +113,22 @@ class Database:
 
     @asynccontextmanager
     async def transaction(
-        self, tenant_id: UUID | None, *, snapshot: bool = False, seconds: float | None = None
+        self,
+        tenant_id: UUID | None,
+        *,
+        snapshot: bool = False,
+        seconds: float | None = None,
+        kept_plans: bool = False,
     ) -> AsyncIterator[Session]:
         """One transaction scoped to the tenant; without one it sees no tenant's rows.
 
         With ``snapshot`` all its statements see the same moment; the database gives up each that takes longer than
-        ``seconds``. Raises DatabaseUnavailable, and DatabaseRefused for a login or a database that is not there.
+        ``seconds``. ``kept_plans`` is for reading by keys alone: such a statement costs more to plan than to run.
+        Raises DatabaseUnavailable, and DatabaseRefused for a login or a database that is not there.
         """
         with _told_as_ours():
             # What is not committed is rolled back as the connection returns to the pool, also after a cancellation.
-            async with self._begun(_begin(tenant_id, snapshot=snapshot, seconds=seconds)) as (connection, driver):
+            async with self._begun(_begin(tenant_id, snapshot, seconds, kept_plans)) as (connection, driver):
                 session = Session(connection, driver)
                 try:
                     yield session
@@ -187,12 +194,13 @@ def _driver(connection: AsyncConnection) -> asyncpg.Connection:
     return found
 
 
-def _begin(tenant_id: UUID | None, *, snapshot: bool, seconds: float | None) -> str:
+def _begin(tenant_id: UUID | None, snapshot: bool, seconds: float | None, kept_plans: bool) -> str:
     """In one message; nothing of it is a caller's text."""
     isolation = " isolation level repeatable read" if snapshot else ""
     scope = f"set_config('app.tenant_id', '{tenant_id or ''}', true)"
     limit = "" if seconds is None else f", set_config('statement_timeout', '{max(1, int(seconds * 1000))}', true)"
-    return f"begin{isolation}; select {scope}{limit}"
+    plans = ", set_config('plan_cache_mode', 'auto', true)" if kept_plans else ""
+    return f"begin{isolation}; select {scope}{limit}{plans}"
 
 
 async def _begins(connection: AsyncConnection, driver: asyncpg.Connection, begin: str | None) -> bool:
@@ -234,7 +242,7 @@ select current_setting('server_version_num')::int as version, current_user as ro
          or exists (select from pg_class c where c.relowner = r.oid and c.relkind in ('r', 'p')))) as privileged,
        coalesce((select string_to_array(extversion, '.')::int[] from pg_extension where extname = 'vector'), '{0}')
          as pgvector,
-       to_regclass('public.picture_description') is not null and to_regproc('public.pause_provider') is not null
+       to_regclass('public.picture_description') is not null and to_regproc('public.find_key') is not null
          and exists (select from pg_roles r where r.rolname = 'carrel_app' and pg_has_role(r.oid, 'usage')) as migrated
 """
 
@@ -263,7 +271,10 @@ class TenantDatabase:
     tenant_id: UUID
 
     @asynccontextmanager
-    async def transaction(self, *, snapshot: bool = False, seconds: float | None = None) -> AsyncIterator[Session]:
+    async def transaction(
+        self, *, snapshot: bool = False, seconds: float | None = None, kept_plans: bool = False
+    ) -> AsyncIterator[Session]:
         """Commit at the end, roll back on an error. Raises DatabaseUnavailable."""
-        async with self.database.transaction(self.tenant_id, snapshot=snapshot, seconds=seconds) as session:
+        opened = self.database.transaction(self.tenant_id, snapshot=snapshot, seconds=seconds, kept_plans=kept_plans)
+        async with opened as session:
             yield session

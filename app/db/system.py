@@ -6,8 +6,30 @@ from uuid import UUID
 
 from sqlalchemy import text
 
-from app.db.models.control_rows import AuthenticatedKey, ClaimedJob, ExpiredDocument, ListedTenant, ReapedJob
+from app.db.models.control_rows import (
+    AuthenticatedKey,
+    ChangedIndex,
+    ClaimedJob,
+    ExpiredDocument,
+    ListedTenant,
+    ReapedJob,
+)
 from app.db.session import Database
+from app.db.statements import statement
+
+# What is left of a key is told by the database, whose clock decides; subtracted as numbers, for there may be no end.
+_AUTHENTICATE = statement("""
+select tenant_id, tenant_name, key_id, key_name, role, knowledge_base_ids, user_id,
+       coalesce(extract(epoch from expires_at) - extract(epoch from now()), 'infinity')::float8 as seconds_left
+  from find_key(:hash)""")
+# A claim that is lost in a crash of Postgres is just claimed again: nobody waits until the disk has it.
+_CLAIM_JOB = statement("""
+select j.* from set_config('synchronous_commit', 'off', true), claim_job(:worker, :lease, :tenant_concurrency) j""")
+_REAP_JOBS = statement("select * from reap_jobs()")
+_CLAIM_PACE = statement("""
+select claim_pace(:provider, :requests_per_minute, :tokens_per_minute, :tokens, :interactive) milliseconds""")
+_PAUSE_PROVIDER = statement("select pause_provider(:provider, :milliseconds)")
+_CHANGED_INDEXES = statement("select tenant_id, index_id from changed_indexes(:limit)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +41,8 @@ class SystemDatabase:
     async def authenticate(self, key_hash: bytes) -> AuthenticatedKey | None:
         """The valid key with this SHA-256, if there is one."""
         async with self.database.single_statement() as session:
-            row = (await session.execute(text("select * from authenticate(:hash)"), {"hash": key_hash})).one_or_none()
-        return AuthenticatedKey(**row._mapping) if row else None
+            row = await session.row(_AUTHENTICATE, {"hash": key_hash})
+        return AuthenticatedKey(**row) if row else None
 
     async def list_tenants(self, *, after: tuple[datetime, UUID] | None, limit: int) -> list[ListedTenant]:
         """Newest first, beginning behind ``after``."""
@@ -32,25 +54,28 @@ class SystemDatabase:
 
     async def claim_job(self, worker: str, lease: timedelta, *, tenant_concurrency: int) -> ClaimedJob | None:
         """The next job in turn, its attempt counted."""
-        async with self.database.transaction(None) as session:
-            # A claim lost in a crash of Postgres is just claimed again.
-            await session.execute(text("set local synchronous_commit = off"))
-            sql = text("select * from claim_job(:worker, :lease, :tenant_concurrency)")
-            values = {"worker": worker, "lease": lease, "tenant_concurrency": tenant_concurrency}
-            row = (await session.execute(sql, values)).one_or_none()
-        return ClaimedJob(**row._mapping) if row else None
+        values = {"worker": worker, "lease": lease, "tenant_concurrency": tenant_concurrency}
+        async with self.database.single_statement() as session:
+            row = await session.row(_CLAIM_JOB, values)
+        return ClaimedJob(**row) if row else None
 
     async def reap_jobs(self) -> list[ReapedJob]:
         """Take back the jobs of lost workers."""
-        async with self.database.transaction(None) as session:
-            rows = (await session.execute(text("select * from reap_jobs()"))).all()
-        return [ReapedJob(**row._mapping) for row in rows]
+        async with self.database.single_statement() as session:
+            rows = await session.rows(_REAP_JOBS, {})
+        return [ReapedJob(**row) for row in rows]
 
     async def expired_documents(self, *, limit: int) -> list[ExpiredDocument]:
         """Documents whose time has passed, up to 1,000 of them."""
         async with self.database.transaction(None) as session:
             rows = (await session.execute(text("select * from expired_documents(:limit)"), {"limit": limit})).all()
         return [ExpiredDocument(**row._mapping) for row in rows]
+
+    async def changed_indexes(self, *, limit: int) -> list[ChangedIndex]:
+        """Search indexes that have changed since they were last looked after, up to 10,000 of them."""
+        async with self.database.single_statement() as session:
+            rows = await session.rows(_CHANGED_INDEXES, {"limit": limit})
+        return [ChangedIndex(**row) for row in rows]
 
     async def claim_pace(
         self,
@@ -62,7 +87,6 @@ class SystemDatabase:
         interactive: bool,
     ) -> int:
         """A turn to call a model provider: milliseconds after which to ask again, or 0 when it is taken."""
-        sql = text("select claim_pace(:provider, :requests_per_minute, :tokens_per_minute, :tokens, :interactive)")
         values = {
             "provider": provider,
             "requests_per_minute": requests_per_minute or 0,
@@ -71,10 +95,11 @@ class SystemDatabase:
             "interactive": interactive,
         }
         async with self.database.single_statement() as session:
-            return int((await session.execute(sql, values)).scalar_one())
+            row = await session.row(_CLAIM_PACE, values)
+        assert row is not None
+        return int(row["milliseconds"])
 
     async def pause_provider(self, provider: UUID, *, milliseconds: int) -> None:
         """Give nobody a turn for so long, ten minutes at most."""
-        sql = text("select pause_provider(:provider, :milliseconds)")
         async with self.database.single_statement() as session:
-            await session.execute(sql, {"provider": provider, "milliseconds": milliseconds})
+            await session.rows(_PAUSE_PROVIDER, {"provider": provider, "milliseconds": milliseconds})

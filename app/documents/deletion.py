@@ -1,15 +1,16 @@
 """Delete documents: out of every search in the same transaction, their originals by a job, and a receipt of it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NoReturn
 from uuid import UUID
 
 from app.db.models.ingestion_state import Deletion
 from app.db.session import TenantDatabase
 from app.documents.deletion_repository import DeletionRepository
-from app.documents.repository import DocumentFilters
+from app.documents.narrowing import require_own
+from app.documents.repository import DocumentFilters, DocumentRepository
 from app.documents.types import DocumentNotFound
 from app.errors import InvalidInput, NotFound
 from app.filters import compile_filter
@@ -51,11 +52,22 @@ class DeletionService:
     queue: JobQueue
 
     async def delete(self, reference: str, document_id: UUID) -> UUID:
-        """One document; returns the deletion's id. Raises KnowledgeBaseNotFound, DocumentNotFound."""
+        """One document; returns the deletion's id. Raises KnowledgeBaseNotFound, DocumentNotFound, Forbidden."""
         deletion, removed = await self._delete(reference, DocumentFilters(ids=[document_id]))
         if not removed:
-            raise DocumentNotFound
+            await self._refuse(reference, document_id)
         return deletion
+
+    async def _refuse(self, reference: str, document_id: UUID) -> NoReturn:
+        """Raises Forbidden for a document that the key may read, DocumentNotFound for any other."""
+        principal = self.knowledge_bases.principal
+        async with self.db.transaction() as session:
+            kb = await self.knowledge_bases.find_in(session, reference)
+            repository = DocumentRepository(session, self.db.tenant_id)
+            document = await repository.get(kb.row.id, document_id, reader=principal.user_id)
+        if document is not None:
+            require_own(principal, document)
+        raise DocumentNotFound
 
     async def delete_many(self, reference: str, selection: Selection, *, confirm: str | None) -> tuple[UUID, int]:
         """All that the selection means; returns the deletion's id and how many went.
@@ -78,6 +90,7 @@ class DeletionService:
     async def _delete(self, reference: str, filters: DocumentFilters) -> tuple[UUID, int]:
         """In batches, each gone at once; what comes in meanwhile stays."""
         deletion, begun, total = new_id(), datetime.now(UTC), 0
+        filters = replace(filters, reader=self.knowledge_bases.principal.user_id, own=True)
         before: datetime | None = None  # the first batch needs none: it sees what is there, whatever the clocks say
         while True:
             async with self.db.transaction() as session:

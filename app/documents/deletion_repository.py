@@ -5,34 +5,42 @@ from datetime import datetime
 from uuid import UUID
 
 from sqlalchemy import select, text
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.db.models.ingestion_state import Deletion
 from app.db.models.tenant_data import Document
+from app.db.session import Session
+from app.db.statements import statement
 from app.documents.repository import DocumentFilters, narrowed
+from app.filters import refusing
+from app.knowledge_bases.repository import KnowledgeBaseRepository
 
 
 class DeletionRepository:
     """Queries in one tenant."""
 
-    def __init__(self, session: AsyncSession, tenant_id: UUID) -> None:
+    def __init__(self, session: Session, tenant_id: UUID) -> None:
         self.session = session
         self.tenant_id = tenant_id
 
     async def lock(self, kb_id: UUID, filters: DocumentFilters, *, before: datetime | None, limit: int) -> list[UUID]:
-        """The ids of some documents that the filters mean and that were there ``before``, kept until the end."""
+        """The ids of some documents that the filters mean and that were there ``before``, kept until the end.
+
+        Raises InvalidInput for a filter that the database refuses.
+        """
         statement = narrowed(select(Document.id), filters)
         statement = statement.where(Document.tenant_id == self.tenant_id, Document.kb_id == kb_id)
         if before is not None:
             statement = statement.where(Document.created_at <= before)
         # In order, so that of two deletions at once neither waits for the other for ever.
         statement = statement.order_by(Document.id).limit(limit).with_for_update()
-        return list(await self.session.scalars(statement))
+        with refusing(loc=("query", "filter")):
+            return list(await self.session.scalars(statement))
 
     async def remove(self, kb_id: UUID, documents: Sequence[UUID]) -> int:
         """Remove documents with all that hangs on them, out of every search at once; returns how many chunks."""
         values = {"t": self.tenant_id, "kb": kb_id, "ds": list(documents)}
-        await self.session.execute(text(NEGATIVE_DELTAS), values)
+        await KnowledgeBaseRepository(self.session, self.tenant_id).hold_indexes(kb_id)
+        await self.session.rows(NEGATIVE_DELTAS, values)
         chunks: int = (await self.session.execute(text(_REMOVE_CHUNKS), values)).scalar_one()
         await self.session.execute(text(_REMOVE_DOCUMENTS), values)
         return chunks
@@ -64,15 +72,15 @@ class DeletionRepository:
 
 
 # The document frequencies and totals of what is about to go, kept by key, so that the rows themselves say them.
-NEGATIVE_DELTAS = """
+NEGATIVE_DELTAS = statement("""
 with gone as (
   select l.index_id, l.keys, l.dl from chunk c
     join chunk_lexical l on (l.tenant_id, l.index_id, l.chunk_id) = (c.tenant_id, c.index_id, c.id)
-   where c.tenant_id = :t and c.kb_id = :kb and c.document_id = any(cast(:ds as uuid[]))
+   where c.tenant_id = :t and c.kb_id = :kb and c.document_id = any(:ds::uuid[])
 ), totals as (
-  insert into lex_totals select cast(:t as uuid), index_id, -count(*), -sum(dl) from gone group by index_id
+  insert into lex_totals select :t::uuid, index_id, -count(*), -sum(dl) from gone group by index_id
 )
-insert into lex_df select cast(:t as uuid), index_id, k, -count(*) from gone, unnest(keys) k group by index_id, k"""
+insert into lex_df select :t::uuid, index_id, k, -count(*) from gone, unnest(keys) k group by index_id, k""")
 _REMOVE_CHUNKS = """
 with gone as (
   delete from chunk where tenant_id = :t and kb_id = :kb and document_id = any(cast(:ds as uuid[])) returning 1

@@ -40,7 +40,8 @@ class MediaService:
         """Raises KnowledgeBaseNotFound, DocumentNotFound, MediaNotFound."""
         async with self.db.transaction() as session:
             kb = await self.knowledge_bases.find_in(session, reference)
-            document = await DocumentRepository(session, self.db.tenant_id).get(kb.row.id, document_id)
+            repository, reader = DocumentRepository(session, self.db.tenant_id), self.knowledge_bases.principal.user_id
+            document = await repository.get(kb.row.id, document_id, reader=reader)
             if document is None:
                 raise DocumentNotFound
             row = await MediaRepository(session, self.db.tenant_id).find(document, ordinal)

@@ -27,14 +27,10 @@ class MediaRepository:
         )
         return await self.session.scalar(statement)
 
-    async def replace(self, document_id: UUID, media: Sequence[DocumentMedia]) -> list[str]:
-        """Put these in the place of all that the document has; returns the keys of those, to be purged."""
-        values = {"t": self.tenant_id, "d": document_id}
-        gone = list(await self.session.scalars(text(_REMOVE), values))
-        await self.session.execute(text(_FORGET), {**values, "hashes": [one.sha256 for one in media]})
+    async def add(self, media: Sequence[DocumentMedia]) -> None:
+        """Insert."""
         self.session.add_all(media)
         await self.session.flush()
-        return gone
 
     async def descriptions(self, identity: UUID, hashes: Sequence[bytes]) -> dict[bytes, str]:
         """What the tenant has paid for: texts by the hash of the picture."""
@@ -47,10 +43,6 @@ class MediaRepository:
         await self.session.execute(text(_ADD), {**values, "hashes": list(texts), "contents": list(texts.values())})
 
 
-_REMOVE = "delete from document_media where tenant_id = :t and document_id = :d returning key"
-_FORGET = """
-delete from picture_description
- where tenant_id = :t and document_id = :d and sha256 <> all(cast(:hashes as bytea[]))"""
 _FIND = """
 select distinct on (sha256) sha256, content from picture_description
  where tenant_id = :t and identity = :identity and sha256 = any(cast(:hashes as bytea[]))"""

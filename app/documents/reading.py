@@ -96,7 +96,8 @@ class ReadingService:
         """All reads inside see the same version, text and nodes. Raises KnowledgeBaseNotFound, DocumentNotFound."""
         async with self.db.transaction(snapshot=True) as session:
             kb = await self.knowledge_bases.find_in(session, reference)
-            document = await DocumentRepository(session, self.db.tenant_id).get(kb.row.id, document_id)
+            repository, reader = DocumentRepository(session, self.db.tenant_id), self.knowledge_bases.principal.user_id
+            document = await repository.get(kb.row.id, document_id, reader=reader)
             if document is None:
                 raise DocumentNotFound
             yield _Source(document, kb.index.id, ReadingRepository(session, self.db.tenant_id))

@@ -8,19 +8,25 @@ from typing import Any, TypeVarTuple
 from uuid import UUID
 
 from sqlalchemy import Select, delete, func, null, select, text, tuple_, update
-from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.db.models.control_plane import Job
-from app.db.models.tenant_data import Document, DocumentObject
+from app.db.models.tenant_data import Document
+from app.db.session import Session
+from app.db.statements import statement
+from app.documents.narrowing import READABLE
+from app.documents.records import DOCUMENT_COLUMNS, document_from
 from app.documents.types import filterable
+from app.filters import refusing
+from app.knowledge_bases.repository import KnowledgeBaseRepository
 
 Ts = TypeVarTuple("Ts")
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentFilters:
-    """What a list of documents can be narrowed by."""
+    """What documents can be narrowed by; ``reader`` is the user that the key is narrowed to, ``own`` leaves to such a
+    key only what it may change.
+    """
 
     ids: Sequence[UUID] | None = None
     status: str | None = None
@@ -28,55 +34,16 @@ class DocumentFilters:
     scope_key: UUID | None = None
     contains: dict[str, Any] | None = None
     path: str | None = None
+    reader: str | None = None
+    own: bool = False
 
 
 class DocumentRepository:
     """Queries in one tenant; the knowledge base narrows every one that a caller's id reaches."""
 
-    def __init__(self, session: AsyncSession, tenant_id: UUID) -> None:
+    def __init__(self, session: Session, tenant_id: UUID) -> None:
         self.session = session
         self.tenant_id = tenant_id
-
-    async def add(self, document: Document) -> bool:
-        """Insert; False when another upload with the same identity was faster."""
-        values = {
-            column.key: value
-            for column in Document.__mapper__.column_attrs
-            if (value := getattr(document, column.key)) is not None
-        }
-        statement = insert(Document).values(values).on_conflict_do_nothing().returning(Document.id)
-        return (await self.session.scalar(statement)) is not None
-
-    async def begin_version(self, document: Document, *, expected: int) -> bool:
-        """Make ``document`` the newest version of its row, the live one staying; False unless ``expected`` still is."""
-        changed = (
-            "version",
-            "source",
-            "title",
-            "source_uri",
-            "source_created_at",
-            "media_type",
-            "encoding",
-            "bytes",
-            "sha256",
-            "dynamic",
-            "expires_at",
-        )
-        statement = (
-            update(Document)
-            .where(Document.tenant_id == self.tenant_id, Document.id == document.id, Document.version == expected)
-            .values({name: getattr(document, name) for name in changed})
-            .values(
-                attributes=document.attributes,
-                filterable=document.filterable,
-                status="queued",
-                error=null(),
-                progress=null(),
-                warnings=[],
-            )
-            .returning(Document.id)
-        )
-        return (await self.session.scalar(statement)) is not None
 
     async def restart(self, document_id: UUID, *, encoding: str | None = None) -> None:
         """Take the newest version back to the start, in another encoding if named; its dead letters are done with."""
@@ -89,46 +56,36 @@ class DocumentRepository:
             .values(status="queued", error=null(), progress=null(), encoding=func.coalesce(encoding, Document.encoding))
         )
 
-    async def get(self, kb_id: UUID, document_id: UUID, *, lock: bool = False) -> Document | None:
-        """One document; ``lock`` keeps every other change of it waiting until the transaction ends."""
-        statement = select(Document).where(
-            Document.tenant_id == self.tenant_id, Document.kb_id == kb_id, Document.id == document_id
-        )
-        return await self.session.scalar(statement.with_for_update() if lock else statement)
-
-    async def by_id(self, document_id: UUID) -> Document | None:
-        """One document of the tenant, for the worker."""
-        statement = select(Document).where(Document.tenant_id == self.tenant_id, Document.id == document_id)
-        return await self.session.scalar(statement)
-
-    async def by_identity(
-        self, kb_id: UUID, scope_key: UUID, *, external_id: str | None, sha256: bytes, lock: bool = False
+    async def get(
+        self, kb_id: UUID, document_id: UUID, *, reader: str | None = None, lock: bool = False
     ) -> Document | None:
-        """The document that an upload with this identity is about."""
-        statement = select(Document).where(
-            Document.tenant_id == self.tenant_id, Document.kb_id == kb_id, Document.scope_key == scope_key
-        )
-        if external_id is None:
-            statement = statement.where(Document.external_id.is_(None), Document.sha256 == sha256)
+        """One document, if a key that is narrowed to ``reader`` may read it.
+
+        ``lock`` keeps every other change of it waiting until the transaction ends. Only what is locked can be changed
+        through its attributes.
+        """
+        if lock:
+            locked = narrowed(select(Document), DocumentFilters(ids=[document_id], reader=reader))
+            locked = locked.filter_by(tenant_id=self.tenant_id, kb_id=kb_id)
+            return await self.session.scalar(locked.with_for_update(of=Document))
+        values = {"tenant": self.tenant_id, "kb": kb_id, "document": document_id}
+        if reader is None:
+            found = await self.session.row(_GET, values)
         else:
-            statement = statement.where(Document.external_id == external_id)
-        return await self.session.scalar(statement.with_for_update() if lock else statement)
+            found = await self.session.row(_GET_READABLE, {**values, "reader": reader})
+        return document_from(found) if found else None
 
     async def page(
         self, kb_id: UUID, filters: DocumentFilters, *, after: tuple[datetime, UUID] | None, limit: int
     ) -> list[Document]:
-        """Newest first."""
+        """Newest first. Raises InvalidInput for a filter that the database refuses."""
         statement = narrowed(select(Document), filters)
         statement = statement.where(Document.tenant_id == self.tenant_id, Document.kb_id == kb_id)
         if after is not None:
             statement = statement.where(tuple_(Document.created_at, Document.id) < after)
         statement = statement.order_by(Document.created_at.desc(), Document.id.desc()).limit(limit)
-        return list(await self.session.scalars(statement))
-
-    async def add_object(self, document_id: UUID, version: int, key: str) -> None:
-        """Remember where a version's original is."""
-        self.session.add(DocumentObject(tenant_id=self.tenant_id, document_id=document_id, version=version, key=key))
-        await self.session.flush()
+        with refusing(loc=("query", "filter")):
+            return list(await self.session.scalars(statement))
 
     async def object_key(self, document_id: UUID, version: int) -> str | None:
         """Where the original of a version is."""
@@ -137,35 +94,6 @@ class DocumentRepository:
             {"t": self.tenant_id, "d": document_id, "v": version},
         )
         return found
-
-    async def take_objects_before(self, document_id: UUID, version: int) -> list[str]:
-        """Forget the originals of older versions; returns their keys, to be purged."""
-        rows = await self.session.scalars(
-            text(
-                "delete from document_object where tenant_id = :t and document_id = :d and version < :v returning key"
-            ),
-            {"t": self.tenant_id, "d": document_id, "v": version},
-        )
-        return list(rows)
-
-    async def set_status(
-        self, document_id: UUID, version: int, status: str, progress: dict[str, Any] | None = None
-    ) -> bool:
-        """Move a version that is being ingested along; False when it is gone, settled or no longer the newest."""
-        row = await self.session.scalar(
-            text(
-                "update document set status = :status, progress = cast(:progress as jsonb), updated_at = now() "
-                "where tenant_id = :t and id = :d and version = :v and status not in ('ready', 'failed') returning 1"
-            ),
-            {
-                "status": status,
-                "progress": None if progress is None else json.dumps(progress),
-                "t": self.tenant_id,
-                "d": document_id,
-                "v": version,
-            },
-        )
-        return row is not None
 
     async def restamp(self, document: Document) -> None:
         """Give the lanes what filters see of the document now, and whom it belongs to.
@@ -177,6 +105,7 @@ class DocumentRepository:
         if document.version != document.live_version:
             kept += ["$source", "$media_type"]
         place = {"t": self.tenant_id, "kb": document.kb_id, "d": document.id}
+        await KnowledgeBaseRepository(self.session, self.tenant_id).hold_indexes(document.kb_id)
         rows = (await self.session.execute(text(_OWN_METADATA), place)).all()
         values = {
             **place,
@@ -191,7 +120,8 @@ class DocumentRepository:
 
 
 def narrowed(statement: Select[*Ts], filters: DocumentFilters) -> Select[*Ts]:
-    """The statement over documents, for those alone that the filters mean."""
+    """The statement over documents, for those alone that the filters mean and the knowledge base's own lets through."""
+    statement = statement.where(_GUARDED)
     if filters.ids is not None:
         statement = statement.where(Document.id.in_(filters.ids))
     if filters.status is not None:
@@ -206,9 +136,24 @@ def narrowed(statement: Select[*Ts], filters: DocumentFilters) -> Select[*Ts]:
     if filters.path is not None:
         path = text("document.filterable @@ cast(:path as jsonpath)")
         statement = statement.where(path.bindparams(path=filters.path))
+    if filters.reader is not None:
+        statement = statement.where(text(READABLE).bindparams(reader=filters.reader))
+        if filters.own:
+            statement = statement.where(Document.scope_level.not_in(("shared", "tenant")))
     return statement
 
 
+# A knowledge base's own filter is plain values, so that a row passes it by containing it; while another one is being
+# stamped on the rows, they have the one or the other.
+_GUARD = """
+exists (select from knowledge_base k where k.tenant_id = document.tenant_id and k.id = document.kb_id
+           and (document.filterable @> k.metadata_filter or document.filterable @> k.pending_filter))"""
+_GUARDED = text(_GUARD)
+_ONE = f"""
+select {DOCUMENT_COLUMNS} from document
+ where tenant_id = :tenant and kb_id = :kb and id = :document and {_GUARD}"""  # noqa: S608
+_GET = statement(_ONE)
+_GET_READABLE = statement(f"{_ONE} and {READABLE}")
 _OWN_METADATA = """
 select id, metadata from chunk where tenant_id = :t and kb_id = :kb and document_id = :d and metadata <> '{}'"""
 _RESTAMP = """

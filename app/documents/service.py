@@ -3,16 +3,16 @@
 import time
 from collections.abc import AsyncGenerator, Collection, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.db.models.tenant_data import Document
-from app.db.session import TenantDatabase
+from app.db.session import Session, TenantDatabase
+from app.documents.narrowing import claim, require_own
 from app.documents.promotion import promote
 from app.documents.repository import DocumentFilters, DocumentRepository
 from app.documents.types import (
@@ -21,7 +21,6 @@ from app.documents.types import (
     filterable,
 )
 from app.documents.watching import DocumentWatch
-from app.errors import NotFound
 from app.job_queue import INTERACTIVE, JobQueue
 from app.knowledge_bases.service import KnowledgeBaseService
 from app.object_store import ObjectStore
@@ -54,25 +53,26 @@ class DocumentService:
         async with self.db.transaction() as session:
             return await self._get_in(session, reference, document_id)
 
-    async def _get_in(
-        self, session: AsyncSession, reference: str, document_id: UUID, *, lock: bool = False
-    ) -> Document:
+    async def _get_in(self, session: Session, reference: str, document_id: UUID, *, lock: bool = False) -> Document:
         kb = await self.knowledge_bases.find_in(session, reference)
-        document = await DocumentRepository(session, self.db.tenant_id).get(kb.row.id, document_id, lock=lock)
+        repository, reader = DocumentRepository(session, self.db.tenant_id), self.knowledge_bases.principal.user_id
+        document = await repository.get(kb.row.id, document_id, reader=reader, lock=lock)
         if document is None:
             raise DocumentNotFound
+        if lock:
+            require_own(self.knowledge_bases.principal, document)
         return document
 
-    async def wait(self, reference: str, document_id: UUID, seconds: float) -> Document:
+    async def wait(self, document: Document, seconds: float) -> Document:
         """The document as soon as its newest version is ready or failed, or as it is after ``seconds``.
 
         Raises DocumentNotFound, also when it is deleted meanwhile.
         """
-        async with aclosing(self.follow(reference, document_id, seconds)) as states:
-            document = [state async for state in states][-1]
-        if document is None:
+        async with aclosing(self._states(document.kb_id, document.id, seconds, until=FINAL)) as states:
+            found = [state async for state in states][-1]
+        if found is None:
             raise DocumentNotFound
-        return document
+        return found
 
     async def follow(
         self, reference: str, document_id: UUID, seconds: float, *, pulse: float | None = None
@@ -80,18 +80,28 @@ class DocumentService:
         """Each state of the newest version: the present one, and every other that is seen, until it is a final one.
 
         Ends after ``seconds`` in any case; None is the last where the document is deleted. With ``pulse`` a state that
-        lasts is told again after so many seconds. Raises DocumentNotFound where it is not there at first.
+        lasts is told again after so many seconds. Raises KnowledgeBaseNotFound; DocumentNotFound where it is not there
+        at first.
         """
-        now = time.monotonic()
+        kb = await self.knowledge_bases.find(reference)
+        async with aclosing(self._states(kb.row.id, document_id, seconds, pulse=pulse)) as states:
+            async for state in states:
+                yield state
+
+    async def _states(
+        self, kb_id: UUID, document_id: UUID, seconds: float, *, pulse: float | None = None, until: Collection[str] = ()
+    ) -> AsyncGenerator[Document | None]:
+        reader, now = self.knowledge_bases.principal.user_id, time.monotonic()
         deadline, told = now + seconds, now
         seen: tuple[object, ...] | None = None
         async with self.watch.changes(self.db.tenant_id, document_id) as change:
             while True:
-                try:
-                    document = await self.get(reference, document_id)
-                except NotFound:
+                async with self.db.transaction() as session:
+                    repository = DocumentRepository(session, self.db.tenant_id)
+                    document = await repository.get(kb_id, document_id, reader=reader)
+                if document is None:
                     if seen is None:
-                        raise
+                        raise DocumentNotFound
                     yield None
                     return
                 state, now = (document.version, document.status, document.progress), time.monotonic()
@@ -100,7 +110,7 @@ class DocumentService:
                     yield document
                 if document.status in FINAL or now >= deadline or self.watch.ending:
                     return
-                await change.wait(deadline - now)
+                await change.wait(deadline - now, until=until)
 
     async def page(
         self, reference: str, filters: DocumentFilters, *, after: tuple[datetime, UUID] | None, limit: int
@@ -109,6 +119,7 @@ class DocumentService:
         async with self.db.transaction() as session:
             kb = await self.knowledge_bases.find_in(session, reference)
             repository = DocumentRepository(session, self.db.tenant_id)
+            filters = replace(filters, reader=self.knowledge_bases.principal.user_id)
             return kb.row.name, await repository.page(kb.row.id, filters, after=after, limit=limit)
 
     async def update(self, reference: str, document_id: UUID, changes: Mapping[str, Any]) -> Document:
@@ -118,9 +129,12 @@ class DocumentService:
         """
         try:
             async with self.db.transaction() as session:
-                kb = await self.knowledge_bases.find_in(session, reference)
                 document = await self._get_in(session, reference, document_id, lock=True)
-                if _apply(document, changes, kb.row.metadata_filter):
+                # Read after the lock: whoever gives a new stamp to all has been here, or comes when this is done.
+                kb = await self.knowledge_bases.find_in(session, reference)
+                if "scope" in changes:
+                    await claim(session, self.knowledge_bases.principal, changes["scope"])
+                if _apply(document, changes, kb.row.stamp):
                     document.updated_at = datetime.now(UTC)
                     document.filterable = filterable(document)
                     await session.flush()

@@ -161,6 +161,7 @@ def filterable(document: Document, metadata: Mapping[str, Any] | None = None) ->
         "$media_type": document.media_type,
         "$title": document.title,
         "$created_at": document.created_at.isoformat(),
+        "$dynamic": True if document.dynamic else None,
     }
     reserved = {name: value for name, value in found.items() if value is not None}
     return filterable_metadata({**document.attributes, **(metadata or {})}, reserved=reserved)

@@ -9,13 +9,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.db.models.tenant_data import Document
-from app.db.session import TenantDatabase
+from app.db.session import Session, TenantDatabase
 from app.documents.given_chunks import encode_chunks
 from app.documents.inspection import inspect_upload
+from app.documents.narrowing import claim
 from app.documents.repository import DocumentRepository
+from app.documents.scopes import Scope
 from app.documents.service import INGEST_JOB, DocumentService
 from app.documents.types import (
     CHUNKS_TYPE,
@@ -29,6 +30,7 @@ from app.documents.types import (
     filterable,
     object_key,
 )
+from app.documents.upload_repository import KnownDocument, UploadRepository
 from app.documents.uploads import receive, spool_text
 from app.errors import Conflict, InvalidInput, TooLarge, Unsupported
 from app.ids import new_id
@@ -39,7 +41,11 @@ from app.knowledge_bases.types import KnowledgeBaseNotFound, KnowledgeBaseView
 from app.object_store import ObjectStore
 
 _MARKDOWN_HEADING = re.compile(r"^#{1,6}\s", re.MULTILINE)
+# By name or id, or as the caller has found it just now.
+Reference = str | KnowledgeBaseView
 ATTEMPTS = 5
+# So little is stored before it is asked whether it is there already: mostly it is not, and asking costs more.
+SMALL_BYTES = 64 * 1024
 MOST_FILES = 100
 
 
@@ -64,7 +70,7 @@ class UploadService:
 
     async def upload(
         self,
-        reference: str,
+        reference: Reference,
         body: AsyncIterator[bytes],
         boundary: bytes,
         read_facts: Callable[[Mapping[str, str]], DocumentFacts],
@@ -79,7 +85,7 @@ class UploadService:
 
     async def upload_many(
         self,
-        reference: str,
+        reference: Reference,
         body: AsyncIterator[bytes],
         boundary: bytes,
         read_facts: Callable[[Mapping[str, str]], DocumentFacts],
@@ -103,7 +109,9 @@ class UploadService:
         except (InvalidInput, TooLarge, Unsupported, Conflict) as exc:
             return Verdict(file.filename, error=exc)
 
-    async def upload_text(self, reference: str, text: str, facts: DocumentFacts, *, media_type: str | None) -> Uploaded:
+    async def upload_text(
+        self, reference: Reference, text: str, facts: DocumentFacts, *, media_type: str | None
+    ) -> Uploaded:
         """The same for a text in hand; without a media type a line like ``# Title`` makes it Markdown."""
         kb = await self._open(reference)
         kind = media_type or type_of_text(text)
@@ -111,17 +119,17 @@ class UploadService:
         async with spool_text(text, filename=name, media_type=kind) as received:
             return await self._store(kb, received, replace(facts, encoding="utf-8"), INTERACTIVE)
 
-    async def upload_chunks(self, reference: str, chunks: Sequence[GivenChunk], facts: DocumentFacts) -> Uploaded:
+    async def upload_chunks(self, reference: Reference, chunks: Sequence[GivenChunk], facts: DocumentFacts) -> Uploaded:
         """The same for chunks that were cut elsewhere; their vectors are checked here. Raises InvalidInput too."""
         kb = await self._open(reference)
-        fixed = kb.row.metadata_filter.keys()  # stamped on all that goes in, over what the caller says
+        fixed = kb.row.stamp.keys()  # stamped on all that goes in, over what the caller says
         body = await asyncio.to_thread(encode_chunks, chunks, dimensions=kb.index.dim, without=fixed)
         name = facts.title or facts.external_id or "chunks"
         async with spool_text(body, filename=name, media_type=CHUNKS_TYPE) as received:
             return await self._store(kb, received, facts, INTERACTIVE, media_type=CHUNKS_TYPE)
 
-    async def _open(self, reference: str) -> KnowledgeBaseView:
-        kb = await self.knowledge_bases.find(reference)
+    async def _open(self, reference: Reference) -> KnowledgeBaseView:
+        kb = reference if isinstance(reference, KnowledgeBaseView) else await self.knowledge_bases.find(reference)
         kb.require_match(self.identity)
         return kb
 
@@ -136,11 +144,12 @@ class UploadService:
     ) -> Uploaded:
         if media_type is None:
             media_type = await asyncio.to_thread(inspect_upload, received, self.parseable, self.plugin_types)
-        for _ in range(ATTEMPTS):
-            async with self.db.transaction() as session:
-                found = await DocumentRepository(session, self.db.tenant_id).by_identity(
-                    kb.row.id, facts.scope.key(), external_id=facts.external_id, sha256=received.sha256
-                )
+        await self._claim(facts.scope)
+        ask = received.size > SMALL_BYTES or facts.external_id is not None
+        for attempt in range(ATTEMPTS):
+            if attempt:  # it may have got another stamp
+                kb = await self.knowledge_bases.find(kb.row.name)
+            found = await self._known(kb, received, facts) if ask or attempt else None
             if found is not None and found.sha256 == received.sha256:
                 with suppress(DocumentNotFound):  # it was deleted just now: this is a new one then
                     return await self._same_bytes(kb, found, facts, priority)
@@ -148,38 +157,44 @@ class UploadService:
             document = _new_document(kb, received, facts, media_type, found)
             key = object_key(self.db.tenant_id, document.id, new_id())
             await self.objects.put(key, received.path)
-            if await self._write(document, key, priority, replaces=found is not None):
-                return Uploaded(await self.documents.get(kb.row.name, document.id), kb.row.name, created=True)
+            written = await self._write(kb, document, key, priority, replaces=found is not None)
+            if written is not None:
+                return Uploaded(written, kb.row.name, created=True)
         raise UploadConflict
 
-    async def _write(self, document: Document, key: str, priority: int, *, replaces: bool) -> bool:
-        """Row and job in one transaction; False, and the object gone, when another request was faster."""
+    async def _claim(self, scope: Scope) -> None:
+        """Raises Forbidden for a key that is narrowed to a user, and a document that would be somebody else's."""
+        principal = self.knowledge_bases.principal
+        if principal.user_id is not None:
+            async with self.db.transaction() as session:
+                await claim(session, principal, scope)
+
+    async def _known(self, kb: KnowledgeBaseView, received: ReceivedFile, facts: DocumentFacts) -> KnownDocument | None:
+        async with self.db.transaction() as session:
+            return await UploadRepository(session, self.db.tenant_id).by_identity(
+                kb.row.id, facts.scope.key(), external_id=facts.external_id, sha256=received.sha256
+            )
+
+    async def _write(
+        self, kb: KnowledgeBaseView, document: Document, key: str, priority: int, *, replaces: bool
+    ) -> Document | None:
+        """Row and job in one transaction; None, and the object gone, when another request was faster."""
         try:
             async with self.db.transaction() as session:
-                repository = DocumentRepository(session, self.db.tenant_id)
-                if replaces:
-                    written = await self._begin_version(repository, document)
-                else:
-                    written = await repository.add(document)
-                if written:
-                    await repository.add_object(document.id, document.version, key)
-                    await self._enqueue(session, document, priority)
+                repository = UploadRepository(session, self.db.tenant_id)
+                written = None
+                if await repository.stamped(kb.row.id, kb.row.stamp):
+                    written = await (repository.begin_version if replaces else repository.add)(document, key)
+                if written is not None:
+                    await self._enqueue(session, written, priority)
         except IntegrityError as exc:
             await self.objects.delete(key)
             raise KnowledgeBaseNotFound from exc  # it was deleted while the file came in
-        if not written:
+        if written is None:
             await self.objects.delete(key)
         return written
 
-    async def _begin_version(self, repository: DocumentRepository, document: Document) -> bool:
-        """The next version of the row that is there; False when it is gone, promoted, or has these bytes by now."""
-        current = await repository.get(document.kb_id, document.id, lock=True)
-        if current is None or current.scope_key != document.scope_key or current.sha256 == document.sha256:
-            return False
-        document.version = current.version + 1
-        return await repository.begin_version(document, expected=current.version)
-
-    async def _enqueue(self, session: AsyncSession, document: Document, priority: int) -> None:
+    async def _enqueue(self, session: Session, document: Document, priority: int) -> None:
         await self.queue.enqueue(
             session,
             INGEST_JOB,
@@ -190,7 +205,7 @@ class UploadService:
         )
 
     async def _same_bytes(
-        self, kb: KnowledgeBaseView, found: Document, facts: DocumentFacts, priority: int
+        self, kb: KnowledgeBaseView, found: KnownDocument, facts: DocumentFacts, priority: int
     ) -> Uploaded:
         """Answer with the document that is there; other facts are applied, a failed one is tried again."""
         given: dict[str, Any] = {"metadata": facts.metadata, "title": facts.title}
@@ -210,14 +225,13 @@ class UploadService:
 
 
 def _new_document(
-    kb: KnowledgeBaseView, received: ReceivedFile, facts: DocumentFacts, media_type: str, replaces: Document | None
+    kb: KnowledgeBaseView, received: ReceivedFile, facts: DocumentFacts, media_type: str, replaces: KnownDocument | None
 ) -> Document:
     """The row of a first version, or what the next one changes in ``replaces``."""
     document = Document(
         tenant_id=kb.row.tenant_id,
         kb_id=kb.row.id,
         id=replaces.id if replaces else new_id(),
-        version=1,
         external_id=facts.external_id,
         source=received.filename,
         title=facts.title,
@@ -234,7 +248,7 @@ def _new_document(
         agent_id=facts.scope.agent_id,
         dynamic=facts.dynamic,
         expires_at=facts.expires_at,
-        attributes={**(facts.metadata or {}), **kb.row.metadata_filter},
+        attributes={**(facts.metadata or {}), **kb.row.stamp},
         created_at=replaces.created_at if replaces else datetime.now(UTC),
     )
     document.filterable = filterable(document)

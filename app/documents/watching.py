@@ -1,7 +1,7 @@
 """Waiting for documents: one listening connection a process tells everybody who waits that a document changed."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from uuid import UUID
@@ -9,25 +9,35 @@ from uuid import UUID
 from app.db.listening import listen
 from app.db.session import Database
 
-# The trigger on document: tenant/document, and an ending where it is gone.
+# The trigger on document: tenant/document/status, or this where it is gone.
 CHANNEL = "carrel_document"
-DELETED = "/deleted"
+DELETED = "deleted"
 # Notifications are a hint: who waits looks again after so long in any case.
 LOOK_SECONDS = 2.0
 
 
 @dataclass(slots=True, eq=False)
 class Change:
-    """Set when the document changed, or may have; ``deleted`` once it is known to be gone."""
+    """Set when the document changed, or may have; ``deleted`` once it is known to be gone.
+
+    ``status`` is what was heard last; None where a change may have been missed.
+    """
 
     event: asyncio.Event = field(default_factory=asyncio.Event)
+    status: str | None = None
     deleted: bool = False
 
-    async def wait(self, seconds: float = LOOK_SECONDS) -> None:
-        """Until the next change, or until ``seconds`` or LOOK_SECONDS have passed; never longer."""
+    async def wait(self, seconds: float = LOOK_SECONDS, *, until: Collection[str] = ()) -> None:
+        """Until the next change, or until ``seconds`` or LOOK_SECONDS have passed; never longer.
+
+        With ``until`` only a change to one of these statuses counts, a deletion, and one that may have been missed.
+        """
         with suppress(TimeoutError):
             async with asyncio.timeout(max(0.0, min(seconds, LOOK_SECONDS))):
                 await self.event.wait()
+                while until and self.status not in (None, DELETED, *until):
+                    self.event.clear()
+                    await self.event.wait()
         self.event.clear()
 
 
@@ -66,11 +76,13 @@ class DocumentWatch:
             await asyncio.gather(self._task, return_exceptions=True)
 
     def _heard(self, payload: str) -> None:
-        name = payload.removesuffix(DELETED)
+        name, _, status = payload.rpartition("/")
         for change in self._waiting.get(name, ()):
-            change.deleted = change.deleted or name != payload
+            change.status, change.deleted = status, change.deleted or status == DELETED
             change.event.set()
 
     def _missed(self) -> None:
-        for name in self._waiting:
-            self._heard(name)
+        for changes in self._waiting.values():
+            for change in changes:
+                change.status = None
+                change.event.set()

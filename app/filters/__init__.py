@@ -3,5 +3,13 @@
 from app.filters.compiler import CompiledFilter, compile_filter
 from app.filters.language import RESERVED_NAMES
 from app.filters.metadata import check_metadata, filterable_metadata
+from app.filters.refusal import refusing
 
-__all__ = ["RESERVED_NAMES", "CompiledFilter", "check_metadata", "compile_filter", "filterable_metadata"]
+__all__ = [
+    "RESERVED_NAMES",
+    "CompiledFilter",
+    "check_metadata",
+    "compile_filter",
+    "filterable_metadata",
+    "refusing",
+]

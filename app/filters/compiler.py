@@ -18,15 +18,22 @@ class CompiledFilter:
     path: str | None
 
 
-def compile_filter(expression: Mapping[str, object] | None, *, loc: Loc = ("filter",)) -> CompiledFilter:
+def compile_filter(
+    expression: Mapping[str, object] | None,
+    *,
+    loc: Loc = ("filter",),
+    guard: Mapping[str, object] | None = None,
+) -> CompiledFilter:
     """Check a filter and compile it; none, or an empty one, lets every row pass.
 
-    ``loc`` is where the filter stands in the request. Raises InvalidInput with the loc of what is wrong or too big.
+    ``loc`` is where the filter stands in the request. ``guard`` is a filter of ours that has to hold as well, and costs
+    the caller nothing of what a filter may be. Raises InvalidInput with the loc of what is wrong or too big.
     """
-    if expression is None or (isinstance(expression, Mapping) and not expression):
-        return CompiledFilter(contains=None, path=None)
+    asked = expression is not None and not (isinstance(expression, Mapping) and not expression)
+    parts = _conjuncts(parse_filter(expression, loc=loc)) if asked else []
+    parts += _conjuncts(parse_filter(guard, loc=("guard",))) if guard else []
     contains: dict[str, object] = {}
-    rest = [part for part in _conjuncts(parse_filter(expression, loc=loc)) if not _absorb(contains, part)]
+    rest = [part for part in parts if not _absorb(contains, part)]
     path = " && ".join(_render(part, negated=False) for part in rest)
     return CompiledFilter(contains=contains or None, path=f"strict {path}" if path else None)
 

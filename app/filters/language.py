@@ -8,6 +8,7 @@ from app.errors import InvalidInput
 from app.filters import predicates
 from app.filters.values import Loc, Scalar, check_number, check_text, instant
 
+NODE = "$node"
 RESERVED_NAMES = frozenset(
     {
         "$document_id",
@@ -17,8 +18,9 @@ RESERVED_NAMES = frozenset(
         "$media_type",
         "$title",
         "$created_at",
+        "$dynamic",
         "$page",
-        "$node",
+        NODE,
     }
 )
 
@@ -109,6 +111,8 @@ class _Parser:
         if isinstance(value, list | tuple):
             return Condition(predicates.any_of(keys, self._list(value, loc=loc)))
         scalar = self._scalar(value, loc=loc)
+        if keys == (NODE,):  # a chunk has a list of them: its own node and those above it
+            return Condition(predicates.any_of(keys, [scalar]))
         return Condition(predicates.equals(keys, scalar), _nested(keys, scalar))
 
     def _operators(self, keys: tuple[str, ...], value: object, *, depth: int, loc: Loc) -> Node:

@@ -4,24 +4,24 @@ from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 from pgvector import HalfVector
-from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncSession
 
+from app.db.session import Session
+from app.db.statements import statement
 from app.inference.embedding import Vectors
 
 
 class CheckpointRepository:
     """Reads and writes in one tenant."""
 
-    def __init__(self, session: AsyncSession, tenant_id: UUID) -> None:
+    def __init__(self, session: Session, tenant_id: UUID) -> None:
         self.session = session
         self.tenant_id = tenant_id
 
     async def find(self, identity: UUID, hashes: Sequence[bytes]) -> dict[bytes, Vectors]:
         """The vectors that any document of the tenant has for these texts."""
         values = {"t": self.tenant_id, "identity": identity, "hashes": list(set(hashes))}
-        rows = await self.session.execute(text(_FIND), values)
-        return {row.content_hash: row.embedding.to_numpy() for row in rows}
+        rows = await self.session.rows(_FIND, values)
+        return {row["content_hash"]: row["embedding"].to_numpy() for row in rows}
 
     async def add(self, identity: UUID, document_id: UUID, vectors: Mapping[bytes, Vectors]) -> None:
         """Keep vectors until the document's version is whole; nothing where the document is gone."""
@@ -32,30 +32,25 @@ class CheckpointRepository:
             "hashes": list(vectors),
             "vectors": [HalfVector(vector) for vector in vectors.values()],
         }
-        await self.session.execute(text(_ADD), values)
-
-    async def clear(self, document_id: UUID) -> None:
-        """The version is whole."""
-        await self.session.execute(text(_CLEAR), {"t": self.tenant_id, "d": document_id})
+        await self.session.rows(_ADD, values)
 
     async def book(self, model: str, *, passages: int, tokens: int) -> None:
         """Add to the day's costs (UTC)."""
         values = {"t": self.tenant_id, "model": model, "passages": passages, "tokens": tokens}
-        await self.session.execute(text(_BOOK), values)
+        await self.session.rows(_BOOK, values)
 
 
-_FIND = """
+_FIND = statement("""
 select distinct on (content_hash) content_hash, embedding from embedding_checkpoint
- where tenant_id = :t and identity = :identity and content_hash = any(cast(:hashes as bytea[]))"""
+ where tenant_id = :t and identity = :identity and content_hash = any(:hashes::bytea[])""")
 # The row lock keeps a deletion waiting for a moment; a document that is gone adds nothing.
-_ADD = """
+_ADD = statement("""
 insert into embedding_checkpoint (tenant_id, identity, document_id, content_hash, embedding)
-select d.tenant_id, :identity, d.id, u.*
+select d.tenant_id, :identity::uuid, d.id, u.*
   from (select tenant_id, id from document where tenant_id = :t and id = :d for key share) d,
-       unnest(cast(:hashes as bytea[]), cast(:vectors as halfvec[])) u
-on conflict do nothing"""
-_CLEAR = "delete from embedding_checkpoint where tenant_id = :t and document_id = :d"
-_BOOK = """
+       unnest(:hashes::bytea[], :vectors::halfvec[]) u
+on conflict do nothing""")
+_BOOK = statement("""
 insert into embedding_usage values (:t, (now() at time zone 'utc')::date, :model, :passages, :tokens)
 on conflict (tenant_id, day, model) do update
-   set passages = embedding_usage.passages + excluded.passages, tokens = embedding_usage.tokens + excluded.tokens"""
+   set passages = embedding_usage.passages + excluded.passages, tokens = embedding_usage.tokens + excluded.tokens""")

@@ -2,13 +2,15 @@
 
 import hashlib
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from uuid import UUID, uuid5
 
 import numpy as np
 
-from app.db.session import TenantDatabase
+from app.db.session import Session, TenantDatabase
+from app.errors import AppError
 from app.inference.embedding import Embedder, EmbeddingIdentity, EmbeddingRejected, Vectors
 from app.ingestion.checkpoints import CheckpointRepository
 from app.ingestion.passages import Passages
@@ -21,11 +23,23 @@ _IDENTITIES = UUID("0d9f8a6e-5a55-5f0e-8f3b-3b1f5d0f8f1a")
 
 
 @dataclass(frozen=True, slots=True)
+class Spent:
+    """What passages cost."""
+
+    passages: int = 0
+    tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Embedded:
-    """One vector a passage, shape (passages, dimensions); those of ``refused`` positions are zero: they have none."""
+    """One vector a passage, shape (passages, dimensions); those of ``refused`` positions are zero: they have none.
+
+    ``unbooked`` is what the last slice cost.
+    """
 
     vectors: Vectors
     refused: Collection[int]
+    unbooked: Spent
 
 
 async def embed_passages(
@@ -33,7 +47,7 @@ async def embed_passages(
 ) -> Embedded:
     """The passages' vectors: those that came with it, those that an earlier attempt checkpointed, the rest made now.
 
-    Every slice but the last is checkpointed: behind the last one comes the version's own transaction.
+    Every slice but the last is checkpointed and booked: behind the last one comes the version's own transaction.
     Raises EmbeddingUnavailable, EmbeddingMismatch, EmbeddingRejected, Superseded.
     """
     texts = passages.texts
@@ -48,19 +62,38 @@ async def embed_passages(
         async with db.transaction() as session:
             found = await CheckpointRepository(session, db.tenant_id).find(identity, hashes)
         waiting = _fill(vectors, waiting, hashes, found)
-    done, tokens = len(texts) - len(waiting), 0
+    done, tokens, last = len(texts) - len(waiting), 0, Spent()
     for start in range(0, len(waiting), SLICE):
         progress.report("embedding", done=done, total=len(texts), unit="chunks", tokens=tokens)
         positions = waiting[start : start + SLICE]
         spent = await _embed_slice(vectors, positions, texts, embedder, refused)
         kept = [position for position in positions if position not in refused]
-        async with db.transaction() as session:
-            repository = CheckpointRepository(session, db.tenant_id)
-            await repository.book(embedder.identity.model, passages=len(kept), tokens=spent)
-            if start + SLICE < len(waiting):
+        done, tokens, last = done + len(positions), tokens + spent, Spent(len(kept), spent)
+        if start + SLICE < len(waiting):
+            async with db.transaction() as session:
+                repository = CheckpointRepository(session, db.tenant_id)
                 await repository.add(identity, document_id, {hashes[at]: vectors[at] for at in kept})
-        done, tokens = done + len(positions), tokens + spent
-    return Embedded(vectors, frozenset(refused))
+                await repository.book(embedder.identity.model, passages=last.passages, tokens=last.tokens)
+    return Embedded(vectors, frozenset(refused), last)
+
+
+@asynccontextmanager
+async def booked_with(db: TenantDatabase, embedder: Embedder, spent: Spent) -> AsyncIterator[None]:
+    """The block's own transaction books what was ``spent``; where the block fails, it is booked all the same."""
+    try:
+        yield
+    except BaseException:  # a cancellation costs nothing less
+        with suppress(AppError):  # the database may be what failed
+            async with db.transaction() as session:
+                await book(session, db, embedder, spent)
+        raise
+
+
+async def book(session: Session, db: TenantDatabase, embedder: Embedder, spent: Spent) -> None:
+    """Add to the day's costs, if there are any."""
+    if spent != Spent():
+        repository = CheckpointRepository(session, db.tenant_id)
+        await repository.book(embedder.identity.model, passages=spent.passages, tokens=spent.tokens)
 
 
 async def book_sentences(db: TenantDatabase, embedder: Embedder, tokens: int) -> None:

@@ -32,16 +32,20 @@ Failure = VisionUnavailable | VisionRejected
 
 @dataclass(frozen=True, slots=True)
 class Describer:
-    """Puts the pictures of one document into words; what was paid for once in the tenant is not paid for again."""
+    """Puts the pictures of one document into words; what was paid for once in the tenant is not paid for again.
+
+    Pictures of which nothing is said are left out, unless somebody ``keeps`` them.
+    """
 
     db: TenantDatabase
     document_id: UUID
     vision: VisionModel
     language: str
     progress: Progress
+    keeps: bool = False
 
     async def describe(self, parsed: ParsedDocument) -> ParsedDocument:
-        """The document with descriptions for its pictures' texts; without those that have none, which are counted.
+        """The document with descriptions for its pictures' texts; those that have none are counted.
 
         Raises VisionUnavailable or NoText where nothing at all is left; Superseded.
         """
@@ -54,10 +58,11 @@ class Describer:
         unknown = [parsed.pictures[number] for sha256, number in shown.items() if sha256 not in texts]
         failure = await self._ask_all(unknown, texts)
         hashes = [digest(picture) for picture in parsed.pictures]
-        blocks = [told for block in parsed.blocks if (told := _told(block, hashes, texts)) is not None]
+        told = [(block, _told(block, hashes, texts)) for block in parsed.blocks]
+        missing = sum(said is None for _, said in told)
+        blocks = [said or block for block, said in told if said or self.keeps]
         if not blocks:
             raise failure if isinstance(failure, VisionUnavailable) else NoText
-        missing = len(parsed.blocks) - len(blocks)
         return replace(parsed, blocks=blocks, warnings=[*parsed.warnings, *_undescribed(missing, failure)])
 
     @property

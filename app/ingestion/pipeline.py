@@ -2,8 +2,8 @@
 
 import asyncio
 import tempfile
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from uuid import UUID
@@ -11,29 +11,31 @@ from uuid import UUID
 from app.db.models.tenant_data import Document
 from app.db.session import TenantDatabase
 from app.documents.media_repository import MediaRepository
-from app.documents.repository import DocumentRepository
 from app.documents.types import CHUNKS_TYPE
 from app.inference.embedding import Embedder
 from app.inference.vision import VisionModel
-from app.ingestion.checkpoints import CheckpointRepository
 from app.ingestion.chunkers import ChunkTools
 from app.ingestion.chunking import chunk_document, open_tools
-from app.ingestion.embedding import book_sentences, embed_passages
+from app.ingestion.embedding import Embedded, Spent, book, book_sentences, booked_with, embed_passages
 from app.ingestion.given_chunks import given_passages
 from app.ingestion.media import Describer, pictures_of_drafts, put_pictures
 from app.ingestion.parsers.pool import ParserPool
 from app.ingestion.passages import Passages, passage_texts
+from app.ingestion.picture_embedding import PictureEmbedding
 from app.ingestion.progress import Progress, Superseded
 from app.ingestion.repository import IndexedDocument, IngestionRepository
 from app.ingestion.tree import build_tree
 from app.ingestion.types import NoText, ParsedDocument
+from app.ingestion.version_repository import VersionRepository
 from app.job_queue import JobQueue
 from app.knowledge_bases.repository import KnowledgeBaseRepository
 from app.knowledge_bases.service import PURGE_JOB
 from app.knowledge_bases.types import IndexMismatch, KnowledgeBaseView
 from app.lexical.analyser import analyser_for
-from app.lexical.weights import LexicalEntry, document_entries, salt
+from app.lexical.weights import LexicalEntry, document_entries, reweighed_entries, salt
 from app.object_store import ObjectStore
+
+REINDEXED = "The knowledge base was reindexed while this document was embedded."
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,22 +58,13 @@ class IngestionPipeline:
             progress = Progress(db, document_id, version)
             async with progress.telling():
                 passages = await self._passages(db, document, kb, key, progress)
+                if self.embedder.pictures is not None:
+                    seeing = PictureEmbedding(db, document_id, self.embedder.pictures, self.embedder.identity, progress)
+                    passages = await seeing.embed(passages)
                 embedded = await embed_passages(db, document_id, passages, embedder=self.embedder, progress=progress)
-                entries = await asyncio.to_thread(_lexical, kb, passages.texts)
-                media = await put_pictures(self.objects, document, passages.pictures)
-                made = IndexedDocument(
-                    tree=passages.tree,
-                    title=passages.title,
-                    page_count=passages.page_count,
-                    warnings=[*passages.warnings, *_refusal(embedded.refused, len(passages.texts))],
-                    drafts=passages.drafts,
-                    token_counts=passages.token_counts,
-                    vectors=embedded.vectors,
-                    unembedded=embedded.refused,
-                    entries=entries,
-                    media={position: media[number] for position, number in passages.shown.items()},
-                )
-                await self._replace(db, document, kb, made)
+                async with booked_with(db, self.embedder, embedded.unbooked):
+                    made = await self._made(document, kb, passages, embedded)
+                    await self._replace(db, document, kb, made, embedded.unbooked)
         except Superseded:
             return
 
@@ -79,17 +72,14 @@ class IngestionPipeline:
         self, db: TenantDatabase, document_id: UUID, version: int
     ) -> tuple[Document, KnowledgeBaseView, str]:
         async with db.transaction() as session:
-            documents = DocumentRepository(session, db.tenant_id)
-            document = await documents.by_id(document_id)
-            if document is None:
+            wanted = await VersionRepository(session, db.tenant_id).load(document_id, version)
+            if wanted is None:
                 raise Superseded
+            document, key = wanted
             kb = await KnowledgeBaseRepository(session, db.tenant_id).find(document.kb_id)
-            key = await documents.object_key(document_id, version)
-            if kb is None or key is None:
-                raise Superseded
-            kb.require_match(self.embedder.identity)
-            if not await documents.set_status(document_id, version, "parsing"):
-                raise Superseded
+        if kb is None:
+            raise Superseded
+        kb.require_match(self.embedder.identity)
         return document, kb, key
 
     async def _passages(
@@ -106,37 +96,70 @@ class IngestionPipeline:
                 path,
                 document.media_type,
                 encoding=document.encoding,
-                pictures=self.vision is not None,
+                pictures=self.vision is not None or self.embedder.pictures is not None,
                 on_pages=lambda done, total: progress.report("parsing", done=done, total=total, unit="pages"),
             )
         if self.vision is not None:
-            describer = Describer(db, document.id, self.vision, kb.row.language, progress)
+            keeps = self.embedder.pictures is not None
+            describer = Describer(db, document.id, self.vision, kb.row.language, progress, keeps=keeps)
             parsed = await describer.describe(parsed)
         progress.report("chunking")
         async with open_tools(self.embedder, book=partial(book_sentences, db, self.embedder)) as tools:
             return await asyncio.to_thread(_chunk, document, kb, parsed, tools)
 
+    async def _made(
+        self, document: Document, kb: KnowledgeBaseView, passages: Passages, embedded: Embedded
+    ) -> IndexedDocument:
+        entries = await asyncio.to_thread(_lexical, kb, passages.texts)
+        media = await put_pictures(self.objects, document, passages.pictures) if passages.pictures else {}
+        return IndexedDocument(
+            tree=passages.tree,
+            title=passages.title,
+            page_count=passages.page_count,
+            warnings=[*passages.warnings, *_refusal(embedded.refused, len(passages.texts))],
+            drafts=passages.drafts,
+            token_counts=passages.token_counts,
+            vectors=embedded.vectors,
+            unembedded=embedded.refused,
+            entries=entries,
+            media={position: media[number] for position, number in passages.shown.items()},
+        )
+
     async def _replace(
-        self, db: TenantDatabase, loaded: Document, kb: KnowledgeBaseView, made: IndexedDocument
+        self, db: TenantDatabase, loaded: Document, kb: KnowledgeBaseView, made: IndexedDocument, spent: Spent
     ) -> None:
         async with db.transaction() as session:
-            documents = DocumentRepository(session, db.tenant_id)
-            document = await documents.get(loaded.kb_id, loaded.id, lock=True)
-            if document is None or document.version != loaded.version or document.status in ("ready", "failed"):
+            versions = VersionRepository(session, db.tenant_id)
+            document = await versions.lock(loaded.id, loaded.version)
+            if document is None:
                 raise Superseded
-            now = await KnowledgeBaseRepository(session, db.tenant_id).find(document.kb_id)
-            if now is None:
-                raise Superseded
-            if now.index.id != kb.index.id:
-                raise IndexMismatch("The knowledge base was reindexed while this document was embedded.")
+            held = await KnowledgeBaseRepository(session, db.tenant_id).hold_indexes(document.kb_id)
+            if kb.index.id not in held:
+                raise IndexMismatch(REINDEXED)
+            made = _weighed(made, kb.index.avgdl, held[kb.index.id])
+            if any(draft.metadata for draft in made.drafts):
+                current = await KnowledgeBaseRepository(session, db.tenant_id).find(document.kb_id)
+                made = _without(made, current.row.stamp if current else {})
             document.title = document.title or made.title
-            await IngestionRepository(session, db.tenant_id).replace(document, now.index, made)
-            await CheckpointRepository(session, db.tenant_id).clear(document.id)
+            chunks = IngestionRepository(session, db.tenant_id)
+            await chunks.replace(document, made, index_id=kb.index.id, dim=kb.index.dim)
             media = {one.ordinal: one for one in made.media.values()}
-            gone = await MediaRepository(session, db.tenant_id).replace(document.id, list(media.values()))
-            gone += await documents.take_objects_before(document.id, document.version)
+            gone = await versions.finish(
+                document,
+                kb.index.id,
+                chunks=len(made.drafts),
+                page_count=made.page_count,
+                warnings=made.warnings,
+                pictures=[one.sha256 for one in media.values()],
+            )
+            if gone is None:
+                raise IndexMismatch(REINDEXED)
+            if media:
+                await MediaRepository(session, db.tenant_id).add(list(media.values()))
             if gone:
                 await self.queue.enqueue(session, PURGE_JOB, tenant_id=db.tenant_id, payload={"keys": gone})
+            # Last: the day's row is every document's of the tenant.
+            await book(session, db, self.embedder, spent)
 
 
 def _chunk(document: Document, kb: KnowledgeBaseView, parsed: ParsedDocument, tools: ChunkTools) -> Passages:
@@ -165,6 +188,22 @@ def _refusal(refused: Collection[int], total: int) -> list[str]:
     if not refused:
         return []
     return [f"The embedding model refused {len(refused)} of {total} passages: they are found by their words alone."]
+
+
+def _weighed(made: IndexedDocument, before: float, now: float) -> IndexedDocument:
+    """The same for an index that was re-weighed since it was loaded."""
+    if before == now:
+        return made
+    return replace(made, entries=reweighed_entries(made.entries, avgdl=(before, now)))
+
+
+def _without(made: IndexedDocument, stamp: Mapping[str, object]) -> IndexedDocument:
+    """The same without what its chunks say of the stamp, which may be another than when they were given."""
+    drafts = [
+        replace(draft, metadata={key: value for key, value in draft.metadata.items() if key not in stamp})
+        for draft in made.drafts
+    ]
+    return replace(made, drafts=drafts)
 
 
 def _lexical(kb: KnowledgeBaseView, texts: Sequence[str]) -> list[LexicalEntry]:

@@ -93,12 +93,16 @@ class Places:
 
 @dataclass(frozen=True, slots=True)
 class PreviewDesk:
-    """What all previews of a process share: parsers of their own, which are started when they are asked for."""
+    """What all previews of a process share: parsers of their own, which are started when they are asked for.
+
+    ``pictures`` says that ingestion has a model that looks at them.
+    """
 
     parsers: ParserPool
     embedder: Embedder
     parseable: Collection[str]
     plugin_types: Mapping[str, Collection[str]]
+    pictures: bool = False
     places: Places = field(default_factory=Places)
 
 
@@ -134,9 +138,12 @@ class PreviewService:
             if media_type is None:
                 media_type = await asyncio.to_thread(inspect_upload, received, desk.parseable, desk.plugin_types)
             try:
-                parsed = await desk.parsers.parse(received.path, media_type, encoding=wishes.encoding)
+                parsed = await desk.parsers.parse(
+                    received.path, media_type, encoding=wishes.encoding, pictures=desk.pictures
+                )
             except ParserTimeout as exc:
                 raise ParserTimeout(f"Parsing took longer than a preview may: {WALL_SECONDS} seconds.") from exc
+            parsed.pictures.clear()  # only how many there are is told: up to 64 MB that the API process need not keep
             book = partial(book_sentences, self.db, desk.embedder)  # what it costs is not forgotten
             async with open_tools(desk.embedder, book=book) as tools:
                 return await asyncio.to_thread(_show, parsed, media_type, chunking, tools)

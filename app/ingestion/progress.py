@@ -8,10 +8,10 @@ from typing import Any
 from uuid import UUID
 
 from app.db.session import TenantDatabase
-from app.documents.repository import DocumentRepository
 from app.errors import AppError
+from app.ingestion.version_repository import VersionRepository
 
-# Telling costs a transaction: a small document is done before anybody could look.
+# Telling costs a transaction: a small document is done before anybody could look, and is never told of.
 INTERVAL_SECONDS = 0.25
 
 
@@ -28,7 +28,7 @@ class Progress:
     version: int
     stage: str = "parsing"
     counts: dict[str, Any] | None = None
-    _told: tuple[str, dict[str, Any] | None] = ("parsing", None)
+    _told: tuple[str, dict[str, Any] | None] | None = None
     _unwanted: bool = False
 
     def report(self, stage: str, **counts: int | str) -> None:
@@ -62,6 +62,6 @@ class Progress:
         if state == self._told:
             return
         async with self.db.transaction() as session:
-            repository = DocumentRepository(session, self.db.tenant_id)
+            repository = VersionRepository(session, self.db.tenant_id)
             self._unwanted = not await repository.set_status(self.document_id, self.version, *state)
         self._told = state

@@ -20,7 +20,8 @@ class Quality:
     """How well a file could be read; pages, or slides, count from 1.
 
     ``suspected_scans`` are pages of a PDF or a picture without any text: scans, unless they are blank.
-    ``garbled_ratio`` is the share of characters that are noise, spaces apart.
+    ``garbled_ratio`` is the share of characters that are noise, spaces apart. ``pictures`` are those that a model would
+    look at.
     """
 
     pages: int | None
@@ -28,20 +29,23 @@ class Quality:
     suspected_scans: list[int]
     garbled_ratio: float
     tables: int
+    pictures: int
     characters: int
 
 
 def measure_quality(parsed: ParsedDocument, *, media_type: str) -> Quality:
     """Blocking: it looks at every character."""
-    read = {block.page or block.slide for block in parsed.blocks}
+    texts = [block for block in parsed.blocks if block.kind is not BlockKind.PICTURE]
+    read = {block.page or block.slide for block in texts}
     empty = [number for number in range(1, (parsed.page_count or 0) + 1) if number not in read]
     return Quality(
         pages=parsed.page_count,
         empty_pages=empty,
         suspected_scans=empty if media_type in _PAGED else [],
-        garbled_ratio=garbled_ratio(block.text for block in parsed.blocks),
-        tables=sum(block.kind is BlockKind.TABLE for block in parsed.blocks),
-        characters=sum(len(block.text) for block in parsed.blocks),
+        garbled_ratio=garbled_ratio(block.text for block in texts),
+        tables=sum(block.kind is BlockKind.TABLE for block in texts),
+        pictures=len(parsed.blocks) - len(texts),
+        characters=sum(len(block.text) for block in texts),
     )
 
 

@@ -1,25 +1,31 @@
 """Replace a document's nodes, chunks and lanes in one transaction."""
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+import struct
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 from uuid import UUID
 
+import numpy as np
 from pgvector import HalfVector, SparseVector
-from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.db.models.media import DocumentMedia
-from app.db.models.tenant_data import Document, SearchIndex
+from app.db.models.tenant_data import Document
+from app.db.session import Session
+from app.db.statements import statement
 from app.documents.deletion_repository import NEGATIVE_DELTAS
 from app.documents.types import chunk_id, filterable, node_id
 from app.ids import encode_id
 from app.inference.embedding import Vectors
 from app.ingestion.types import ChunkDraft, DocumentTree, PrintedLines, TreeNode
-from app.lexical.weights import LexicalEntry
+from app.lexical.weights import DIMENSIONS, LexicalEntry
 
-DIMENSIONS = 1_000_000_000
+_json = json.JSONEncoder(ensure_ascii=False).encode
+# A hostile file may nest for ever; nobody's headings go so deep.
+MOST_ABOVE = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,155 +50,145 @@ class IndexedDocument:
 class IngestionRepository:
     """Writes in one tenant."""
 
-    def __init__(self, session: AsyncSession, tenant_id: UUID) -> None:
+    def __init__(self, session: Session, tenant_id: UUID) -> None:
         self.session = session
         self.tenant_id = tenant_id
 
-    async def replace(self, document: Document, index: SearchIndex, made: IndexedDocument) -> None:
+    async def replace(self, document: Document, made: IndexedDocument, *, index_id: UUID, dim: int) -> None:
         """Put the new version in the place of the live one. The caller holds the document's row."""
         document.filterable = filterable(document)
-        values = {"t": self.tenant_id, "kb": document.kb_id, "d": document.id, "ds": [document.id]}
-        await self.session.execute(text(NEGATIVE_DELTAS), values)
-        await self.session.execute(
-            text("delete from chunk where tenant_id = :t and kb_id = :kb and document_id = :d"), values
-        )
-        await self.session.execute(text("delete from node where tenant_id = :t and document_id = :d"), values)
-        await self.session.execute(text("delete from document_page where tenant_id = :t and document_id = :d"), values)
-        await self._insert_tree(document, made.tree)
-        await self._insert_pages(document, made.tree.printed)
+        values = {"t": self.tenant_id, "kb": document.kb_id, "d": document.id, "v": document.version}
+        if document.live_version is not None:  # all that follows was written in one transaction, or was not
+            for each in (NEGATIVE_DELTAS, _REMOVE_CHUNKS, _REMOVE_NODES, _REMOVE_PAGES):
+                await self.session.rows(each, {**values, "ds": [document.id]})
+        nodes = list(_walk(made.tree.root))
+        node_ids = {node.path: node_id(document.id, document.version, node.path) for node in nodes}
+        tree = {**values, **_nodes(nodes, node_ids), "content": made.tree.text}
+        await self.session.rows(_TREE, tree)
+        if made.tree.printed:
+            await self.session.rows(_PAGES, {**values, **_pages(made.tree.printed)})
         ids = [chunk_id(document.id, document.version, ordinal) for ordinal in range(len(made.drafts))]
-        await self._insert_chunks(document, index, made, ids)
-        await self._insert_lanes(document, index, made, ids)
-        await self._insert_deltas(index.id, made.entries)
-        document.status, document.live_version = "ready", document.version
-        document.error = document.progress = None
-        document.warnings, document.page_count = made.warnings, made.page_count
-        document.chunk_count = len(made.drafts)
-        await self.session.flush()
-
-    async def _insert_tree(self, document: Document, tree: DocumentTree) -> None:
-        nodes: list[tuple[TreeNode, tuple[int, ...] | None]] = []
-        pending: list[tuple[TreeNode, tuple[int, ...] | None]] = [(tree.root, None)]
-        while pending:
-            node, parent = pending.pop()
-            nodes.append((node, parent))
-            pending.extend((child, node.path) for child in reversed(node.children))
-
-        def key(path: tuple[int, ...]) -> UUID:
-            return node_id(document.id, document.version, path)
-
-        values = {
-            "t": self.tenant_id,
-            "d": document.id,
-            "ids": [key(node.path) for node, _ in nodes],
-            "parents": [None if parent is None else key(parent) for _, parent in nodes],
-            "ordinals": list(range(len(nodes))),
-            "kinds": [node.kind.value for node, _ in nodes],
-            "levels": [node.level for node, _ in nodes],
-            "titles": [node.title for node, _ in nodes],
-            "starts": [node.start for node, _ in nodes],
-            "ends": [node.end for node, _ in nodes],
-            "pages": [node.page for node, _ in nodes],
-            "page_ends": [node.page_end for node, _ in nodes],
-            "slides": [node.slide for node, _ in nodes],
-            "blocks": [node.block.value if node.block else None for node, _ in nodes],
-        }
-        await self.session.execute(text(_NODES), values)
-        await self.session.execute(
-            text(_TEXT), {"t": self.tenant_id, "d": document.id, "v": document.version, "content": tree.text}
-        )
-
-    async def _insert_pages(self, document: Document, printed: Mapping[int, PrintedLines]) -> None:
-        if not printed:
-            return
-        values = {
-            "t": self.tenant_id,
-            "d": document.id,
-            "pages": list(printed),
-            "widths": [page.width / 10 for page in printed.values()],
-            "heights": [page.height / 10 for page in printed.values()],
-            "starts": [_int_array(page.lines[::6]) for page in printed.values()],
-            "ends": [_int_array(page.lines[1::6]) for page in printed.values()],
-            "boxes": [_int_array(_boxes(page.lines)) for page in printed.values()],
-        }
-        await self.session.execute(text(_PAGES), values)
-
-    async def _insert_chunks(
-        self, document: Document, index: SearchIndex, made: IndexedDocument, ids: Sequence[UUID]
-    ) -> None:
-        drafts = made.drafts
-        values = {
-            "t": self.tenant_id,
-            "kb": document.kb_id,
-            "i": index.id,
-            "d": document.id,
-            "v": document.version,
-            "ids": ids,
-            "ordinals": list(range(len(drafts))),
-            "contents": [draft.text for draft in drafts],
-            "starts": [draft.start for draft in drafts],
-            "ends": [draft.end for draft in drafts],
-            "tokens": list(made.token_counts),
-            "pages": [draft.page for draft in drafts],
-            "page_ends": [draft.page_end for draft in drafts],
-            "slides": [draft.slide for draft in drafts],
-            "sections": [json.dumps(draft.section_titles, ensure_ascii=False) for draft in drafts],
-            "paths": [_int_array(draft.node_path) for draft in drafts],
-            "metadata": [json.dumps(dict(draft.metadata), ensure_ascii=False) for draft in drafts],
-        }
-        await self.session.execute(text(_CHUNKS), values)
-        if made.media:
-            shown = {
-                "ids": [ids[position] for position in made.media],
-                "numbers": [one.ordinal for one in made.media.values()],
-                "types": [one.media_type for one in made.media.values()],
-            }
-            await self.session.execute(text(_MEDIA), {"t": self.tenant_id, "i": index.id, **shown})
-
-    async def _insert_lanes(
-        self, document: Document, index: SearchIndex, made: IndexedDocument, ids: Sequence[UUID]
-    ) -> None:
-        values: dict[str, Any] = {
-            "t": self.tenant_id,
-            "i": index.id,
-            "scope": document.scope_key,
-            "ids": ids,
-            "metadata": _stamped(document, made.drafts),
-        }
-        embedded = [position for position in range(len(ids)) if position not in made.unembedded]
-        dense = {
+        chunks = {
             **values,
-            "ids": [ids[position] for position in embedded],
-            "metadata": [values["metadata"][position] for position in embedded],
+            "i": index_id,
+            "dim": dim,
+            "scope": document.scope_key,
+            "filterable": _json(document.filterable),
+            "ids": ids,
+            **_chunks(made),
+            **_lanes(document, made, node_ids),
+            **_deltas(made.entries),
         }
-        vectors = [HalfVector(made.vectors[position]) for position in embedded]
-        await self.session.execute(text(_EMBEDDINGS), {**dense, "dim": index.dim, "vectors": vectors})
-        entries = made.entries
-        terms = [SparseVector(dict(zip(e.term_ids, e.weights, strict=True)), DIMENSIONS) for e in entries]
-        keys = [_int_array(entry.keys) for entry in entries]
-        lengths = [entry.length for entry in entries]
-        await self.session.execute(text(_LEXICAL), {**values, "lengths": lengths, "terms": terms, "keys": keys})
-
-    async def _insert_deltas(self, index_id: UUID, entries: Sequence[LexicalEntry]) -> None:
-        frequencies: dict[int, int] = {}
-        for entry in entries:
-            for key in entry.keys:
-                frequencies[key] = frequencies.get(key, 0) + 1
-        values = {"t": self.tenant_id, "i": index_id}
-        await self.session.execute(
-            text(
-                "insert into lex_df select :t, :i, k, df from unnest(cast(:k as int4[]), cast(:df as int4[])) u(k, df)"
-            ),
-            {**values, "k": list(frequencies), "df": list(frequencies.values())},
-        )
-        await self.session.execute(
-            text("insert into lex_totals values (:t, :i, :chunks, :tokens)"),
-            {**values, "chunks": len(entries), "tokens": sum(entry.length for entry in entries)},
-        )
+        await self.session.rows(_CHUNKS, chunks)
+        if made.media:
+            await self.session.rows(_MEDIA, {**values, "i": index_id, **_shown(made.media, ids)})
 
 
-def _int_array(values: Sequence[int]) -> str:
-    """An int4[] as text: arrays of arrays of different lengths cannot be sent."""
+class _Terms(SparseVector):
+    """An entry of the lexical lane for the driver: its terms are sorted and packed at once, not term by term."""
+
+    def __init__(self, entry: LexicalEntry) -> None:
+        self._entry = entry
+
+    def to_binary(self) -> bytes:
+        """As pgvector's sparsevec_recv reads it."""
+        entry = self._entry
+        count = len(entry.term_ids)
+        return struct.pack(f">iii{count}i{count}f", DIMENSIONS, count, 0, *entry.term_ids, *entry.weights)
+
+
+def _walk(root: TreeNode) -> Iterator[TreeNode]:
+    """In reading order; a loop, because a hostile file may nest deeper than Python recurses."""
+    pending = [root]
+    while pending:
+        node = pending.pop()
+        yield node
+        pending.extend(reversed(node.children))
+
+
+def _nodes(nodes: Sequence[TreeNode], ids: Mapping[tuple[int, ...], UUID]) -> dict[str, Any]:
+    return {
+        "ids": [ids[node.path] for node in nodes],
+        "parents": [ids[node.path[:-1]] if node.path else None for node in nodes],
+        "ordinals": list(range(len(nodes))),
+        "kinds": [node.kind.value for node in nodes],
+        "levels": [node.level for node in nodes],
+        "titles": [node.title for node in nodes],
+        "starts": [node.start for node in nodes],
+        "ends": [node.end for node in nodes],
+        "pages": [node.page for node in nodes],
+        "page_ends": [node.page_end for node in nodes],
+        "slides": [node.slide for node in nodes],
+        "blocks": [node.block.value if node.block else None for node in nodes],
+    }
+
+
+def _pages(printed: Mapping[int, PrintedLines]) -> dict[str, Any]:
+    return {
+        "pages": list(printed),
+        "widths": [page.width / 10 for page in printed.values()],
+        "heights": [page.height / 10 for page in printed.values()],
+        "starts": [_int_array(page.lines[::6]) for page in printed.values()],
+        "ends": [_int_array(page.lines[1::6]) for page in printed.values()],
+        "boxes": [_int_array(_boxes(page.lines)) for page in printed.values()],
+    }
+
+
+def _chunks(made: IndexedDocument) -> dict[str, Any]:
+    drafts = made.drafts
+    return {
+        "ordinals": list(range(len(drafts))),
+        "contents": [draft.text for draft in drafts],
+        "starts": [draft.start for draft in drafts],
+        "ends": [draft.end for draft in drafts],
+        "tokens": list(made.token_counts),
+        "pages": [draft.page for draft in drafts],
+        "page_ends": [draft.page_end for draft in drafts],
+        "slides": [draft.slide for draft in drafts],
+        "sections": [_json(draft.section_titles) for draft in drafts],
+        "paths": [_int_array(draft.node_path) for draft in drafts],
+        "metadata": [_json(dict(draft.metadata)) for draft in drafts],
+    }
+
+
+def _lanes(document: Document, made: IndexedDocument, nodes: Mapping[tuple[int, ...], UUID]) -> dict[str, Any]:
+    """What filters see of a chunk is the document's, or its own where it has metadata; and its place."""
+    halves = made.vectors.astype(np.float16)
+    return {
+        "own": [_json(filterable(document, draft.metadata)) if draft.metadata else None for draft in made.drafts],
+        "places": [_json(_place(draft, nodes)) for draft in made.drafts],
+        "vectors": [
+            None if position in made.unembedded else HalfVector(halves[position]) for position in range(len(halves))
+        ],
+        "lengths": [entry.length for entry in made.entries],
+        "terms": [_Terms(entry) for entry in made.entries],
+        "keys": [_int_array(entry.keys) for entry in made.entries],
+    }
+
+
+def _place(draft: ChunkDraft, nodes: Mapping[tuple[int, ...], UUID]) -> dict[str, Any]:
+    """Its node and those above it, so that a filter finds everything under one of them; and its page."""
+    path = tuple(draft.node_path)
+    line = [encode_id("nod", nodes[path[:depth]]) for depth in range(max(0, len(path) - MOST_ABOVE), len(path) + 1)]
+    return {"$node": line} if draft.page is None else {"$node": line, "$page": draft.page}
+
+
+def _deltas(entries: Sequence[LexicalEntry]) -> dict[str, Any]:
+    """In how many chunks each key is."""
+    frequencies = Counter(chain.from_iterable(entry.keys for entry in entries))
+    return {"df_keys": _int_array(frequencies), "df": _int_array(frequencies.values())}
+
+
+def _shown(media: Mapping[int, DocumentMedia], ids: Sequence[UUID]) -> dict[str, Any]:
+    return {
+        "ids": [ids[position] for position in media],
+        "numbers": [one.ordinal for one in media.values()],
+        "types": [one.media_type for one in media.values()],
+    }
+
+
+def _int_array(values: Iterable[int]) -> str:
+    """An int4[] as text: arrays of arrays of different lengths cannot be sent, and long ones are slow to send."""
     return "{" + ",".join(map(str, values)) + "}"
 
 
@@ -201,53 +197,52 @@ def _boxes(lines: Sequence[int]) -> list[int]:
     return [number for place, number in enumerate(lines) if place % 6 > 1]
 
 
-def _stamped(document: Document, drafts: Sequence[ChunkDraft]) -> list[str]:
-    """What filters see of each chunk: the caller's metadata, the document's reserved names, and the chunk's place."""
-    shared = document.filterable
-    stamped = []
-    for draft in drafts:
-        node = encode_id("nod", node_id(document.id, document.version, draft.node_path))
-        place = {"$node": node} if draft.page is None else {"$node": node, "$page": draft.page}
-        seen = filterable(document, draft.metadata) if draft.metadata else shared
-        stamped.append(json.dumps({**seen, **place}, ensure_ascii=False))
-    return stamped
-
-
-_NODES = """
-insert into node (tenant_id, document_id, id, parent_id, ordinal, kind, level, title, start_offset, end_offset,
-                  page, page_end, slide, block)
-select :t, :d, u.* from unnest(cast(:ids as uuid[]), cast(:parents as uuid[]), cast(:ordinals as int[]),
-  cast(:kinds as text[]), cast(:levels as int[]), cast(:titles as text[]), cast(:starts as int[]), cast(:ends as int[]),
-  cast(:pages as int[]), cast(:page_ends as int[]), cast(:slides as int[]), cast(:blocks as text[])) u"""
-_TEXT = """
+_REMOVE_CHUNKS = statement("delete from chunk where tenant_id = :t and kb_id = :kb and document_id = :d")
+_REMOVE_NODES = statement("delete from node where tenant_id = :t and document_id = :d")
+_REMOVE_PAGES = statement("delete from document_page where tenant_id = :t and document_id = :d")
+_TREE = statement("""
+with nodes as (
+  insert into node (tenant_id, document_id, id, parent_id, ordinal, kind, level, title, start_offset, end_offset,
+                    page, page_end, slide, block)
+  select :t::uuid, :d::uuid, u.*
+    from unnest(:ids::uuid[], :parents::uuid[], :ordinals::int[], :kinds::text[], :levels::int[], :titles::text[],
+                :starts::int[], :ends::int[], :pages::int[], :page_ends::int[], :slides::int[], :blocks::text[]) u
+)
 insert into document_text (tenant_id, document_id, version, content) values (:t, :d, :v, :content)
-on conflict (tenant_id, document_id) do update set version = excluded.version, content = excluded.content"""
-_PAGES = """
+on conflict (tenant_id, document_id) do update set version = excluded.version, content = excluded.content""")
+_PAGES = statement("""
 insert into document_page (tenant_id, document_id, page, width, height, starts, ends, boxes)
-select :t, :d, u.page, u.width, u.height, cast(u.starts as int4[]), cast(u.ends as int4[]), cast(u.boxes as int4[])
-  from unnest(cast(:pages as int[]), cast(:widths as real[]), cast(:heights as real[]), cast(:starts as text[]),
-  cast(:ends as text[]), cast(:boxes as text[])) u(page, width, height, starts, ends, boxes)"""
-_CHUNKS = """
-insert into chunk (tenant_id, kb_id, index_id, document_id, version, id, ordinal, content, start_offset, end_offset,
-                   token_count, page, page_end, slide, section_titles, node_path, metadata)
-select :t, :kb, :i, :d, :v, u.id, u.ordinal, u.content, u.start_offset, u.end_offset, u.token_count, u.page, u.page_end,
-       u.slide, u.section_titles, cast(u.node_path as int4[]), u.metadata
-  from unnest(cast(:ids as uuid[]), cast(:ordinals as int[]), cast(:contents as text[]),
-  cast(:starts as int[]), cast(:ends as int[]), cast(:tokens as int[]), cast(:pages as int[]),
-  cast(:page_ends as int[]), cast(:slides as int[]), cast(:sections as jsonb[]), cast(:paths as text[]),
-  cast(:metadata as jsonb[]))
-  u(id, ordinal, content, start_offset, end_offset, token_count, page, page_end, slide, section_titles, node_path,
-    metadata)"""
-_MEDIA = """
+select :t::uuid, :d::uuid, u.page, u.width, u.height, u.starts::int4[], u.ends::int4[], u.boxes::int4[]
+  from unnest(:pages::int[], :widths::real[], :heights::real[], :starts::text[], :ends::text[], :boxes::text[])
+       u(page, width, height, starts, ends, boxes)""")
+# In one statement: its foreign keys are looked at when all of it is done.
+_CHUNKS = statement("""
+with made as (
+  select u.*, coalesce(u.own, :filterable::jsonb) || u.place seen
+    from unnest(:ids::uuid[], :ordinals::int[], :contents::text[], :starts::int[], :ends::int[], :tokens::int[],
+                :pages::int[], :page_ends::int[], :slides::int[], :sections::jsonb[], :paths::text[],
+                :metadata::jsonb[], :own::jsonb[], :places::jsonb[], :vectors::halfvec[], :lengths::int[],
+                :terms::sparsevec[], :keys::text[])
+         u(id, ordinal, content, start_offset, end_offset, tokens, page, page_end, slide, sections, path, metadata,
+           own, place, vector, length, terms, keys)
+), chunks as (
+  insert into chunk (tenant_id, kb_id, index_id, document_id, version, id, ordinal, content, start_offset, end_offset,
+                     token_count, page, page_end, slide, section_titles, node_path, metadata)
+  select :t::uuid, :kb::uuid, :i::uuid, :d::uuid, :v::int, id, ordinal, content, start_offset, end_offset, tokens,
+         page, page_end, slide, sections, path::int4[], metadata from made
+), dense as (
+  insert into chunk_embedding (tenant_id, index_id, dim, scope_key, chunk_id, metadata, embedding)
+  select :t::uuid, :i::uuid, :dim::int, :scope::uuid, id, seen, vector from made where vector is not null
+), lexical as (
+  insert into chunk_lexical (tenant_id, index_id, scope_key, chunk_id, metadata, dl, terms, keys)
+  select :t::uuid, :i::uuid, :scope::uuid, id, seen, length, terms, keys::int4[] from made
+), frequencies as (
+  insert into lex_df (tenant_id, index_id, key, df)
+  select :t::uuid, :i::uuid, u.* from unnest(:df_keys::text::int4[], :df::text::int4[]) u
+)
+insert into lex_totals (tenant_id, index_id, chunks, tokens)
+select :t::uuid, :i::uuid, count(*), sum(length) from made""")
+_MEDIA = statement("""
 update chunk set media_ordinal = u.number, media_type = u.type
-  from unnest(cast(:ids as uuid[]), cast(:numbers as int[]), cast(:types as text[])) u(id, number, type)
- where tenant_id = :t and index_id = :i and chunk.id = u.id"""
-_EMBEDDINGS = """
-insert into chunk_embedding (tenant_id, index_id, dim, scope_key, chunk_id, metadata, embedding)
-select :t, :i, :dim, :scope, u.*
-  from unnest(cast(:ids as uuid[]), cast(:metadata as jsonb[]), cast(:vectors as halfvec[])) u"""
-_LEXICAL = """
-insert into chunk_lexical (tenant_id, index_id, scope_key, chunk_id, metadata, dl, terms, keys)
-select :t, :i, :scope, u.id, u.metadata, u.dl, u.terms, cast(u.keys as int4[])
-  from unnest(cast(:ids as uuid[]), cast(:metadata as jsonb[]), cast(:lengths as int[]), cast(:terms as sparsevec[]),
-              cast(:keys as text[])) u(id, metadata, dl, terms, keys)"""
+  from unnest(:ids::uuid[], :numbers::int[], :types::text[]) u(id, number, type)
+ where tenant_id = :t and index_id = :i and chunk.id = u.id""")

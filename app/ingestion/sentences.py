@@ -3,16 +3,22 @@
 import re
 from collections.abc import Iterator
 
-_ABBREVIATIONS = "Dr|Mr|Mrs|Ms|Prof|St|Fig|Figs|Eq|Eqs|Sec|Ch|Vol|Ref|Refs|al|cf|vs|ca|bzw|Nr|Bd|Hr|Fr|Abb|Mme|Sra"
-_INITIALS = r"e\.g|i\.e|z\.B|d\.h|[A-Z]"
-# One lookbehind each, because a lookbehind has one width.
-_NOT_AN_END = "".join(rf"(?<!\b{word}\.)" for word in f"{_ABBREVIATIONS}|{_INITIALS}".split("|"))
+# By their length, because a lookbehind has one width.
+_ABBREVIATIONS = (
+    r"[A-Z]",
+    r"Dr|Mr|Ms|St|Eq|Ch|al|cf|vs|ca|Nr|Bd|Hr|Fr",
+    r"Mrs|Fig|Eqs|Sec|Vol|Ref|bzw|Abb|Mme|Sra|e\.g|i\.e|z\.B|d\.h",
+    r"Prof|Figs|Refs",
+)
+_NOT_AN_END = "".join(rf"(?<!\b(?:{words})\.)" for words in _ABBREVIATIONS)
 # An end of a sentence: a sign and white space, unless an abbreviation or a small letter says otherwise; Chinese and
-# Japanese need no white space (their ! and ? are ASCII after NFKC).
+# Japanese need no white space (their ! and ? are ASCII after NFKC). All signs stand first, so that the search skips
+# from one to the next.
 _SENTENCE_END = re.compile(
-    rf"(?:\.{_NOT_AN_END}|[!?…؟۔।॥])[.!?…]*[\"'”’»)\]]*\s+(?=\S)"
-    r"|[!?。][!?。]*[」』”’)\]]*\s*(?=[\u3000-\u30ff\u3400-\u9fff\uac00-\ud7af])"
-    r"|。[」』”’)\]]*\s*"
+    r"[.!?…؟۔।॥。](?:"
+    rf"(?:(?<=\.){_NOT_AN_END}|(?<=[!?…؟۔।॥]))[.!?…]*[\"'”’»)\]]*\s+(?=\S)"
+    r"|(?<=[!?。])[!?。]*[」』”’)\]]*\s*(?=[\u3000-\u30ff\u3400-\u9fff\uac00-\ud7af])"
+    r"|(?<=。)[」』”’)\]]*\s*)"
 )
 
 

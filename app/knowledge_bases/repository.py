@@ -1,70 +1,81 @@
 """Knowledge-base queries."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Select, and_, delete, func, select, text, tuple_
-from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy import delete, func, select, text
 
 from app.db.models.tenant_data import Document, KnowledgeBase, SearchIndex
-from app.knowledge_bases.types import KnowledgeBaseView
+from app.db.session import Session
+from app.db.statements import Record, statement
+from app.knowledge_bases.types import KnowledgeBaseView, LiveIndex, StoredKnowledgeBase
 
-_LIVE = and_(
-    SearchIndex.tenant_id == KnowledgeBase.tenant_id,
-    SearchIndex.kb_id == KnowledgeBase.id,
-    SearchIndex.state == "live",
-)
+# The columns stand in the order of StoredKnowledgeBase and LiveIndex.
+_SELECT = """
+select k.tenant_id, k.id, k.name, k.title, k.description, k.language, k.chunking, k.retrieval, k.metadata_filter,
+       k.pending_filter, k.created_at, k.updated_at, i.id as index_id, i.identity, i.dim, i.avgdl, i.vector_index,
+       i.held_back, i.index_bytes
+  from knowledge_base k join search_index i on i.tenant_id = k.tenant_id and i.kb_id = k.id and i.state = 'live'
+ where k.tenant_id = :tenant"""
+_BY_ID = statement(f"{_SELECT} and k.id = :reference")
+_BY_NAME = statement(f"{_SELECT} and k.name = :reference")
+_ALL = statement(f"{_SELECT} and (:only::uuid[] is null or k.id = any(:only)) order by k.name")
+_PAGE = statement(f"""{_SELECT} and (:only::uuid[] is null or k.id = any(:only))
+   and (:after_time::timestamptz is null or (k.created_at, k.id) < (:after_time, :after_id::uuid))
+ order by k.created_at desc, k.id desc limit :limit""")
+_HOLD_INDEXES = statement("""
+select id, avgdl from search_index where tenant_id = :tenant and kb_id = :kb for key share""")
 
 
 class KnowledgeBaseRepository:
     """Queries in one tenant."""
 
-    def __init__(self, session: AsyncSession, tenant_id: UUID) -> None:
+    def __init__(self, session: Session, tenant_id: UUID) -> None:
         self.session = session
         self.tenant_id = tenant_id
 
-    def _with_index(self) -> Select[KnowledgeBase, SearchIndex]:
-        return (
-            select(KnowledgeBase, SearchIndex).join(SearchIndex, _LIVE).where(KnowledgeBase.tenant_id == self.tenant_id)
-        )
-
-    async def add(self, row: KnowledgeBase, index: SearchIndex) -> KnowledgeBaseView:
+    async def add(self, row: KnowledgeBase, index: SearchIndex) -> None:
         """Insert a knowledge base and its first, empty, live index."""
         self.session.add(row)
         await self.session.flush()
         self.session.add(index)
         await self.session.flush()
-        await self.session.refresh(row)
-        await self.session.refresh(index)
-        return KnowledgeBaseView(row, index)
+
+    async def change(self, kb_id: UUID, changes: Mapping[str, Any]) -> None:
+        """Set columns of one that is still there; where nothing differs, nothing is written."""
+        kb = select(KnowledgeBase).where(KnowledgeBase.tenant_id == self.tenant_id, KnowledgeBase.id == kb_id)
+        row = await self.session.scalar(kb)
+        if row is not None:
+            for name, value in changes.items():
+                setattr(row, name, value)
+            await self.session.flush()
+
+    async def lock(self, kb_id: UUID) -> None:
+        """Keep every other change of it waiting until the transaction ends; documents come and go."""
+        kb = select(KnowledgeBase.id).where(KnowledgeBase.tenant_id == self.tenant_id, KnowledgeBase.id == kb_id)
+        await self.session.execute(kb.with_for_update(key_share=True))
 
     async def find(self, reference: UUID | str) -> KnowledgeBaseView | None:
         """By id or by name."""
-        column = KnowledgeBase.id if isinstance(reference, UUID) else KnowledgeBase.name
-        row = (await self.session.execute(self._with_index().where(column == reference))).one_or_none()
-        return KnowledgeBaseView(row[0], row[1]) if row else None
+        found = _BY_ID if isinstance(reference, UUID) else _BY_NAME
+        row = await self.session.row(found, {"tenant": self.tenant_id, "reference": reference})
+        return _view(row) if row else None
 
     async def all(self, only: Sequence[UUID] | None) -> list[KnowledgeBaseView]:
         """Every knowledge base, or those of ``only`` that exist, by name."""
-        statement = self._with_index().order_by(KnowledgeBase.name)
-        if only is not None:
-            statement = statement.where(KnowledgeBase.id.in_(only))
-        return [KnowledgeBaseView(row[0], row[1]) for row in await self.session.execute(statement)]
+        return [_view(row) for row in await self.session.rows(_ALL, {"tenant": self.tenant_id, "only": only})]
 
     async def page(
         self, *, only: Sequence[UUID] | None, after: tuple[datetime, UUID] | None, limit: int
     ) -> list[KnowledgeBaseView]:
         """Newest first, with counts."""
-        statement = self._with_index()
-        if only is not None:
-            statement = statement.where(KnowledgeBase.id.in_(only))
-        if after is not None:
-            statement = statement.where(tuple_(KnowledgeBase.created_at, KnowledgeBase.id) < after)
-        statement = statement.order_by(KnowledgeBase.created_at.desc(), KnowledgeBase.id.desc()).limit(limit)
-        rows = (await self.session.execute(statement)).all()
-        counts = await self._counts([row[0].id for row in rows])
-        return [KnowledgeBaseView(row[0], row[1], *counts.get(row[0].id, (0, 0))) for row in rows]
+        after_time, after_id = after or (None, None)
+        place = {"after_time": after_time, "after_id": after_id, "limit": limit}
+        rows = await self.session.rows(_PAGE, {"tenant": self.tenant_id, "only": only, **place})
+        counts = await self._counts([row["id"] for row in rows])
+        return [_view(row, counts.get(row["id"], (0, 0))) for row in rows]
 
     async def counted(self, view: KnowledgeBaseView) -> KnowledgeBaseView:
         """The same with its counts."""
@@ -78,6 +89,15 @@ class KnowledgeBaseRepository:
             .group_by(Document.kb_id)
         )
         return {kb: (documents, chunks) for kb, documents, chunks in await self.session.execute(statement)}
+
+    async def hold_indexes(self, kb_id: UUID) -> dict[UUID, float]:
+        """The mean lengths that the weights in its search indexes are made with, which stay until the end.
+
+        For whoever adds, changes or removes chunks, before the first of them: else it and a re-weighing would come to
+        wait for each other.
+        """
+        rows = await self.session.rows(_HOLD_INDEXES, {"tenant": self.tenant_id, "kb": kb_id})
+        return {row["id"]: row["avgdl"] for row in rows}
 
     async def take_documents(self, kb_id: UUID) -> list[UUID]:
         """Every document in it, for its removal: none is added, and what ingestion is about to write waits."""
@@ -99,3 +119,8 @@ class KnowledgeBaseRepository:
         await self.session.execute(
             delete(KnowledgeBase).where(KnowledgeBase.tenant_id == self.tenant_id, KnowledgeBase.id == kb_id)
         )
+
+
+def _view(row: Record, counts: tuple[int, int] = (0, 0)) -> KnowledgeBaseView:
+    """Of a row of ``_SELECT``."""
+    return KnowledgeBaseView(StoredKnowledgeBase(*row[:12]), LiveIndex(*row[12:]), *counts)

@@ -1,5 +1,6 @@
 """Create, change, list and delete knowledge bases."""
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -7,16 +8,15 @@ from typing import Any
 from uuid import UUID
 
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.access import Principal
 from app.db.models.tenant_data import KnowledgeBase, SearchIndex
-from app.db.session import TenantDatabase
-from app.errors import InvalidInput
+from app.db.session import Session, TenantDatabase
+from app.errors import Forbidden, InvalidInput
 from app.filters import compile_filter
 from app.ids import decode_id, new_id
 from app.inference.embedding import EmbeddingIdentity
-from app.job_queue import JobQueue
+from app.job_queue import INTERACTIVE, JobQueue
 from app.knowledge_bases.repository import KnowledgeBaseRepository
 from app.knowledge_bases.types import (
     DEFAULT_NAME,
@@ -25,11 +25,13 @@ from app.knowledge_bases.types import (
     KnowledgeBaseNotFound,
     KnowledgeBaseView,
     NewKnowledgeBase,
+    StampUnderWay,
 )
 from app.lexical.analyser import analyser_for
 from app.lexical.weights import K1, B
 
 PURGE_JOB = "purge_objects"
+RESTAMP_JOB = "restamp_knowledge_base"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,7 @@ class IndexSettings:
         return SearchIndex(tenant_id=tenant_id, kb_id=kb_id, id=new_id(), identity=identity, dim=dim, state="live")
 
 
-async def furnish_tenant(session: AsyncSession, tenant_id: UUID, settings: IndexSettings) -> None:
+async def furnish_tenant(session: Session, tenant_id: UUID, settings: IndexSettings) -> None:
     """Give a new tenant its knowledge base ``default``, in the transaction that makes the tenant."""
     await _insert(KnowledgeBaseRepository(session, tenant_id), NewKnowledgeBase(DEFAULT_NAME), settings)
 
@@ -64,6 +66,7 @@ class KnowledgeBaseService:
 
     async def create(self, new: NewKnowledgeBase) -> KnowledgeBaseView:
         """Raises KnowledgeBaseExists; InvalidInput for a name, model, chunker or strategy that is not there."""
+        self._require_whole()
         self._check(new)
         try:
             async with self.db.transaction() as session:
@@ -73,10 +76,10 @@ class KnowledgeBaseService:
 
     async def find(self, reference: str) -> KnowledgeBaseView:
         """By id or name. Raises KnowledgeBaseNotFound."""
-        async with self.db.transaction() as session:
+        async with self.db.transaction(kept_plans=True) as session:
             return await self.find_in(session, reference)
 
-    async def find_in(self, session: AsyncSession, reference: str) -> KnowledgeBaseView:
+    async def find_in(self, session: Session, reference: str) -> KnowledgeBaseView:
         """The same inside a transaction that is already open. Raises KnowledgeBaseNotFound."""
         key = decode_id("kb", reference) or reference
         if "\0" in reference:
@@ -98,24 +101,47 @@ class KnowledgeBaseService:
             repository = KnowledgeBaseRepository(session, self.db.tenant_id)
             return await repository.page(only=self._only(), after=after, limit=limit)
 
-    async def readable(self, session: AsyncSession) -> Sequence[KnowledgeBaseView]:
+    async def readable(self, session: Session) -> Sequence[KnowledgeBaseView]:
         """Everything that the key may read, by name."""
         return await KnowledgeBaseRepository(session, self.db.tenant_id).all(self._only())
 
     async def update(self, reference: str, changes: dict[str, Any]) -> KnowledgeBaseView:
-        """Set ``title``, ``description`` or ``retrieval``. Raises KnowledgeBaseNotFound, InvalidInput."""
+        """Set ``title``, ``description``, ``retrieval`` or ``metadata_filter``; the last begins to hold by a job.
+
+        Raises KnowledgeBaseNotFound, InvalidInput, StampUnderWay.
+        """
+        self._require_whole()
         async with self.db.transaction() as session:
             view = await self.find_in(session, reference)
             if retrieval := changes.get("retrieval"):
                 _known("strategy", retrieval["strategy"], self.settings.strategies, ("body", "retrieval", "strategy"))
-            for name, value in changes.items():
-                setattr(view.row, name, value)
-            await session.flush()
-            await session.refresh(view.row)
-            return await KnowledgeBaseRepository(session, self.db.tenant_id).counted(view)
+            repository = KnowledgeBaseRepository(session, self.db.tenant_id)
+            plain = {name: value for name, value in changes.items() if name != "metadata_filter"}
+            if "metadata_filter" in changes:
+                plain |= await self._restamp(session, view.row.id, changes["metadata_filter"])
+            await repository.change(view.row.id, plain)
+            return await repository.counted(await _stored(repository, view.row.id))
+
+    async def _restamp(self, session: Session, kb_id: UUID, stamp: dict[str, Any]) -> dict[str, Any]:
+        """Have a job give all documents another stamp; returns what is to be set meanwhile. Raises StampUnderWay."""
+        _check_filter(stamp)
+        repository = KnowledgeBaseRepository(session, self.db.tenant_id)
+        await repository.lock(kb_id)
+        row = (await _stored(repository, kb_id)).row
+        if row.pending_filter is not None and not _same(stamp, row.pending_filter):
+            raise StampUnderWay
+        if row.pending_filter is None and _same(stamp, row.metadata_filter):
+            return {}
+        payload = {"knowledge_base": str(kb_id)}
+        # One that somebody waits for: as bulk it would stand behind all that is uploaded in the meantime.
+        await self.queue.enqueue(
+            session, RESTAMP_JOB, tenant_id=self.db.tenant_id, payload=payload, priority=INTERACTIVE
+        )
+        return {"pending_filter": stamp}
 
     async def delete(self, reference: str) -> None:
         """Remove it and everything in it; the objects follow by jobs. Raises KnowledgeBaseNotFound."""
+        self._require_whole()
         async with self.db.transaction() as session:
             view = await self.find_in(session, reference)
             repository = KnowledgeBaseRepository(session, self.db.tenant_id)
@@ -123,6 +149,11 @@ class KnowledgeBaseService:
                 payload = {"prefix": f"{self.db.tenant_id}/{document_id}/"}
                 await self.queue.enqueue(session, PURGE_JOB, tenant_id=self.db.tenant_id, payload=payload)
             await repository.remove(view.row.id)
+
+    def _require_whole(self) -> None:
+        """Raises Forbidden for a key that is narrowed to a user: a knowledge base is everybody's."""
+        if self.principal.user_id is not None:
+            raise Forbidden
 
     def _only(self) -> list[UUID] | None:
         allowed = self.principal.knowledge_base_ids
@@ -149,6 +180,11 @@ def _check_filter(stamp: Mapping[str, Any]) -> None:
     if any("." in key or "\\" in key for key in stamp):
         raise InvalidInput("A key of a knowledge base's filter holds no dot and no backslash.", loc=loc)
     compile_filter(stamp, loc=loc)
+
+
+def _same(stamp: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """As JSON: to Python true is 1."""
+    return json.dumps(stamp, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
 def _check_chunking(chunking: Chunking, settings: IndexSettings) -> None:
@@ -179,5 +215,13 @@ async def _insert(
         retrieval=asdict(new.retrieval),
         metadata_filter=new.metadata_filter or {},
     )
-    index = settings.new_index(repository.tenant_id, row.id, new.language)
-    return await repository.add(row, index)
+    await repository.add(row, settings.new_index(repository.tenant_id, row.id, new.language))
+    return await _stored(repository, row.id)
+
+
+async def _stored(repository: KnowledgeBaseRepository, kb_id: UUID) -> KnowledgeBaseView:
+    """One that was written in this transaction, with what the database has put in. Raises KnowledgeBaseNotFound."""
+    view = await repository.find(kb_id)
+    if view is None:  # deleted by another before this transaction wrote to it
+        raise KnowledgeBaseNotFound
+    return view

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from uuid import UUID
 
@@ -82,6 +82,36 @@ def document_entries(
         keys = np.sort(_keys(term_ids, salt))
         entries.append(LexicalEntry(len(tokens), term_ids.tolist(), weights.tolist(), keys.tolist()))
     return entries
+
+
+def reweighed(
+    weights: npt.NDArray[np.float64],
+    lengths: npt.NDArray[np.float64],
+    *,
+    k1: float = K1,
+    b: float = B,
+    avgdl: tuple[float, float],
+) -> npt.NDArray[np.float64]:
+    """Weights made with the first average length as the second gives them; ``lengths`` are their chunks'.
+
+    A weight says its frequency: tf = w * K / (1 - w), a whole number. Single precision, in which weights are stored,
+    tells frequencies apart up to some thousands; beyond that weights are 1 but for what it cannot tell either.
+    """
+    before, after = (k1 * (1 - b + b * lengths / each) for each in avgdl)
+    weights = np.minimum(weights, 1 - 2.0**-24)
+    tf = np.maximum(np.rint(weights * before / (1 - weights)), 1)
+    return tf / (tf + after)
+
+
+def reweighed_entries(entries: Sequence[LexicalEntry], *, avgdl: tuple[float, float]) -> list[LexicalEntry]:
+    """Entries made with the first average length as the second gives them."""
+    return [
+        replace(
+            entry,
+            weights=reweighed(np.asarray(entry.weights), np.full(1, float(entry.length)), avgdl=avgdl).tolist(),
+        )
+        for entry in entries
+    ]
 
 
 def query_terms(tokens: Sequence[str], salt: int) -> tuple[list[int], list[int]]:

@@ -6,14 +6,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Self
 
+from app.retrieval.types import LanePlan
+
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """``deadline`` is in seconds of ``time.monotonic``."""
+    """``deadline`` is in seconds of ``time.monotonic``; ``plans`` are by search index, where they are asked for."""
 
     deadline: float
     warnings: list[str] = field(default_factory=list)
     timings_ms: dict[str, float] = field(default_factory=dict)
+    plans: dict[bytes, LanePlan] = field(default_factory=dict)
 
     @classmethod
     def of(cls, seconds: float) -> Self:

@@ -4,19 +4,23 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from uuid import UUID
 
 from sqlalchemy.exc import DBAPIError
 
 from app.db.session import DatabaseUnavailable, TenantDatabase
+from app.filters import refusing
 from app.logging import get_logger
 from app.retrieval.course import Course
-from app.retrieval.repository import Lane, LaneCall, LaneRow, RetrievalRepository
-from app.retrieval.types import Candidate, Hit, SearchUnavailable
+from app.retrieval.lanes import Ranking
+from app.retrieval.repository import LaneCall, LaneList, RetrievalRepository
+from app.retrieval.types import Candidate, Expansion, Hit, Lane, SearchUnavailable
+from app.retrieval.widening import merged, widen
 
 logger = get_logger(__name__)
 
 LANE_ROWS = 100
+# Where hits become one, more are read at a time: else a long section would be read in many small steps.
+MERGING_ROWS = 50
 # Of the time left: the first try of both lanes, then each lane by itself.
 TOGETHER, APART = 0.5, 0.4
 # However small the budget is, the database gets this long: less would fail every search on a busy machine.
@@ -24,35 +28,46 @@ LEAST_SECONDS = 0.1
 # How much longer than its own limit the database may take before it is left alone.
 GRACE_SECONDS = 0.1
 
-Rank = Callable[[Sequence[LaneRow]], list[Candidate]]
+Rank = Callable[[Sequence[LaneList]], Ranking]
 
 
 @dataclass(frozen=True, slots=True)
 class Finder:
-    """``names`` are the knowledge bases' by search index; of the candidates the best ``top_k`` are read."""
+    """``names`` are the knowledge bases' by their search index, as keys begin; the best ``top_k`` are read.
+
+    ``lane_rows`` is what each lane gives at least. With ``explain`` hits get their places, and the course the plans.
+    """
 
     db: TenantDatabase
     course: Course
-    names: Mapping[UUID, str]
+    names: Mapping[bytes, str]
     top_k: int
     score_threshold: float | None
+    lane_rows: int = LANE_ROWS
+    expansion: Expansion | None = None
+    return_vectors: bool = False
+    explain: bool = False
 
     async def find(self, calls: Sequence[LaneCall], rank: Rank) -> list[Hit]:
-        """What ``rank`` makes of the lanes' rows, best first, ties by document and chunk_index.
+        """What ``rank`` makes of the lanes' lists, best first, ties by document and chunk_index.
 
         Both lanes in one statement; after an error or a time-out each by itself, and a warning names the one that could
-        not answer. Raises SearchUnavailable when none could.
+        not answer. Raises SearchUnavailable when none could, InvalidInput for a filter that the database refuses.
         """
         try:
             # Ranking inside saves a transaction: it is a matter of microseconds.
             async with self._repository(TOGETHER) as repository:
-                return await self._read(repository, rank(await self._ask(repository, calls)))
+                ranking = rank(await self._ask(repository, calls))
+                hits = await self._with_vectors(repository, await self._read(repository, ranking))
+                await self._plan(repository, calls)
+                return hits
         except (DBAPIError, TimeoutError, DatabaseUnavailable) as exc:
             logger.warning("search.lanes_failed", error=exc)
-        rows, answered = await self._ask_apart(calls)
+        lists, answered = await self._ask_apart(calls)
         try:
             async with self._repository(1.0) as repository:
-                return await self._read(repository, rank(rows), lane=answered[0])
+                hits = await self._read(repository, rank(lists), lane=answered[0])
+                return await self._with_vectors(repository, hits, dense="dense" in answered)
         except (DBAPIError, TimeoutError, DatabaseUnavailable) as exc:
             raise SearchUnavailable from exc
 
@@ -61,54 +76,95 @@ class Finder:
         """A transaction whose statements may each take this share of the time left, and all of them little more."""
         seconds = max(LEAST_SECONDS, self.course.remaining * share)
         # One snapshot for lanes and texts: a document that is replaced in between is found whole, old or new.
-        async with asyncio.timeout(seconds + GRACE_SECONDS), self.db.transaction(snapshot=True) as session:
-            repository = RetrievalRepository(session)
-            await repository.limit_time(seconds)
-            yield repository
+        transaction = self.db.transaction(snapshot=True, seconds=seconds, kept_plans=True)
+        async with asyncio.timeout(seconds + GRACE_SECONDS), transaction as session:
+            yield RetrievalRepository(session)
 
-    async def _ask(self, repository: RetrievalRepository, calls: Sequence[LaneCall]) -> list[LaneRow]:
-        with self.course.timing("lanes"):
-            return await repository.run_lanes(calls, size=max(LANE_ROWS, self.top_k))
+    async def _ask(self, repository: RetrievalRepository, calls: Sequence[LaneCall]) -> list[LaneList]:
+        with self.course.timing("lanes"), refusing(loc=("body", "filter")):
+            return await repository.run_lanes(calls, size=self._size)
 
-    async def _ask_apart(self, calls: Sequence[LaneCall]) -> tuple[list[LaneRow], list[Lane]]:
-        """The rows, and the lanes that answered. Raises SearchUnavailable."""
-        rows: list[LaneRow] = []
+    @property
+    def _size(self) -> int:
+        return max(self.lane_rows, self.top_k)
+
+    async def _ask_apart(self, calls: Sequence[LaneCall]) -> tuple[list[LaneList], list[Lane]]:
+        """The lists, and the lanes that answered. Raises SearchUnavailable."""
+        lists: list[LaneList] = []
         answered: list[Lane] = []
         apart: dict[Lane, list[LaneCall]] = {
             "lexical": [replace(call, vector=None) for call in calls],
-            "dense": [replace(call, term_ids=(), keys=()) for call in calls],
+            "dense": [
+                replace(call, term_ids=(), keys=()) for call in calls
+            ],  # nothing where only its cosines are wanted
         }
         for name, alone in apart.items():
             if not any(call.asks_something for call in alone):
                 continue
             try:
                 async with self._repository(APART) as repository:
-                    rows += await self._ask(repository, alone)
+                    lists += await self._ask(repository, alone)
                 answered.append(name)
             except (DBAPIError, TimeoutError, DatabaseUnavailable) as exc:
                 logger.warning("search.lane_failed", lane=name, error=exc)
                 self.course.warn(f"The {name} lane could not answer.")
         if not answered:
             raise SearchUnavailable
-        return rows, answered
+        return lists, answered
 
-    async def _read(
-        self, repository: RetrievalRepository, candidates: Sequence[Candidate], *, lane: Lane = "lexical"
-    ) -> list[Hit]:
-        """Texts and documents of the best; in the place of what is gone or expired meanwhile comes what follows."""
-        rest = self._over_threshold(candidates)
+    async def _read(self, repository: RetrievalRepository, ranking: Ranking, *, lane: Lane = "lexical") -> list[Hit]:
+        """Texts and documents of the best; in the place of what is gone, expired or merged comes what follows."""
+        rest = self._over_threshold(ranking.candidates())
         hits: list[Hit] = []
         with self.course.timing("read"):
             while rest and len(hits) < self.top_k:
-                best, rest = _split(rest, self.top_k - len(hits))
-                found = await repository.read([one.key for one in best], tenant_id=self.db.tenant_id, lane=lane)
-                hits += [
-                    Hit(*found[one.key], self.names[one.key[0]], one.score, one.similarity)
-                    for one in best
-                    if one.key in found
-                ]
-        hits.sort(key=lambda hit: (-hit.score, hit.document.id, hit.chunk.ordinal))
-        return hits[: self.top_k]
+                wanted = max(MERGING_ROWS, self.top_k) if self._merges and hits else self.top_k - len(hits)
+                best, rest = _split(rest, wanted)
+                hits += await self._hits(repository, best, lane=lane)
+                hits.sort(key=lambda hit: (-hit.score, hit.document.id, hit.chunk.ordinal))
+                if self._merges:
+                    hits = merged(hits)
+        return self._told(ranking, hits[: self.top_k])
+
+    @property
+    def _merges(self) -> bool:
+        return self.expansion is not None and self.expansion.kind != "window"
+
+    async def _hits(
+        self, repository: RetrievalRepository, candidates: Sequence[Candidate], *, lane: Lane
+    ) -> Sequence[Hit]:
+        keys = [one.key for one in candidates]
+        found = await repository.read(keys, tenant_id=self.db.tenant_id, lane=lane)
+        hits = [
+            Hit(one.key, *found[one.key], self.names[one.key[:16]], one.score, one.similarity)
+            for one in candidates
+            if one.key in found
+        ]
+        if self.expansion is None or not hits:
+            return hits
+        return await widen(repository, self.expansion, hits, tenant_id=self.db.tenant_id)
+
+    def _told(self, ranking: Ranking, hits: Sequence[Hit]) -> list[Hit]:
+        """With the lanes' scores, and their places where they are asked for."""
+        scores = ranking.scores([(hit.key, hit.score) for hit in hits])
+        places = ranking.found.places() if self.explain else {}
+        return [replace(hit, scores=one, places=places.get(hit.key, ())) for hit, one in zip(hits, scores, strict=True)]
+
+    async def _with_vectors(self, repository: RetrievalRepository, hits: list[Hit], *, dense: bool = True) -> list[Hit]:
+        if not self.return_vectors or not hits:
+            return hits
+        if not dense:
+            self.course.warn("The vectors could not be read.")
+            return hits
+        with self.course.timing("vectors"):
+            found = await repository.vectors([hit.key for hit in hits], tenant_id=self.db.tenant_id)
+        return [replace(hit, vector=found.get(hit.key)) for hit in hits]
+
+    async def _plan(self, repository: RetrievalRepository, calls: Sequence[LaneCall]) -> None:
+        """The plan of each index; it is the same for all queries."""
+        if self.explain:
+            for call in {call.index_id: call for call in calls}.values():
+                self.course.plans[call.index_id.bytes] = await repository.plan(call, size=self._size)
 
     def _over_threshold(self, candidates: Sequence[Candidate]) -> Sequence[Candidate]:
         threshold = self.score_threshold

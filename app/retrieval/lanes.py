@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from app.retrieval.repository import LaneCall, LaneRow
-from app.retrieval.types import Candidate, Key
+from app.retrieval.repository import LaneCall, LaneList
+from app.retrieval.types import Candidate, Key, Lane, LanePlace, Scores
 
 Ranked = list[tuple[Key, float]]
 
@@ -17,21 +17,48 @@ class LaneResults:
     lexical: list[Ranked]
     similarity: dict[Key, float] = field(default_factory=dict)
 
-    def candidates(self, ranked: Ranked) -> list[Candidate]:
-        """The list that a strategy made of these, with the similarities."""
-        return [Candidate(key, score, self.similarity.get(key)) for key, score in ranked]
+    def places(self) -> dict[Key, list[LanePlace]]:
+        """Where the lanes have each chunk, query by query."""
+        lanes: dict[Lane, list[Ranked]] = {"dense": self.dense, "lexical": self.lexical}
+        found: dict[Key, list[LanePlace]] = {}
+        for query in range(len(self.dense)):
+            for name, lists in lanes.items():
+                for rank, (key, score) in enumerate(lists[query], start=1):
+                    found.setdefault(key, []).append(LanePlace(query, name, rank, score))
+        return found
 
 
-def collect(calls: Sequence[LaneCall], rows: Sequence[LaneRow], *, queries: int) -> LaneResults:
-    """Sort the rows to their queries; in ``calls`` those of one query stand together, and queries in their order."""
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """The list that a strategy made of the lanes'; ``fused`` where it put both lanes together."""
+
+    found: LaneResults
+    ranked: Ranked
+    fused: bool
+
+    def candidates(self) -> list[Candidate]:
+        """The list, with the similarities."""
+        similarity = self.found.similarity
+        return [Candidate(key, score, similarity.get(key)) for key, score in self.ranked]
+
+    def scores(self, hits: Sequence[tuple[Key, float]]) -> list[Scores]:
+        """What the lanes gave those of the list; only asked for the few that are returned."""
+        dense, lexical = dict(best_of(self.found.dense)), dict(best_of(self.found.lexical))
+        return [Scores(dense.get(key), lexical.get(key), score if self.fused else None) for key, score in hits]
+
+
+def collect(calls: Sequence[LaneCall], lists: Sequence[LaneList], *, queries: int) -> LaneResults:
+    """Put the lists to their queries; in ``calls`` those of one query stand together, and queries in their order."""
     found = LaneResults(dense=[[] for _ in range(queries)], lexical=[[] for _ in range(queries)])
     targets = len(calls) // queries
-    for row in rows:
-        key = (calls[row.call].index_id, row.chunk_id)
-        lanes = found.dense if row.lane == "dense" else found.lexical
-        lanes[row.call // targets].append((key, row.score))
-        if row.similarity is not None:
-            found.similarity[key] = max(row.similarity, found.similarity.get(key, -1.0))
+    for one in lists:
+        index = calls[one.call].index_id.bytes
+        keys = [index + chunk.bytes for chunk in one.chunk_ids]
+        lanes = found.dense if one.lane == "dense" else found.lexical
+        lanes[one.call // targets] += zip(keys, one.scores, strict=True)
+        for key, similarity in zip(keys, one.similarities, strict=True):
+            if similarity is not None and similarity >= found.similarity.get(key, similarity):
+                found.similarity[key] = similarity
     for lane in (*found.dense, *found.lexical):
         lane.sort(key=_best_first)
     return found

@@ -1,28 +1,30 @@
 """The index queries: both lanes in one round trip, then the text of what is returned."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
 from pgvector import HalfVector
-from sqlalchemy import TextClause, text
-from sqlalchemy.dialects.postgresql import JSONB
-from sqlalchemy.ext.asyncio import AsyncSession
 
-from app.retrieval.types import FoundChunk, FoundDocument, Key
+from app.db.session import Session
+from app.db.statements import Record, Statement, statement
+from app.retrieval.types import Expansion, FoundChunk, FoundDocument, Key, Lane, LanePlan
 
-Lane = Literal["dense", "lexical"]
 LANE_TABLES: dict[Lane, str] = {"dense": "chunk_embedding", "lexical": "chunk_lexical"}
 
 
 @dataclass(frozen=True, slots=True)
 class LaneCall:
-    """One query in one search index; a None vector leaves the dense lane out, no terms the lexical one."""
+    """One query in one search index; a None vector leaves the dense lane out, no terms the lexical one.
+
+    ``only_similarity``: the vector is there for the cosines of the lexical lane's rows, the dense lane is not wanted.
+    """
 
     tenant_id: UUID
     index_id: UUID
@@ -33,89 +35,204 @@ class LaneCall:
     scopes: Sequence[UUID]
     contains: dict[str, Any] | None
     path: str | None
+    only_similarity: bool = False
 
     @property
     def asks_something(self) -> bool:
         """False where neither lane has anything to look for."""
-        return self.vector is not None or bool(self.term_ids)
+        return (self.vector is not None and not self.only_similarity) or bool(self.term_ids)
 
 
-@dataclass(frozen=True, slots=True)
-class LaneRow:
-    """A row of a lane: ``call`` is the position of the LaneCall that found it; ``similarity`` is the cosine."""
+class LaneList(NamedTuple):
+    """What one lane found for the LaneCall at the position ``call``; ``similarities`` are cosines.
+
+    The three sequences go together; nothing is said of their order.
+    """
 
     call: int
     lane: Lane
-    chunk_id: UUID
-    score: float
-    similarity: float | None
+    chunk_ids: Sequence[UUID]
+    scores: Sequence[float]
+    similarities: Sequence[float | None]
+
+
+class FoundText(NamedTuple):
+    """A range of a document's text, and the ids of what it may be widened to: chunks for a window, else nodes."""
+
+    index_id: UUID
+    document_id: UUID
+    start: int
+    end: int
+    near: Sequence[UUID]
 
 
 class RetrievalRepository:
     """Reads in one tenant's scope."""
 
-    def __init__(self, session: AsyncSession) -> None:
+    def __init__(self, session: Session) -> None:
         self.session = session
 
-    async def limit_time(self, seconds: float) -> None:
-        """Let the database give up every statement of this transaction that takes longer."""
-        milliseconds = max(1, int(seconds * 1000))  # 0 would mean no limit
-        await self.session.execute(_LIMIT, {"ms": str(milliseconds)})
-
-    async def run_lanes(self, calls: Sequence[LaneCall], *, size: int) -> list[LaneRow]:
-        """Both lanes of every call, ``size`` rows each, best first, in one statement."""
-        parameters: dict[str, Any] = {"size": size}
+    async def run_lanes(self, calls: Sequence[LaneCall], *, size: int) -> list[LaneList]:
+        """Both lanes of every call, the ``size`` best rows of each, in one statement."""
+        values: dict[str, Any] = {"size": size}
         for number, call in enumerate(calls):
-            parameters |= {
+            values |= {
                 f"t{number}": call.tenant_id,
                 f"i{number}": call.index_id,
                 f"v{number}": None if call.vector is None else HalfVector(call.vector),
                 f"d{number}": call.dim,
-                f"w{number}": list(call.term_ids),
-                f"k{number}": list(call.keys),
-                f"s{number}": list(call.scopes),
+                f"w{number}": call.term_ids,
+                f"k{number}": call.keys,
+                f"s{number}": call.scopes,
                 f"c{number}": None if call.contains is None else json.dumps(call.contains),
                 f"p{number}": call.path,
+                f"m{number}": 1 if call.only_similarity else size,
             }
-        return [LaneRow(*row) for row in await self.session.execute(_lanes(len(calls)), parameters)]
+        rows = await self.session.rows(_lanes(len(calls)), values)
+        return [LaneList(*row) for row in rows if row["lane"] != "dense" or not calls[row["call"]].only_similarity]
 
     async def read(
         self, keys: Sequence[Key], *, tenant_id: UUID, lane: Lane
     ) -> dict[Key, tuple[FoundChunk, FoundDocument]]:
         """The chunks with these keys and their documents, told from this lane; not what is gone or expired."""
-        values = {"tenant": tenant_id, "indexes": [key[0] for key in keys], "chunks": [key[1] for key in keys]}
-        rows = await self.session.execute(_READ[lane], values)
-        return {(row[0], row[1]): (FoundChunk(*row[1:13]), FoundDocument(*row[13:])) for row in rows}
+        indexes, chunks = [UUID(bytes=key[:16]) for key in keys], [UUID(bytes=key[16:]) for key in keys]
+        values = {"tenant": tenant_id, "indexes": indexes, "chunks": chunks}
+        rows = await self.session.rows(_READ[lane], values)
+        return {row[0].bytes + row[1].bytes: _found(row) for row in rows}
+
+    async def ranges(
+        self, expansion: Expansion, chunks: Sequence[FoundText], *, tenant_id: UUID
+    ) -> dict[int, tuple[int, int]]:
+        """Where each text is to begin and end when it is widened, by its position."""
+        near = [(number, one, id_) for number, one in enumerate(chunks) for id_ in one.near]
+        values = {
+            "tenant": tenant_id,
+            "numbers": [number for number, _, _ in near],
+            "indexes": [one.index_id for _, one, _ in near],
+            "documents": [one.document_id for _, one, _ in near],
+            "starts": [one.start for _, one, _ in near],
+            "ends": [one.end for _, one, _ in near],
+            "near": [id_ for _, _, id_ in near],
+            "most": expansion.max_characters,
+        }
+        rows = await self.session.rows(_WIDEN[expansion.kind], values)
+        return {row[0]: (row[1], row[2]) for row in rows}
+
+    async def stored_texts(self, documents: Mapping[UUID, int], *, tenant_id: UUID) -> dict[UUID, str]:
+        """Of these documents, where that version is the one that is there."""
+        values = {"tenant": tenant_id, "documents": list(documents), "versions": list(documents.values())}
+        return {row[0]: row[1] for row in await self.session.rows(_STORED_TEXTS, values)}
+
+    async def vectors(self, keys: Sequence[Key], *, tenant_id: UUID) -> dict[Key, list[float]]:
+        """The stored vectors of these chunks; not every chunk has one."""
+        indexes, chunks = [UUID(bytes=key[:16]) for key in keys], [UUID(bytes=key[16:]) for key in keys]
+        rows = await self.session.rows(_VECTORS, {"tenant": tenant_id, "indexes": indexes, "chunks": chunks})
+        return {row[0].bytes + row[1].bytes: row[2].to_list() for row in rows}
+
+    async def plan(self, call: LaneCall, *, size: int) -> LanePlan:
+        """How the call's lanes are searched."""
+        values = {
+            "tenant": call.tenant_id,
+            "index": call.index_id,
+            "scopes": call.scopes,
+            "contains": None if call.contains is None else json.dumps(call.contains),
+            "path": call.path,
+            "size": size,
+        }
+        return LanePlan(*(await self.session.rows(_PLAN, values))[0])
 
 
 @lru_cache(maxsize=128)
-def _lanes(calls: int) -> TextClause:
+def _lanes(calls: int) -> Statement:
     """The statement for so many calls; made once, because reading its parameters out of the text is not free."""
-    return text(" union all ".join(_LANES.replace("{n}", str(number)) for number in range(calls)))
+    return statement(" union all ".join(_LANES.replace("{n}", str(number)) for number in range(calls)))
 
 
-_LIMIT = text("select set_config('statement_timeout', :ms, true)")
+# A row for each lane: two hundred of them cost more to take apart than the database needs to put them together.
 _LANES = """
-select {n} as call, h.lane, h.chunk_id, h.score, h.similarity
-  from hybrid_search(cast(:t{n} as uuid), cast(:i{n} as uuid), cast(:v{n} as halfvec), cast(:d{n} as int),
-                     cast(:w{n} as int4[]), cast(:k{n} as int4[]), cast(:s{n} as uuid[]), cast(:c{n} as jsonb),
-                     cast(:p{n} as jsonpath), cast(:size as int), cast(:size as int)) h"""
-# The columns stand in the order of FoundChunk and FoundDocument. What is told of the document is what a lane was
-# stamped with, and so belongs to the version that was found: the row may be a newer one's, queued or failed. Both lanes
-# have the stamp, so that one of them can be out of reach.
+select {n} as call, h.lane, array_agg(h.chunk_id), array_agg(h.score), array_agg(h.similarity)
+  from hybrid_search(:t{n}, :i{n}, :v{n}, :d{n}, :w{n}, :k{n}, :s{n}, :c{n}, :p{n}, :m{n}, :size) h group by h.lane"""
+# The chunk's columns stand in the order of FoundChunk. What is told of the document is what a lane was stamped with,
+# and so belongs to the version that was found: the row may be a newer one's, queued or failed. Both lanes have the
+# stamp, so that one of them can be out of reach.
+# `offset 0` keeps these look-ups by key: joined freely, a planner without fresh statistics reads all of the tenant's
+# documents and chunks first.
 _TEXTS = """
-select c.index_id, c.id as chunk_id, c.version, c.ordinal, c.content, c.page, c.page_end, c.slide, c.section_titles,
-       c.node_path, c.media_ordinal, c.media_type, m.told as metadata, d.id as document_id,
-       l.metadata ->> '$source', l.metadata ->> '$title', l.metadata ->> '$source_uri',
-       cast(l.metadata ->> '$source_created_at' as timestamptz), l.metadata ->> '$media_type',
-       case when c.metadata = '{}' then m.told else d.metadata end as document_metadata, d.chunk_count
-  from unnest(cast(:indexes as uuid[]), cast(:chunks as uuid[])) k(index_id, id)
-  join chunk c on c.tenant_id = :tenant and c.index_id = k.index_id and c.id = k.id
-  join {lane} l on l.tenant_id = :tenant and l.index_id = k.index_id and l.chunk_id = k.id
-  join document d on d.tenant_id = :tenant and d.id = c.document_id and (d.expires_at is null or d.expires_at > now())
- cross join lateral (select coalesce(jsonb_object_agg(e.key, e.value), '{}') as told from jsonb_each(l.metadata) e
-                      where left(e.key, 1) <> '$') m"""
-_READ = {
-    lane: text(_TEXTS.replace("{lane}", table)).columns(section_titles=JSONB, metadata=JSONB, document_metadata=JSONB)
-    for lane, table in LANE_TABLES.items()
+select c.index_id, c.id, c.version, c.ordinal, c.content, c.start_offset, c.end_offset, c.page, c.page_end, c.slide,
+       c.section_titles, c.node_path, c.media_ordinal, c.media_type, l.metadata as stamp, c.document_id, d.chunk_count,
+       d.metadata as own
+  from unnest(:indexes::uuid[], :chunks::uuid[]) k(index_id, id)
+ cross join lateral (select * from chunk c
+                      where c.tenant_id = :tenant and c.index_id = k.index_id and c.id = k.id offset 0) c
+ cross join lateral (select l.metadata from {lane} l
+                      where l.tenant_id = :tenant and l.index_id = k.index_id and l.chunk_id = k.id offset 0) l
+ cross join lateral (select d.chunk_count, case when c.metadata <> '{}' then d.metadata end as metadata
+                       from document d where d.tenant_id = :tenant and d.id = c.document_id
+                        and (d.expires_at is null or d.expires_at > now()) offset 0) d"""
+# What is near a text, cut so that it is no longer than is allowed and the found text stands in its middle; the found
+# text itself is never cut.
+_WIDENED = """
+with near as (
+  select k.* from unnest(:numbers::int[], :indexes::uuid[], :documents::uuid[], :starts::int[], :ends::int[],
+                         :near::uuid[]) k(number, index_id, document_id, first, last, id)
+), wide as ({wide}
+), limited as (
+  select w.*, greatest(:most::int, w.last - w.first) as most from wide w
+), cut as (
+  select l.number, l.most, l.wide_last,
+         greatest(l.wide_first, least(l.first - (l.most - (l.last - l.first)) / 2, l.wide_last - l.most)) as start
+    from limited l
+)
+select c.number, c.start, least(c.wide_last, c.start + c.most) from cut c"""
+_NEIGHBOURS = """
+  select n.number, n.first, n.last,
+         least(n.first, min(c.start_offset)) as wide_first, greatest(n.last, max(c.end_offset)) as wide_last
+    from near n
+   cross join lateral (select c.start_offset, c.end_offset from chunk c
+                        where c.tenant_id = :tenant and c.index_id = n.index_id and c.id = n.id offset 0) c
+   group by n.number, n.first, n.last"""
+_SMALLEST_NODE = """
+  select distinct on (n.number) n.number, n.first, n.last, o.start_offset as wide_first, o.end_offset as wide_last
+    from near n
+   cross join lateral (select o.kind, o.start_offset, o.end_offset from node o
+                        where o.tenant_id = :tenant and o.document_id = n.document_id and o.id = n.id offset 0) o
+   where o.start_offset <= n.first and o.end_offset >= n.last and {fits}
+   order by n.number, o.end_offset - o.start_offset"""
+_WIDEN = {
+    kind: statement(_WIDENED.replace("{wide}", wide))
+    for kind, wide in {
+        "window": _NEIGHBOURS,
+        "section": _SMALLEST_NODE.replace("{fits}", "o.kind in ('section', 'document')"),
+        "parent": _SMALLEST_NODE.replace("{fits}", "o.end_offset - o.start_offset > n.last - n.first"),
+    }.items()
 }
+_STORED_TEXTS = statement("""
+select k.id, t.content from unnest(:documents::uuid[], :versions::int[]) k(id, version)
+ cross join lateral (select * from document_text t
+                      where t.tenant_id = :tenant and t.document_id = k.id and t.version = k.version offset 0) t""")
+_VECTORS = statement("""
+select e.index_id, e.chunk_id, e.embedding from unnest(:indexes::uuid[], :chunks::uuid[]) k(index_id, id)
+ cross join lateral (select * from chunk_embedding e
+                      where e.tenant_id = :tenant and e.index_id = k.index_id and e.chunk_id = k.id offset 0) e""")
+_PLAN = statement("""
+select p.chunks, p.share, p.dense, p.lexical from search_plan(:tenant, :index, :scopes, :contains, :path, :size) p""")
+_READ = {lane: statement(_TEXTS.replace("{lane}", table)) for lane, table in LANE_TABLES.items()}
+
+
+def _found(row: Record) -> tuple[FoundChunk, FoundDocument]:
+    """Of a row of ``_TEXTS``; ``own`` is there only where a chunk has metadata of its own."""
+    stamp = row["stamp"]
+    attributes = {key: value for key, value in stamp.items() if not key.startswith("$")}
+    created = stamp.get("$source_created_at")
+    of_chunk = (*row[1:14], attributes)
+    document = FoundDocument(
+        id=row["document_id"],
+        source=stamp.get("$source"),
+        title=stamp.get("$title"),
+        source_uri=stamp.get("$source_uri"),
+        source_created_at=None if created is None else datetime.fromisoformat(created),
+        media_type=stamp.get("$media_type"),
+        attributes=attributes if row["own"] is None else row["own"],
+        chunk_count=row["chunk_count"],
+    )
+    return FoundChunk(*of_chunk), document

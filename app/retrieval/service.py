@@ -2,31 +2,44 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+from uuid import UUID
 
-from pydantic import BaseModel, ValidationError
-from sqlalchemy.ext.asyncio import AsyncSession
+from pydantic import BaseModel
 
-from app.db.session import TenantDatabase
-from app.errors import InvalidInput
+from app.db.session import Session, TenantDatabase
+from app.documents.narrowing import within
+from app.documents.scopes import Scope
 from app.filters import compile_filter
 from app.inference.embedding import Embedder
 from app.knowledge_bases.service import KnowledgeBaseService
 from app.knowledge_bases.types import KnowledgeBaseView
 from app.retrieval.course import Course
-from app.retrieval.finder import Finder
+from app.retrieval.finder import LANE_ROWS, Finder
+from app.retrieval.queries import KnownVectors, QueryVectors, check_dimensions, usable
 from app.retrieval.rewriting import clip, conversation_queries
-from app.retrieval.strategies import STRATEGIES
+from app.retrieval.strategies import DEFAULT_STRATEGY, find_strategy, strategy_options
 from app.retrieval.strategies.context import SearchContext, Strategy, Target
-from app.retrieval.types import Hit, SearchRequest, SearchResult, SearchUnavailable
+from app.retrieval.types import (
+    Expansion,
+    ExplainedIndex,
+    Explanation,
+    Query,
+    SearchRequest,
+    SearchResult,
+    SearchUnavailable,
+)
 
-DEFAULT_STRATEGY = "hybrid"
 DEFAULT_TOP_K = 5
 # Of the caller's budget: the rest is for the way here and back, and for a machine that is busy.
 OWN_SHARE = 0.8
 # The least that a search gets, however little its caller gives it.
 LEAST_SECONDS = 1.0
+# Of all widened texts of an answer together.
+MOST_CHARACTERS = 2_000_000
+# How documents that belong to a conversation and change with it are known to the lanes.
+NOT_DYNAMIC = {"$dynamic": {"exists": False}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +49,8 @@ class RetrievalService:
     db: TenantDatabase
     knowledge_bases: KnowledgeBaseService
     embedder: Embedder
+    known: KnownVectors
+    lane_rows: int = LANE_ROWS
 
     async def search(self, request: SearchRequest) -> SearchResult:
         """The best passages for the request.
@@ -48,72 +63,107 @@ class RetrievalService:
             # The last resort: every step has a limit of its own.
             async with asyncio.timeout(max(request.timeout_seconds, LEAST_SECONDS)):
                 with course.timing("total"):
-                    hits, queries, strategy = await self._search(request, course)
+                    return await self._search(request, course)
         except TimeoutError as exc:
             raise SearchUnavailable from exc
-        return SearchResult(hits, queries, strategy, course.warnings, course.timings_ms)
 
-    async def _search(self, request: SearchRequest, course: Course) -> tuple[list[Hit], list[str], str]:
-        queries = [clip(query) for query in request.queries] or conversation_queries(request.messages)
+    async def _search(self, request: SearchRequest, course: Course) -> SearchResult:
         views = await self._route(request.knowledge_bases)
-        strategy = _strategy(request, views)
-        options = _options(strategy, request)
+        strategy, options = _strategy(request, views)
         targets = [_target(view, request) for view in views]
-        if not queries or not targets:
-            return [], queries, strategy.name
-        self._check_models(strategy, targets, course)
+        pictures = self.embedder.pictures is not None
+        queries = usable(_queries(request), course, dense=strategy.name != "lexical", pictures=pictures)
+        top_k = _top_k(request, views)
         finder = Finder(
             db=self.db,
             course=course,
-            names={view.index.id: view.row.name for view in views},
-            top_k=_top_k(request, views),
+            names={view.index.id.bytes: view.row.name for view in views},
+            top_k=top_k,
             score_threshold=request.score_threshold,
+            lane_rows=self.lane_rows,
+            expansion=_bounded(request.expansion, top_k),
+            return_vectors=request.return_vectors,
+            explain=request.explain,
         )
-        context = SearchContext(finder, self.embedder, course, queries, targets, request.scope.visible())
-        return await strategy.run(context, options), queries, strategy.name
+        vectors = QueryVectors(self.embedder, self.known, self.db.tenant_id, course)
+        context = SearchContext(finder, vectors, course, queries, targets, await self._visible(request.scope))
+        if queries and targets:
+            self._check_vectors(strategy, context)
+        return SearchResult(
+            hits=await strategy.run(context, options) if queries and targets else [],
+            queries=[query.text for query in queries if query.text is not None],
+            strategy=strategy.name,
+            warnings=course.warnings,
+            timings_ms=course.timings_ms,
+            explanation=_explanation(context, options) if request.explain else None,
+        )
 
     async def _route(self, references: Sequence[str] | None) -> Sequence[KnowledgeBaseView]:
         """The named knowledge bases, or all that the key may read."""
-        async with self.db.transaction() as session:
+        async with self.db.transaction(kept_plans=True) as session:
             if references is None:
                 return await self.knowledge_bases.readable(session)
             return await self._named(session, references)
 
-    async def _named(self, session: AsyncSession, references: Sequence[str]) -> Sequence[KnowledgeBaseView]:
+    async def _named(self, session: Session, references: Sequence[str]) -> Sequence[KnowledgeBaseView]:
         views = {}
         for reference in references:
             view = await self.knowledge_bases.find_in(session, reference)
             views[view.row.id] = view
         return list(views.values())
 
-    def _check_models(self, strategy: Strategy[Any], targets: Sequence[Target], course: Course) -> None:
+    async def _visible(self, scope: Scope) -> Sequence[UUID]:
+        """The keys of the levels that the search sees; a key that is narrowed to a user opens no other's."""
+        principal = self.knowledge_bases.principal
+        if principal.user_id is not None:
+            async with self.db.transaction() as session:
+                scope = await within(session, principal, scope)
+        return scope.visible()
+
+    def _check_vectors(self, strategy: Strategy[Any], context: SearchContext) -> None:
         """Refuse a dense search that no target can answer; say which targets answer by words alone."""
-        if strategy.name == "lexical":
+        targets, queries = context.targets, context.queries
+        check_dimensions(queries, [target.kb.index.dim for target in targets])
+        given = any(query.vector is not None for query in queries)
+        if strategy.name == "lexical" or all(query.vector is not None for query in queries):
             return
         reasons = [target.kb.mismatch(self.embedder.identity) for target in targets]
-        if strategy.name == "simple" and all(reasons):
+        if strategy.name == "simple" and all(reasons) and not given:
             targets[0].kb.require_match(self.embedder.identity)
         for reason in filter(None, reasons):
-            course.warn(f"{reason} Its dense lane was left out.")
+            context.course.warn(f"{reason} Its dense lane was left out.")
 
 
-def _strategy(request: SearchRequest, views: Sequence[KnowledgeBaseView]) -> Strategy[Any]:
-    """The named one, else the knowledge base's where there is only one."""
-    name = request.strategy or (views[0].retrieval.strategy if len(views) == 1 else DEFAULT_STRATEGY)
-    strategy = STRATEGIES.get(name)
-    if strategy is None:
-        known = ", ".join(STRATEGIES)
-        raise InvalidInput(f"No strategy is named {name!r}; there are: {known}.", loc=("body", "strategy"))
-    return strategy
+def _queries(request: SearchRequest) -> list[Query]:
+    """As given, else what the conversation asks; over-long ones clipped."""
+    given = [Query(query) if isinstance(query, str) else query for query in request.queries]
+    clipped = [query if query.text is None else replace(query, text=clip(query.text)) for query in given]
+    return clipped or [Query(text) for text in conversation_queries(request.messages)]
 
 
-def _options(strategy: Strategy[Any], request: SearchRequest) -> BaseModel:
-    try:
-        options: BaseModel = strategy.options.model_validate(dict(request.strategy_options))
-    except ValidationError as exc:
-        first = exc.errors(include_url=False, include_input=False)[0]
-        raise InvalidInput(f"{first['msg']}.", loc=("body", "strategy_options", *first["loc"])) from exc
-    return options
+def _strategy(request: SearchRequest, views: Sequence[KnowledgeBaseView]) -> tuple[Strategy[Any], BaseModel]:
+    """The named one, else the knowledge base's where there is only one; so its options, the caller's above them."""
+    own = views[0].retrieval if len(views) == 1 else None
+    name = request.strategy or (own.strategy if own else DEFAULT_STRATEGY)
+    strategy = find_strategy(name, loc=("body", "strategy"))
+    kept = own.strategy_options if own and own.strategy == name else {}
+    options = strategy_options(strategy, {**kept, **request.strategy_options}, loc=("body", "strategy_options"))
+    return strategy, options
+
+
+def _explanation(context: SearchContext, options: BaseModel) -> Explanation:
+    plans = context.course.plans
+    indexes = [
+        ExplainedIndex(target.kb.row.name, target.filter, plans.get(target.kb.index.id.bytes))
+        for target in context.targets
+    ]
+    return Explanation(options.model_dump(), indexes)
+
+
+def _bounded(expansion: Expansion | None, top_k: int) -> Expansion | None:
+    if expansion is None:
+        return None
+    return replace(expansion, max_characters=min(expansion.max_characters, MOST_CHARACTERS // top_k))
 
 
 def _top_k(request: SearchRequest, views: Sequence[KnowledgeBaseView]) -> int:
@@ -124,9 +174,9 @@ def _top_k(request: SearchRequest, views: Sequence[KnowledgeBaseView]) -> int:
 
 def _target(view: KnowledgeBaseView, request: SearchRequest) -> Target:
     """The caller's filter and the knowledge base's own, both."""
-    own = view.row.metadata_filter
-    both: dict[str, Any] | None = dict(request.filter) if request.filter else None
-    if own:
-        both = {"and": [both, own]} if both else own
-    compiled = compile_filter(both)
-    return Target(view, compiled.contains, compiled.path)
+    own = [one for one in (view.row.guard, NOT_DYNAMIC if request.exclude_dynamic else None) if one]
+    guard = {"and": own} if own else None
+    compiled = compile_filter(request.filter, guard=guard)
+    parts = [*([request.filter] if request.filter else []), *own]
+    understood = {"and": parts} if len(parts) > 1 else next(iter(parts), None)
+    return Target(view, understood, compiled.contains, compiled.path)

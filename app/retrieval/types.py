@@ -3,14 +3,19 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
 from app.documents.scopes import Scope
 from app.errors import Unavailable
+from app.inference.embedding import PictureFile, Vectors
 
-Key = tuple[UUID, UUID]
-"""What names a chunk to the lanes: its search index and its id."""
+Key = bytes
+"""What names a chunk to the lanes: the 16 bytes of its search index and the 16 of its id, in the order of both.
+
+A ranking looks keys up a thousand times: bytes keep their hash, which a pair of UUIDs makes anew each time.
+"""
+Lane = Literal["dense", "lexical"]
 
 
 class SearchUnavailable(Unavailable):
@@ -27,11 +32,36 @@ class Message:
     content: str
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Query:
+    """What is searched for: words, a picture, or a vector of unit length with or without words.
+
+    ``loc`` is where the caller wrote it.
+    """
+
+    text: str | None = None
+    vector: Vectors | None = None
+    picture: PictureFile | None = None
+    loc: tuple[str | int, ...] = ("body", "query")
+
+
+@dataclass(frozen=True, slots=True)
+class Expansion:
+    """How the text of a result is widened: so many neighbours on each side, its section, or its parent.
+
+    The text never grows beyond ``max_characters``; of more, that part is taken which has the passage in its middle.
+    """
+
+    kind: Literal["window", "section", "parent"]
+    window: int = 1
+    max_characters: int = 8000
+
+
 @dataclass(frozen=True, slots=True)
 class SearchRequest:
     """One search, by ``queries`` or ``messages``; without ``knowledge_bases`` in all that the key may read."""
 
-    queries: Sequence[str] = ()
+    queries: Sequence[str | Query] = ()
     messages: Sequence[Message] = ()
     knowledge_bases: Sequence[str] | None = None
     top_k: int | None = None
@@ -40,11 +70,14 @@ class SearchRequest:
     strategy_options: Mapping[str, Any] = field(default_factory=dict)
     filter: Mapping[str, Any] | None = None
     scope: Scope = field(default_factory=Scope)
+    exclude_dynamic: bool = False
+    expansion: Expansion | None = None
+    return_vectors: bool = False
+    explain: bool = False
     timeout_seconds: float = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A chunk that was ranked: ``score`` orders, ``similarity`` is the cosine with the query (None: not known)."""
 
     key: Key
@@ -60,6 +93,8 @@ class FoundChunk:
     version: int
     ordinal: int
     content: str
+    start: int
+    end: int
     page: int | None
     page_end: int | None
     slide: int | None
@@ -84,15 +119,53 @@ class FoundDocument:
     chunk_count: int
 
 
+class Scores(NamedTuple):
+    """A chunk's cosine and BM25, best of all queries, None where the lane did not find it; what both were fused to."""
+
+    dense: float | None
+    lexical: float | None
+    fused: float | None
+
+
+NO_SCORES = Scores(None, None, None)
+
+
+class LanePlace(NamedTuple):
+    """Where a lane had a chunk for the query of this number; ``rank`` counts from 1."""
+
+    query: int
+    lane: Lane
+    rank: int
+    score: float
+
+
+class Passage(NamedTuple):
+    """A text, and its range of the document's stored text."""
+
+    text: str
+    start: int
+    end: int
+
+
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A found chunk with its document."""
+    """A found chunk with its document; ``wider`` is what its text was widened to, ``places`` are there to explain."""
 
+    key: Key
     chunk: FoundChunk
     document: FoundDocument
     knowledge_base: str
     score: float
     similarity: float | None
+    scores: Scores = NO_SCORES
+    wider: Passage | None = None
+    vector: Sequence[float] | None = None
+    places: Sequence[LanePlace] = ()
+
+    @property
+    def passage(self) -> Passage:
+        """The text to show."""
+        return self.wider or Passage(self.chunk.content, self.chunk.start, self.chunk.end)
 
     @property
     def citation(self) -> str:
@@ -107,6 +180,36 @@ class Hit:
         return f"{source}, pp. {chunk.page}\u2013{chunk.page_end}"
 
 
+class LanePlan(NamedTuple):
+    """How the lanes of an index are searched.
+
+    ``share`` of its ``chunks`` passes scope and filter, by a sample. ``dense`` is index (exact where that comes short)
+    or exact; ``lexical`` is all (every row that passes is scored) or pruned (only those that can be among the best).
+    """
+
+    chunks: int
+    share: float
+    dense: str
+    lexical: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedIndex:
+    """What was searched for in one knowledge base and how: the filter as understood; no plan where a lane was down."""
+
+    knowledge_base: str
+    filter: Mapping[str, Any] | None
+    plan: LanePlan | None
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What a search was taken to mean."""
+
+    options: Mapping[str, Any]
+    indexes: Sequence[ExplainedIndex]
+
+
 @dataclass(frozen=True, slots=True)
 class SearchResult:
     """Hits best first, and how they came about."""
@@ -116,3 +219,4 @@ class SearchResult:
     strategy: str
     warnings: Sequence[str]
     timings_ms: Mapping[str, float]
+    explanation: Explanation | None = None

@@ -7,17 +7,16 @@ from datetime import UTC, datetime
 from typing import ClassVar
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncSession
-
 from app.access import Principal, Role
 from app.db.models.base import SYSTEM_TENANT
 from app.db.models.control_plane import ApiKey, Tenant
 from app.db.models.control_rows import ListedTenant
-from app.db.session import Database, TenantDatabase
+from app.db.session import Database, Session, TenantDatabase
 from app.db.system import SystemDatabase
 from app.errors import InvalidInput, Unauthorized
 from app.ids import new_id
 from app.job_queue import JobQueue
+from app.tenants.known_keys import KnownKeys
 from app.tenants.repository import TenantRepository
 from app.tenants.types import ApiKeyNotFound, TenantNotFound, key_hash, looks_like_key, new_key
 
@@ -34,7 +33,7 @@ class IssuedKey:
 class Authenticator:
     """Tells who is calling from the key alone."""
 
-    system: SystemDatabase
+    known: KnownKeys
     operator_key_hash: bytes
 
     async def authenticate(self, token: str) -> Principal:
@@ -42,18 +41,10 @@ class Authenticator:
         digest = key_hash(token)
         if hmac.compare_digest(digest, self.operator_key_hash):
             return Principal(SYSTEM_TENANT, "system", Role.OPERATOR)
-        found = await self.system.authenticate(digest) if looks_like_key(token) else None
-        if found is None:
+        principal = await self.known.find(digest) if looks_like_key(token) else None
+        if principal is None:
             raise Unauthorized("The API key is not valid.")
-        allowed = found.knowledge_base_ids
-        return Principal(
-            tenant_id=found.tenant_id,
-            tenant_name=found.tenant_name,
-            role=Role(found.role),
-            key_id=found.key_id,
-            key_name=found.key_name,
-            knowledge_base_ids=None if allowed is None else frozenset(allowed),
-        )
+        return principal
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +56,8 @@ class TenantService:
     database: Database
     system: SystemDatabase
     queue: JobQueue
-    furnish: Callable[[AsyncSession, UUID], Awaitable[None]]
+    known: KnownKeys
+    furnish: Callable[[Session, UUID], Awaitable[None]]
 
     async def create(self, name: str) -> tuple[Tenant, IssuedKey]:
         """A tenant, its first key and what ``furnish`` adds (the default knowledge base), in one transaction."""
@@ -95,6 +87,7 @@ class TenantService:
         await self.get(tenant_id)
         async with self.database.transaction(tenant_id) as session:
             tenant = await TenantRepository(session).rename(tenant_id, name)
+        self.known.forget(tenant_id)
         if tenant is None:
             raise TenantNotFound
         return tenant
@@ -106,6 +99,7 @@ class TenantService:
         async with self.database.transaction(tenant_id) as session:
             if not await TenantRepository(session).mark_deleted(tenant_id):
                 raise TenantNotFound
+        self.known.forget(tenant_id)
         # A crash between the two leaves a tenant that is shut out; asking again repairs it.
         async with self.database.transaction(SYSTEM_TENANT) as session:
             await self.queue.enqueue(
@@ -123,15 +117,27 @@ class KeyService:
     """What a tenant's admin can do with its keys."""
 
     db: TenantDatabase
+    known: KnownKeys
 
     async def issue(
-        self, name: str, role: Role, *, knowledge_base_ids: list[UUID] | None = None, expires_at: datetime | None = None
+        self,
+        name: str,
+        role: Role,
+        *,
+        knowledge_base_ids: list[UUID] | None = None,
+        user_id: str | None = None,
+        expires_at: datetime | None = None,
     ) -> IssuedKey:
         """Make a key. Raises InvalidInput for an expiry in the past."""
         if expires_at is not None and expires_at <= datetime.now(UTC):
             raise InvalidInput("expires_at lies in the past.", loc=("body", "expires_at"))
         issued = _make_key(
-            self.db.tenant_id, name=name, role=role, knowledge_base_ids=knowledge_base_ids, expires_at=expires_at
+            self.db.tenant_id,
+            name=name,
+            role=role,
+            knowledge_base_ids=knowledge_base_ids,
+            user_id=user_id,
+            expires_at=expires_at,
         )
         async with self.db.transaction() as session:
             await TenantRepository(session).add_key(issued.row)
@@ -147,6 +153,7 @@ class KeyService:
         async with self.db.transaction() as session:
             if not await TenantRepository(session).revoke_key(self.db.tenant_id, key_id):
                 raise ApiKeyNotFound
+        self.known.forget(self.db.tenant_id)
 
 
 def _make_key(
@@ -155,6 +162,7 @@ def _make_key(
     name: str,
     role: Role,
     knowledge_base_ids: list[UUID] | None = None,
+    user_id: str | None = None,
     expires_at: datetime | None = None,
 ) -> IssuedKey:
     secret = new_key()
@@ -166,6 +174,7 @@ def _make_key(
         key_hash=key_hash(secret),
         hint=secret[:11],
         knowledge_base_ids=knowledge_base_ids,
+        user_id=user_id,
         expires_at=expires_at,
     )
     return IssuedKey(row, secret)

@@ -33,7 +33,7 @@ select 1 from job where kind = 'ingest_document' and state = 'ready' and attempt
    and created_at > clock_timestamp() - interval '1 s'"""
 UNDER_WAY = """
 select j.worker, d.external_id from job j join document d on (d.tenant_id, d.id) = (j.tenant_id, j.document_id)
- where j.kind = 'ingest_document' and j.state = 'running' and d.status = $1
+ where j.kind = 'ingest_document' and j.state = 'running' and d.status not in ('ready', 'failed')
    and d.version = (j.payload ->> 'version')::int and j.lease_until > clock_timestamp()"""
 PURGING = (
     "select worker from job where kind = 'purge_objects' and state = 'running' and lease_until > clock_timestamp()"
@@ -67,9 +67,9 @@ class Look:
                 return Caught(pid, row["pid"])
         return None
 
-    async def under_way(self, status: str) -> list[tuple[int, str]]:
-        """Living workers that are at a document in this status, and its external id."""
-        found = await self.connection.fetch(UNDER_WAY, status)
+    async def under_way(self) -> list[tuple[int, str]]:
+        """Living workers that are at a document, and its external id."""
+        found = await self.connection.fetch(UNDER_WAY)
         pairs = [(int(row["worker"].split(":")[1]), row["external_id"]) for row in found]
         return [pair for pair in pairs if self.service.name_of(pair[0]) is not None]
 
@@ -106,7 +106,7 @@ async def after_commit(look: Look) -> Caught | None:
 
 async def in_parse(look: Look) -> Caught | None:
     """A document that is being parsed, and a parser process of its worker that runs."""
-    for pid, _ in await look.under_way("parsing"):
+    for pid, _ in await look.under_way():
         if any(_is_busy_parser(child) for child in _children(pid)):
             return Caught(pid)
     return None
@@ -114,7 +114,7 @@ async def in_parse(look: Look) -> Caught | None:
 
 async def in_embed(look: Look) -> Caught | None:
     """A document that is being embedded, and its passages are at the model at this moment."""
-    for pid, name in await look.under_way("embedding"):
+    for pid, name in await look.under_way():
         if any(external_id(slot) == name for slot in look.endpoint.slots()):
             return Caught(pid)
     return None
@@ -122,8 +122,7 @@ async def in_embed(look: Look) -> Caught | None:
 
 async def in_replace(look: Look) -> Caught | None:
     """A worker that waits inside its transaction: it alone writes to these tables."""
-    inserts = (f"insert into {table}" for table in REPLACE_TABLES)
-    return await look.blocked("worker", "with gone", "delete from chunk", "delete from node", *inserts)
+    return await look.blocked("worker", "with gone", "delete from chunk", "delete from node", "with nodes", "with made")
 
 
 async def in_delete(look: Look) -> Caught | None:

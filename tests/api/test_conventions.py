@@ -210,7 +210,7 @@ def test_bodies_that_are_not_what_they_say(admin: httpx.Client, path: str, body:
         {"strategy_options": {"dense_weight": "x"}},
         {"strategy_options": []}, {"scope": {"agent_id": "a"}}, {"scope": {"user_id": ""}},
         {"scope": {"user_id": "\0"}},
-        {"scope": {"tenant_id": "x"}}, {"scope": None}, {"rerank": True}, {"expand": "window"},
+        {"scope": {"tenant_id": "x"}}, {"scope": None}, {"rerank": True}, {"expand": "wide"},
         {"transformers": ["hyde"]},
     ],
     ids=lambda change: ascii(change)[:60],

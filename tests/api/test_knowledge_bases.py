@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from app.ids import PREFIXES, decode_id
+from app.indexing.types import HeldBack
 from tests.api.problems import problem
+from tests.fixtures.database import run_sql
 from tests.fixtures.service import Service, Tenant
 
 ROUTE = "/v1/knowledge-bases"
@@ -33,6 +35,21 @@ def test_all_but_the_name_has_a_default(tenant: Tenant) -> None:
     tenant.add_text("One document.", kb="handbook")
     counted = tenant.admin.get(f"{ROUTE}/handbook").json()
     assert (counted["document_count"], counted["chunk_count"]) == (1, 1)
+
+
+def test_its_index_is_told_of(tenant: Tenant) -> None:
+    nothing = {"state": "exact", "reason": None, "size_bytes": 0, "average_length": 100.0, "problem": None}
+    assert tenant.admin.get(f"{ROUTE}/default").json()["index"] == nothing
+    own = f"where tenant_id = '{decode_id('ten', tenant.id)}'"
+    for change, told in (
+        ("held_back = 'no_owner'", {"reason": HeldBack.NO_OWNER.sentence}),
+        ("held_back = null, vector_index = 'building'", {"state": "building"}),
+        ("vector_index = 'hnsw', index_bytes = 5000", {"state": "hnsw", "size_bytes": 5000}),
+        ("avgdl = 20.5", {"state": "hnsw", "size_bytes": 5000, "average_length": 20.5}),
+    ):
+        run_sql(tenant.service.urls.owner, f"update search_index set {change} {own}")
+        assert tenant.admin.get(f"{ROUTE}/default").json()["index"] == nothing | told
+        assert tenant.admin.get(ROUTE).json()["items"][0]["index"] == nothing | told
 
 
 @pytest.mark.parametrize("name", ["a", "0", "a-b_c", "x" * 63, "kbx", "documents", "doc"])
@@ -133,3 +150,25 @@ def test_a_deleted_knowledge_base_leaves_nothing(service: Service, tenant: Tenan
         time.sleep(0.05)
     tenant.admin.post(ROUTE, json={"name": "brief"}).raise_for_status()
     assert tenant.admin.get(f"{ROUTE}/brief/documents").json()["items"] == []
+
+
+def test_its_filter_is_changed_in_the_background(tenant: Tenant) -> None:
+    old, new = {"department": "hr"}, {"department": "it", "year": 2026}
+    tenant.admin.post(ROUTE, json={"name": "staff", "metadata_filter": old}).raise_for_status()
+    document = tenant.add_text("Leave is granted.", kb="staff", metadata={"kind": "rule"})
+    changed = tenant.admin.patch(f"{ROUTE}/staff", json={"metadata_filter": new, "title": "Staff"})
+    assert (changed.status_code, changed.json()["title"]) == (200, "Staff")
+    assert (changed.json()["metadata_filter"], changed.json()["pending_metadata_filter"]) == (old, new)
+    deadline = time.monotonic() + 30
+    while (found := tenant.admin.get(f"{ROUTE}/staff").json())["pending_metadata_filter"] is not None:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    assert found["metadata_filter"] == new
+    path = f"{ROUTE}/staff/documents/{document['id']}"
+    assert tenant.admin.get(path).json()["metadata"] == {"kind": "rule", **new}
+    (result,) = tenant.admin.post(f"{ROUTE}/staff/search", json={"query": "leave", "filter": new}).json()["results"]
+    assert result["metadata"] == {"kind": "rule", **new}
+    wrongs: tuple[Any, ...] = (None, {"a": [1]}, {"a.b": 1}, {"$page": 1}, [])
+    for wrong in wrongs:
+        problem(tenant.admin.patch(f"{ROUTE}/staff", json={"metadata_filter": wrong}), 422, "invalid")
+    problem(tenant.client("writer").patch(f"{ROUTE}/staff", json={"metadata_filter": old}), 403)

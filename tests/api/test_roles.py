@@ -120,7 +120,8 @@ def test_a_key_is_shown_once(service: Service, tenant: Tenant) -> None:
         {"name": "a\0b"},
         {"expires_at": "2020-01-01T00:00:00Z"}, {"expires_at": "2999-01-01T00:00:00"}, {"expires_at": "soon"},
         {"expires_at": "9999-12-31T23:59:59-14:00"}, {"knowledge_bases": []}, {"knowledge_bases": "default"},
-        {"knowledge_bases": ["default"] * 101}, {"user_id": "u"}, {"key": "carrel_mine"},
+        {"knowledge_bases": ["default"] * 101}, {"user_id": ""},
+        {"user_id": "u" * 257}, {"user_id": "a\0b"}, {"user_id": 1}, {"key": "carrel_mine"},
     ],
 )  # fmt: skip
 def test_keys_that_are_none(tenant: Tenant, change: dict[str, Any]) -> None:
@@ -204,6 +205,33 @@ def test_a_narrowed_key_widens_nothing(narrowed: tuple[Tenant, dict[str, Any]]) 
     problem(client.post("/v1/api-keys", json={"name": "k", "role": "reader"}), 403, "forbidden")
     problem(client.delete(f"/v1/api-keys/{client.get('/v1/me').json()['key']['id']}"), 403, "forbidden")
     problem(client.post("/v1/knowledge-bases", json={"name": "mine"}), 403, "forbidden")
+
+
+def test_a_key_for_a_user(tenant: Tenant) -> None:
+    documents = "/v1/knowledge-bases/default/documents"
+    ours = tenant.add_text("The swan of us all.")
+    others = tenant.add_text("The swan of another.", user_id="v")
+    client = tenant.client("admin", user_id="u")
+    assert client.get("/v1/me").json()["key"]["user_id"] == "u"
+    assert tenant.admin.get("/v1/api-keys").json()["items"][0]["user_id"] == "u"
+    for scope in ({"user_id": "u"}, {"chat_id": "c"}):
+        reply = client.post(documents, params={"wait": 60}, json={"text": f"The swan of {scope}.", **scope})
+        assert reply.status_code == 201
+    for scope in ({}, {"user_id": "v"}):
+        problem(client.post(documents, json={"text": "A swan.", **scope}), 403, "forbidden")
+    problem(tenant.client("writer", user_id="v").post(documents, json={"text": "A swan.", "chat_id": "c"}), 403)
+    asked: list[tuple[dict[str, str], int]] = [({}, 1), ({"user_id": "u", "chat_id": "c"}, 3), ({"user_id": "v"}, 1)]
+    for scope, found in asked:
+        results = client.post("/v1/search", json={"query": "swan", "scope": scope}).json()["results"]
+        assert len(results) == found, scope
+    assert len(client.get(documents).json()["items"]) == 3
+    problem(client.get(f"{documents}/{others['id']}"), 404, "document_not_found")
+    assert client.get(f"{documents}/{ours['id']}").status_code == 200
+    problem(client.patch(f"{documents}/{ours['id']}", json={"title": "mine"}), 403, "forbidden")
+    problem(client.delete(f"{documents}/{ours['id']}"), 403, "forbidden")
+    problem(client.delete(f"{documents}/{others['id']}"), 404, "document_not_found")
+    problem(client.get("/v1/api-keys"), 403, "forbidden")
+    problem(client.delete("/v1/knowledge-bases/default"), 403, "forbidden")
 
 
 def test_a_key_whose_knowledge_base_is_gone_sees_nothing(tenant: Tenant) -> None:

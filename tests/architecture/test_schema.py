@@ -17,12 +17,15 @@ CALLABLE = {
     "dense_search",
     "hybrid_search",
     "authenticate",
+    "find_key",
     "list_tenants",
     "claim_job",
     "reap_jobs",
     "expired_documents",
     "claim_pace",
     "pause_provider",
+    "changed_indexes",
+    "search_plan",
 }
 # Definer functions take values, not SQL, names or literals: every text argument is told here, with what it is.
 TEXT_ARGUMENTS = {("claim_job", "p_worker"): "stored as a value in job.worker"}
@@ -114,7 +117,10 @@ async def test_policies_of_definer_roles_are_the_listed_ones(owner: asyncpg.Conn
     seen = {(row["role"], row["relname"]) for row in rows}
     assert seen == {
         *((SEARCH, table) for table in ("chunk_embedding", "chunk_lexical", "lex_df", "lex_totals", "search_index")),
-        *((CONTROL, table) for table in ("tenant", "api_key", "job", "job_lane", "document", "provider_pace")),
+        *(
+            (CONTROL, table)
+            for table in ("tenant", "api_key", "job", "job_lane", "document", "provider_pace", "lex_totals")
+        ),
     }
 
 
@@ -143,12 +149,13 @@ async def test_grants_are_the_listed_ones(owner: asyncpg.Connection) -> None:
         (CONTROL, "provider_pace"): ["INSERT", "SELECT", "UPDATE"],
     }
     columns = await owner.fetch(
-        "select a.attname, x.privilege_type from pg_attribute a, aclexplode(a.attacl) x"
-        " where a.attrelid = 'document'::regclass"
+        "select a.attrelid::regclass::text, a.attname, x.privilege_type from pg_attribute a, aclexplode(a.attacl) x"
+        " join pg_roles r on r.oid = x.grantee where r.rolname like 'carrel%'"
     )
     assert {tuple(row) for row in columns} == {
-        *((name, "SELECT") for name in ("tenant_id", "id", "version", "status", "kb_id", "expires_at")),
-        *((name, "UPDATE") for name in ("status", "error", "progress", "updated_at")),
+        *(("document", name, "SELECT") for name in ("tenant_id", "id", "version", "status", "kb_id", "expires_at")),
+        *(("document", name, "UPDATE") for name in ("status", "error", "progress", "updated_at")),
+        *(("lex_totals", name, "SELECT") for name in ("tenant_id", "index_id", "folded")),
     }
 
 
@@ -282,5 +289,5 @@ async def test_there_is_nothing_else_that_could_look_over_a_wall(owner: asyncpg.
     )
     extensions = await owner.fetch("select extname from pg_extension order by 1")
     assert (views, rules) == (0, 0)
-    assert [row[0] for row in triggers] == ["document_changed"]
+    assert [row[0] for row in triggers] == ["api_key_changed", "document_changed", "tenant_changed"]
     assert [row[0] for row in extensions] == ["plpgsql", "vector"]

@@ -166,13 +166,13 @@ async def test_following_ends_with_the_document(workshop: Workshop, services: Te
 
 async def test_waiting(workshop: Workshop, services: TenantServices) -> None:
     document = await add_text(services, "Waited for.")
-    assert (await services.documents.wait("default", document.id, 0)).status == "queued"
-    waiting = asyncio.create_task(services.documents.wait("default", document.id, LONG))
+    assert (await services.documents.wait(document, 0)).status == "queued"
+    waiting = asyncio.create_task(services.documents.wait(document, LONG))
     await until(lambda: is_waited_for(services))
     await workshop.ingest(document)
     assert (await waiting).status == "ready"
     newer = await add_text(services, "Deleted meanwhile.")
-    waiting = asyncio.create_task(services.documents.wait("default", newer.id, LONG))
+    waiting = asyncio.create_task(services.documents.wait(newer, LONG))
     await until(lambda: is_waited_for(services))
     await services.deletions.delete("default", newer.id)
     with pytest.raises(DocumentNotFound):

@@ -26,6 +26,7 @@ class SlowEmbedder:
     identity = EmbeddingIdentity("slow", 32, "fp32", "", "")
     max_tokens = 100
     special_tokens = 2
+    pictures = None
 
     def __init__(self) -> None:
         self.asked, self.go_on, self.calls, self.cancelled = asyncio.Event(), asyncio.Event(), 0, 0

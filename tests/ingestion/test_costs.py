@@ -1,5 +1,6 @@
 """The cost ledger holds what the endpoint counted, for passages and for what chunkers asked, tenant by tenant."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from app.bootstrap import TenantServices
 from app.documents.types import DocumentFacts
 from app.embedded_postgres import DatabaseUrls
 from app.knowledge_bases.types import Chunking, NewKnowledgeBase
-from tests.ingestion.workshop import Workshop, add_text, open_workshop
+from tests.ingestion.workshop import Workshop, add_text, open_workshop, until
 from tests.protocol_servers.embedding import text_tokens
 
 PROSE = "\n\n".join(
@@ -72,6 +73,23 @@ async def test_sentences_of_a_chunker(workshop: Workshop, services: TenantServic
     texts, tokens = counted(workshop)
     assert texts > 2 * chunks
     assert await ledger(workshop, services) == [("words", chunks, tokens)]
+
+
+async def test_a_version_that_nobody_wants_any_more(workshop: Workshop, services: TenantServices) -> None:
+    document = await add_text(services, PROSE[:3000], external_id="a")
+    workshop.endpoint.fail("slow", seconds=0.3)
+    late = asyncio.create_task(workshop.ingest(document))
+    await until(lambda: is_asked(workshop))
+    await add_text(services, "Another text.", external_id="a")
+    await late
+    assert await workshop.owner.fetchval("select count(*) from chunk where document_id = $1", document.id) == 0
+    passages, tokens = counted(workshop)
+    assert passages > 1
+    assert await ledger(workshop, services) == [("words", passages, tokens)]
+
+
+async def is_asked(workshop: Workshop) -> bool:
+    return bool(workshop.endpoint.received)
 
 
 async def test_a_passage_that_is_refused(workshop: Workshop, services: TenantServices) -> None:

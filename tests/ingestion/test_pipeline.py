@@ -14,7 +14,7 @@ from app.documents.types import DocumentFacts, DocumentNotFound
 from app.embedded_postgres import DatabaseUrls
 from app.inference.embedding import EmbeddingRejected
 from app.ingestion.types import NoText
-from app.knowledge_bases.types import NewKnowledgeBase
+from app.knowledge_bases.types import IndexMismatch, NewKnowledgeBase
 from app.retrieval.types import SearchRequest
 from tests.ingestion.workshop import Workshop, add_text, open_workshop, until
 from tests.protocol_servers.embedding import Failing
@@ -86,9 +86,7 @@ async def test_once_or_twice_is_the_same(workshop: Workshop, services: TenantSer
     await workshop.ingest(document)
     assert await rows(workshop, document.id) == first
     # As after a crash that came before the word that it was done.
-    await workshop.owner.execute(
-        "update document set status = 'queued', live_version = null where id = $1", document.id
-    )
+    await workshop.owner.execute("update document set status = 'queued' where id = $1", document.id)
     await workshop.ingest(document)
     assert await rows(workshop, document.id) == first
     assert (await workshop.document(document.id))["status"] == "ready"
@@ -130,6 +128,21 @@ async def test_a_superseded_version_writes_nothing(workshop: Workshop, services:
     assert await workshop.status(first.id) == "queued"
     await workshop.ingest(second)
     assert {row["version"] for row in (await rows(workshop, first.id))["chunk"]} == {2}
+
+
+async def test_an_index_that_is_not_live_any_more_gets_nothing(workshop: Workshop, services: TenantServices) -> None:
+    document = await add_text(services, prose(11))
+    workshop.endpoint.fail("slow", seconds=0.5)
+    late = asyncio.create_task(workshop.ingest(document))
+    await until(lambda: is_status(workshop, document.id, "embedding"))
+    change = "update search_index set state = $2 where tenant_id = $1"
+    await workshop.owner.execute(change, services.principal.tenant_id, "retired")
+    with pytest.raises(IndexMismatch):
+        await late
+    assert await written(workshop, document.id) == 0
+    await workshop.owner.execute(change, services.principal.tenant_id, "live")
+    await workshop.ingest(document)
+    assert await workshop.status(document.id) == "ready"
 
 
 async def test_a_new_version_takes_the_place_of_the_old_at_once(workshop: Workshop, services: TenantServices) -> None:

@@ -21,6 +21,12 @@ def test_pages_without_text() -> None:
     assert (quality.tables, quality.characters, quality.garbled_ratio) == (1, 11, 0.0)
 
 
+def test_a_picture_is_no_text() -> None:
+    blocks = [paragraph("one", page=1), Block(BlockKind.PICTURE, "Picture 1", page=2, picture=0)]
+    quality = measure_quality(ParsedDocument(blocks, page_count=2), media_type=PDF)
+    assert (quality.pictures, quality.characters, quality.suspected_scans) == (1, 3, [2])
+
+
 def test_an_empty_slide_is_no_scan() -> None:
     quality = measure_quality(ParsedDocument([paragraph("x", slide=1)], page_count=2), media_type=PPTX)
     assert (quality.pages, quality.empty_pages, quality.suspected_scans) == (2, [2], [])

@@ -102,6 +102,7 @@ async def open_workshop(
     *,
     parsers: Mapping[str, ParserSpec] = PARSERS,
     models: Mapping[str, str] | None = None,
+    embedding: Mapping[str, str] | None = None,
     **worker: int,
 ) -> AsyncIterator[Workshop]:
     """Settings of the worker as keywords, for example ``lease_seconds=2``."""
@@ -114,6 +115,7 @@ async def open_workshop(
                 "CARREL_EMBEDDING_DIMENSIONS": 64,
                 "CARREL_EMBEDDING_MODEL": "words",
                 "CARREL_EMBEDDING_TIMEOUT_SECONDS": 2,
+                **(embedding or {}),
             },
             models=dict(models or {}),
             worker={f"CARREL_WORKER_{name.upper()}": value for name, value in worker.items()},

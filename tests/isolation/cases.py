@@ -19,7 +19,8 @@ PLAIN = frozenset(
     """limit cursor wait status name title description model dimensions strategy strategy_options max_tokens
     overlap_tokens top_k metadata metadata_filter language chunking embedding retrieval role expires_at source_uri
     source_created_at encoding media_type text file query queries messages content score_threshold
-    timeout_seconds offsets depth level dynamic chunks vector page section_titles options""".split()  # noqa: SIM905  (a list of words)
+    timeout_seconds offsets depth level dynamic chunks vector page section_titles options
+    exclude_dynamic expand expand_options window max_characters return_vectors explain image""".split()  # noqa: SIM905  (a list of words)
 )
 
 
@@ -69,9 +70,10 @@ TEMPLATES: Mapping[str, tuple[Template, ...]] = {
     "POST /v1/api-keys": (
         Template(json={"name": "a key", "role": "reader"}),
         Template(json={"name": "a key", "role": "reader", "knowledge_bases": ["<kb>"]}),
+        Template(json={"name": "a key", "role": "reader", "user_id": "<user_id>"}),
     ),
     "POST /v1/knowledge-bases": (Template(json={"name": "<taken>"}),),
-    f"PATCH {KB}": (Template(json={"title": "renamed"}),),
+    f"PATCH {KB}": (Template(json={"title": "renamed"}), Template(json={"metadata_filter": {"department": "hr"}})),
     f"POST {KB}/documents": (
         Template(json=TEXT),
         Template(json={**TEXT, "external_id": "<external_id>"}),

@@ -25,6 +25,7 @@ PASSING = (
     " where tenant_id = $1 limit 1",
     "insert into provider_pace (tenant_id, provider) values ($1, $2)",
     "insert into deletion (tenant_id, id, kb_id, documents, chunks) values ($1, $2, $2, 1, 1)",
+    "insert into chat (tenant_id, chat_id, user_id) values ($1, $2::uuid::text, 'a user')",
 )
 
 
@@ -64,7 +65,7 @@ def walls(service: Service, postgres_server: EmbeddedPostgres) -> Iterator[Walls
         await connection.execute("delete from job where id = $1", made.job)
         for table in (
             "embedding_checkpoint", "embedding_usage", "idempotency_key", "deletion", "document_page", "document_media",
-            "picture_description", "provider_pace",
+            "picture_description", "provider_pace", "chat",
         ):  # fmt: skip
             await connection.execute(f"delete from {table} where tenant_id = $1", made.a)
         await connection.close()

@@ -72,6 +72,7 @@ def call(function: str) -> str:
         "hybrid_search": f"$1, $2, {query}, 384, '{{1}}', '{{1}}', $3, null, null, 100, 100",
         "dense_search": f"$1, $2, {query}, 384, $3, null, null, 100",
         "bm25_search": "$1, $2, array[1], array[1], $3, null, null, 100",
+        "search_plan": "$1, $2, $3, null, null, 100",
     }
     return f"select * from {function}({arguments[function]})"
 

@@ -75,16 +75,30 @@ async def test_searches_refuse_another_tenant(walls: Walls, function: str) -> No
             assert await b.fetch(call(function), named, walls.index, scopes) == []
 
 
+async def test_a_plan_tells_nothing_of_another_tenant(walls: Walls) -> None:
+    scopes = await scopes_of(walls)
+    async with acting(walls.url, walls.a) as a:
+        assert (await a.fetchrow(call("search_plan"), walls.a, walls.index, scopes))["chunks"] > 0
+    for tenant in (walls.b, None):
+        async with acting(walls.url, tenant) as b:
+            for named in (walls.a, None, uuid.uuid4()):
+                assert isinstance(await attempt(b, call("search_plan"), named, walls.index, scopes), REFUSED)
+    async with acting(walls.url, walls.b) as b:
+        for named in (walls.b, SYSTEM):
+            row = await b.fetchrow(call("search_plan"), named, walls.index, scopes)
+            assert tuple(row) == (0, 1.0, "exact", "all")
+
+
 async def test_every_function_is_known_and_helpers_are_closed(walls: Walls) -> None:
     """A function that is added is closed, or is one of those whose callers are told here."""
     async with acting(walls.url, walls.b) as b:
         for function in await b.fetch(OURS):
             name, types = function["proname"], function["types"]
-            if name == "notify_document":  # a trigger's: nobody can call it
+            if name in ("notify_document", "notify_key"):  # a trigger's: nobody can call it
                 continue
             arguments = ", ".join(f"null::{kind}" for kind in types)
             outcome = await attempt(b, f"select * from {name}({arguments})")
-            if name in CALLABLE - set(SEARCHES):
+            if name in CALLABLE - {*SEARCHES, "search_plan"}:
                 assert isinstance(outcome, str), (name, outcome)
             else:
                 assert isinstance(outcome, REFUSED), (name, outcome)

@@ -1,11 +1,12 @@
 """What is particular to S3: parts, links, servers that are down, partial or awkward."""
 
 import asyncio
+import os
 import socket
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import nullcontext
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -20,6 +21,9 @@ from tests.protocol_servers.s3 import AwkwardS3, Request, awkward_s3
 
 AFile = Callable[[bytes], Path]
 BIG = 33 * 1024 * 1024  # three parts
+needs_no_signature = pytest.mark.skipif(
+    os.environ.get("S3_SERVER") == "swift", reason="a server that checks signatures refuses what was changed on the way"
+)
 
 
 @pytest.fixture
@@ -157,6 +161,7 @@ async def test_a_cancelled_get_leaves_no_target(
     await store.close()
 
 
+@needs_no_signature
 async def test_lost_bytes_are_noticed(open_s3: S3Opener, awkward: AwkwardS3, tenant: str, a_file: AFile) -> None:
     def lose(request: Request) -> None:
         if request.method == "PUT":
@@ -170,6 +175,7 @@ async def test_lost_bytes_are_noticed(open_s3: S3Opener, awkward: AwkwardS3, ten
     await store.close()
 
 
+@needs_no_signature
 async def test_a_server_that_ignores_ranges_is_noticed(
     open_s3: S3Opener, awkward: AwkwardS3, tenant: str, a_file: AFile
 ) -> None:
@@ -241,7 +247,8 @@ async def test_uploads_that_a_killed_process_left_go_when_they_are_old(
 ) -> None:
     for key in (f"{tenant}/d/1", f"{tenant}-beside/d/1"):
         s3_server.client.create_multipart_upload(Bucket=s3_server.bucket, Key=key)
-    now, long_ago = datetime.now(UTC), datetime(2000, 1, 1, tzinfo=UTC)  # moto has every upload begin in 2010
+    # moto has every upload begin in 2010, Swift in the second that is to come
+    now, long_ago = datetime.now(UTC) + timedelta(minutes=1), datetime(2000, 1, 1, tzinfo=UTC)
     assert await s3_store.discard_unfinished(f"{tenant}/", before=long_ago) == 0
     assert await s3_store.discard_unfinished(f"{tenant}/", before=now) == 1
     assert uploads_below(s3_server, tenant) == [f"{tenant}-beside/d/1"]
@@ -299,3 +306,34 @@ async def test_a_link_is_made_without_the_server(s3_store: S3ObjectStore, tenant
     assert query["response-content-disposition"][0].startswith("inline; ")
     with pytest.raises(ObjectMissing):
         await s3_store.size(f"{tenant}/d/none")
+
+
+@pytest.mark.skipif(os.environ.get("S3_SERVER") != "swift", reason="moto takes any secret and any link")
+async def test_a_wrong_secret_and_a_changed_or_old_link_open_nothing(
+    s3_store: S3ObjectStore, s3_server: S3Server, tenant: str, a_file: AFile, tmp_path: Path
+) -> None:
+    key = f"{tenant}/d/1"
+    await s3_store.put(key, a_file(b"content"))
+    link = await s3_store.presign(key, filename="a.txt", media_type="text/plain", inline=False)
+    assert link is not None
+    assert httpx.get(link).content == b"content"
+    parts = urlsplit(link)
+    dates = parse_qs(parts.query)["X-Amz-Date"]
+    for changed in (
+        link.replace(f"{tenant}/d/1", f"{tenant}/d/2"),
+        link.replace("X-Amz-Expires=300", "X-Amz-Expires=301"),
+        link.replace(dates[0], "20200101T000000Z"),
+        f"{parts.scheme}://{parts.netloc}{parts.path}",
+    ):
+        assert httpx.get(changed).status_code in (400, 403)
+    store = S3ObjectStore(
+        s3_server.bucket,
+        endpoint_url=s3_server.endpoint_url,
+        public_endpoint_url=None,
+        access_key_id=s3_server.access_key_id,
+        secret_access_key="another secret",
+        region=None,
+    )
+    with pytest.raises(ObjectStoreUnavailable):
+        await store.get(key, tmp_path / "target")
+    await store.close()

@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import io
 import json
 import math
 import re
@@ -14,6 +15,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from random import Random
 from types import TracebackType
 from typing import Any, Literal, Self
+
+from PIL import Image
+
+from tests.protocol_servers.chat import colour_of
 
 Failing = Literal[
     "slow",
@@ -44,6 +49,9 @@ def text_vector(text: str, dimensions: int) -> list[float]:
     return [math.fsum(parts) for parts in zip(*(word_vector(word, dimensions) for word in words), strict=True)]
 
 
+PICTURE_TOKENS = 300
+
+
 def text_tokens(text: str) -> int:
     """What the endpoint counts: a token a word, and two marks."""
     return len(re.findall(r"\w+", text)) + 2
@@ -51,9 +59,10 @@ def text_tokens(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A request that came in."""
+    """A request that came in; of a picture ``inputs`` say the colour, and ``pictures`` are their bytes."""
 
     inputs: list[str]
+    pictures: list[bytes]
     body: dict[str, Any]
     headers: dict[str, str]
 
@@ -79,6 +88,7 @@ class EmbeddingServer:
     api_key: str | None = None
     max_batch: int | None = None
     refused_word: str | None = None
+    picture_form: Literal["input", "messages"] | None = None
     ignores_base64: bool = False
     shuffles: bool = False
     tells_usage: bool = True
@@ -155,6 +165,10 @@ class EmbeddingServer:
             return 400, "batch_too_large"
         if self.refused_word is not None and any(self.refused_word in text for text in request.inputs):
             return 400, "context_length_exceeded"
+        if request.pictures and ("messages" in request.body) != (self.picture_form == "messages"):
+            return 400, "unknown_input"
+        if request.pictures and self.picture_form is None:
+            return 400, "unknown_input"
         return (400, "empty_input") if "" in request.inputs else None
 
     def reply(self, request: Received, failure: Failure | None) -> dict[str, Any]:
@@ -177,7 +191,8 @@ class EmbeddingServer:
             data[-1]["index"] = len(data) + 7
         if self.shuffles:
             data.reverse()
-        tokens = sum(map(text_tokens, request.inputs))
+        texts = () if request.pictures else request.inputs
+        tokens = sum(map(text_tokens, texts)) + PICTURE_TOKENS * len(request.pictures)
         usage = {"prompt_tokens": tokens, "total_tokens": tokens} if self.tells_usage else None
         return {"object": "list", "model": request.body.get("model"), "data": data, "usage": usage}
 
@@ -202,8 +217,9 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         endpoint = self.server.embedding
         body = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))))
-        inputs = [body["input"]] if isinstance(body["input"], str) else list(body["input"])
-        request = Received(inputs, body, {name.lower(): value for name, value in self.headers.items()})
+        inputs, pictures = _read(body)
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        request = Received(inputs, pictures, body, headers)
         failure = endpoint.take(request)
         endpoint.wait(endpoint.latency_seconds)
         if self.path != "/v1/embeddings":
@@ -268,3 +284,20 @@ class _Handler(BaseHTTPRequestHandler):
 
 def _base64(vector: list[float]) -> str:
     return base64.b64encode(array("f", vector).tobytes()).decode()
+
+
+def _read(body: dict[str, Any]) -> tuple[list[str], list[bytes]]:
+    """Texts, or the colours of pictures with their bytes: a picture is close to the text that names its colour."""
+    inputs = body.get("input", [])
+    if isinstance(inputs, str):
+        return [inputs], []
+    encoded = [one["image"] for one in inputs if isinstance(one, dict)]
+    for message in body.get("messages", []):
+        (part,) = message["content"]
+        head, _, data = part["image_url"]["url"].partition(";base64,")
+        assert head in ("data:image/png", "data:image/jpeg")
+        encoded.append(data)
+    pictures = [base64.b64decode(data, validate=True) for data in encoded]
+    if not pictures:
+        return list(inputs), []
+    return [colour_of(Image.open(io.BytesIO(data))) for data in pictures], pictures

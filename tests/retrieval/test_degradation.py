@@ -1,10 +1,11 @@
 """Search while something is broken: what still works answers inside the budget, and what does not is never []."""
 
 import asyncio
+import itertools
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -18,9 +19,9 @@ from app.lexical.analyser import analyser_for
 from app.lexical.weights import query_terms, salt
 from app.retrieval.course import Course
 from app.retrieval.finder import Finder
-from app.retrieval.lanes import best_of, collect
-from app.retrieval.repository import LaneCall, LaneRow
-from app.retrieval.types import Candidate, Hit
+from app.retrieval.lanes import Ranking, best_of, collect
+from app.retrieval.repository import LaneCall, LaneList
+from app.retrieval.types import Hit
 from tests.fixtures.database import MakeDatabase
 from tests.fixtures.service import Service, Tenant, run_service, settings_for
 from tests.protocol_servers.embedding import EmbeddingServer
@@ -28,8 +29,13 @@ from tests.retrieval.conftest import ask, ids_of, post_text, results_of, settle
 
 BUDGET = 5.0
 RECOVERY_SECONDS = 30.0
-MESSAGES = [{"role": "customer", "content": "where is the lantern?"}]
 EMBEDDING_WARNING = "The embedding model is not answering: only the lexical lane was searched."
+NUMBERS = itertools.count()
+
+
+def fresh() -> str:
+    """A question about the lantern that nobody has asked yet, so that its vector is not known."""
+    return f"where is the lantern? {next(NUMBERS)}"
 
 
 @dataclass(frozen=True)
@@ -43,7 +49,8 @@ class Fragile:
     def agent_search(self) -> tuple[int, Any, float]:
         """Status, answer and seconds."""
         started = time.monotonic()
-        reply = self.tenant.admin.post("/v1/agent-search", json={"messages": MESSAGES})
+        messages = [{"role": "customer", "content": fresh()}]
+        reply = self.tenant.admin.post("/v1/agent-search", json={"messages": messages})
         return reply.status_code, reply.json(), time.monotonic() - started
 
     @contextmanager
@@ -87,7 +94,7 @@ def fragile(make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactor
 def _healthy(fragile: Fragile) -> Iterator[None]:
     """What the test before has broken is well again, and the service has found out: it leaves time between tries."""
     end = time.monotonic() + RECOVERY_SECONDS
-    while ask(fragile.tenant.admin, query="lantern")["warnings"]:
+    while ask(fragile.tenant.admin, query=fresh())["warnings"]:
         assert time.monotonic() < end, "it never recovered"
         time.sleep(0.1)
     yield
@@ -97,7 +104,7 @@ def _healthy(fragile: Fragile) -> Iterator[None]:
 @pytest.mark.parametrize("failure", ["disconnect", "garbage", "dimension", "nan", 401, 500])
 def test_without_the_model_words_answer(fragile: Fragile, failure: Any) -> None:
     fragile.embedding.fail(failure, times=None)
-    answer = ask(fragile.tenant.admin, query="where is the lantern?")
+    answer = ask(fragile.tenant.admin, query=fresh())
     assert len(results_of(answer)) == 2
     assert answer["warnings"] == [EMBEDDING_WARNING]
     assert {result["similarity"] for result in results_of(answer)} == {None}
@@ -107,14 +114,51 @@ def test_without_the_model_words_answer(fragile: Fragile, failure: Any) -> None:
 
 def test_threshold_without_the_model_is_not_applied(fragile: Fragile) -> None:
     fragile.embedding.fail(500, times=None)
-    answer = ask(fragile.tenant.admin, query="lantern", score_threshold=0.99)
+    answer = ask(fragile.tenant.admin, query=fresh(), score_threshold=0.99)
     assert len(results_of(answer)) == 2
     assert answer["warnings"] == [EMBEDDING_WARNING, "score_threshold was not applied where no similarity is known."]
 
 
+def test_a_question_that_was_asked_before_needs_no_model(fragile: Fragile) -> None:
+    question = fresh()
+    first = results_of(ask(fragile.tenant.admin, query=question))
+    fragile.embedding.fail(500, times=None)
+    again = ask(fragile.tenant.admin, query=question)
+    assert (results_of(again), again["warnings"]) == (first, [])
+    other = fragile.service.new_tenant("one that has not asked it")
+    post_text(other, "the lantern hangs above the door")
+    assert ask(other.admin, query=question)["warnings"] == [EMBEDDING_WARNING]
+
+
+def test_the_threshold_of_a_lexical_search_without_the_model_is_not_applied(fragile: Fragile) -> None:
+    fragile.embedding.fail(500, times=None)
+    answer = ask(fragile.tenant.admin, query=fresh(), strategy="lexical", score_threshold=0.99)
+    assert len(results_of(answer)) == 2
+    assert {result["similarity"] for result in results_of(answer)} == {None}
+    assert [warning.startswith("The embedding model is not answering") for warning in answer["warnings"]] == [
+        True,
+        False,
+    ]
+
+
+def test_a_lexical_search_with_a_threshold_is_not_answered_by_the_dense_lane(fragile: Fragile) -> None:
+    with fragile.locked("chunk_lexical"):
+        body = {"query": fresh(), "strategy": "lexical", "score_threshold": 0.0, "timeout_seconds": 1}
+        reply = fragile.tenant.admin.post("/v1/knowledge-bases/default/search", json=body)
+    assert (reply.status_code, reply.json()["type"]) == (503, "urn:carrel:problem:search_unavailable")
+
+
+def test_vectors_are_left_out_while_their_lane_is_locked(fragile: Fragile) -> None:
+    with fragile.locked("chunk_embedding"):
+        answer = ask(fragile.tenant.admin, query=fresh(), return_vectors=True, explain=True, timeout_seconds=2)
+    assert answer["warnings"] == ["The dense lane could not answer.", "The vectors could not be read."]
+    assert all("vector" not in result for result in results_of(answer))
+    assert answer["explain"]["knowledge_bases"] == [{"knowledge_base": "default", "filter": None, "plan": None}]
+
+
 def test_a_dense_search_without_the_model_is_unavailable(fragile: Fragile) -> None:
     fragile.embedding.fail(500, times=None)
-    body = {"query": "lantern", "strategy": "simple"}
+    body = {"query": fresh(), "strategy": "simple"}
     reply = fragile.tenant.admin.post("/v1/knowledge-bases/default/search", json=body)
     assert (reply.status_code, reply.json()["type"]) == (503, "urn:carrel:problem:embedding_unavailable")
     assert int(reply.headers["Retry-After"]) > 0
@@ -130,7 +174,7 @@ def test_without_the_model_and_without_words_nothing_was_asked(fragile: Fragile)
 
 def test_a_lexical_search_needs_no_model(fragile: Fragile) -> None:
     fragile.embedding.reset()
-    answer = ask(fragile.tenant.admin, query="lantern", strategy="lexical")
+    answer = ask(fragile.tenant.admin, query=fresh(), strategy="lexical")
     assert (len(results_of(answer)), answer["warnings"]) == (2, [])
     assert fragile.embedding.requests == 0
 
@@ -140,28 +184,28 @@ def test_a_slow_model_is_not_waited_for(fragile: Fragile) -> None:
     status, snippets, seconds = fragile.agent_search()
     assert (status, len(snippets)) == (200, 2)
     assert seconds < BUDGET
-    answer = ask(fragile.tenant.admin, query="lantern", timeout_seconds=0.5)
+    answer = ask(fragile.tenant.admin, query=fresh(), timeout_seconds=0.5)
     assert len(results_of(answer)) == 2
     assert answer["warnings"] == [EMBEDDING_WARNING]
 
 
 def test_the_dense_lane_answers_while_the_lexical_one_is_locked(fragile: Fragile) -> None:
     with fragile.locked("chunk_lexical"):
-        answer = ask(fragile.tenant.admin, query="lantern", timeout_seconds=2)
+        answer = ask(fragile.tenant.admin, query=fresh(), timeout_seconds=2)
         assert (len(results_of(answer)), answer["warnings"]) == (3, ["The lexical lane could not answer."])
-    assert ask(fragile.tenant.admin, query="lantern")["warnings"] == []
+    assert ask(fragile.tenant.admin, query=fresh())["warnings"] == []
 
 
 def test_words_answer_while_the_dense_lane_is_locked(fragile: Fragile) -> None:
     with fragile.locked("chunk_embedding"):
-        answer = ask(fragile.tenant.admin, query="lantern", timeout_seconds=2)
+        answer = ask(fragile.tenant.admin, query=fresh(), timeout_seconds=2)
     assert (len(results_of(answer)), answer["warnings"]) == (2, ["The dense lane could not answer."])
 
 
 def test_no_lane_is_never_an_empty_answer(fragile: Fragile) -> None:
     with fragile.locked("chunk_lexical", "chunk_embedding"):
         reply = fragile.tenant.admin.post(
-            "/v1/knowledge-bases/default/search", json={"query": "lantern", "timeout_seconds": 1}
+            "/v1/knowledge-bases/default/search", json={"query": fresh(), "timeout_seconds": 1}
         )
     assert (reply.status_code, reply.json()["type"]) == (503, "urn:carrel:problem:search_unavailable")
     assert int(reply.headers["Retry-After"]) > 0
@@ -178,10 +222,10 @@ def test_the_worst_of_both_ends_inside_the_budget(fragile: Fragile) -> None:
 def test_a_lock_before_the_lanes_ends_inside_the_budget(fragile: Fragile) -> None:
     with fragile.locked("search_index"):
         started = time.monotonic()
-        body = {"query": "lantern", "timeout_seconds": 1}
+        body = {"query": fresh(), "timeout_seconds": 1}
         reply = fragile.tenant.admin.post("/v1/knowledge-bases/default/search", json=body)
     assert (reply.status_code, time.monotonic() - started < BUDGET) == (503, True)
-    assert ask(fragile.tenant.admin, query="lantern")["warnings"] == []
+    assert ask(fragile.tenant.admin, query=fresh())["warnings"] == []
 
 
 @asynccontextmanager
@@ -199,7 +243,7 @@ async def open_finder(fragile: Fragile, top_k: int) -> AsyncIterator[tuple[Finde
         finder = Finder(
             db=TenantDatabase(database, tenant_id),
             course=Course.of(BUDGET),
-            names={index_id: "default"},
+            names={index_id.bytes: "default"},
             top_k=top_k,
             score_threshold=None,
         )
@@ -216,31 +260,51 @@ def test_what_is_deleted_between_lanes_and_texts_is_found_as_it_was(fragile: Fra
     async def find() -> list[Hit]:
         async with open_finder(fragile, top_k=1) as (finder, call):
 
-            def rank(rows: Sequence[LaneRow]) -> list[Candidate]:
+            def rank(lists: Sequence[LaneList]) -> Ranking:
                 url = f"/v1/knowledge-bases/default/documents/{victim}"
                 assert fragile.tenant.admin.delete(url).status_code == 204
-                found = collect([call], rows, queries=1)
-                return found.candidates(best_of(found.lexical))
+                found = collect([call], lists, queries=1)
+                return Ranking(found, best_of(found.lexical), fused=False)
 
             return await finder.find([call], rank)
 
     (hit,) = asyncio.run(find())
     assert (encode_id("doc", hit.document.id), hit.chunk.content) == (victim, "lantern lantern lantern")
-    assert victim not in ids_of(results_of(ask(fragile.tenant.admin, query="lantern", strategy="lexical")))
+    assert victim not in ids_of(results_of(ask(fragile.tenant.admin, query=fresh(), strategy="lexical")))
+
+
+@pytest.mark.parametrize(("top_k", "lane_rows", "rows"), [(1, 1, 1), (1, 2, 2), (2, 1, 2), (1, 100, 2)])
+def test_a_lane_brings_as_many_rows_as_are_set_and_never_fewer_than_asked_for(
+    fragile: Fragile, top_k: int, lane_rows: int, rows: int
+) -> None:
+    brought: list[int] = []
+
+    async def find() -> list[Hit]:
+        async with open_finder(fragile, top_k=top_k) as (finder, call):
+
+            def rank(lists: Sequence[LaneList]) -> Ranking:
+                brought.extend(len(one.chunk_ids) for one in lists)
+                found = collect([call], lists, queries=1)
+                return Ranking(found, best_of(found.lexical), fused=False)
+
+            return await replace(finder, lane_rows=lane_rows).find([call], rank)
+
+    assert len(asyncio.run(find())) == top_k
+    assert brought == [rows]
 
 
 def test_in_the_place_of_what_is_gone_comes_what_follows(fragile: Fragile) -> None:
     async def find() -> list[Hit]:
         async with open_finder(fragile, top_k=2) as (finder, call):
 
-            def rank(rows: Sequence[LaneRow]) -> list[Candidate]:
-                found = collect([call], rows, queries=1)
-                gone = [Candidate((call.index_id, uuid4()), 9.0 - number, None) for number in range(3)]
-                return [*gone, *found.candidates(best_of(found.lexical))]
+            def rank(lists: Sequence[LaneList]) -> Ranking:
+                found = collect([call], lists, queries=1)
+                gone = [(call.index_id.bytes + uuid4().bytes, 9.0 - number) for number in range(3)]
+                return Ranking(found, [*gone, *best_of(found.lexical)], fused=False)
 
             return await finder.find([call], rank)
 
-    wanted = ids_of(results_of(ask(fragile.tenant.admin, query="lantern", strategy="lexical")))
+    wanted = ids_of(results_of(ask(fragile.tenant.admin, query=fresh(), strategy="lexical")))
     assert [encode_id("doc", hit.document.id) for hit in asyncio.run(find())] == wanted
     assert len(wanted) == 2
 
@@ -252,4 +316,4 @@ def test_a_stopped_endpoint(fragile: Fragile) -> None:
     status, snippets, seconds = fragile.agent_search()
     assert (status, len(snippets)) == (200, 2)
     assert seconds < BUDGET
-    assert ask(fragile.tenant.admin, query="lantern")["warnings"] == [EMBEDDING_WARNING]
+    assert ask(fragile.tenant.admin, query=fresh())["warnings"] == [EMBEDDING_WARNING]

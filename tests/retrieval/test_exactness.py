@@ -14,7 +14,7 @@ from app.documents.scopes import Scope
 from app.ids import decode_id, encode_id
 from app.lexical.analyser import analyser_for
 from app.retrieval.fusion import Lane, fuse_rrf, fuse_weighted
-from tests.retrieval.conftest import Corpus, Passage, ask, ids_of, results_of
+from tests.retrieval.conftest import Corpus, Passage, ask, ids_of
 
 K1, B, AVGDL = 1.2, 0.75, 100.0
 QUERIES = ["anchor", "candle dagger", "forest goblet harbor", "anchor anchor umbrella", "the umbrella of unknownword"]
@@ -183,7 +183,63 @@ def test_threshold_compares_with_the_similarity(corpus: Corpus) -> None:
     assert corpus.search("garden hammer", top_k=500, score_threshold=1) == []
 
 
-def test_threshold_is_not_applied_where_there_is_no_similarity(corpus: Corpus) -> None:
-    answer = ask(corpus.tenant.admin, query="garden", strategy="lexical", score_threshold=0.99)
-    assert results_of(answer)
-    assert any("score_threshold was not applied" in warning for warning in answer["warnings"])
+def test_threshold_of_a_lexical_search_compares_with_the_similarity_too(corpus: Corpus) -> None:
+    dense = {r["chunk_id"]: r["similarity"] for r in corpus.search("garden", strategy="simple", top_k=500)}
+    everything = corpus.search("garden", strategy="lexical", top_k=500, score_threshold=-1)
+    assert {r["chunk_id"]: r["similarity"] for r in everything} == {
+        r["chunk_id"]: dense[r["chunk_id"]] for r in everything
+    }
+    middle = sorted(dense[result["chunk_id"]] for result in everything)[len(everything) // 2]
+    kept = corpus.search("garden", strategy="lexical", top_k=500, score_threshold=middle)
+    assert ids_of(kept) == [r["document"]["id"] for r in everything if r["similarity"] >= middle]
+    assert 0 < len(kept) < len(everything)
+    unasked = corpus.search("garden", strategy="lexical", top_k=500)
+    assert ids_of(unasked) == ids_of(everything)
+    assert {result["similarity"] for result in unasked} == {None}
+
+
+def test_scores_tell_what_each_lane_gave(corpus: Corpus) -> None:
+    query = "garden hammer"
+    dense = {r["chunk_id"]: r["score"] for r in corpus.search(query, strategy="simple", top_k=500)}
+    lexical = {r["chunk_id"]: r["score"] for r in corpus.search(query, strategy="lexical", top_k=500)}
+    results = corpus.search(query, top_k=500)
+    assert any(result["scores"]["lexical"] is None for result in results)
+    for result in results:
+        key = result["chunk_id"]
+        wanted = {"dense": dense.get(key), "lexical": lexical.get(key), "fused": result["score"]}
+        assert result["scores"] == wanted
+    (best,) = corpus.search(query, strategy="simple", top_k=1)
+    assert best["scores"] == {"dense": best["score"], "lexical": None, "fused": None}
+
+
+def test_the_places_of_the_lanes_are_explained(corpus: Corpus) -> None:
+    queries = ["garden hammer", "anchor"]
+    answer = ask(corpus.tenant.admin, queries=queries, explain=True, top_k=500, filter={"odd": True})
+    assert answer["explain"] == {
+        "strategy_options": {"fusion": "weighted", "dense_weight": 0.45, "rrf_k": 60},
+        "knowledge_bases": [
+            {
+                "knowledge_base": "default",
+                "filter": {"odd": True},
+                "plan": {
+                    "chunks": len(corpus.passages),
+                    "share": answer["explain"]["knowledge_bases"][0]["plan"]["share"],
+                    "dense": "exact",
+                    "lexical": "all",
+                },
+            }
+        ],
+    }
+    passing = len(corpus.expected({}, lambda metadata: metadata["odd"]))
+    assert answer["explain"]["knowledge_bases"][0]["plan"]["share"] == pytest.approx(passing / len(corpus.passages))
+    told = {
+        (r["chunk_id"], p["query"], p["lane"]): (p["rank"], p["score"]) for r in answer["results"] for p in r["places"]
+    }
+    for number, query in enumerate(queries):
+        for lane, strategy in (("dense", "simple"), ("lexical", "lexical")):
+            alone = corpus.search(query, strategy=strategy, top_k=500, filter={"odd": True})
+            mine = {key[0]: place for key, place in told.items() if key[1:] == (number, lane)}
+            assert set(mine) == {result["chunk_id"] for result in alone}
+            for result in alone:
+                assert mine[result["chunk_id"]][1] == pytest.approx(result["score"], abs=1e-5)
+            assert sorted(rank for rank, _ in mine.values()) == list(range(1, len(alone) + 1))

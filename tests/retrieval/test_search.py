@@ -53,6 +53,58 @@ def test_strategy_of_the_knowledge_base_is_the_default(tenant: Tenant) -> None:
     assert (several["strategy"], len(several["results"])) == ("hybrid", 3)
 
 
+def test_options_of_the_knowledge_base_are_the_defaults_key_by_key(tenant: Tenant) -> None:
+    own = {"strategy": "hybrid", "top_k": 5, "strategy_options": {"dense_weight": 0.9, "rrf_k": 7}}
+    made = tenant.admin.post("/v1/knowledge-bases", json={"name": "tuned", "retrieval": own})
+    assert (made.status_code, made.json()["retrieval"]) == (201, own)
+
+    def options(**body: Any) -> dict[str, Any]:
+        reply = tenant.admin.post("/v1/knowledge-bases/tuned/search", json={"query": "x", "explain": True, **body})
+        reply.raise_for_status()
+        found: dict[str, Any] = reply.json()["explain"]["strategy_options"]
+        return found
+
+    assert options() == {"fusion": "weighted", "dense_weight": 0.9, "rrf_k": 7}
+    chosen = options(strategy_options={"dense_weight": 0.1, "fusion": "rrf"})
+    assert chosen == {"fusion": "rrf", "dense_weight": 0.1, "rrf_k": 7}
+    assert options(strategy="simple") == {}
+    changed = tenant.admin.patch("/v1/knowledge-bases/tuned", json={"retrieval": {"top_k": 3}})
+    assert (changed.status_code, changed.json()["retrieval"]) == (200, {"strategy": "hybrid", "top_k": 3})
+    assert options() == {"fusion": "weighted", "dense_weight": 0.45, "rrf_k": 60}
+
+
+@pytest.mark.parametrize(
+    ("retrieval", "loc"),
+    [
+        ({"strategy": "magic"}, ["strategy"]),
+        ({"strategy_options": {"dense_weight": 2}}, ["strategy_options", "dense_weight"]),
+        ({"strategy_options": {"weight": 0.5}}, ["strategy_options", "weight"]),
+        ({"strategy": "simple", "strategy_options": {"dense_weight": 0.5}}, ["strategy_options", "dense_weight"]),
+        ({"strategy_options": []}, ["strategy_options"]),
+        ({"strategy_options": {"\0": 1}}, ["strategy_options", "\0"]),
+        ({"strategy": "\0"}, ["strategy"]),
+    ],
+    ids=str,
+)
+def test_wrong_options_of_a_knowledge_base_are_refused(
+    tenant: Tenant, retrieval: dict[str, Any], loc: list[str]
+) -> None:
+    for reply in (
+        tenant.admin.post("/v1/knowledge-bases", json={"name": "wrong", "retrieval": retrieval}),
+        tenant.admin.patch("/v1/knowledge-bases/default", json={"retrieval": retrieval}),
+    ):
+        assert (reply.status_code, reply.json()["errors"][0]["loc"]) == (422, ["body", "retrieval", *loc])
+
+
+@pytest.mark.parametrize("path", ["/v1/search", "/v1/agent-search"])
+def test_every_search_tells_its_timings(tenant: Tenant, path: str) -> None:
+    tenant.add_text("a harbor")
+    reply = tenant.admin.post(path, json={"messages": [{"role": "user", "content": "harbor"}]})
+    steps = [step.partition(";dur=") for step in reply.headers["Server-Timing"].split(", ")]
+    assert [name for name, _, _ in steps] == ["total", "embed", "lanes", "read"]
+    assert all(float(spent) >= 0 for _, _, spent in steps)
+
+
 def test_ties_are_ordered_by_document_and_chunk_index(tenant: Tenant) -> None:
     kb = {"name": "ties", "chunking": {"strategy": "recursive", "max_tokens": 16, "overlap_tokens": 0}}
     tenant.admin.post("/v1/knowledge-bases", json=kb).raise_for_status()

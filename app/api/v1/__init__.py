@@ -33,7 +33,10 @@ _RESPONSES = {
 }
 
 router = APIRouter(prefix="/v1", responses={str(status): value for status, value in _RESPONSES.items()})
+# Routes are tried in this order: first what is asked most.
 for module in (
+    search,
+    agent_search,
     tenants,
     api_keys,
     knowledge_bases,
@@ -45,8 +48,6 @@ for module in (
     nodes,
     media,
     preview,
-    search,
-    agent_search,
     capabilities,
 ):
     router.include_router(module.router)

@@ -3,10 +3,11 @@
 from itertools import islice
 from typing import Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from app.api.dependencies import CurrentReader, GuardedRoute
+from app.api.v1.search_results import server_timing
 from app.bootstrap import TenantServices
 from app.retrieval.rewriting import ASKING, MAX_MESSAGES
 from app.retrieval.types import Message, SearchRequest, SearchUnavailable
@@ -54,7 +55,9 @@ class AgentSearchIn(BaseModel):
         return [*islice(older, 1), *value[-MAX_MESSAGES:]]
 
 
-async def _answer(tenant: TenantServices, body: AgentSearchIn, knowledge_bases: list[str] | None) -> list[str]:
+async def _answer(
+    tenant: TenantServices, body: AgentSearchIn, response: Response, knowledge_bases: list[str] | None
+) -> list[str]:
     request = SearchRequest(
         messages=[Message(message.role, message.content) for message in body.messages],
         knowledge_bases=knowledge_bases,
@@ -63,6 +66,7 @@ async def _answer(tenant: TenantServices, body: AgentSearchIn, knowledge_bases: 
     result = await tenant.retrieval.search(request)
     if not result.hits and result.warnings:  # a lane was left out, so nothing found does not mean nothing there
         raise SearchUnavailable
+    response.headers["Server-Timing"] = server_timing(result.timings_ms)
     texts = [_unjoined(hit.chunk.content) for hit in result.hits]
     return [text for text in texts if text.strip()]
 
@@ -78,12 +82,12 @@ def _is_rule(line: str) -> bool:
 
 
 @router.post("/agent-search", response_model=list[str])
-async def agent_search(body: AgentSearchIn, tenant: CurrentReader) -> list[str]:
+async def agent_search(body: AgentSearchIn, tenant: CurrentReader, response: Response) -> list[str]:
     """The passages that answer the conversation's last question, from everything the key may read."""
-    return await _answer(tenant, body, None)
+    return await _answer(tenant, body, response, None)
 
 
 @router.post("/knowledge-bases/{kb}/agent-search", response_model=list[str])
-async def agent_search_in(kb: str, body: AgentSearchIn, tenant: CurrentReader) -> list[str]:
+async def agent_search_in(kb: str, body: AgentSearchIn, tenant: CurrentReader, response: Response) -> list[str]:
     """The same in one knowledge base."""
-    return await _answer(tenant, body, [kb])
+    return await _answer(tenant, body, response, [kb])

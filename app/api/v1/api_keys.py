@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field, StringConstraints
 
 from app.access import Role
 from app.api.dependencies import CurrentAdmin, CurrentPage, GuardedRoute, next_cursor
-from app.api.v1.schemas import STORABLE, GivenTime, Input, Listing, Text, Time
+from app.api.v1.schemas import STORABLE, GivenTime, Input, Listing, ScopeId, Text, Time
 from app.db.models.control_plane import ApiKey
 from app.errors import Forbidden
 from app.ids import decode_id, encode_id
@@ -17,11 +17,15 @@ router = APIRouter(prefix="/api-keys", tags=["api keys"], route_class=GuardedRou
 
 
 class ApiKeyIn(Input):
-    """A new key. Narrowed to some knowledge bases it sees no others."""
+    """A new key. Narrowed to some knowledge bases it sees no others.
+
+    Narrowed to a user it reads what is the tenant's, and of all users and chats only that user's; it writes only there.
+    """
 
     name: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200), STORABLE]
     role: Literal["admin", "writer", "reader"]
     knowledge_bases: Annotated[list[Text], Field(min_length=1, max_length=100)] | None = None
+    user_id: ScopeId | None = None
     expires_at: GivenTime | None = None
 
 
@@ -33,6 +37,7 @@ class ApiKeyOut(BaseModel):
     role: str
     hint: str
     knowledge_bases: list[str] | None
+    user_id: str | None
     created_at: Time
     expires_at: Time | None
 
@@ -51,6 +56,7 @@ def _out(row: ApiKey) -> dict[str, Any]:
         "role": row.role,
         "hint": row.hint,
         "knowledge_bases": None if allowed is None else [encode_id("kb", kb) for kb in allowed],
+        "user_id": row.user_id,
         "created_at": row.created_at,
         "expires_at": row.expires_at,
     }
@@ -58,8 +64,8 @@ def _out(row: ApiKey) -> dict[str, Any]:
 
 def _whole(tenant: CurrentAdmin) -> None:
     """A narrowed key must not make, see or revoke keys that reach further than itself."""
-    if tenant.principal.knowledge_base_ids is not None:
-        raise Forbidden("A key that is narrowed to knowledge bases cannot manage keys.")
+    if tenant.principal.knowledge_base_ids is not None or tenant.principal.user_id is not None:
+        raise Forbidden("A key that is narrowed cannot manage keys.")
 
 
 @router.post("", status_code=201, response_model=NewApiKeyOut)
@@ -69,7 +75,13 @@ async def create_api_key(body: ApiKeyIn, tenant: CurrentAdmin) -> dict[str, Any]
     allowed = None
     if body.knowledge_bases is not None:
         allowed = list({(await tenant.knowledge_bases.find(name)).row.id for name in body.knowledge_bases})
-    issued = await tenant.keys.issue(body.name, Role(body.role), knowledge_base_ids=allowed, expires_at=body.expires_at)
+    issued = await tenant.keys.issue(
+        body.name,
+        Role(body.role),
+        knowledge_base_ids=allowed,
+        user_id=body.user_id,
+        expires_at=body.expires_at,
+    )
     return {**_out(issued.row), "key": issued.secret}
 
 

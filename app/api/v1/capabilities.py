@@ -7,13 +7,13 @@ from pydantic import BaseModel
 
 from app.api.dependencies import CurrentReader, CurrentResources, GuardedRoute
 from app.api.v1.knowledge_bases import ChunkingIn
+from app.api.v1.search_queries import MAX_PICTURE_BYTES
 from app.ingestion.chunkers import DEFAULT_CHUNKER, ChunkerSpec
 from app.ingestion.chunkers.installed import installed_chunkers
 from app.ingestion.parsers.installed import installed_parsers
 from app.ingestion.parsers.tessdata import find_language_data
 from app.lexical.analyser import languages
-from app.retrieval.service import DEFAULT_STRATEGY
-from app.retrieval.strategies import STRATEGIES
+from app.retrieval.strategies import DEFAULT_STRATEGY, STRATEGIES
 
 router = APIRouter(tags=["capabilities"], route_class=GuardedRoute)
 
@@ -115,7 +115,7 @@ async def capabilities(resources: CurrentResources, _: CurrentReader) -> dict[st
                 "model": identity.model,
                 "dimensions": identity.dimensions,
                 "max_tokens": resources.embedder.max_tokens,
-                "multimodal": False,
+                "multimodal": resources.embedder.pictures is not None,
             }
         ],
         "models": {
@@ -129,6 +129,8 @@ async def capabilities(resources: CurrentResources, _: CurrentReader) -> dict[st
             "pages": settings.parser.max_pages,
             "characters": settings.parser.max_characters,
             "top_k": 500,
+            "queries": 16,
+            "query_image_bytes": MAX_PICTURE_BYTES,
             "messages": 20,
         },
     }

@@ -1,17 +1,21 @@
 """Knowledge bases."""
 
-from typing import Annotated, Any
+from dataclasses import asdict
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Response
 from pydantic import BaseModel, Field, StringConstraints, field_validator
 
 from app.api.dependencies import CurrentAdmin, CurrentPage, CurrentReader, CurrentResources, GuardedRoute, next_cursor
+from app.api.problems import PROBLEM
 from app.api.v1.schemas import STORABLE, Input, Listing, Metadata, Text, Time
 from app.bootstrap import Resources
 from app.errors import Forbidden, InvalidInput
 from app.ids import PREFIXES, encode_id
+from app.indexing.types import HeldBack
 from app.ingestion.chunking import chunker_options
 from app.knowledge_bases.types import Chunking, KnowledgeBaseView, NewKnowledgeBase, Retrieval
+from app.retrieval.strategies import find_strategy, strategy_options
 
 router = APIRouter(prefix="/knowledge-bases", tags=["knowledge bases"], route_class=GuardedRoute)
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")]
@@ -48,10 +52,25 @@ class ChunkingOut(BaseModel):
 
 
 class RetrievalIn(Input):
-    """How a search that does not say otherwise is done."""
+    """How a search that does not say otherwise is done; a search's own options win, key by key."""
 
     strategy: Text = "hybrid"
     top_k: int = Field(5, ge=1, le=500)
+    strategy_options: dict[str, Any] = Field(default_factory=dict)
+
+    def settings(self) -> Retrieval:
+        """The same, checked. Raises InvalidInput."""
+        strategy = find_strategy(self.strategy, loc=("body", "retrieval", "strategy"))
+        strategy_options(strategy, self.strategy_options, loc=("body", "retrieval", "strategy_options"))
+        return Retrieval(**self.model_dump())
+
+
+class RetrievalOut(BaseModel):
+    """How a search that does not say otherwise is done; ``strategy_options`` only where some are set."""
+
+    strategy: str
+    top_k: int
+    strategy_options: dict[str, Any] = Field(default_factory=dict, exclude_if=lambda options: not options)
 
 
 class KnowledgeBaseIn(Input):
@@ -80,6 +99,7 @@ class KnowledgeBaseChanges(Input):
     title: Annotated[str, StringConstraints(max_length=300), STORABLE] | None = None
     description: Annotated[str, StringConstraints(max_length=4000), STORABLE] | None = None
     retrieval: RetrievalIn | None = None
+    metadata_filter: Metadata | None = None
 
 
 class EmbeddingOut(BaseModel):
@@ -90,14 +110,22 @@ class EmbeddingOut(BaseModel):
 
 
 class IndexOut(BaseModel):
-    """The live index; ``problem`` says why the configured model does not fit it, null when it does."""
+    """The live index.
 
-    state: str
+    ``problem`` says why the configured model does not fit it, null when it does. ``reason`` says why a large one has no
+    vector index of its own; ``size_bytes`` is that one's size. ``average_length`` is what words are weighed with: the
+    mean length of a chunk in terms, followed when it changes by more than 5 %.
+    """
+
+    state: Literal["exact", "building", "hnsw"]
+    reason: str | None
+    size_bytes: int
+    average_length: float
     problem: str | None
 
 
 class KnowledgeBaseOut(BaseModel):
-    """A knowledge base."""
+    """A knowledge base; ``pending_metadata_filter`` is on its way to the documents, null when there is none."""
 
     id: str
     name: str
@@ -106,8 +134,9 @@ class KnowledgeBaseOut(BaseModel):
     language: str
     embedding: EmbeddingOut
     chunking: ChunkingOut
-    retrieval: RetrievalIn
+    retrieval: RetrievalOut
     metadata_filter: dict[str, Any]
+    pending_metadata_filter: dict[str, Any] | None
     index: IndexOut
     document_count: int
     chunk_count: int
@@ -127,7 +156,14 @@ def _out(view: KnowledgeBaseView, resources: Resources) -> dict[str, Any]:
         "chunking": row.chunking,
         "retrieval": row.retrieval,
         "metadata_filter": row.metadata_filter,
-        "index": {"state": view.index.vector_index, "problem": view.mismatch(resources.embedder.identity)},
+        "pending_metadata_filter": row.pending_filter,
+        "index": {
+            "state": view.index.vector_index,
+            "reason": None if view.index.held_back is None else HeldBack(view.index.held_back).sentence,
+            "size_bytes": view.index.index_bytes,
+            "average_length": view.index.avgdl,
+            "problem": view.mismatch(resources.embedder.identity),
+        },
         "document_count": view.document_count,
         "chunk_count": view.chunk_count,
         "created_at": row.created_at,
@@ -150,7 +186,7 @@ async def create_knowledge_base(
         model=body.embedding.model,
         dimensions=body.embedding.dimensions,
         chunking=body.chunking.settings(),
-        retrieval=Retrieval(**body.retrieval.model_dump()),
+        retrieval=body.retrieval.settings(),
         metadata_filter=body.metadata_filter,
     )
     return _out(await tenant.knowledge_bases.create(new), resources)
@@ -171,14 +207,24 @@ async def get_knowledge_base(kb: str, tenant: CurrentReader, resources: CurrentR
     return _out(await tenant.knowledge_bases.describe(kb), resources)
 
 
-@router.patch("/{kb}", response_model=KnowledgeBaseOut)
+@router.patch(
+    "/{kb}",
+    response_model=KnowledgeBaseOut,
+    responses={409: {"description": "Another metadata_filter is still on its way to the documents", **PROBLEM}},
+)
 async def update_knowledge_base(
     kb: str, body: KnowledgeBaseChanges, tenant: CurrentAdmin, resources: CurrentResources
 ) -> dict[str, Any]:
-    """Change title, description or how it is searched."""
+    """Change title, description, how it is searched, or what its documents are stamped with.
+
+    A new metadata_filter goes to all documents in the background; until it has, the old one holds beside it.
+    """
     changes = body.model_dump(exclude_unset=True)
-    if changes.get("retrieval", ...) is None:
-        raise InvalidInput("retrieval cannot be null.", loc=("body", "retrieval"))
+    for name in ("retrieval", "metadata_filter"):
+        if changes.get(name, ...) is None:
+            raise InvalidInput(f"{name} cannot be null.", loc=("body", name))
+    if body.retrieval is not None:  # as a whole: what is left out is as by default again
+        changes["retrieval"] = asdict(body.retrieval.settings())
     return _out(await tenant.knowledge_bases.update(kb, changes), resources)
 
 

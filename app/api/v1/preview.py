@@ -68,7 +68,8 @@ class TextPreview(Wishes):
 class QualityOut(BaseModel):
     """How well the file could be read; pages, or slides, count from 1.
 
-    ``suspected_scans`` are pages of a PDF without any text; ``garbled_ratio`` is the share of noise in the text.
+    ``suspected_scans`` are pages of a PDF without any text; ``garbled_ratio`` is the share of noise in the text;
+    ``pictures`` are those that would be described or embedded, of which the text here says no more than a number.
     """
 
     pages: int | None
@@ -76,6 +77,7 @@ class QualityOut(BaseModel):
     suspected_scans: list[int]
     garbled_ratio: float
     tables: int
+    pictures: int
     characters: int
     tokens: int
 

@@ -1,21 +1,19 @@
 """Search: in one knowledge base, or over several."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter
-from pydantic import BaseModel, Field, StringConstraints, model_validator
+from fastapi import APIRouter, Response
+from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
 from app.api.dependencies import CurrentReader, GuardedRoute
-from app.api.v1.chunks import node_ids
-from app.api.v1.media import MediaOut, media_out
-from app.api.v1.schemas import STORABLE, Input, ScopeId, Text, Time
+from app.api.v1.schemas import STORABLE, Input, ScopeId, Text
+from app.api.v1.search_queries import QueryIn, Words, query_of
+from app.api.v1.search_results import SearchOut, search_out, server_timing
 from app.documents.scopes import Scope
 from app.errors import InvalidInput
-from app.ids import encode_id
-from app.retrieval.types import Hit, Message, SearchRequest, SearchResult
+from app.retrieval.types import Expansion, Message, Query, SearchRequest, SearchResult
 
 router = APIRouter(tags=["search"], route_class=GuardedRoute)
-Query = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=32_000), STORABLE]
 
 
 class MessageIn(Input):
@@ -25,7 +23,7 @@ class MessageIn(Input):
     content: Text
 
 
-class ScopeIn(Input):
+class ScopeIn(Input, frozen=True):
     """The levels that this search sees beside the tenant's own."""
 
     user_id: ScopeId | None = None
@@ -33,11 +31,36 @@ class ScopeIn(Input):
     agent_id: ScopeId | None = None
 
 
-class SearchIn(Input):
-    """One of ``query``, ``queries`` and ``messages`` is needed."""
+class ExpandOptions(Input):
+    """How far texts are widened: ``window`` so many passages on each side, and nothing above ``max_characters``.
 
-    query: Query | None = None
-    queries: Annotated[list[Query], Field(min_length=1, max_length=16)] | None = None
+    All together they have at most 2,000,000 characters: with a ``top_k`` of 500 that is 4,000 each.
+    """
+
+    window: int = Field(1, ge=1, le=10)
+    max_characters: int = Field(8000, ge=100, le=100_000)
+
+
+class SearchIn(Input):
+    """One of ``query``, ``queries`` and ``messages`` is needed.
+
+    ``queries`` are searched together: words, ``{"vector": [...], "text"?}`` or ``{"image": "<base64>"}``. ``expand``
+    widens the text of a result to the passages around it, to its section, or to its parent, the smallest part of the
+    document that is more than the passage; results that come to the same section or parent are one.
+    """
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"query": "How many days of parental leave are there?", "top_k": 5},
+                {"query": "parental leave", "filter": {"year": {"gte": 2024}}, "expand": "section", "explain": True},
+                {"queries": ["leave", {"vector": [0.1, 0.2, 0.3], "text": "holidays"}], "return_vectors": True},
+            ]
+        }
+    )
+
+    query: Words | None = None
+    queries: Annotated[list[QueryIn], Field(min_length=1, max_length=16)] | None = None
     messages: Annotated[list[MessageIn], Field(max_length=10_000)] | None = None
     top_k: int | None = Field(None, ge=1, le=500)
     score_threshold: float | None = Field(None, ge=-1, le=1, description="The least cosine similarity of a result")
@@ -45,6 +68,13 @@ class SearchIn(Input):
     strategy_options: dict[str, Any] = Field(default_factory=dict)
     filter: dict[str, Any] | None = None
     scope: ScopeIn = ScopeIn()
+    exclude_dynamic: bool = Field(False, description="Leave out documents that were uploaded as dynamic")
+    expand: Literal["none", "window", "section", "parent"] = "none"
+    expand_options: ExpandOptions = ExpandOptions()
+    return_vectors: bool = Field(False, description="Add the stored vector to each result")
+    explain: bool = Field(
+        False, description="Tell what the lanes gave, how they were searched, and what was understood"
+    )
     timeout_seconds: float = Field(5.0, gt=0, le=60)
 
     @model_validator(mode="after")
@@ -55,7 +85,8 @@ class SearchIn(Input):
 
     def request(self, knowledge_bases: list[str] | None) -> SearchRequest:
         """The room's form of it."""
-        queries = [*([self.query] if self.query else []), *(self.queries or [])]
+        queries = [] if self.query is None else [Query(self.query)]
+        queries += [query_of(one, loc=("body", "queries", number)) for number, one in enumerate(self.queries or [])]
         messages = [Message(message.role, message.content) for message in self.messages or []]
         if self.scope.agent_id is not None and self.scope.chat_id is None:
             raise InvalidInput("An agent_id is named together with a chat_id.", loc=("body", "scope", "agent_id"))
@@ -69,8 +100,17 @@ class SearchIn(Input):
             strategy_options=self.strategy_options,
             filter=self.filter,
             scope=Scope(self.scope.user_id, self.scope.chat_id, self.scope.agent_id),
+            exclude_dynamic=self.exclude_dynamic,
+            expansion=self._expansion(),
+            return_vectors=self.return_vectors,
+            explain=self.explain,
             timeout_seconds=self.timeout_seconds,
         )
+
+    def _expansion(self) -> Expansion | None:
+        if self.expand == "none":
+            return None
+        return Expansion(self.expand, self.expand_options.window, self.expand_options.max_characters)
 
 
 class MultiSearchIn(SearchIn):
@@ -79,94 +119,18 @@ class MultiSearchIn(SearchIn):
     knowledge_bases: Annotated[list[Text], Field(min_length=1, max_length=100)] | None = None
 
 
-class FoundDocument(BaseModel):
-    """The document of a result."""
-
-    id: str
-    source: str
-    title: str | None
-    source_uri: str | None
-    source_created_at: Time | None
-    metadata: dict[str, Any]
-
-
-class ResultOut(BaseModel):
-    """A passage; ``score`` orders, ``similarity`` is the cosine with the query (null: the query was not embedded)."""
-
-    score: float
-    similarity: float | None
-    text: str
-    chunk_id: str
-    chunk_index: int
-    total_chunks: int
-    document: FoundDocument
-    knowledge_base: str
-    page: int | None
-    page_end: int | None
-    slide: int | None
-    section_titles: list[str]
-    node_path: list[str]
-    media: MediaOut | None
-    metadata: dict[str, Any]
-    citation: str
-
-
-class SearchOut(BaseModel):
-    """Results best first, and how they came about."""
-
-    results: list[ResultOut]
-    queries: list[str]
-    strategy: str
-    warnings: list[str]
-    timings_ms: dict[str, float]
-
-
-def _result(hit: Hit) -> ResultOut:
-    chunk, document = hit.chunk, hit.document
-    return ResultOut(
-        score=round(hit.score, 6),
-        similarity=None if hit.similarity is None else round(hit.similarity, 6),
-        text=chunk.content,
-        chunk_id=encode_id("chk", chunk.id),
-        chunk_index=chunk.ordinal,
-        total_chunks=document.chunk_count,
-        document=FoundDocument(
-            id=encode_id("doc", document.id),
-            source=document.source,
-            title=document.title,
-            source_uri=document.source_uri,
-            source_created_at=document.source_created_at,
-            metadata=document.attributes,
-        ),
-        knowledge_base=hit.knowledge_base,
-        page=chunk.page,
-        page_end=chunk.page_end,
-        slide=chunk.slide,
-        section_titles=chunk.section_titles,
-        node_path=node_ids(document.id, chunk.version, chunk.node_path),
-        media=media_out(hit.knowledge_base, document.id, chunk.media_ordinal, chunk.media_type),
-        metadata=chunk.attributes,
-        citation=hit.citation,
-    )
-
-
-def _out(result: SearchResult) -> SearchOut:
-    return SearchOut(
-        results=[_result(hit) for hit in result.hits],
-        queries=list(result.queries),
-        strategy=result.strategy,
-        warnings=list(result.warnings),
-        timings_ms=dict(result.timings_ms),
-    )
-
-
 @router.post("/knowledge-bases/{kb}/search", response_model=SearchOut)
-async def search_knowledge_base(kb: str, body: SearchIn, tenant: CurrentReader) -> SearchOut:
+async def search_knowledge_base(kb: str, body: SearchIn, tenant: CurrentReader, response: Response) -> SearchOut:
     """Search one knowledge base."""
-    return _out(await tenant.retrieval.search(body.request([kb])))
+    return _answer(await tenant.retrieval.search(body.request([kb])), response)
 
 
 @router.post("/search", response_model=SearchOut)
-async def search(body: MultiSearchIn, tenant: CurrentReader) -> SearchOut:
+async def search(body: MultiSearchIn, tenant: CurrentReader, response: Response) -> SearchOut:
     """Search several knowledge bases at once."""
-    return _out(await tenant.retrieval.search(body.request(body.knowledge_bases)))
+    return _answer(await tenant.retrieval.search(body.request(body.knowledge_bases)), response)
+
+
+def _answer(result: SearchResult, response: Response) -> SearchOut:
+    response.headers["Server-Timing"] = server_timing(result.timings_ms)
+    return search_out(result)

@@ -59,6 +59,7 @@ class KeyFacts(BaseModel):
     name: str
     role: str
     knowledge_bases: list[str] | None
+    user_id: str | None
 
 
 class MeOut(BaseModel):
@@ -130,6 +131,7 @@ async def me(tenant: CurrentReader, resources: CurrentResources) -> dict[str, An
             name=principal.key_name,
             role=principal.role.value,
             knowledge_bases=None if allowed is None else sorted(encode_id("kb", kb) for kb in allowed),
+            user_id=principal.user_id,
         ),
         "limits": {"upload_bytes": resources.settings.server.max_upload_bytes},
     }

@@ -23,17 +23,17 @@ FORM = "multipart/form-data"
 async def _receive(kb: str, request: Request, tenant: TenantServices, limit: int) -> Uploaded:
     """A form goes to disk, as large as the settings allow; a text stays in memory, limited as JSON is anywhere."""
     kind, boundary = content_type(request)
-    await tenant.knowledge_bases.find(kb)
+    found = await tenant.knowledge_bases.find(kb)
     most = limit + OVERHEAD if kind == FORM else min(limit, MAX_JSON_BYTES)
     _refuse_large(request, most, limit)
     if kind == FORM and boundary:
-        return await tenant.uploads.upload(kb, request.stream(), boundary, read_form)
+        return await tenant.uploads.upload(found, request.stream(), boundary, read_form)
     if kind != "application/json":
         raise Unsupported("Send multipart/form-data with a part named 'file', or application/json with 'text'.")
     body = await read_json(request, most)
     if body.chunks is not None:
-        return await tenant.uploads.upload_chunks(kb, [chunk.given() for chunk in body.chunks], body.facts())
-    return await tenant.uploads.upload_text(kb, body.text or "", body.facts(), media_type=body.media_type)
+        return await tenant.uploads.upload_chunks(found, [chunk.given() for chunk in body.chunks], body.facts())
+    return await tenant.uploads.upload_text(found, body.text or "", body.facts(), media_type=body.media_type)
 
 
 def _refuse_large(request: Request, most: int, limit: int) -> None:
@@ -100,7 +100,7 @@ async def upload_document(
     uploaded = await _receive(kb, request, tenant, resources.settings.server.max_upload_bytes)
     document = uploaded.document
     if wait:
-        document = await tenant.documents.wait(kb, document.id, wait)
+        document = await tenant.documents.wait(document, wait)
     status = 200 if not uploaded.created else 201 if document.status == "ready" else 202
     out = document_out(document, uploaded.knowledge_base_name)
     location = f"/v1/knowledge-bases/{out.knowledge_base}/documents/{out.id}"
@@ -147,10 +147,10 @@ async def upload_batch(
 ) -> dict[str, list[VerdictOut]]:
     """Store many files in one request; each gets a verdict of its own, and interactive uploads go first."""
     kind, boundary = content_type(request)
-    await tenant.knowledge_bases.find(kb)
+    found = await tenant.knowledge_bases.find(kb)
     limit = resources.settings.server.max_upload_bytes
     _refuse_large(request, limit + OVERHEAD, limit)
     if kind != FORM or not boundary:
         raise Unsupported("Send multipart/form-data with parts named 'file'.")
-    verdicts = await tenant.uploads.upload_many(kb, request.stream(), boundary, read_form)
+    verdicts = await tenant.uploads.upload_many(found, request.stream(), boundary, read_form)
     return {"items": [_verdict_out(verdict) for verdict in verdicts]}

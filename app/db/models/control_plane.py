@@ -1,4 +1,4 @@
-"""Control plane: tenants, their keys, and the job queue."""
+"""Control plane: tenants, their keys, whose their chats are, and the job queue."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -48,8 +48,19 @@ class ApiKey(Created, TenantOwned, Base):
     key_hash: Mapped[bytes] = mapped_column(LargeBinary)
     hint: Mapped[str]
     knowledge_base_ids: Mapped[list[UUID] | None] = mapped_column(ARRAY(PG_UUID(as_uuid=True)))
+    user_id: Mapped[str | None]
     expires_at: Mapped[datetime | None]
     revoked_at: Mapped[datetime | None]
+
+
+class Chat(Created, TenantOwned, Base):
+    """Whose a chat is: of the user whose key has put the first document into it; others have no row."""
+
+    __tablename__ = "chat"
+
+    tenant_id: Mapped[UUID] = mapped_column(ForeignKey("tenant.id", ondelete="CASCADE"), primary_key=True)
+    chat_id: Mapped[str] = mapped_column(primary_key=True)
+    user_id: Mapped[str]
 
 
 class Job(Created, TenantOwned, Base):

@@ -8,7 +8,7 @@ from uuid import UUID
 
 @dataclass(frozen=True, slots=True)
 class AuthenticatedKey:
-    """A key that is valid now, and whose it is."""
+    """A key that is valid now, and for how long at most; and whose it is."""
 
     tenant_id: UUID
     tenant_name: str
@@ -16,8 +16,8 @@ class AuthenticatedKey:
     key_name: str
     role: str
     knowledge_base_ids: list[UUID] | None
-    created_at: datetime
-    expires_at: datetime | None
+    user_id: str | None
+    seconds_left: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,3 +62,11 @@ class ExpiredDocument:
     tenant_id: UUID
     kb_id: UUID
     document_id: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedIndex:
+    """A search index whose chunks have changed."""
+
+    tenant_id: UUID
+    index_id: UUID

@@ -7,6 +7,7 @@ from uuid import UUID
 from pgvector.sqlalchemy import HALFVEC, SPARSEVEC
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     CheckConstraint,
     Column,
     ForeignKey,
@@ -44,6 +45,7 @@ class KnowledgeBase(Updated, TenantOwned, Base):
     chunking: Mapped[dict[str, Any]] = mapped_column(JSONB)
     retrieval: Mapped[dict[str, Any]] = mapped_column(JSONB)
     metadata_filter: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default=_EMPTY)
+    pending_filter: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
 
 
 class SearchIndex(Created, TenantOwned, Base):
@@ -59,6 +61,7 @@ class SearchIndex(Created, TenantOwned, Base):
         CheckConstraint("state in ('live', 'building', 'retired')", name="state"),
         CheckConstraint("avgdl > 0", name="avgdl"),
         CheckConstraint("vector_index in ('exact', 'building', 'hnsw')", name="vector_index"),
+        CheckConstraint("held_back in ('no_owner', 'too_many', 'too_wide', 'inexact')", name="held_back"),
         Index("search_index_live_idx", "tenant_id", "kb_id", unique=True, postgresql_where=text("state = 'live'")),
     )
 
@@ -69,6 +72,10 @@ class SearchIndex(Created, TenantOwned, Base):
     state: Mapped[str] = mapped_column(server_default=text("'building'"))
     avgdl: Mapped[float] = mapped_column(REAL, server_default=text("100"))
     vector_index: Mapped[str] = mapped_column(server_default=text("'exact'"))
+    held_back: Mapped[str | None]
+    built_chunks: Mapped[int | None] = mapped_column(BigInteger)
+    deleted_chunks: Mapped[int] = mapped_column(BigInteger, server_default=text("0"))
+    index_bytes: Mapped[int] = mapped_column(BigInteger, server_default=text("0"))
 
 
 class Document(Updated, TenantOwned, Base):
@@ -284,5 +291,7 @@ lex_totals = Table(
     Column("index_id", PG_UUID(as_uuid=True), nullable=False),
     Column("chunks", BigInteger, nullable=False),
     Column("tokens", BigInteger, nullable=False),
+    Column("folded", Boolean, nullable=False, server_default=text("false")),
+    Index("lex_totals_changed_idx", "tenant_id", "index_id", postgresql_where=text("not folded")),
     Index("lex_totals_index", "tenant_id", "index_id", postgresql_include=["chunks", "tokens"]),
 )

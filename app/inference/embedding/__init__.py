@@ -36,10 +36,18 @@ class EmbeddingIdentity:
 
 @dataclass(frozen=True, slots=True)
 class Embeddings:
-    """Unit-length vectors of shape (texts, dimensions), float32, in order, and the tokens that they cost."""
+    """Unit-length vectors of shape (inputs, dimensions), float32, in order, and the tokens that they cost."""
 
     vectors: "Vectors"
     tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class PictureFile:
+    """A picture as a model gets it: the bytes of a PNG or a JPEG."""
+
+    media_type: str
+    data: bytes
 
 
 class EmbeddingUnavailable(Unavailable):
@@ -55,9 +63,19 @@ class EmbeddingMismatch(AppError):
 
 
 class EmbeddingRejected(AppError):
-    """The embedding endpoint refuses these texts; trying again does not help."""
+    """The embedding endpoint refuses these texts or pictures; trying again does not help."""
 
     code = "embedding_rejected"
+
+
+class PictureEmbedder(Protocol):
+    """Turns pictures into vectors that can be compared with those of an Embedder's texts: of the same identity."""
+
+    async def embed_pictures(self, pictures: Sequence[PictureFile], *, interactive: bool = False) -> Embeddings:
+        """Bulk work, or ``interactive`` for a query that somebody waits for. Without prefixes, which are for texts.
+
+        Raises as ``Embedder.embed_documents``.
+        """
 
 
 class Embedder(Protocol):
@@ -77,6 +95,10 @@ class Embedder(Protocol):
     @property
     def special_tokens(self) -> int:
         """How many tokens the model adds to every text (already inside ``max_tokens``)."""
+
+    @property
+    def pictures(self) -> PictureEmbedder | None:
+        """What embeds pictures, where the model does: mostly the embedder itself."""
 
     async def embed_documents(self, texts: Sequence[str]) -> Embeddings:
         """Bulk work: may be slow, never delays a query.

@@ -93,6 +93,10 @@ class MiniLMEmbedder:
         """The marks of beginning and end."""
         return SPECIAL_TOKENS
 
+    @property
+    def pictures(self) -> None:
+        """It reads text alone."""
+
     async def embed_documents(self, texts: Sequence[str]) -> Embeddings:
         """Bulk work at low priority; tokens as the model reads them. Raises EmbeddingUnavailable after ``close``."""
         return await self._embed_all(self._bulk, self._bulk_threads, self._identity.document_prefix, texts)

@@ -10,14 +10,24 @@ from typing import Any
 import numpy as np
 from openai import APIError, APIStatusError, AsyncOpenAI, Timeout, omit
 
-from app.inference.embedding import EmbeddingIdentity, EmbeddingRejected, Embeddings, EmbeddingUnavailable, Vectors
+from app.inference.embedding import (
+    EmbeddingIdentity,
+    EmbeddingRejected,
+    Embeddings,
+    EmbeddingUnavailable,
+    PictureEmbedder,
+    PictureFile,
+    Vectors,
+)
 from app.inference.embedding.circuit import Breaker, EndpointFailed
 from app.inference.embedding.estimating import batches, estimate
 from app.inference.embedding.openai_errors import failure, is_refusal, rejected
+from app.inference.embedding.openai_inputs import Inputs, PictureForm, Pictures, Texts
 from app.inference.embedding.openai_reply import UnusableReply, read_reply, used_tokens
 from app.inference.embedding.pacing import NoPace, Pace
 
 FIRST_BATCH = 64
+PICTURE_BATCH = 8
 # Providers refuse requests over a total of 120,000 to 300,000 tokens; the estimate errs upwards.
 BATCH_TOKENS = 100_000
 CONNECT_SECONDS = 5.0
@@ -45,11 +55,19 @@ QUERIES = Patience(attempts=2, first_delay=0.1, longest_delay=0.5, hangs_after=1
 
 
 @dataclass(slots=True)
-class Work:
-    """One call's texts, and what there is of their vectors and costs."""
+class BatchSize:
+    """How many inputs of a kind go into a request."""
 
-    inputs: Sequence[str]
+    most: int
+
+
+@dataclass(slots=True)
+class Work:
+    """One call's texts or pictures, and what there is of their vectors and costs."""
+
+    inputs: Inputs
     counts: Sequence[int]
+    size: BatchSize
     vectors: Vectors
     patience: Patience
     tokens: int = 0
@@ -58,8 +76,9 @@ class Work:
 class OpenAIEmbedder:
     """An Embedder over ``POST {base_url}/embeddings``.
 
-    A batch that is refused is halved; when both halves pass, their size is the limit from then on. The limit is kept
-    for the life of the process and never grown again: a guess upwards costs a request each time, a small batch little.
+    A batch that is refused is halved; when both halves pass, their size is the limit from then on, for texts and for
+    pictures apart. The limit is kept for the life of the process and never grown again: a guess upwards costs a request
+    each time, a small batch little.
     """
 
     def __init__(
@@ -74,11 +93,13 @@ class OpenAIEmbedder:
         query_prefix: str,
         document_prefix: str,
         timeout_seconds: float,
+        pictures: PictureForm | None = None,
         pace: Pace | None = None,
     ) -> None:
         """``send_dimensions`` asks a Matryoshka model for that many; ``max_tokens`` is the longest text it reads.
 
-        Without ``pace`` calls are limited by nothing but the endpoint's own word.
+        ``pictures`` is how the endpoint takes them, if it does. Without ``pace`` calls are limited by nothing but the
+        endpoint's own word.
         """
         # The package would fill in these from the environment, which belongs to other programs; and a key left out here
         # is one that the endpoint does not need.
@@ -94,7 +115,9 @@ class OpenAIEmbedder:
         self._identity = EmbeddingIdentity(model, dimensions, "remote", query_prefix, document_prefix)
         self._dimensions = dimensions if send_dimensions else omit
         self._max_tokens = max_tokens
-        self._batch = FIRST_BATCH
+        self._texts = BatchSize(FIRST_BATCH)
+        self._picture_form = pictures
+        self._pictures = BatchSize(1 if pictures == "messages" else PICTURE_BATCH)
         self._pace: Pace = pace or NoPace()
         self._breaker = Breaker()
 
@@ -113,18 +136,27 @@ class OpenAIEmbedder:
         """What BERT-like models add; others add less, which errs on the safe side."""
         return 2
 
+    @property
+    def pictures(self) -> PictureEmbedder | None:
+        """Itself, where the endpoint is said to take pictures."""
+        return self if self._picture_form else None
+
     async def embed_documents(self, texts: Sequence[str]) -> Embeddings:
         """Bulk work in batches, with patience; tokens as the endpoint counts them, else estimated.
 
         Raises EmbeddingUnavailable, EmbeddingMismatch, EmbeddingRejected; the last has ``fields["index"]``, a position
         in ``texts``, where one text was refused by itself.
         """
-        work = await self._embed_all(texts, self._identity.document_prefix, DOCUMENTS)
-        return Embeddings(work.vectors, work.tokens)
+        return await self._embed_texts(texts, self._identity.document_prefix, DOCUMENTS)
 
     async def embed_queries(self, texts: Sequence[str]) -> Vectors:
         """Interactive work: one quick retry at most. Shape (len(texts), dimensions), errors as ``embed_documents``."""
-        return (await self._embed_all(texts, self._identity.query_prefix, QUERIES)).vectors
+        return (await self._embed_texts(texts, self._identity.query_prefix, QUERIES)).vectors
+
+    async def embed_pictures(self, pictures: Sequence[PictureFile], *, interactive: bool = False) -> Embeddings:
+        """As ``embed_documents``, or with the patience of ``embed_queries``; only where ``pictures`` is not None."""
+        work = Pictures(pictures, self._picture_form or "input")
+        return await self._embed_all(work, self._pictures, QUERIES if interactive else DOCUMENTS)
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """An upper estimate from the length in UTF-8."""
@@ -138,21 +170,25 @@ class OpenAIEmbedder:
         """Close the connections."""
         await self._client.close()
 
-    async def _embed_all(self, texts: Sequence[str], prefix: str, patience: Patience) -> Work:
+    async def _embed_texts(self, texts: Sequence[str], prefix: str, patience: Patience) -> Embeddings:
         # Endpoints refuse an empty text, and none can encode a lone surrogate.
         inputs = [(prefix + text).encode("utf-8", "replace").decode() or " " for text in texts]
-        vectors = np.empty((len(inputs), self._identity.dimensions), np.float32)
-        work = Work(inputs, [estimate(text) for text in inputs], vectors, patience)
+        return await self._embed_all(Texts(inputs), self._texts, patience)
+
+    async def _embed_all(self, inputs: Inputs, size: BatchSize, patience: Patience) -> Embeddings:
+        counts = inputs.estimated()
+        vectors = np.empty((len(counts), self._identity.dimensions), np.float32)
+        work = Work(inputs, counts, size, vectors, patience)
         try:
             for start, end in batches(work.counts, most=min(BATCH_TOKENS, self._pace.most_tokens or BATCH_TOKENS)):
                 await self._embed_batch(work, start, end)
         except EmbeddingRejected as exc:
             exc.fields["tokens"] = work.tokens
             raise
-        return work
+        return Embeddings(work.vectors, work.tokens)
 
     async def _embed_batch(self, work: Work, start: int, end: int) -> None:
-        size = self._batch
+        size = work.size.most
         if end - start > size:
             for at in range(start, end, size):
                 await self._embed_batch(work, at, min(at + size, end))
@@ -169,8 +205,8 @@ class OpenAIEmbedder:
         half = (end - start + 1) // 2
         await self._embed_batch(work, start, start + half)
         await self._embed_batch(work, start + half, end)
-        # Both passed where the whole did not: so it was the size, and not one bad text.
-        self._batch = min(self._batch, half)
+        # Both passed where the whole did not: so it was the size, and not one bad input.
+        work.size.most = min(work.size.most, half)
 
     async def _request(self, work: Work, start: int, end: int) -> None:
         """One batch, with retries. Raises EmbeddingUnavailable, EmbeddingMismatch, and APIStatusError for a refusal."""
@@ -190,17 +226,17 @@ class OpenAIEmbedder:
     async def _attempt(self, work: Work, start: int, end: int) -> None:
         """One request, when it is its turn. Raises EndpointFailed where another may do, else as ``_request``."""
         self._breaker.check()
-        inputs, expected = work.inputs[start:end], sum(work.counts[start:end])
+        expected = sum(work.counts[start:end])
         await self._turn(expected, work.patience)
         try:
             with self._breaker.call(hangs_after=work.patience.hangs_after):
-                payload = await self._post(inputs)
-                work.vectors[start:end] = _vectors(payload, len(inputs), self._identity.dimensions)
+                payload = await self._post(work.inputs.body(start, end))
+                work.vectors[start:end] = _vectors(payload, end - start, self._identity.dimensions)
         except EndpointFailed as exc:
             if exc.retry_after:
                 await self._pace.pause(exc.retry_after)
             raise
-        used = used_tokens(payload, inputs)
+        used = used_tokens(payload, most=work.inputs.most_tokens(start, end))
         if used is not None:
             self._pace.correct(used - expected)
         work.tokens += expected if used is None else used
@@ -214,16 +250,16 @@ class OpenAIEmbedder:
                 )
             await asyncio.sleep(_spread(wait))
 
-    async def _post(self, inputs: Sequence[str]) -> Any:
+    async def _post(self, body: dict[str, Any]) -> Any:
         """The decoded reply. Raises EndpointFailed, and APIStatusError for a refusal."""
         try:
             # The raw reply: the package turns base64 into lists of Python floats, and checks nothing.
             reply = await self._client.embeddings.with_raw_response.create(
-                input=list(inputs),
                 model=self._identity.model,
                 dimensions=self._dimensions,
                 encoding_format="base64",
                 extra_headers=self._headers,
+                **body,
             )
             return reply.http_response.json()
         except APIError as exc:

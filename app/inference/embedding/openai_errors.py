@@ -35,7 +35,7 @@ def rejected(error: APIStatusError, **fields: int) -> EmbeddingRejected:
         401: "check CARREL_EMBEDDING_API_KEY",
         403: "check what CARREL_EMBEDDING_API_KEY may do",
         404: "check CARREL_EMBEDDING_BASE_URL and CARREL_EMBEDDING_MODEL",
-    }.get(error.status_code, "it does not take this text or these settings")
+    }.get(error.status_code, "it does not take this input or these settings")
     return EmbeddingRejected(f"The embedding endpoint refuses (HTTP {error.status_code}{code}): {hint}.", **fields)
 
 

@@ -9,8 +9,6 @@ import numpy.typing as npt
 
 from app.inference.embedding import EmbeddingMismatch, Vectors
 
-MARKS = 8
-
 
 class UnusableReply(Exception):
     """A reply that is not what was asked for, and that another try may mend; the message holds no content."""
@@ -36,14 +34,10 @@ def read_reply(payload: Any, count: int, dimensions: int) -> Vectors:
     return _unit(vectors)
 
 
-def used_tokens(payload: Any, inputs: Sequence[str]) -> int | None:
-    """What the endpoint says that the request cost; None where it says nothing that can be true.
-
-    No tokenizer makes more than a token a byte, and a few marks around each text.
-    """
+def used_tokens(payload: Any, *, most: int) -> int | None:
+    """What the endpoint says that the request cost; None where it says nothing that can be true."""
     usage = payload.get("usage") if isinstance(payload, dict) else None
     tokens = usage.get("total_tokens") if isinstance(usage, dict) else None
-    most = sum(len(text.encode()) + MARKS for text in inputs)
     return tokens if type(tokens) is int and 0 < tokens <= most else None
 
 
@@ -52,7 +46,7 @@ def _in_order(payload: Any, count: int) -> Sequence[Mapping[str, Any]]:
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise UnusableReply("it is no list of embeddings")
     if len(entries) != count:
-        raise UnusableReply(f"{len(entries)} embeddings for {count} texts")
+        raise UnusableReply(f"{len(entries)} embeddings for {count} inputs")
     indexes = [entry.get("index") for entry in entries]
     if all(index is None for index in indexes):
         return entries

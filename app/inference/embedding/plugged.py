@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -14,6 +15,8 @@ from app.inference.embedding import (
     EmbeddingRejected,
     Embeddings,
     EmbeddingUnavailable,
+    PictureEmbedder,
+    PictureFile,
     Vectors,
 )
 from app.plugins import EMBEDDERS, find_plugins
@@ -22,6 +25,7 @@ from app.settings import EmbeddingSettings
 MAX_DIMENSIONS = 4000
 LEAST_TOKENS = 16
 
+InputT = TypeVar("InputT")
 MadeT = TypeVar("MadeT")
 
 
@@ -63,6 +67,9 @@ def _problem(made: Any) -> str:
         return f"makes vectors of no length between 1 and {MAX_DIMENSIONS}"
     if made.max_tokens - made.special_tokens < LEAST_TOKENS:
         return f"reads fewer than {LEAST_TOKENS} tokens"
+    pictures = getattr(made, "pictures", None)
+    if pictures is not None and not callable(getattr(pictures, "embed_pictures", None)):
+        return "has pictures that embed none"
     return ""
 
 
@@ -88,16 +95,25 @@ class PluggedEmbedder:
         """As the plugin says."""
         return self.inner.special_tokens
 
+    @property
+    def pictures(self) -> PictureEmbedder | None:
+        """Itself, where the plugin has something there."""
+        return self if self._inner_pictures else None
+
     async def embed_documents(self, texts: Sequence[str]) -> Embeddings:
         """Raises EmbeddingUnavailable, EmbeddingMismatch, EmbeddingRejected."""
-        made = await self._guarded(self.inner.embed_documents, texts)
-        if not isinstance(made, Embeddings) or not isinstance(made.tokens, int):
-            raise EmbeddingRejected(f"The embedder {self.name!r} gave no Embeddings for passages.")
-        return Embeddings(self._checked(made.vectors, len(texts)), max(made.tokens, 0))
+        return self._embeddings(await self._guarded(self.inner.embed_documents, texts), len(texts))
 
     async def embed_queries(self, texts: Sequence[str]) -> Vectors:
         """Raises EmbeddingUnavailable, EmbeddingMismatch, EmbeddingRejected."""
         return self._checked(await self._guarded(self.inner.embed_queries, texts), len(texts))
+
+    async def embed_pictures(self, pictures: Sequence[PictureFile], *, interactive: bool = False) -> Embeddings:
+        """Only where ``pictures`` is not None. Raises as ``embed_documents``."""
+        if (inner := self._inner_pictures) is None:
+            raise EmbeddingRejected(f"The embedder {self.name!r} takes no pictures.")
+        embed = partial(inner.embed_pictures, interactive=interactive)
+        return self._embeddings(await self._guarded(embed, pictures), len(pictures))
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Raises EmbeddingRejected where it is no count."""
@@ -119,13 +135,24 @@ class PluggedEmbedder:
         """The plugin's own end."""
         await self.inner.close()
 
-    async def _guarded(self, embed: Callable[[Sequence[str]], Awaitable[MadeT]], texts: Sequence[str]) -> MadeT:
+    @property
+    def _inner_pictures(self) -> PictureEmbedder | None:
+        """A plugin may leave the attribute out."""
+        found: PictureEmbedder | None = getattr(self.inner, "pictures", None)
+        return found
+
+    async def _guarded(self, embed: Callable[[Sequence[InputT]], Awaitable[MadeT]], inputs: Sequence[InputT]) -> MadeT:
         try:
-            return await embed(texts)
+            return await embed(inputs)
         except AppError:
             raise
         except Exception as exc:
             raise EmbeddingUnavailable(f"The embedder {self.name!r} failed.") from exc
+
+    def _embeddings(self, made: Any, count: int) -> Embeddings:
+        if not isinstance(made, Embeddings) or not isinstance(made.tokens, int):
+            raise EmbeddingRejected(f"The embedder {self.name!r} gave no Embeddings.")
+        return Embeddings(self._checked(made.vectors, count), max(made.tokens, 0))
 
     def _checked(self, made: Any, count: int) -> Vectors:
         try:

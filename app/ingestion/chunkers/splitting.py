@@ -21,6 +21,8 @@ _TABLE_RULE = re.compile(r"[\s|:+-]+")
 # Tokenizers of the WordPiece kind read a word of more than 100 characters as one unknown token. The scripts without
 # spaces are left out: their characters are words of their own.
 _LONG_WORD = re.compile(r"[^\s\u2e80-\ud7ff\uf900-\ufaff\U00020000-\U000323af]{101,}")
+# Quick to look for; without one there is no long word.
+_LONG_RUN = re.compile(r"(?<!\S)\S{101}")
 _CHARACTERS_A_TOKEN = 3
 _WHOLE = (BlockKind.TABLE, BlockKind.CODE, BlockKind.RECORD, BlockKind.PICTURE)
 _CLAUSE_SIGNS = "、,;:。"
@@ -62,7 +64,7 @@ def split_regions(
     budget always parts two pieces.
     """
     pieces = [_region_pieces(text, leaves) for leaves in regions]
-    has_long_words = _LONG_WORD.search(text) is not None
+    has_long_words = _LONG_RUN.search(text) is not None
     while fresh := [piece for region in pieces for piece in region if piece.tokens == _UNCOUNTED]:
         counts = count_tokens([text[piece.lead : piece.end] for piece in fresh])
         for piece, tokens in zip(fresh, counts, strict=True):

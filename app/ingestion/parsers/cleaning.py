@@ -23,9 +23,9 @@ def normalize_characters(text: str) -> str:
 
     Spaces and tabs stay as they are.
     """
+    if text.isprintable():  # nothing that the patterns look for is; they take far longer than this question
+        return text if text.isascii() else unicodedata.normalize("NFKC", text)
     if text.isascii():
-        if text.isprintable():
-            return text
         return _INVISIBLE.sub("", _LINE_BREAKS.sub("\n", text))
     text = _INVISIBLE.sub("", _LINE_BREAKS.sub("\n", text))
     if "\u200c" in text or "\u200d" in text:

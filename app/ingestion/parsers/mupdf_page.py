@@ -69,7 +69,7 @@ def lines_of(text: Any) -> Iterator[Line]:
         box = raw["bbox"]
         x, y = box["x"] / SCALE, box["y"] / SCALE
         words = raw["text"]
-        if not words.isascii():
+        if not words.isprintable():  # as characters for private use are not; translating takes time
             words = words.translate(_BULLETS)
         yield Line(x, y, x + box["w"] / SCALE, y + box["h"] / SCALE, raw["font"]["size"] / SCALE, words, block)
 

@@ -3,7 +3,6 @@
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import groupby
 from statistics import median
 from typing import Any
@@ -112,7 +111,7 @@ def _lines(text: Any, zoom: float) -> Iterator[Line]:
 def _evened(lines: Sequence[Line]) -> list[Line]:
     """One size for all lines of about that size: Tesseract measures each by the letters that happen to be in it."""
     usual = median(line.size for line in lines) if lines else 0.0
-    return [replace(line, size=_even_size(line.size, usual)) for line in lines]
+    return [line._replace(size=_even_size(line.size, usual)) for line in lines]
 
 
 def _even_size(size: float, usual: float) -> float:

@@ -3,7 +3,6 @@
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence, Set
-from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -95,7 +94,7 @@ def _in_order(pages: Sequence[Page], groups: Sequence[tuple[int, Group]]) -> Ite
 
 def _groups(page: Page, hyphenated: Set[str]) -> Iterator[Group]:
     for group in read_page(page.lines, hyphenated):
-        yield replace(group, size=group.size * page.scale) if page.recognised else group
+        yield group._replace(size=group.size * page.scale) if page.recognised else group
 
 
 def _body_size(pages: Sequence[Page]) -> float:
@@ -109,9 +108,12 @@ def _body_size(pages: Sequence[Page]) -> float:
 
 
 def _most_common_size(pages: Sequence[Page]) -> float:
-    sizes: Counter[float] = Counter()
+    exact: dict[float, int] = {}
     for line in chain.from_iterable(page.lines for page in pages):
-        sizes[round(line.size, 1)] += len(line.text)
+        exact[line.size] = exact.get(line.size, 0) + len(line.text)
+    sizes: Counter[float] = Counter()
+    for size, characters in exact.items():
+        sizes[round(size, 1)] += characters
     return sizes.most_common(1)[0][0] if sizes else 0.0
 
 
@@ -173,8 +175,9 @@ class _Headings:
     """
 
     def __init__(self, outline: dict[int, dict[str, int]], body: float, groups: list[tuple[int, Group]]) -> None:
-        self._outline = outline if any(_bare(group.text) in outline.get(page, {}) for page, group in groups) else {}
-        sizes = {round(group.size, 1) for _, group in groups if self._could_be(group)}
+        named = (page in outline and _bare(group.text) in outline[page] for page, group in groups)
+        self._outline = outline if any(named) else {}
+        sizes = {round(group.size, 1) for _, group in groups if group.size > body and self._could_be(group)}
         larger = sorted((size for size in sizes if size > HEADING_RATIO * body), reverse=True)
         self._levels = {size: min(rank, 6) for rank, size in enumerate(larger, start=1)}
 
@@ -183,7 +186,8 @@ class _Headings:
         if not self._could_be(group):
             return 0
         if self._outline:
-            return self._outline.get(page, {}).get(_bare(group.text), 0)
+            titles = self._outline.get(page)
+            return titles.get(_bare(group.text), 0) if titles else 0
         return self._levels.get(round(group.size, 1), 0)
 
     @staticmethod

@@ -96,31 +96,37 @@ def _read(document: Any, index: int, pictures: PdfPictures) -> Page:
     page = Page(index + 1)
     try:
         loaded = document.load_page(index)
-        page.height = loaded.cropbox.height
         shown = loaded.rect
         page.shown = shown.width, shown.height
+        page.rotation = loaded.rotation
+        page.height = shown.width if page.rotation in (90, 270) else shown.height
         _read_text(loaded, page, pictures)
     except mupdf.FzErrorSystem:
         raise
     except _BROKEN:
         page.lines, page.trouble = [], Trouble.BROKEN
     text = "".join(line.text for line in page.lines)
-    if text and len(_UNREADABLE.findall(text)) > UNREADABLE_SHARE * len(text):
+    if text and _is_garbled(text):
         page.lines, page.trouble = [], Trouble.GARBLED
     return page
+
+
+def _is_garbled(text: str) -> bool:
+    if text.isprintable() and "\ufffd" not in text:  # quicker to ask, and no other unreadable character is printable
+        return False
+    return len(_UNREADABLE.findall(text)) > UNREADABLE_SHARE * len(text)
 
 
 def _read_text(loaded: Any, page: Page, pictures: PdfPictures) -> None:
     listed = _listed_pictures(loaded)
     sizes = _large_enough(listed)
-    rotation = page.rotation = loaded.rotation
-    if rotation:  # text lies upright in the unrotated page, a scan in the rotated one
+    if page.rotation:  # text lies upright in the unrotated page, a scan in the rotated one
         loaded.set_rotation(0)
     try:
         text = read_page(loaded, pictures=bool(sizes))
     finally:
-        if rotation:
-            loaded.set_rotation(rotation)
+        if page.rotation:
+            loaded.set_rotation(page.rotation)
     page.lines = list(lines_of(text))
     if not page.lines and listed:
         page.trouble = Trouble.SCAN

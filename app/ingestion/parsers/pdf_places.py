@@ -36,9 +36,10 @@ class Places:
             return None
         found = array("i")
         for (start, end), line in list(zip(ranges, lines, strict=True))[: min(self._left, MAX_BLOCK_LINES)]:
-            x0, y0, x1, y1 = _turned(line, page) if page.rotation else (line.x0, line.y0, line.x1, line.y1)
-            left, top = max(0, int(10 * x0)), max(0, int(10 * y0))
-            right, bottom = min(width, ceil(10 * x1)), min(height, ceil(10 * y1))
+            x0, y0, x1, y1 = _turned(line, page) if page.rotation else line[:4]
+            left, top, right, bottom = int(10 * x0), int(10 * y0), ceil(10 * x1), ceil(10 * y1)
+            if left < 0 or top < 0 or right > width or bottom > height:
+                left, top, right, bottom = max(0, left), max(0, top), min(width, right), min(height, bottom)
             if start < end and left < right and top < bottom:
                 found.extend((start, end, left, top, right, bottom))
         self._left -= len(found) // 6

@@ -43,6 +43,7 @@ _BYTES_PER_LINE = 64
 _OVERHEAD = 64 * 1024 + (MAX_BLOCK_LINES + BATCH_CHARACTERS // 6) * _BYTES_PER_LINE
 _BYTES_PER_CHARACTER = 6
 
+_KINDS = {kind.value: kind for kind in BlockKind}
 _ERRORS: dict[str, type[IngestionError]] = {
     kind.__name__: kind
     for kind in (Corrupt, Encrypted, NoText, ParserMemory, TooManyPages, TooMuchText, UnsupportedFormat)
@@ -133,18 +134,18 @@ class Answer:
         return True
 
     def _block(self, fields: Any) -> Block:
-        kind, text, level, page, slide, sheet, picture, places = fields
+        name, text, level, page, slide, sheet, picture, places = fields
+        kind = _KINDS[name]
         if not _text(text) or "\0" in text or not 0 <= level <= 9:
             raise ValueError(kind)
         self._left -= len(text) + SEPARATOR
         if self._left < 0:
             raise ValueError("more text than allowed")
-        place = {"page": _count(page), "slide": _count(slide), "sheet": _count(sheet)}
-        if (BlockKind(kind) is BlockKind.PICTURE) != (picture is not None):
+        if (kind is BlockKind.PICTURE) != (picture is not None):
             raise ValueError(kind)
         printed = None if places is None else self._printed(places, characters=len(text))
         shown = _count(picture, at_least=0)
-        return Block(BlockKind(kind), text, level=int(level), picture=shown, printed=printed, **place)
+        return Block(kind, text, int(level), _count(page), _count(slide), _count(sheet), shown, printed)
 
     def _printed(self, places: Any, *, characters: int) -> PrintedLines:
         """Lines one behind the other in the text, and boxes that lie on the page."""

@@ -13,6 +13,7 @@ from app.inference.embedding import (
     EmbeddingRejected,
     Embeddings,
     EmbeddingUnavailable,
+    PictureFile,
 )
 from app.inference.embedding.plugged import EmbedderMissing, EmbedderRefused, PluggedEmbedder, open_plugged
 from app.settings import EmbeddingSettings
@@ -39,6 +40,11 @@ def short(settings):
 def nameless(settings):
     return SimpleNamespace(identity="me", max_tokens=100, special_tokens=0)
 
+def blind(settings):
+    made = Model(settings)
+    made.pictures = made
+    return made
+
 def nothing(settings):
     return None
 
@@ -53,6 +59,7 @@ class Scripted:
     identity = EmbeddingIdentity("scripted", 2, "fp32", "", "")
     max_tokens = 100
     special_tokens = 0
+    pictures = None
     closed = False
 
     def __init__(self, gives: Any, counts: Any = (1, 1)) -> None:
@@ -96,6 +103,7 @@ def test_it_is_made_of_the_settings(plugins: Plugins) -> None:
         ("long", "length"),
         ("short", "fewer than"),
         ("nameless", "EmbeddingIdentity"),
+        ("blind", "embed none"),
         ("nothing", "AttributeError"),
         ("failing", "no such model"),
         ("missing", "AttributeError"),
@@ -169,3 +177,38 @@ async def test_the_rest_is_the_plugin_s(plugins: Plugins) -> None:
     await plugged.check()
     await plugged.close()
     assert inner.closed
+
+
+class Seeing(Scripted):
+    """Takes pictures too."""
+
+    @property
+    def pictures(self) -> Any:  # type: ignore[override]  # the other has none
+        return self
+
+    async def embed_pictures(self, pictures: Sequence[PictureFile], *, interactive: bool = False) -> Any:
+        return self._give()
+
+
+async def test_pictures_are_checked_like_texts() -> None:
+    pictures = [PictureFile("image/png", b"1"), PictureFile("image/png", b"2")]
+    plugged = PluggedEmbedder("it", Seeing(Embeddings(np.array([[3, 4], [0, 1]], np.float32), 7)))
+    assert plugged.pictures is plugged
+    made = await plugged.embed_pictures(pictures)
+    assert np.allclose(made.vectors, [[0.6, 0.8], [0.0, 1.0]])
+    assert made.tokens == 7
+    for gives, error in (
+        (Embeddings(np.eye(3, dtype=np.float32), 7), EmbeddingMismatch),
+        (Embeddings(np.zeros((2, 2), np.float32), 7), EmbeddingRejected),
+        (np.eye(2), EmbeddingRejected),
+        (RuntimeError("whatever"), EmbeddingUnavailable),
+    ):
+        with pytest.raises(error):
+            await PluggedEmbedder("it", Seeing(gives)).embed_pictures(pictures)
+
+
+async def test_a_plugin_may_take_none() -> None:
+    plugged = PluggedEmbedder("it", Scripted([]))
+    assert plugged.pictures is None
+    with pytest.raises(EmbeddingRejected, match="takes no pictures"):
+        await plugged.embed_pictures([])

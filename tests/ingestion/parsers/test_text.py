@@ -83,6 +83,9 @@ def test_an_unknown_encoding_is_detected_with_a_warning(name: str) -> None:
         ("e\u0301", "é"),
         ("\u202eright to left", "right to left"),
         ("\u00a0", ""),
+        ("ﬁt and ﬁrm", "fit and firm"),
+        ("é\u0085next", "é\nnext"),
+        *((f"é{sign}t", "ét") for sign in "\x00\x7f\x9f\u00ad\u180e\u200b\u202e\u2060\u206f\ufeff\ufff9\uffff"),
     ],
 )
 def test_cleaning(dirty: str, clean: str) -> None:

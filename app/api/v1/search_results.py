@@ -1,0 +1,186 @@
+"""What a search answers."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from app.api.v1.chunks import node_ids
+from app.api.v1.media import MediaOut, media_out
+from app.api.v1.schemas import Time
+from app.ids import encode_id
+from app.retrieval.types import Explanation, Hit, SearchResult
+
+
+class FoundDocument(BaseModel):
+    """The document of a result."""
+
+    id: str
+    source: str
+    title: str | None
+    source_uri: str | None
+    source_created_at: Time | None
+    metadata: dict[str, Any]
+
+
+class ScoresOut(BaseModel):
+    """The cosine and the BM25 score, null where that lane did not find it, and what both were fused to."""
+
+    dense: float | None
+    lexical: float | None
+    fused: float | None
+
+
+class PlaceOut(BaseModel):
+    """Where a lane had it for a query: ``query`` counts those searched from 0, ``rank`` from 1."""
+
+    query: int
+    lane: str
+    rank: int
+    score: float
+
+
+class ResultOut(BaseModel):
+    """A passage; ``score`` orders, ``similarity`` is the cosine with the query (null: the query was not embedded).
+
+    ``text`` is the range from ``start`` to ``end`` of the document's stored text: the passage itself, which is the one
+    from ``passage_start`` to ``passage_end``, or what ``expand`` has made of it. ``places`` are there with ``explain``,
+    ``vector`` with ``return_vectors``.
+    """
+
+    score: float
+    scores: ScoresOut
+    similarity: float | None
+    text: str
+    start: int
+    end: int
+    passage_start: int
+    passage_end: int
+    chunk_id: str
+    chunk_index: int
+    total_chunks: int
+    document: FoundDocument
+    knowledge_base: str
+    page: int | None
+    page_end: int | None
+    slide: int | None
+    section_titles: list[str]
+    node_path: list[str]
+    media: MediaOut | None
+    metadata: dict[str, Any]
+    citation: str
+    vector: list[float] | None = Field(None, exclude_if=lambda vector: vector is None)
+    places: list[PlaceOut] | None = Field(None, exclude_if=lambda places: places is None)
+
+
+class PlanOut(BaseModel):
+    """How the lanes of a knowledge base were searched.
+
+    ``share`` of its ``chunks`` passes scope and filter, by a sample. ``dense`` is index (exact where that comes short)
+    or exact; ``lexical`` is all (every chunk that passes is scored) or pruned (those that can be among the best).
+    """
+
+    chunks: int
+    share: float
+    dense: str
+    lexical: str
+
+
+class ExplainedIndexOut(BaseModel):
+    """A knowledge base with the filter as understood, its own included; no plan where a lane could not answer."""
+
+    knowledge_base: str
+    filter: dict[str, Any] | None
+    plan: PlanOut | None
+
+
+class ExplainOut(BaseModel):
+    """What the search was taken to mean."""
+
+    strategy_options: dict[str, Any]
+    knowledge_bases: list[ExplainedIndexOut]
+
+
+class SearchOut(BaseModel):
+    """Results best first, and how they came about."""
+
+    results: list[ResultOut]
+    queries: list[str]
+    strategy: str
+    warnings: list[str]
+    timings_ms: dict[str, float]
+    explain: ExplainOut | None = Field(None, exclude_if=lambda explain: explain is None)
+
+
+def _result(hit: Hit) -> ResultOut:
+    chunk, document, passage = hit.chunk, hit.document, hit.passage
+    return ResultOut(
+        score=round(hit.score, 6),
+        similarity=_rounded(hit.similarity),
+        scores=ScoresOut(
+            dense=_rounded(hit.scores.dense), lexical=_rounded(hit.scores.lexical), fused=_rounded(hit.scores.fused)
+        ),
+        text=passage.text,
+        start=passage.start,
+        end=passage.end,
+        passage_start=chunk.start,
+        passage_end=chunk.end,
+        chunk_id=encode_id("chk", chunk.id),
+        chunk_index=chunk.ordinal,
+        total_chunks=document.chunk_count,
+        document=FoundDocument(
+            id=encode_id("doc", document.id),
+            source=document.source,
+            title=document.title,
+            source_uri=document.source_uri,
+            source_created_at=document.source_created_at,
+            metadata=document.attributes,
+        ),
+        knowledge_base=hit.knowledge_base,
+        page=chunk.page,
+        page_end=chunk.page_end,
+        slide=chunk.slide,
+        section_titles=chunk.section_titles,
+        node_path=node_ids(document.id, chunk.version, chunk.node_path),
+        media=media_out(hit.knowledge_base, document.id, chunk.media_ordinal, chunk.media_type),
+        metadata=chunk.attributes,
+        citation=hit.citation,
+        vector=None if hit.vector is None else list(hit.vector),
+        places=[PlaceOut(**place._asdict()) for place in hit.places] or None,
+    )
+
+
+def _rounded(score: float | None) -> float | None:
+    return None if score is None else round(score, 6)
+
+
+def _explain(found: Explanation) -> ExplainOut:
+    return ExplainOut(
+        strategy_options=dict(found.options),
+        knowledge_bases=[
+            ExplainedIndexOut(
+                knowledge_base=one.knowledge_base,
+                filter=None if one.filter is None else dict(one.filter),
+                plan=None if one.plan is None else PlanOut(**one.plan._asdict()),
+            )
+            for one in found.indexes
+        ],
+    )
+
+
+def search_out(result: SearchResult) -> SearchOut:
+    """As callers see it."""
+    return SearchOut(
+        results=[_result(hit) for hit in result.hits],
+        queries=list(result.queries),
+        strategy=result.strategy,
+        warnings=list(result.warnings),
+        timings_ms=dict(result.timings_ms),
+        explain=None if result.explanation is None else _explain(result.explanation),
+    )
+
+
+def server_timing(timings_ms: Mapping[str, float]) -> str:
+    """The header of that name (W3C Server Timing); the total comes first."""
+    steps = sorted(timings_ms.items(), key=lambda step: step[0] != "total")
+    return ", ".join(f"{name};dur={spent}" for name, spent in steps)

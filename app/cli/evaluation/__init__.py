@@ -1,0 +1,1 @@
+"""What ``carrel evaluate`` is made of: sets, uploading, asking, measures, intervals, and the report."""

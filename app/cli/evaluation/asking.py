@@ -1,0 +1,141 @@
+"""Ask a running service every query under a setting, several at a time, and keep what measures need of the answers."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from app.cli.connection import Connection, ServiceRefused
+from app.cli.evaluation.excerpts import Passage
+from app.cli.evaluation.sets import Query
+from app.errors import InvalidInput
+
+ItemT = TypeVar("ItemT")
+ResultT = TypeVar("ResultT")
+EXTERNAL_ID = "external_id"
+BY_FIELD = ("source", "title")
+METADATA = "metadata."
+# As long as the service allows: what is measured is what it finds, not how soon.
+SECONDS = 60
+
+
+class BadSetting(InvalidInput):
+    """A setting is NAME={…}, with the body of a search request."""
+
+    code = "bad_setting"
+
+
+class BadNaming(InvalidInput):
+    """--documents is external_id, source, title, or metadata. and a key."""
+
+    code = "bad_naming"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A named way to search: what is sent beside the question."""
+
+    name: str
+    body: Mapping[str, Any]
+
+    @property
+    def knowledge_bases(self) -> list[str]:
+        """Where it searches."""
+        return list(self.body["knowledge_bases"])
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Documents, each at its best passage, and the first passages; or why there is no answer."""
+
+    documents: tuple[str, ...] = ()
+    passages: tuple[Passage, ...] = ()
+    warnings: tuple[str, ...] = ()
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """How a found document is called in the judgements; ``by_id`` for names that a search does not tell."""
+
+    kind: str
+    by_id: Mapping[str, str]
+
+    def name(self, document: Mapping[str, Any]) -> str:
+        """The judgements' name, or its id, which no judgement has."""
+        if self.kind in BY_FIELD:
+            return str(document[self.kind])
+        if self.kind.startswith(METADATA):
+            return _reached(document["metadata"], self.kind.removeprefix(METADATA))
+        return self.by_id.get(document["id"], document["id"])
+
+
+def check_naming(kind: str) -> str:
+    """Raises BadNaming for what a document has not."""
+    if kind not in (EXTERNAL_ID, *BY_FIELD) and not (kind.startswith(METADATA) and kind != METADATA):
+        raise BadNaming
+    return kind
+
+
+def parse_setting(text: str, *, kb: str, top_k: int) -> Setting:
+    """NAME={…}; what it does not say is searched in ``kb`` for ``top_k`` passages. Raises BadSetting."""
+    name, _, given = text.partition("=")
+    try:
+        body = json.loads(given)
+    except (ValueError, RecursionError) as exc:
+        raise BadSetting(f"--setting {name}: not NAME=JSON") from exc
+    if not name or not isinstance(body, dict):
+        raise BadSetting
+    merged = {"knowledge_bases": [kb], "top_k": top_k, "timeout_seconds": SECONDS, **body}
+    names = merged["knowledge_bases"]
+    if not isinstance(names, list) or not all(isinstance(one, str) for one in names):
+        raise BadSetting(f"--setting {name}: knowledge_bases is a list of names")
+    return Setting(name, merged)
+
+
+def find_documents(
+    connection: Connection, knowledge_bases: Iterable[str], external_ids: Iterable[str], *, at_once: int
+) -> Iterator[tuple[str, list[str]]]:
+    """The ids of the searchable documents under each external id; an empty list where there is none."""
+    places = [f"/v1/knowledge-bases/{kb}/documents" for kb in knowledge_bases]
+
+    def find(external_id: str) -> tuple[str, list[str]]:
+        pages = [connection.get(place, external_id=external_id, limit=200) for place in places]
+        live = (document for page in pages for document in page["items"] if document["live_version"] is not None)
+        return external_id, [document["id"] for document in live]
+
+    yield from side_by_side(find, list(external_ids), at_once=at_once)
+
+
+def ask_all(
+    connection: Connection, queries: Sequence[Query], setting: Setting, naming: Naming, *, passages: int, at_once: int
+) -> Iterator[tuple[str, Answer]]:
+    """The answer to each query, in their order; a refused one has its problem instead. Raises ServiceUnreachable."""
+
+    def ask(query: Query) -> tuple[str, Answer]:
+        try:
+            reply = connection.post("/v1/search", {**setting.body, **query.question})
+        except ServiceRefused as exc:
+            return query.id, Answer(problem=exc.message)
+        names = [naming.name(result["document"]) for result in reply["results"]]
+        first = zip(names[:passages], reply["results"], strict=False) if query.references else ()
+        return query.id, Answer(
+            documents=tuple(dict.fromkeys(names)),
+            passages=tuple(Passage(name, result["text"]) for name, result in first),
+            warnings=tuple(reply["warnings"]),
+        )
+
+    yield from side_by_side(ask, queries, at_once=at_once)
+
+
+def side_by_side(work: Callable[[ItemT], ResultT], items: Sequence[ItemT], *, at_once: int) -> Iterator[ResultT]:
+    """Results in the items' order; after the first error, what has not begun is not begun."""
+    with ThreadPoolExecutor(at_once) as pool:
+        yield from pool.map(work, items)
+
+
+def _reached(metadata: Any, path: str) -> str:
+    for key in path.split("."):
+        metadata = metadata.get(key) if isinstance(metadata, dict) else None
+    return str(metadata)

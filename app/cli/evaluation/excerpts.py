@@ -1,0 +1,124 @@
+"""Excerpt measures over the characters of the first passages (Smith and Troynikov 2024, "Evaluating Chunking").
+
+Recall is the share of the excerpts' characters that were retrieved; precision the share of the retrieved characters
+that belong to excerpts, a character counted as often as it was retrieved; IoU puts the missed ones below as well.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from unicodedata import normalize
+
+from app.cli.evaluation.sets import Reference, SetError
+
+Range = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """What was retrieved: a text and the document that it says it is from."""
+
+    document: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExcerptScores:
+    """The measures of one query, and how many passages of its documents could not be found in them."""
+
+    recall: float
+    precision: float
+    iou: float
+    unlocated: int
+
+    def named(self) -> dict[str, float]:
+        """By the measures' names."""
+        return {"excerpt_recall": self.recall, "excerpt_precision": self.precision, "excerpt_IoU": self.iou}
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """The documents' texts, in which passages and excerpts are located."""
+
+    by_document: Mapping[str, str]
+    squeezed: dict[str, tuple[str, list[int]]] = field(default_factory=dict)
+
+    def locate(self, document: str, words: str) -> Range | None:
+        """Where they stand: as they are, else whatever became of white space and compatibility characters."""
+        text = self.by_document.get(document)
+        if text is None:
+            return None
+        start = text.find(words)
+        if start >= 0:
+            return start, start + len(words)
+        dense, places = self._squeeze(document, text)
+        wanted = "".join(_marks(words))
+        start = dense.find(wanted) if wanted else -1
+        return (places[start], places[start + len(wanted) - 1] + 1) if start >= 0 else None
+
+    def _squeeze(self, document: str, text: str) -> tuple[str, list[int]]:
+        """What is compared of the text, and where each character of it stood."""
+        if document not in self.squeezed:
+            pairs = [(mark, place) for place, character in enumerate(text) for mark in _marks(character)]
+            self.squeezed[document] = ("".join(mark for mark, _ in pairs), [place for _, place in pairs])
+        return self.squeezed[document]
+
+    def wanted(self, references: Iterable[Reference]) -> dict[str, list[Range]]:
+        """The excerpts' ranges by document. Raises SetError for one that is not in its document."""
+        found: dict[str, list[Range]] = {}
+        for reference in references:
+            span = reference.span or self.locate(reference.document, reference.text or "")
+            if span is None:
+                raise SetError(f"a reference is not found in the text of document {reference.document}; give --corpus")
+            found.setdefault(reference.document, []).append(span)
+        return {document: merged(ranges) for document, ranges in found.items()}
+
+
+def _marks(text: str) -> Iterator[str]:
+    """Stored text is in another normal form than its original may be; decomposed, both are the same."""
+    return (mark for mark in normalize("NFKD", text) if not mark.isspace())
+
+
+def merged(ranges: Iterable[Range]) -> list[Range]:
+    """The same characters in ranges that do not touch."""
+    out: list[Range] = []
+    for start, end in sorted(ranges):
+        if out and start <= out[-1][1]:
+            out[-1] = (out[-1][0], max(out[-1][1], end))
+        else:
+            out.append((start, end))
+    return out
+
+
+def overlap(left: Sequence[Range], right: Sequence[Range]) -> int:
+    """How many characters two merged lists share."""
+    ends = [end for _, end in right]
+    shared = 0
+    for start, end in left:
+        for other_start, other_end in right[bisect_left(ends, start) :]:
+            if other_start >= end:
+                break
+            shared += max(0, min(end, other_end) - max(start, other_start))
+    return shared
+
+
+def score(passages: Sequence[Passage], wanted: Mapping[str, list[Range]], texts: Texts) -> ExcerptScores:
+    """One query's; passages that cannot be located count as retrieved and hit nothing."""
+    found: dict[str, list[Range]] = {}
+    unlocated = retrieved = 0
+    for passage in passages:
+        span = texts.locate(passage.document, passage.text)
+        if span is None:
+            retrieved += len(passage.text)
+            unlocated += passage.document in texts.by_document
+        else:
+            retrieved += span[1] - span[0]
+            found.setdefault(passage.document, []).append(span)
+    hit = sum(overlap(merged(found.get(document, [])), ranges) for document, ranges in wanted.items())
+    total = sum(end - start for ranges in wanted.values() for start, end in ranges)
+    return ExcerptScores(
+        recall=hit / total,
+        precision=hit / retrieved if retrieved else 0.0,
+        iou=hit / (retrieved + total - hit),
+        unlocated=unlocated,
+    )

@@ -1,0 +1,195 @@
+"""Evaluation sets: queries with the documents, or the excerpts, that answer them."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from app.errors import InvalidInput
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
+
+
+class SetError(InvalidInput):
+    """The evaluation set cannot be read."""
+
+    code = "bad_evaluation_set"
+
+
+class _Line(BaseModel):
+    """Sets carry many fields that are of no use here; ids are often written as numbers."""
+
+    model_config = ConfigDict(coerce_numbers_to_str=True, frozen=True)
+
+
+def _range(value: tuple[int, int] | None) -> tuple[int, int] | None:
+    if value is not None and not 0 <= value[0] < value[1]:
+        raise ValueError("start must be before end")
+    return value
+
+
+class Reference(_Line):
+    """An excerpt that answers a query: a range of its document's characters, or its words."""
+
+    document: str
+    span: Annotated[tuple[int, int] | None, AfterValidator(_range)] = None
+    text: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _pair(cls, value: Any) -> Any:
+        if isinstance(value, dict) and value.get("start") is not None and "span" not in value:
+            return {**value, "span": (value["start"], value.get("end"))}
+        return value
+
+    @model_validator(mode="after")
+    def _says_what(self) -> "Reference":
+        if self.span is None and not (self.text or "").strip():
+            raise ValueError("start and end, or text, is needed")
+        return self
+
+
+class _ReferenceLine(Reference):
+    query: str
+
+
+class _QueryLine(_Line):
+    id: str
+    text: str | None = None
+    messages: list[dict[str, str]] | None = None
+    history: list[dict[str, str]] = Field(default_factory=list)
+    relevant: list[str] | dict[str, int] = Field(default_factory=dict)
+    references: list[Reference] = Field(default_factory=list)
+
+    def question(self) -> dict[str, Any]:
+        """What a search is asked: a conversation where there is one, else the words alone."""
+        if self.messages is not None:
+            return {"messages": self.messages}
+        if self.text is None:
+            raise ValueError("text or messages is needed")
+        if not self.history:
+            return {"query": self.text}
+        return {"messages": [*self.history, {"role": "user", "content": self.text}]}
+
+    def grades(self) -> dict[str, int]:
+        """The judged documents; those of a list are relevant."""
+        return self.relevant if isinstance(self.relevant, dict) else dict.fromkeys(self.relevant, 1)
+
+
+class CorpusLine(_Line):
+    """A document of the set."""
+
+    id: str
+    title: str | None = None
+    text: str
+    metadata: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A question with what answers it: grades by document (above 0 is relevant), excerpts."""
+
+    id: str
+    question: Mapping[str, Any]
+    grades: Mapping[str, int]
+    references: tuple[Reference, ...]
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether any document answers it."""
+        return any(grade > 0 for grade in self.grades.values())
+
+    @property
+    def documents(self) -> set[str]:
+        """Every document that its judgements name."""
+        return {*self.grades, *(reference.document for reference in self.references)}
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationSet:
+    """The queries that something answers, how many were left out for nothing does, and the corpus, if it is there."""
+
+    queries: tuple[Query, ...]
+    left_out: int
+    corpus: Path | None
+
+
+def read_set(
+    place: Path, *, judgements: Path | None = None, references: Path | None = None, corpus: Path | None = None
+) -> EvaluationSet:
+    """A directory in BEIR's layout or a file of queries. Raises SetError, with file and line."""
+    if place.is_dir():
+        judgements = judgements or _existing(place / "qrels.tsv")
+        references = references or _existing(place / "references.jsonl")
+        corpus = corpus or _existing(place / "corpus.jsonl")
+        place = place / "queries.jsonl"
+    grades = _read_judgements(judgements) if judgements else {}
+    excerpts: dict[str, list[Reference]] = {}
+    for reference in read_lines(references, _ReferenceLine) if references else ():
+        excerpts.setdefault(reference.query, []).append(reference)
+    found: dict[str, Query] = {}
+    for line in read_lines(place, _QueryLine):
+        if line.id in found:
+            raise SetError(f"{place}: the query id {line.id} comes twice")
+        try:
+            question = line.question()
+        except ValueError as exc:
+            raise SetError(f"{place}: query {line.id}: {exc}") from exc
+        given = (*line.references, *excerpts.get(line.id, ()))
+        found[line.id] = Query(line.id, question, {**line.grades(), **grades.get(line.id, {})}, given)
+    kept = tuple(query for query in found.values() if query.is_judged or query.references)
+    if not kept:
+        raise SetError(f"{place}: no query has a judgement; name a file of them with --judgements")
+    return EvaluationSet(kept, len(found) - len(kept), corpus)
+
+
+def read_lines(path: Path, model: type[ModelT]) -> Iterator[ModelT]:
+    """The objects of a JSON Lines file, one at a time. Raises SetError."""
+    for number, line in _lines(path):
+        if line.strip():
+            try:
+                yield model.model_validate(json.loads(line))
+            except ValidationError as exc:
+                first = exc.errors(include_url=False, include_input=False)[0]
+                place = ".".join(map(str, first["loc"])) or "the line"
+                raise SetError(f"{path} line {number}: {place}: {first['msg'].removeprefix('Value error, ')}") from None
+            except (ValueError, RecursionError) as exc:
+                raise SetError(f"{path} line {number}: not JSON") from exc
+
+
+def _read_judgements(path: Path) -> dict[str, dict[str, int]]:
+    """Query, document and grade in a line, as BEIR writes them, or with trec_eval's second column of four."""
+    grades: dict[str, dict[str, int]] = {}
+    for number, line in _lines(path):
+        fields = line.rstrip("\r\n").split("\t") if "\t" in line else line.split()
+        if not any(fields):
+            continue
+        try:
+            query, document, grade = (
+                (fields[0], fields[-2], int(fields[-1])) if len(fields) in (3, 4) else ("", "", None)
+            )
+        except ValueError:
+            grade = None
+        if grade is not None:
+            grades.setdefault(query, {})[document] = grade
+        elif number > 1:  # the first line may be a heading
+            raise SetError(f"{path} line {number}: not a query, a document and a whole number")
+    return grades
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Cut at line feeds alone: texts may hold other characters that Python takes for the end of a line."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="\n") as file:
+            yield from enumerate(file, 1)
+    except UnicodeDecodeError as exc:
+        raise SetError(f"{path}: not UTF-8") from exc
+    except OSError as exc:
+        raise SetError(f"{path}: {exc.strerror}") from exc
+
+
+def _existing(path: Path) -> Path | None:
+    return path if path.exists() else None

@@ -1,0 +1,222 @@
+"""The tables' owner at work: partial indexes that are made, tried, rebuilt and dropped while everything else goes on.
+
+Nothing but this and the migrations uses the owner's URL. CONCURRENTLY runs outside a transaction, so a statement that
+is cut short leaves an invalid index behind: ``leftovers`` finds it.
+"""
+
+from collections.abc import AsyncIterator, Collection, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from uuid import UUID
+
+import asyncpg
+from sqlalchemy.exc import DBAPIError, InterfaceError
+
+from app.db.migrate import admin_engine
+from app.errors import Unavailable
+
+# One build at a time in a database; 7300 are the migrations, 7301 is the claim of a job.
+BUILD_LOCK = 7302
+# pgvector's limit for an HNSW of halfvec.
+MOST_DIMENSIONS = 4000
+# Every query on a table looks at each of its partial indexes: 200 of them are still cheap. A search index brings three
+# to the partition of its dimension, and two to the lexical lane, which has no partitions.
+MOST_IN_PARTITION = 60
+MOST_IN_ALL = 100
+# The graph is built several times faster where it fits into memory: about 400 bytes a row beside the vector.
+ROW_OVERHEAD_BYTES = 400
+LEAST_BUILD_MB, MOST_BUILD_MB = 64, 1024
+TRIALS, NEIGHBOURS = 5, 10
+_NAMES = r"^(hnsw|meta|scope|metal|scopel)_[0-9a-f]{32}"
+
+
+class MaintenanceFailed(Unavailable):
+    """The tables' owner could not work on an index; try again."""
+
+    code = "index_maintenance_failed"
+
+
+@dataclass(frozen=True, slots=True)
+class PromotedIndex:
+    """A search index as its partial indexes know it."""
+
+    tenant_id: UUID
+    index_id: UUID
+    dim: int
+
+    @property
+    def rows(self) -> str:
+        """Its rows in the dense lane, as a condition; what is formatted are UUIDs and a number."""
+        return f"{self.lexical_rows} and dim = {self.dim}"
+
+    @property
+    def lexical_rows(self) -> str:
+        """Its rows in the lexical lane."""
+        return f"tenant_id = '{self.tenant_id}' and index_id = '{self.index_id}'"
+
+    def definitions(self, partition: str) -> dict[str, str]:
+        """What is made for it, by name; the vector index first."""
+        suffix = self.index_id.hex
+        return {
+            f"hnsw_{suffix}": f"{partition} using hnsw ((embedding::halfvec({self.dim})) halfvec_cosine_ops)"
+            f" where {self.rows}",
+            f"meta_{suffix}": f"{partition} using gin (metadata jsonb_path_ops) where {self.rows}",
+            f"scope_{suffix}": f"{partition} (scope_key) where {self.rows}",
+            f"metal_{suffix}": f"chunk_lexical using gin (metadata jsonb_path_ops) where {self.lexical_rows}",
+            f"scopel_{suffix}": f"chunk_lexical (scope_key) where {self.lexical_rows}",
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerDatabase:
+    """The database as the tables' owner; connected to for one piece of work at a time."""
+
+    url: str
+
+    @asynccontextmanager
+    async def connect(self) -> AsyncIterator["OwnerConnection"]:
+        """A connection for this block; a cancellation cancels what it runs. Raises MaintenanceFailed."""
+        engine = admin_engine(self.url)
+        try:
+            async with engine.connect() as connection:
+                pooled = connection.sync_connection
+                assert pooled is not None
+                driver: asyncpg.Connection = pooled.connection.driver_connection
+                await driver.execute("set statement_timeout = 0; set lock_timeout = 0")
+                yield OwnerConnection(driver)
+        except (OSError, DBAPIError, InterfaceError, asyncpg.PostgresError, asyncpg.InterfaceError) as exc:
+            raise MaintenanceFailed from exc
+        finally:
+            await engine.dispose()
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerConnection:
+    """What the owner does."""
+
+    driver: asyncpg.Connection
+
+    async def take_turn(self) -> bool:
+        """Whether nobody else builds or drops; the turn ends with the connection."""
+        taken: bool = await self.driver.fetchval("select pg_try_advisory_lock($1)", BUILD_LOCK)
+        return taken
+
+    async def make(self, index: PromotedIndex, *, chunks: int) -> None:
+        """Build what is missing of its indexes; what an earlier build left unfinished goes first."""
+        await self.drop(await self._names(_LEFTOVERS, index.index_id.hex))
+        there = set(await self._names(_FINISHED, index.index_id.hex))
+        await self._prepare(index, chunks)
+        for name, definition in index.definitions(await self._partition(index.dim)).items():
+            if name not in there:
+                await self.driver.execute(f"create index concurrently {name} on {definition}")
+
+    async def rebuild(self, index: PromotedIndex, *, chunks: int) -> None:
+        """Build its vector index anew; the old one serves until the new one is whole."""
+        await self.drop(await self._names(_LEFTOVERS, index.index_id.hex))
+        await self._prepare(index, chunks)
+        await self.driver.execute(f"reindex index concurrently hnsw_{index.index_id.hex}")
+
+    async def drop(self, names: Collection[str]) -> None:
+        """Remove indexes; searches that use one are waited for."""
+        for name in names:
+            await self.driver.execute(f'drop index concurrently if exists "{name}"')
+
+    async def drop_all(self, index_id: UUID) -> None:
+        """Remove everything that was made for it."""
+        await self.drop(await self._names(_ALL, index_id.hex))
+
+    async def is_whole(self, index: PromotedIndex) -> bool:
+        """Whether all its indexes are there and valid."""
+        there = await self._names(_FINISHED, index.index_id.hex)
+        return set(there) >= index.definitions("").keys()
+
+    async def size(self, index: PromotedIndex) -> int:
+        """Bytes of all its indexes."""
+        found: int = await self.driver.fetchval(_SIZE, index.index_id.hex)
+        return found
+
+    async def is_crowded(self, index: PromotedIndex) -> bool:
+        """Whether there is no room for one more."""
+        partition = await self._partition(index.dim)
+        beside, everywhere = await self.driver.fetchrow(_CROWD, partition, f"hnsw_{index.index_id.hex}")
+        return bool(beside >= MOST_IN_PARTITION or everywhere >= MOST_IN_ALL)
+
+    async def recall(self, index: PromotedIndex) -> float:
+        """Which share of the nearest neighbours of a few stored vectors is found through the vector index."""
+        table = await self._partition(index.dim)
+        distance = f"embedding::halfvec({index.dim}) <=> $1::text::halfvec"
+        nearest = f"select {distance} as d from {table} where {index.rows} order by {{}} limit {NEIGHBOURS}"  # noqa: S608
+        shares = []
+        async with self.driver.transaction():
+            # Chunk ids are hashes: the first of them are a random sample.
+            probes = await self.driver.fetch(
+                f"select embedding::text from {table} where {index.rows} and l2_norm(embedding) > 0"  # noqa: S608
+                f" order by chunk_id limit {TRIALS}"
+            )
+            await self.driver.execute(_LIKE_A_SEARCH)
+            for (probe,) in probes:
+                found = await self.driver.fetch(nearest.format(distance), probe)
+                exact = await self.driver.fetch(nearest.format(f"({distance}) + 0.0"), probe)
+                # By distance, for equal vectors are as good as each other.
+                farthest = exact[-1]["d"] + 1e-6
+                shares.append(sum(row["d"] <= farthest for row in found) / len(exact))
+        return sum(shares) / len(shares) if shares else 1.0
+
+    async def strays(self) -> list[str]:
+        """Indexes whose search index is gone, retired, or exact."""
+        return await self._names(_STRAYS, _NAMES)
+
+    async def due(self, *, threshold: int) -> Sequence[tuple[UUID, UUID]]:
+        """Tenant and id of search indexes that want a vector index, or another one, without having changed."""
+        return [tuple(row) for row in await self.driver.fetch(_DUE, threshold)]
+
+    async def clean_pending(self) -> None:
+        """Sort new keys into the lexical index, so that searches need not read them one by one."""
+        await self.driver.execute("select gin_clean_pending_list('chunk_lexical_keys')")
+
+    async def _names(self, sql: str, argument: str) -> list[str]:
+        return [row[0] for row in await self.driver.fetch(sql, argument)]
+
+    async def _partition(self, dim: int) -> str:
+        found: str = await self.driver.fetchval(_PARTITION, f"chunk_embedding_{dim}")
+        return found
+
+    async def _prepare(self, index: PromotedIndex, chunks: int) -> None:
+        wanted = chunks * (2 * index.dim + ROW_OVERHEAD_BYTES) // 2**20
+        memory = min(MOST_BUILD_MB, max(LEAST_BUILD_MB, 2 * wanted))
+        # One process: helpers would need shared memory that containers rarely have, and take processors from searches.
+        await self.driver.execute(f"set maintenance_work_mem = '{memory}MB'; set max_parallel_maintenance_workers = 0")
+
+
+_OURS = """
+select c.relname from pg_class c join pg_index x on x.indexrelid = c.oid
+ where c.relnamespace = 'public'::regnamespace"""
+_ALL = f"{_OURS} and c.relname ~ ('^(hnsw|meta|scope|metal|scopel)_' || $1)"
+# REINDEX CONCURRENTLY leaves names with a suffix.
+_LEFTOVERS = f"{_ALL} and (not x.indisvalid or c.relname ~ '_cc(new|old)[0-9]*$')"
+_FINISHED = f"{_ALL} and x.indisvalid and c.relname !~ '_cc(new|old)[0-9]*$'"
+_STRAYS = f"""{_OURS} and c.relname ~ $1 and not exists (
+  select from search_index i where i.id = substring(c.relname from '_([0-9a-f]{{32}})')::uuid
+     and i.state = 'live' and i.vector_index <> 'exact')"""  # noqa: S608  (constants)
+_SIZE = """
+select coalesce(sum(pg_relation_size(c.oid)), 0)::bigint from pg_class c
+ where c.relnamespace = 'public'::regnamespace and c.relkind = 'i'
+   and c.relname in ('hnsw_' || $1, 'meta_' || $1, 'scope_' || $1, 'metal_' || $1, 'scopel_' || $1)"""
+_PARTITION = "select coalesce(to_regclass('public.' || $1), 'public.chunk_embedding_other'::regclass)::text"
+_CROWD = r"""
+select count(*) filter (where x.indrelid = $1::text::regclass), count(*)
+  from pg_class c join pg_index x on x.indexrelid = c.oid
+ where c.relnamespace = 'public'::regnamespace and c.relname like 'hnsw\_%' and c.relname <> $2"""
+_DUE = """
+select i.tenant_id, i.id from search_index i
+ where i.state = 'live' and case i.vector_index
+   when 'building' then true
+   when 'hnsw' then i.deleted_chunks > 0.15 * i.built_chunks or not exists (
+     select from pg_class c join pg_index x on x.indexrelid = c.oid and x.indisvalid
+      where c.relnamespace = 'public'::regnamespace and c.relname = 'hnsw_' || replace(i.id::text, '-', ''))
+   else coalesce(i.held_back, 'no_owner') = 'no_owner'
+     and (select sum(t.chunks) from lex_totals t where t.tenant_id = i.tenant_id and t.index_id = i.id)
+         >= $1 * sqrt(384.0 / i.dim) end"""
+_LIKE_A_SEARCH = """
+set local enable_seqscan = off; set local enable_sort = off; set local enable_bitmapscan = off;
+set local hnsw.ef_search = 100; set local hnsw.iterative_scan = relaxed_order"""

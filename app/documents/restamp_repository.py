@@ -1,0 +1,108 @@
+"""Giving documents and their chunks the next stamp of their knowledge base."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from app.db.session import Session
+from app.db.statements import statement
+from app.filters import filterable_metadata
+from app.knowledge_bases.repository import KnowledgeBaseRepository
+
+
+@dataclass(frozen=True, slots=True)
+class Restamp:
+    """From which stamp to which; the keys of ``new`` are set, those of ``old`` alone are taken away."""
+
+    old: dict[str, Any]
+    new: dict[str, Any]
+
+    def values(self) -> dict[str, Any]:
+        """For the statements."""
+        left = sorted(self.old.keys() - self.new.keys())
+        return {
+            "old": json.dumps(self.old),
+            "new": json.dumps(self.new),
+            "seen": json.dumps(filterable_metadata(self.new, reserved={})),
+            "left": left,
+            "fixed": sorted(self.new),
+            "gone": [*left, *sorted(self.new)],
+        }
+
+
+class RestampRepository:
+    """Queries in one knowledge base of one tenant."""
+
+    def __init__(self, session: Session, tenant_id: UUID, kb_id: UUID) -> None:
+        self.session = session
+        self.tenant_id = tenant_id
+        self.kb_id = kb_id
+
+    async def wanted(self) -> Restamp | None:
+        """What is under way; None when nothing is, or the knowledge base is gone."""
+        row = await self.session.row(_WANTED, self._place)
+        return None if row is None else Restamp(row["metadata_filter"], row["pending_filter"])
+
+    async def take(self, restamp: Restamp, *, limit: int) -> list[UUID]:
+        """Some documents with the old stamp, kept from every other change until the transaction ends."""
+        rows = await self.session.rows(_TAKE, {**self._place, **restamp.values(), "limit": limit})
+        return [row["id"] for row in rows]
+
+    async def stamp(self, restamp: Restamp, documents: Sequence[UUID]) -> None:
+        """The rows, and what filters see of them in both lanes; what chunks say themselves gives way."""
+        values = {**self._place, **restamp.values(), "ds": list(documents)}
+        await KnowledgeBaseRepository(self.session, self.tenant_id).hold_indexes(self.kb_id)
+        for each in (_STAMP_DOCUMENTS, _STAMP_CHUNKS, *_STAMP_LANES):
+            await self.session.rows(each, values)
+
+    async def finish(self, restamp: Restamp) -> bool:
+        """Put the new stamp into the place of the old one; False where a document still has the old one.
+
+        Uploads that have looked at the stamp are waited for, and later ones see the new one.
+        """
+        await self.session.rows(_HOLD, self._place)
+        return await self.session.row(_FINISH, {**self._place, **restamp.values()}) is not None
+
+    @property
+    def _place(self) -> dict[str, Any]:
+        return {"t": self.tenant_id, "kb": self.kb_id}
+
+
+_WANTED = statement("""
+select metadata_filter, pending_filter from knowledge_base
+ where tenant_id = :t and id = :kb and pending_filter is not null""")
+_UNSTAMPED = """
+d.tenant_id = :t and d.kb_id = :kb
+   and ((:left::text[] <> '{}' and d.filterable @> :old::jsonb) or not d.filterable @> :new::jsonb)"""
+_TAKE = statement(f"select d.id from document d where {_UNSTAMPED} order by d.id limit :limit for update")  # noqa: S608
+# As filterable_metadata makes it of metadata with the new stamp: $instants has only what is a date.
+_SEEN = """
+(row.metadata - :gone::text[] - '$instants') || (:seen::jsonb - '$instants') || case when dates.found = '{}' then '{}'
+  else jsonb_build_object('$instants', dates.found) end"""
+_DATES = """
+lateral (select (coalesce(row.metadata -> '$instants', '{}') - :gone::text[])
+                || coalesce(:seen::jsonb -> '$instants', '{}') as found) dates"""
+_STAMP_DOCUMENTS = statement(f"""
+update document d set metadata = (d.metadata - :gone::text[]) || :new::jsonb, filterable = {_SEEN}, updated_at = now()
+  from (select id, filterable as metadata from document where tenant_id = :t and id = any(:ds::uuid[])) row, {_DATES}
+ where d.tenant_id = :t and d.id = row.id""")  # noqa: S608
+_STAMP_CHUNKS = statement("""
+update chunk set metadata = metadata - :fixed::text[]
+ where tenant_id = :t and kb_id = :kb and document_id = any(:ds::uuid[]) and metadata ?| :fixed::text[]""")
+_STAMP_LANES = [
+    statement(f"""
+update {lane} l set metadata = {_SEEN}
+  from (select r.index_id, r.chunk_id, r.metadata from chunk c
+          join {lane} r on (r.tenant_id, r.index_id, r.chunk_id) = (c.tenant_id, c.index_id, c.id)
+         where c.tenant_id = :t and c.kb_id = :kb and c.document_id = any(:ds::uuid[])) row, {_DATES}
+ where l.tenant_id = :t and l.index_id = row.index_id and l.chunk_id = row.chunk_id""")  # noqa: S608
+    for lane in ("chunk_embedding", "chunk_lexical")
+]
+_HOLD = statement("select 1 from knowledge_base where tenant_id = :t and id = :kb for update")
+_FINISH = statement(f"""
+update knowledge_base set metadata_filter = pending_filter, pending_filter = null, updated_at = now()
+ where tenant_id = :t and id = :kb and pending_filter is not null
+   and not exists (select from document d where {_UNSTAMPED})
+returning 1""")  # noqa: S608

@@ -1,0 +1,33 @@
+"""A new stamp of a knowledge base goes round: to every document in it, a few at a time."""
+
+from uuid import UUID
+
+from app.db.session import TenantDatabase
+from app.documents.restamp_repository import RestampRepository
+from app.logging import get_logger
+
+logger = get_logger(__name__)
+
+# Each with all of its chunks, in one transaction.
+BATCH = 20
+
+
+async def restamp_documents(db: TenantDatabase, kb_id: UUID) -> None:
+    """Give all documents the pending stamp, then make it the knowledge base's; doing it again changes nothing.
+
+    Meanwhile reads let both stamps pass, and what comes in has the new one.
+    """
+    documents = 0
+    while True:
+        async with db.transaction() as session:
+            repository = RestampRepository(session, db.tenant_id, kb_id)
+            restamp = await repository.wanted()
+            if restamp is None:
+                return
+            found = await repository.take(restamp, limit=BATCH)
+            if found:
+                await repository.stamp(restamp, found)
+                documents += len(found)
+            elif await repository.finish(restamp):
+                logger.info("knowledge_base.restamped", knowledge_base=str(kb_id), documents=documents)
+                return

@@ -1,0 +1,111 @@
+"""What an upload asks and writes; on the driver's own connection, because uploads come by the thousand."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from app.db.models.tenant_data import Document
+from app.db.session import Session
+from app.db.statements import statement
+from app.documents.records import DOCUMENT_COLUMNS, document_from, values_of
+
+# What is told of every version; the rest belongs to the document, and is told once.
+_VERSION_COLUMNS = (
+    "source",
+    "title",
+    "source_uri",
+    "source_created_at",
+    "media_type",
+    "encoding",
+    "bytes",
+    "sha256",
+    "dynamic",
+    "expires_at",
+    "metadata",
+    "filterable",
+)
+_COLUMNS = (
+    *("tenant_id", "kb_id", "id", "external_id", "created_at"),
+    *("scope_level", "scope_key", "user_id", "chat_id", "agent_id"),
+    *_VERSION_COLUMNS,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class KnownDocument:
+    """The document that an upload is about, as far as the upload needs it."""
+
+    id: UUID
+    sha256: bytes
+    created_at: datetime
+
+
+class UploadRepository:
+    """Queries in one tenant."""
+
+    def __init__(self, session: Session, tenant_id: UUID) -> None:
+        self.session = session
+        self.tenant_id = tenant_id
+
+    async def stamped(self, kb_id: UUID, stamp: Mapping[str, Any]) -> bool:
+        """Whether everything that goes in still gets this stamp; if so, it does until the transaction ends."""
+        values = {"tenant": self.tenant_id, "kb": kb_id, "stamp": json.dumps(stamp)}
+        return await self.session.row(_STAMPED, values) is not None
+
+    async def by_identity(
+        self, kb_id: UUID, scope_key: UUID, *, external_id: str | None, sha256: bytes
+    ) -> KnownDocument | None:
+        """The document that an upload with this identity is about."""
+        place = {"tenant": self.tenant_id, "kb": kb_id, "scope": scope_key}
+        if external_id is None:
+            found = await self.session.row(_BY_CONTENT, {**place, "sha256": sha256})
+        else:
+            found = await self.session.row(_BY_NAME, {**place, "external_id": external_id})
+        return KnownDocument(found["id"], found["sha256"], found["created_at"]) if found else None
+
+    async def add(self, document: Document, key: str) -> Document | None:
+        """Insert it and where its original is; None when another upload with the same identity was faster."""
+        found = await self.session.row(_ADD, {**values_of(document, _COLUMNS), "key": key})
+        return document_from(found) if found else None
+
+    async def begin_version(self, document: Document, key: str) -> Document | None:
+        """Make ``document`` the next version of its row, the live one staying; ``key`` is where its original is.
+
+        None when the row is gone, promoted, or has these bytes by now.
+        """
+        found = await self.session.row(_BEGIN_VERSION, {**values_of(document, _COLUMNS), "key": key})
+        return document_from(found) if found else None
+
+
+# Inserting takes the same lock for its foreign key. Who has given a new stamp to all that is there waits for it.
+_STAMPED = statement("""
+select 1 from knowledge_base
+ where tenant_id = :tenant and id = :kb and coalesce(pending_filter, metadata_filter) = :stamp::jsonb for key share""")
+_KNOWN = """
+select id, sha256, created_at from document
+ where tenant_id = :tenant and kb_id = :kb and scope_key = :scope"""
+_BY_CONTENT = statement(f"{_KNOWN} and external_id is null and sha256 = :sha256")
+_BY_NAME = statement(f"{_KNOWN} and external_id = :external_id")
+# The names are constants of this module; the values go as parameters.
+_ADD = statement(f"""
+with written as (
+  insert into document ({", ".join(_COLUMNS)}) values ({", ".join(f":{name}" for name in _COLUMNS)})
+  on conflict do nothing returning {DOCUMENT_COLUMNS}
+), placed as (
+  insert into document_object (tenant_id, document_id, version, key)
+  select tenant_id, id, version, :key from written
+) select * from written""")  # noqa: S608
+_BEGIN_VERSION = statement(f"""
+with written as (
+  update document
+     set {", ".join(f"{name} = :{name}" for name in _VERSION_COLUMNS)}, version = version + 1, status = 'queued',
+         error = null, progress = null, warnings = '[]', updated_at = now()
+   where tenant_id = :tenant_id and kb_id = :kb_id and id = :id and scope_key = :scope_key and sha256 <> :sha256
+  returning {DOCUMENT_COLUMNS}
+), placed as (
+  insert into document_object (tenant_id, document_id, version, key)
+  select tenant_id, id, version, :key from written
+) select * from written""")  # noqa: S608

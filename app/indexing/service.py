@@ -1,0 +1,189 @@
+"""Keep search indexes small, exact and quick, beside everything that goes on in them."""
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+import numpy as np
+
+from app.db.maintenance import MOST_DIMENSIONS, OwnerConnection, OwnerDatabase, PromotedIndex
+from app.db.models.control_rows import ChangedIndex
+from app.db.session import Database
+from app.indexing.repository import IndexRepository
+from app.indexing.types import HeldBack, IndexBusy, IndexFigures, Step, next_step
+from app.job_queue import MAINTENANCE, JobQueue
+from app.logging import get_logger
+
+logger = get_logger(__name__)
+
+# The first looks after all that has changed, and takes moments; the second works on one search index, maybe long.
+PERIODIC_JOB = "maintain_indexes"
+INDEX_JOB = "maintain_index"
+LOCK_SECONDS = 0.7
+LEAST_RECALL = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class IndexMaintenance:
+    """What the jobs call. Without ``owner`` every search index stays exact, and says why."""
+
+    database: Database
+    queue: JobQueue
+    find_changed: Callable[[], Awaitable[Sequence[ChangedIndex]]]
+    owner: OwnerDatabase | None
+    threshold: int
+
+    async def look_after_all(self) -> int:
+        """Fold what has changed, and give every search index that wants more a job; returns how many have changed.
+
+        Raises DatabaseUnavailable, MaintenanceFailed.
+        """
+        changed = await self.find_changed()
+        wanting = []
+        for one in changed:
+            try:
+                figures = await self._fold(one.tenant_id, one.index_id)
+            except IndexBusy:  # it stays among those that have changed
+                continue
+            if figures is not None and (figures.has_drifted or self._step(figures) is not Step.NOTHING):
+                wanting.append((one.tenant_id, one.index_id))
+        if self.owner is not None:
+            async with self.owner.connect() as owner:
+                if changed:
+                    await owner.clean_pending()
+                if (strays := await owner.strays()) and await owner.take_turn():
+                    await owner.drop(strays)
+                    logger.info("index.strays_dropped", indexes=len(strays))
+                wanting += [place for place in await owner.due(threshold=self.threshold) if place not in wanting]
+        for tenant_id, index_id in wanting:
+            await self._request(tenant_id, index_id)
+        return len(changed)
+
+    async def maintain(self, tenant_id: UUID, index_id: UUID) -> None:
+        """Do what one search index wants; doing it again changes nothing.
+
+        Raises IndexBusy, MaintenanceFailed, and DBAPIError where writers are in the way for long.
+        """
+        figures = await self._fold(tenant_id, index_id)
+        if figures is not None and figures.has_drifted:
+            await self._reweigh(tenant_id, index_id)
+        if figures is None:
+            return
+        match self._step(figures):
+            case Step.PROMOTE:
+                await self._promote(tenant_id, figures)
+            case Step.REBUILD:
+                await self._rebuild(tenant_id, figures)
+            case Step.DEMOTE:
+                await self._demote(tenant_id, figures, None)
+            case Step.NOTHING:
+                await self._complete(tenant_id, figures)
+
+    def _step(self, figures: IndexFigures) -> Step:
+        return next_step(figures, threshold=self.threshold)
+
+    async def _request(self, tenant_id: UUID, index_id: UUID) -> None:
+        async with self.database.transaction(tenant_id) as session:
+            await self.queue.enqueue_once(
+                session, INDEX_JOB, about=index_id, tenant_id=tenant_id, payload={"index": str(index_id)},
+                priority=MAINTENANCE,
+            )  # fmt: skip
+
+    async def _fold(self, tenant_id: UUID, index_id: UUID) -> IndexFigures | None:
+        async with self.database.transaction(tenant_id) as session:
+            repository = IndexRepository(session, tenant_id, index_id)
+            if not await repository.hold():
+                return None
+            await repository.fold()
+            return await repository.figures()
+
+    async def _reweigh(self, tenant_id: UUID, index_id: UUID) -> None:
+        """In one transaction, so that every search sees the old weights or the new ones.
+
+        Writers wait for it, and it waits for nobody for long: of two that wait for each other it is the one to give up.
+        """
+        started = time.monotonic()
+        async with self.database.transaction(tenant_id) as session:
+            repository = IndexRepository(session, tenant_id, index_id)
+            alone = await repository.hold_alone(seconds=LOCK_SECONDS)
+            figures = await repository.figures() if alone else None
+            if figures is None or figures.mean_length is None or not figures.has_drifted:
+                return
+            avgdl = float(np.float32(figures.mean_length))  # as it is stored: what is read later must be the same
+            await repository.reweigh(figures, avgdl)
+        seconds = time.monotonic() - started
+        logger.info("index.reweighed", index=str(index_id), chunks=figures.chunks, seconds=round(seconds, 3))
+
+    async def _promote(self, tenant_id: UUID, figures: IndexFigures) -> None:
+        index = PromotedIndex(tenant_id, figures.id, figures.dim)
+        if self.owner is None:
+            await self._stay_exact(index, HeldBack.NO_OWNER)
+            return
+        if figures.dim > MOST_DIMENSIONS:
+            await self._stay_exact(index, HeldBack.TOO_WIDE)
+            return
+        async with self.owner.connect() as owner:
+            if not await owner.take_turn():
+                return  # it is found again when the turn is free
+            if await owner.is_crowded(index):
+                await self._stay_exact(index, HeldBack.TOO_MANY)
+                return
+            started = time.monotonic()
+            async with self.database.transaction(tenant_id) as session:
+                await IndexRepository(session, tenant_id, figures.id).set_building()
+            await owner.make(index, chunks=figures.chunks)
+            await self._put_into_use(owner, index, figures)
+        seconds = time.monotonic() - started
+        logger.info("index.promoted", index=str(figures.id), chunks=figures.chunks, seconds=round(seconds, 1))
+
+    async def _rebuild(self, tenant_id: UUID, figures: IndexFigures) -> None:
+        """What a load adds needs none: it is as well connected as what was there, only the dead are in the way."""
+        index = PromotedIndex(tenant_id, figures.id, figures.dim)
+        if self.owner is None:
+            return
+        async with self.owner.connect() as owner:
+            if not await owner.take_turn():
+                return
+            if not await owner.is_whole(index):
+                await owner.make(index, chunks=figures.chunks)
+            else:
+                await owner.rebuild(index, chunks=figures.chunks)
+            await self._put_into_use(owner, index, figures)
+        logger.info("index.rebuilt", index=str(figures.id), chunks=figures.chunks)
+
+    async def _complete(self, tenant_id: UUID, figures: IndexFigures) -> None:
+        """Make what a restored or tampered database has lost of a promoted index."""
+        if self.owner is None or figures.vector_index != "hnsw":
+            return
+        index = PromotedIndex(tenant_id, figures.id, figures.dim)
+        async with self.owner.connect() as owner:
+            if not await owner.is_whole(index) and await owner.take_turn():
+                await owner.make(index, chunks=figures.chunks)
+                await self._put_into_use(owner, index, figures)
+
+    async def _put_into_use(self, owner: OwnerConnection, index: PromotedIndex, figures: IndexFigures) -> None:
+        """If it is whole and finds what it should."""
+        if not await owner.is_whole(index) or await owner.recall(index) < LEAST_RECALL:
+            await self._stay_exact(index, HeldBack.INEXACT, chunks=figures.chunks)
+            await owner.drop_all(index.index_id)
+            logger.warning("index.inexact", index=str(index.index_id), chunks=figures.chunks)
+            return
+        size = await owner.size(index)
+        async with self.database.transaction(index.tenant_id) as session:
+            repository = IndexRepository(session, index.tenant_id, index.index_id)
+            await repository.set_built(chunks=figures.chunks, size=size)
+
+    async def _demote(self, tenant_id: UUID, figures: IndexFigures, reason: HeldBack | None) -> None:
+        """Searches do without first; then the indexes go, now or with the next look after all."""
+        index = PromotedIndex(tenant_id, figures.id, figures.dim)
+        await self._stay_exact(index, reason)
+        if self.owner is not None:
+            async with self.owner.connect() as owner:
+                if await owner.take_turn():
+                    await owner.drop_all(figures.id)
+        logger.info("index.demoted", index=str(figures.id), chunks=figures.chunks)
+
+    async def _stay_exact(self, index: PromotedIndex, reason: HeldBack | None, *, chunks: int | None = None) -> None:
+        async with self.database.transaction(index.tenant_id) as session:
+            await IndexRepository(session, index.tenant_id, index.index_id).set_exact(reason, chunks=chunks)

@@ -1,0 +1,110 @@
+"""What is known of a search index, and what it wants next (pure)."""
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from uuid import UUID
+
+from app.db.maintenance import MOST_DIMENSIONS
+from app.errors import Unavailable
+
+# How far the live mean length may be from the one that the weights were made with.
+DRIFT = 0.05
+# Which share of a vector index may be dead before it is built anew: DESIGN's "a tenth to a fifth".
+DEAD = 0.15
+# A vector index that did not find what it should is tried again when there are so many times the chunks.
+ANOTHER_TRY = 1.5
+THRESHOLD_DIMENSIONS = 384
+
+
+class IndexBusy(Unavailable):
+    """The search index is being maintained at this moment; try again."""
+
+    code = "index_busy"
+
+
+class Step(StrEnum):
+    """What is done about the vector index."""
+
+    NOTHING = "nothing"
+    PROMOTE = "promote"
+    REBUILD = "rebuild"
+    DEMOTE = "demote"
+
+
+class HeldBack(StrEnum):
+    """Why a large search index has no vector index of its own."""
+
+    NO_OWNER = "no_owner"
+    TOO_MANY = "too_many"
+    TOO_WIDE = "too_wide"
+    INEXACT = "inexact"
+
+    @property
+    def sentence(self) -> str:
+        """For the knowledge base's owner."""
+        return _SENTENCES[self]
+
+
+_SENTENCES = {
+    HeldBack.NO_OWNER: "No worker has CARREL_ADMIN_DATABASE_URL, so that none can build a vector index.",
+    HeldBack.TOO_MANY: "The database has as many vector indexes as it may have.",
+    HeldBack.TOO_WIDE: f"A vector index holds at most {MOST_DIMENSIONS} dimensions.",
+    HeldBack.INEXACT: "The vector index did not find what an exact search finds, and was dropped.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class IndexFigures:
+    """A search index as maintenance finds it; chunks and tokens are counted, the others remembered."""
+
+    id: UUID
+    dim: int
+    live: bool
+    avgdl: float
+    k1: float
+    b: float
+    vector_index: str
+    held_back: str | None
+    built_chunks: int | None
+    deleted_chunks: int
+    chunks: int
+    tokens: int
+
+    @property
+    def mean_length(self) -> float | None:
+        """Of its chunks, in terms; None where there is nothing to take a mean of."""
+        return self.tokens / self.chunks if self.chunks > 0 and self.tokens > 0 else None
+
+    @property
+    def has_drifted(self) -> bool:
+        """Whether the weights were made with a mean length that is too far from the live one."""
+        mean = self.mean_length
+        return mean is not None and abs(mean / self.avgdl - 1) > DRIFT
+
+
+def chunks_to_promote(threshold: int, dim: int) -> float:
+    """How many chunks are read exactly at most; ``threshold`` is that number for 384 dimensions."""
+    return threshold * math.sqrt(THRESHOLD_DIMENSIONS / dim)
+
+
+def next_step(figures: IndexFigures, *, threshold: int) -> Step:
+    """What the vector index wants. Between half the threshold and the threshold, what is there stays."""
+    limit = chunks_to_promote(threshold, figures.dim)
+    shrunk = not figures.live or figures.chunks < limit / 2
+    if figures.vector_index == "exact":
+        if figures.live and figures.chunks >= limit:
+            return Step.PROMOTE if _may_try(figures) else Step.NOTHING
+        return Step.DEMOTE if figures.held_back is not None and shrunk else Step.NOTHING
+    if shrunk:
+        return Step.DEMOTE
+    if figures.vector_index == "building":
+        return Step.PROMOTE
+    dead = figures.deleted_chunks > DEAD * (figures.built_chunks or 0)
+    return Step.REBUILD if dead else Step.NOTHING
+
+
+def _may_try(figures: IndexFigures) -> bool:
+    if figures.dim > MOST_DIMENSIONS:
+        return figures.held_back is None
+    return figures.held_back != HeldBack.INEXACT or figures.chunks >= ANOTHER_TRY * (figures.built_chunks or 0)

@@ -1,0 +1,136 @@
+"""The vectors of a search's queries: given, kept from before, or made by the model in one batch."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
+
+import numpy as np
+import numpy.typing as npt
+
+from app.errors import InvalidInput
+from app.inference.embedding import (
+    Embedder,
+    EmbeddingIdentity,
+    EmbeddingMismatch,
+    EmbeddingRejected,
+    EmbeddingUnavailable,
+)
+from app.logging import get_logger
+from app.retrieval.course import Course
+from app.retrieval.types import Query
+
+logger = get_logger(__name__)
+
+Vector = npt.NDArray[np.float32]
+# Of the time left, what the embedding model may take: the lanes need theirs, and perhaps a second try.
+EMBED_SHARE = 0.5
+KEPT = 1000
+# A longer text is hardly ever asked twice.
+LONGEST_KEPT = 512
+FAILURES = (EmbeddingUnavailable, EmbeddingMismatch, EmbeddingRejected, TimeoutError)
+
+
+@dataclass(frozen=True, slots=True)
+class KnownVectors:
+    """The last queries' vectors, by tenant: else the time a search takes would tell what others have asked.
+
+    One for all searches of a process.
+    """
+
+    _kept: OrderedDict[tuple[UUID, EmbeddingIdentity, str], Vector] = field(default_factory=OrderedDict)
+
+    async def embed(self, embedder: Embedder, tenant_id: UUID, texts: Sequence[str]) -> list[Vector]:
+        """A vector for each text; the model is asked for those that are not known. Raises as ``embed_queries``."""
+        identity = embedder.identity
+        known = {text: self._kept.get((tenant_id, identity, text)) for text in texts}
+        missing = [text for text, vector in known.items() if vector is None]
+        if missing:
+            known |= zip(missing, await embedder.embed_queries(missing), strict=True)
+        for text, vector in known.items():
+            if vector is not None and len(text) <= LONGEST_KEPT:
+                key = (tenant_id, identity, text)
+                # A copy: a row of the batch would keep all of it.
+                self._kept[key] = vector if key in self._kept else vector.copy()
+                self._kept.move_to_end(key)
+        while len(self._kept) > KEPT:
+            self._kept.popitem(last=False)
+        return [vector for text in texts if (vector := known[text]) is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class QueryVectors:
+    """Embeds the queries of one search."""
+
+    embedder: Embedder
+    known: KnownVectors
+    tenant_id: UUID
+    course: Course
+
+    async def of(self, queries: Sequence[Query], *, required: bool, without: str) -> list[Vector | None]:
+        """Their vectors in order; None, with a warning, where the model cannot answer in its share of the time left.
+
+        ``without`` says what follows from that. Raises EmbeddingUnavailable, where they are ``required``.
+        """
+        vectors = [query.vector for query in queries]
+        words = [number for number, one in enumerate(queries) if one.vector is None and one.text is not None]
+        pictures = [number for number, one in enumerate(queries) if one.picture is not None]
+        with self.course.timing("embed"):
+            for numbers, embed in ((words, self._embed_words), (pictures, self._embed_pictures)):
+                if numbers:
+                    made = await self._made(embed, [queries[n] for n in numbers], required=required, without=without)
+                    for number, vector in zip(numbers, made, strict=False):
+                        vectors[number] = vector
+        return vectors
+
+    async def _made(
+        self,
+        embed: Callable[[Sequence[Query]], Awaitable[Sequence[Vector]]],
+        queries: Sequence[Query],
+        *,
+        required: bool,
+        without: str,
+    ) -> Sequence[Vector]:
+        try:
+            async with asyncio.timeout(self.course.remaining * EMBED_SHARE):
+                return await embed(queries)
+        except FAILURES as exc:
+            if required:
+                raise EmbeddingUnavailable from exc
+            logger.warning("search.embedding_failed", error=exc)
+            self.course.warn(f"The embedding model is not answering: {without}")
+            return []
+
+    async def _embed_words(self, queries: Sequence[Query]) -> Sequence[Vector]:
+        texts = [query.text for query in queries if query.text is not None]
+        return await self.known.embed(self.embedder, self.tenant_id, texts)
+
+    async def _embed_pictures(self, queries: Sequence[Query]) -> Sequence[Vector]:
+        files = [query.picture for query in queries if query.picture is not None]
+        if self.embedder.pictures is None:  # none of them was left in
+            return []
+        return list((await self.embedder.pictures.embed_pictures(files, interactive=True)).vectors)
+
+
+def usable(queries: Sequence[Query], course: Course, *, dense: bool, pictures: bool) -> list[Query]:
+    """Those that can be looked for; the others are told of. Raises InvalidInput when there is none left."""
+    left = [query for query in queries if query.picture is None or (pictures and dense)]
+    if len(left) < len(queries):
+        reason = "the strategy looks for words" if not dense else "the embedding model takes only texts"
+        course.warn(f"Image queries were left out: {reason}.")
+    asked = left if dense else [query for query in left if query.text is not None]
+    if len(asked) < len(left):
+        course.warn("Queries without words were left out: the strategy looks for words.")
+    if queries and not asked:
+        raise InvalidInput("None of the queries can be searched for here.", loc=("body", "queries"))
+    return asked
+
+
+def check_dimensions(queries: Sequence[Query], sizes: Sequence[int]) -> None:
+    """A given vector has those of at least one index. Raises InvalidInput."""
+    for query in queries:
+        if query.vector is not None and len(query.vector) not in sizes:
+            known = " or ".join(map(str, sorted(set(sizes))))
+            message = f"It has {len(query.vector)} dimensions; what is searched has {known}."
+            raise InvalidInput(message, loc=(*query.loc, "vector"))

@@ -1,0 +1,109 @@
+"""Keys that were valid a moment ago: kept for seconds, and only while the database can tell that one has changed."""
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from app.access import Principal, Role
+from app.db.listening import listen
+from app.db.models.control_rows import AuthenticatedKey
+from app.db.system import SystemDatabase
+
+# The triggers on api_key and tenant: the id of the tenant whose keys are to be looked up again.
+CHANNEL = "carrel_key"
+# How long a key may outlive its revocation where a connection is dead and neither side knows it.
+KEPT_SECONDS = 5.0
+MOST_KEYS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Who has a key, and until when that need not be asked again."""
+
+    principal: Principal
+    tenant: str
+    until: float
+
+
+@dataclass(slots=True)
+class KnownKeys:
+    """Valid keys by their SHA-256; listens from the first look-up on.
+
+    Nothing is kept while nothing is heard: then every look-up asks the database.
+    """
+
+    system: SystemDatabase
+    seconds: float = KEPT_SECONDS
+    most: int = MOST_KEYS
+    clock: Callable[[], float] = time.monotonic
+    _kept: OrderedDict[bytes, Kept] = field(default_factory=OrderedDict)
+    _changes: int = 0
+    _hearing: bool = False
+    _task: asyncio.Task[None] | None = None
+
+    async def find(self, key_hash: bytes) -> Principal | None:
+        """Who has the valid key with this hash, if there is one."""
+        kept = self._kept.get(key_hash)
+        if kept is not None and self.clock() < kept.until:
+            self._kept.move_to_end(key_hash)
+            return kept.principal
+        return await self._look_up(key_hash)
+
+    def forget(self, tenant_id: UUID) -> None:
+        """The tenant or one of its keys has changed: for who changed it, ahead of the notification."""
+        self._heard(str(tenant_id))
+
+    async def close(self) -> None:
+        """Stop listening."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _look_up(self, key_hash: bytes) -> Principal | None:
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(
+                listen(self.system.database, CHANNEL, self._heard, self._hears, on_lost=self._hears_nothing)
+            )
+        asked_at, changes = self.clock(), self._changes
+        found = await self.system.authenticate(key_hash)
+        if found is None:
+            return None
+        principal = _principal(found)
+        # An answer may be older than a change that was told of meanwhile.
+        if self._hearing and changes == self._changes:
+            until = asked_at + min(self.seconds, found.seconds_left)
+            self._kept[key_hash] = Kept(principal, str(principal.tenant_id), until)
+            self._kept.move_to_end(key_hash)
+            if len(self._kept) > self.most:
+                self._kept.popitem(last=False)
+        return principal
+
+    def _heard(self, tenant: str) -> None:
+        self._changes += 1
+        for key_hash in [key_hash for key_hash, kept in self._kept.items() if kept.tenant == tenant]:
+            del self._kept[key_hash]
+
+    def _hears(self) -> None:
+        self._hears_nothing()
+        self._hearing = True
+
+    def _hears_nothing(self) -> None:
+        self._changes += 1
+        self._hearing = False
+        self._kept.clear()
+
+
+def _principal(found: AuthenticatedKey) -> Principal:
+    allowed = found.knowledge_base_ids
+    return Principal(
+        tenant_id=found.tenant_id,
+        tenant_name=found.tenant_name,
+        role=Role(found.role),
+        key_id=found.key_id,
+        key_name=found.key_name,
+        knowledge_base_ids=None if allowed is None else frozenset(allowed),
+        user_id=found.user_id,
+    )

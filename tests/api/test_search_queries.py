@@ -1,0 +1,148 @@
+"""Search over HTTP: what can be searched for, words, vectors and pictures, and what is refused."""
+
+import base64
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.api.problems import problem
+from tests.fixtures.database import MakeDatabase
+from tests.fixtures.service import Tenant, run_service, settings_for
+from tests.ingestion.illustrated import square
+from tests.protocol_servers.embedding import EmbeddingServer, text_vector
+
+KB_SEARCH = "/v1/knowledge-bases/default/search"
+TEXTS = ("a red bicycle", "a blue boat", "green tea in the morning")
+LEFT_OUT = "Image queries were left out: the embedding model takes only texts."
+
+
+@pytest.fixture(scope="module")
+def seeing(make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tenant]:
+    """A tenant of a service whose model embeds pictures too: of one colour, as that colour's name."""
+    with EmbeddingServer(dimensions=64, picture_form="input") as embedding:
+        settings = settings_for(
+            tmp_path_factory.mktemp("seeing"),
+            embedding={
+                "CARREL_EMBEDDING_BASE_URL": embedding.base_url,
+                "CARREL_EMBEDDING_MODEL": "test-model",
+                "CARREL_EMBEDDING_DIMENSIONS": 64,
+                "CARREL_EMBEDDING_PICTURES": "input",
+            },
+        )
+        with run_service(settings, make_database()) as service:
+            tenant = service.new_tenant()
+            for text in TEXTS:
+                tenant.add_text(text)
+            yield tenant
+
+
+@pytest.fixture(scope="module")
+def blind(seeing: Tenant, service: Any) -> Tenant:
+    """One whose model does not."""
+    tenant: Tenant = service.new_tenant("blind")
+    tenant.add_text(TEXTS[0])
+    return tenant
+
+
+def image(colour: str) -> dict[str, str]:
+    return {"image": base64.b64encode(square(colour, (40, 40))).decode()}
+
+
+def vector(text: str, factor: float = 1.0) -> list[float]:
+    return [number * factor for number in text_vector(text, 64)]
+
+
+def found(tenant: Tenant, **body: Any) -> list[str]:
+    """The texts, best first."""
+    reply = tenant.admin.post(KB_SEARCH, json=body)
+    assert reply.status_code == 200, reply.text
+    return [result["text"] for result in reply.json()["results"]]
+
+
+@pytest.mark.parametrize("factor", [1.0, 1e-200, 1e200])
+def test_a_vector_finds_what_its_words_find(seeing: Tenant, factor: float) -> None:
+    given = {"vector": vector("a blue boat", factor)}
+    reply = seeing.admin.post(KB_SEARCH, json={"queries": [given], "strategy": "simple"}).json()
+    words = seeing.admin.post(KB_SEARCH, json={"query": "a blue boat", "strategy": "simple"}).json()
+    assert reply["results"] == words["results"]
+    assert (reply["queries"], reply["warnings"]) == ([], [])
+
+
+def test_words_beside_a_vector_are_searched_for(seeing: Tenant) -> None:
+    body = {"queries": [{"vector": vector("a blue boat"), "text": "tea"}], "top_k": 2}
+    reply = seeing.admin.post(KB_SEARCH, json=body).json()
+    assert reply["queries"] == ["tea"]
+    assert {result["text"] for result in reply["results"]} == {TEXTS[1], TEXTS[2]}
+    assert found(seeing, **body, strategy="lexical") == [TEXTS[2]]
+
+
+def test_a_picture_finds_what_it_shows(seeing: Tenant) -> None:
+    assert found(seeing, queries=[image("red")], top_k=1) == [TEXTS[0]]
+    both = found(seeing, query="boat", queries=[image("red")], top_k=2)
+    assert set(both) == {TEXTS[0], TEXTS[1]}
+
+
+def test_pictures_are_left_out_where_no_model_takes_them(blind: Tenant) -> None:
+    reply = blind.admin.post(KB_SEARCH, json={"queries": [image("red"), "bicycle"]})
+    assert (reply.status_code, reply.json()["warnings"]) == (200, [LEFT_OUT])
+    assert [result["text"] for result in reply.json()["results"]] == [TEXTS[0]]
+    refused = problem(blind.admin.post(KB_SEARCH, json={"queries": [image("red")]}), 422, "invalid")
+    assert refused["errors"][0]["loc"] == ["body", "queries"]
+
+
+def test_a_strategy_of_words_leaves_out_what_has_none(seeing: Tenant) -> None:
+    body = {"queries": [image("red"), {"vector": vector("boat")}, "tea"], "strategy": "lexical"}
+    reply = seeing.admin.post(KB_SEARCH, json=body).json()
+    assert [result["text"] for result in reply["results"]] == [TEXTS[2]]
+    assert len(reply["warnings"]) == 2
+    problem(seeing.admin.post(KB_SEARCH, json={**body, "queries": body["queries"][:2]}), 422, "invalid")
+
+
+@pytest.mark.parametrize(
+    ("query", "loc"),
+    [
+        ({"vector": [1.0, 2.0]}, ["body", "queries", 1, "vector"]),
+        ({"vector": [0.0] * 64}, ["body", "queries", 1, "vector"]),
+        ({"vector": []}, ["body", "queries", 1]),
+        ({"vector": [1.0] * 4001}, ["body", "queries", 1]),
+        ({"vector": [None] * 64}, ["body", "queries", 1]),
+        ({"vector": ["NaN"] * 64}, ["body", "queries", 1]),
+        ({"vector": [10**400] * 64}, ["body", "queries", 1]),
+        ({"vector": [1.0] * 64, "text": "\0"}, ["body", "queries", 1]),
+        ({"vector": [1.0] * 64, "text": " "}, ["body", "queries", 1]),
+        ({"image": "\u00e9"}, ["body", "queries", 1, "image"]),
+        ({"text": "no vector"}, ["body", "queries", 1]),
+        ({"image": "a b"}, ["body", "queries", 1, "image"]),
+        ({"image": base64.b64encode(b"GIF89a").decode()}, ["body", "queries", 1, "image"]),
+        ({"image": ""}, ["body", "queries", 1]),
+        ({}, ["body", "queries", 1]),
+        (7, ["body", "queries", 1]),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_a_query_is_refused_by_place(seeing: Tenant, query: Any, loc: list[Any]) -> None:
+    refused = problem(seeing.admin.post(KB_SEARCH, json={"queries": ["tea", query]}), 422, "invalid")
+    assert all(error["loc"][: len(loc)] == loc for error in refused["errors"])
+
+
+@pytest.mark.parametrize("number", ["1e999", "NaN", "-Infinity"])
+def test_a_number_that_is_none_is_refused(seeing: Tenant, number: str) -> None:
+    body = f'{{"queries": [{{"vector": [{", ".join([number] * 64)}]}}]}}'
+    reply = seeing.admin.post(KB_SEARCH, content=body, headers={"content-type": "application/json"})
+    problem(reply, 422)
+
+
+def test_stored_vectors_are_returned_when_they_are_asked_for(seeing: Tenant) -> None:
+    body = {"query": "red bicycle", "return_vectors": True, "strategy": "simple", "top_k": 1}
+    (result,) = seeing.admin.post(KB_SEARCH, json=body).json()["results"]
+    stored = result["vector"]
+    assert len(stored) == 64
+    assert math.hypot(*stored) == pytest.approx(1, abs=1e-3)
+    wanted = vector("red bicycle")
+    cosine = math.fsum(a * b for a, b in zip(stored, wanted, strict=True)) / math.hypot(*wanted)
+    assert cosine == pytest.approx(result["similarity"], abs=2e-3)
+    (again,) = seeing.admin.post(KB_SEARCH, json={"queries": [{"vector": stored}], "top_k": 1}).json()["results"]
+    assert again["chunk_id"] == result["chunk_id"]
+    assert "vector" not in again

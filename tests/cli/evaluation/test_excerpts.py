@@ -1,0 +1,80 @@
+"""Excerpt measures, on ranges small enough to count."""
+
+import random
+
+import pytest
+
+from app.cli.evaluation.excerpts import ExcerptScores, Passage, Range, Texts, merged, overlap, score
+from app.cli.evaluation.sets import Reference, SetError
+
+TEXT = "The heron waits.\n\nThe otter  dives for trout.\nThe heron waits again at 4 km² of reeds."
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("The heron waits.", "The heron waits."),
+        ("The otter dives\nfor trout.", "The otter  dives for trout."),
+        ("Theheron waitsagain", "The heron waits again"),
+        ("at 4 km2 of", "at 4 km² of"),
+        ("", ""),
+        ("   ", None),
+        ("the heron", None),
+    ],
+)
+def test_locating(words: str, found: str | None) -> None:
+    span = Texts({"d": TEXT}).locate("d", words)
+    assert (None if span is None else TEXT[slice(*span)]) == found
+    assert Texts({"d": TEXT}).locate("e", words) is None
+
+
+def characters(ranges: list[Range]) -> set[int]:
+    return {place for start, end in ranges for place in range(start, end)}
+
+
+def test_ranges_are_sets_of_characters() -> None:
+    rng = random.Random(5)
+    for _ in range(300):
+        left, right = (
+            [(start, start + rng.randint(1, 9)) for start in rng.choices(range(60), k=rng.randint(0, 8))]
+            for _ in range(2)
+        )
+        assert characters(merged(left)) == characters(left)
+        assert merged(merged(left)) == merged(left)
+        assert overlap(merged(left), merged(right)) == len(characters(left) & characters(right))
+
+
+TEN = Texts({"d": "abcdefghijklmnopqrst", "e": "0123456789"})
+
+
+@pytest.mark.parametrize(
+    ("passages", "expected"),
+    [
+        ([], ExcerptScores(0, 0, 0, 0)),
+        ([Passage("d", "abcd")], ExcerptScores(4 / 8, 4 / 4, 4 / 8, 0)),
+        ([Passage("d", "cdefgh")], ExcerptScores(2 / 8, 2 / 6, 2 / 12, 0)),
+        # What comes twice is retrieved twice, and hit once.
+        ([Passage("d", "abcd"), Passage("d", "cdef")], ExcerptScores(4 / 8, 4 / 8, 4 / 12, 0)),
+        ([Passage("d", "mnop"), Passage("e", "0123"), Passage("d", "abcd")], ExcerptScores(1, 8 / 12, 8 / 12, 0)),
+        # A passage that is nowhere, and one of a document that nobody knows, were retrieved all the same.
+        ([Passage("d", "abcd"), Passage("d", "????")], ExcerptScores(4 / 8, 4 / 8, 4 / 12, 1)),
+        ([Passage("d", "abcd"), Passage("x", "????")], ExcerptScores(4 / 8, 4 / 8, 4 / 12, 0)),
+        ([Passage("e", "abcd")], ExcerptScores(0, 0, 0, 1)),
+    ],
+    ids=range(8),
+)
+def test_scores(passages: list[Passage], expected: ExcerptScores) -> None:
+    wanted = TEN.wanted([Reference(document="d", span=(0, 4)), Reference(document="d", text="mnop")])
+    assert score(passages, wanted, TEN) == expected
+
+
+def test_excerpts_of_two_documents_that_overlap() -> None:
+    references = [Reference(document="d", span=(0, 6)), Reference(document="d", span=(4, 8))]
+    wanted = TEN.wanted([*references, Reference(document="e", text="01")])
+    assert wanted == {"d": [(0, 8)], "e": [(0, 2)]}
+    assert score([Passage("e", "0123")], wanted, TEN) == ExcerptScores(2 / 10, 2 / 4, 2 / 12, 0)
+
+
+def test_an_excerpt_that_is_not_there() -> None:
+    with pytest.raises(SetError, match="document d"):
+        TEN.wanted([Reference(document="d", text="nothing of it")])

@@ -1,0 +1,86 @@
+"""The measures by name, and their values counted by hand."""
+
+from math import log2
+
+import pytest
+
+from app.cli.evaluation.asking import Answer
+from app.cli.evaluation.excerpts import Passage, Texts
+from app.cli.evaluation.measures import (
+    Measure,
+    UnknownMeasure,
+    default_measures,
+    parse_measure,
+    score_documents,
+    score_excerpts,
+)
+from app.cli.evaluation.sets import Query, Reference
+
+JUDGED = Query("judged", {}, {"a": 1, "b": 2, "c": 0, "d": -1}, ())
+UNANSWERED = Query("unanswered", {}, {"a": 1}, ())
+WITH_EXCERPT = Query("excerpt", {}, {}, (Reference(document="d", span=(0, 5)),))
+ANSWERS = {
+    "judged": Answer(("x", "a", "d", "b")),
+    "unanswered": Answer(problem="503"),
+    "excerpt": Answer(("d",), (Passage("e", "01234"), Passage("d", "abcdefghij"))),
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "measure"),
+    [
+        ("nDCG@10", Measure("nDCG", 10)),
+        (" ndcg@3 ", Measure("nDCG", 3)),
+        ("R@5", Measure("recall", 5)),
+        ("rr", Measure("MRR", None)),
+        ("map", Measure("MAP", None)),
+        ("Excerpt_IOU@2", Measure("excerpt_IoU", 2)),
+    ],
+)
+def test_names(text: str, measure: Measure) -> None:
+    assert parse_measure(text) == measure
+    assert parse_measure(measure.label) == measure
+
+
+@pytest.mark.parametrize("text", ["", "ndgc@10", "recall", "nDCG@0", "nDCG@-1", "nDCG@10@2", "excerpt_recall", "P@x"])
+def test_there_is_no_such_measure(text: str) -> None:
+    with pytest.raises(UnknownMeasure, match="nDCG@K, recall@K"):
+        parse_measure(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("nDCG@10", (1 / log2(3) + 2 / log2(5)) / (2 / log2(2) + 1 / log2(3))),
+        ("nDCG@3", 1 / log2(3) / (2 / log2(2) + 1 / log2(3))),
+        ("recall@2", 0.5),
+        ("recall@4", 1.0),
+        ("MRR@10", 0.5),
+        ("MRR@1", 0.0),
+        ("MRR", 0.5),
+        ("precision@4", 0.5),
+        ("MAP", (1 / 2 + 2 / 4) / 2),
+        ("success@1", 0.0),
+        ("success@2", 1.0),
+    ],
+)
+def test_measures_of_documents(name: str, value: float) -> None:
+    scores = score_documents([parse_measure(name)], [JUDGED, UNANSWERED, WITH_EXCERPT], ANSWERS)
+    assert scores == {name: {"judged": pytest.approx(value), "unanswered": 0.0}}
+
+
+def test_measures_of_excerpts() -> None:
+    measures = [parse_measure(name) for name in ("excerpt_recall@1", "excerpt_recall@2", "excerpt_precision@2")]
+    scores, unlocated = score_excerpts(measures, [JUDGED, WITH_EXCERPT], ANSWERS, Texts({"d": "abcdefghijkl"}))
+    assert scores == {
+        "excerpt_recall@1": {"excerpt": 0.0},
+        "excerpt_recall@2": {"excerpt": 1.0},
+        "excerpt_precision@2": {"excerpt": pytest.approx(5 / 15)},
+    }
+    assert unlocated == 0
+
+
+def test_what_is_measured_is_what_is_judged() -> None:
+    assert [one.name for one in default_measures([JUDGED])] == ["nDCG", "recall", "recall", "recall", "MRR"]
+    assert {one.is_of_excerpts for one in default_measures([WITH_EXCERPT])} == {True}
+    assert len(default_measures([JUDGED, WITH_EXCERPT])) == 8

@@ -1,0 +1,90 @@
+"""Evaluation sets as they come: directories in BEIR's layout, plain JSON Lines, and what is wrong with them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.cli.evaluation.sets import EvaluationSet, Reference, SetError, read_set
+
+
+def lines(path: Path, *objects: Any) -> Path:
+    path.write_text("".join(json.dumps(one, ensure_ascii=False) + "\n" for one in objects))
+    return path
+
+
+def test_a_directory(tmp_path: Path) -> None:
+    history = [{"role": "user", "content": "Who swims?"}]
+    lines(
+        tmp_path / "queries.jsonl",
+        {"id": 1, "text": "a b", "metadata": {}},
+        {"id": "2", "text": "and then?", "history": history},
+        {"id": "3", "text": "nobody knows"},
+        {"id": "4", "text": "judged, but nothing answers it"},
+    )
+    (tmp_path / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\n1\td 1\t2\n1\td2\t0\n4\td2\t0\n9\td9\t1\n\n")
+    lines(tmp_path / "references.jsonl", {"query": "2", "document": "d2", "start": 3, "end": 9, "text": "whale"})
+    lines(tmp_path / "corpus.jsonl", {"id": "d2", "text": "a whale"})
+    found = read_set(tmp_path)
+    assert (found.left_out, found.corpus) == (2, tmp_path / "corpus.jsonl")
+    first, second = found.queries
+    assert (first.id, first.question, first.grades) == ("1", {"query": "a b"}, {"d 1": 2, "d2": 0})
+    assert second.question == {"messages": [*history, {"role": "user", "content": "and then?"}]}
+    assert second.references[0].span == (3, 9)
+    assert (first.documents, second.documents) == ({"d 1", "d2"}, {"d2"})
+
+
+def test_plain_lines(tmp_path: Path) -> None:
+    asked = [{"role": "customer", "content": "Who swims?"}]
+    path = lines(
+        tmp_path / "q.jsonl",
+        {"id": "a", "text": "one\u2028line", "relevant": ["d1", 2]},
+        {"id": "b", "messages": asked, "relevant": {"d1": 3}, "references": [{"document": "d1", "text": "fish"}]},
+        {"id": "c", "text": "judged elsewhere"},
+    )
+    (tmp_path / "trec.txt").write_text("c 0 d7 1\n")
+    found = read_set(path, judgements=tmp_path / "trec.txt")
+    assert [query.grades for query in found.queries] == [{"d1": 1, "2": 1}, {"d1": 3}, {"d7": 1}]
+    assert [query.question for query in found.queries[:2]] == [{"query": "one\u2028line"}, {"messages": asked}]
+    assert found.queries[1].references == (Reference(document="d1", text="fish"),)
+    assert isinstance(found, EvaluationSet)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b'{"id": "a", "text": "x"}', "no query has a judgement"),
+        (b"", "no query has a judgement"),
+        (b'{"id": "a", "relevant": ["d"]}', "query a: text or messages is needed"),
+        (b'\n{"id": "a", "text": ["x"], "relevant": ["d"]}', "line 2: text: "),
+        (b'{"text": "x", "relevant": ["d"]}', "line 1: id: Field required"),
+        (b'{"id": "a", "text": "x", "relevant": ["d"]}\n' * 2, "the query id a comes twice"),
+        (b'{"id": "a", "text": "x", "references": [{"document": "d"}]}', "start and end, or text, is needed"),
+        (b'{"id": "a", "text": "x", "references": [{"document": "d", "start": 5, "end": 5}]}', "start must be before"),
+        (b'{"id": "a", "text": "x", "references": [{"document": "d", "start": 5}]}', "line 1: references.0.span"),
+        (b"[1]", "line 1: the line: "),
+        (b"not json", "line 1: not JSON"),
+        (b"[" * 100_000, "line 1: not JSON"),
+        (b'{"id": "\xff"}', "not UTF-8"),
+    ],
+    ids=range(13),
+)
+def test_what_is_wrong_is_said_with_its_place(tmp_path: Path, content: bytes, said: str) -> None:
+    path = tmp_path / "q.jsonl"
+    path.write_bytes(content)
+    with pytest.raises(SetError) as caught:
+        read_set(path)
+    assert str(path) in caught.value.message
+    assert said in caught.value.message
+
+
+@pytest.mark.parametrize("content", ["q\td\tone\nq\td\ttwo\n", "q d 1\nq d\n", "q d 1\nq d 0.5\n"])
+def test_judgements_that_are_none(tmp_path: Path, content: str) -> None:
+    queries = lines(tmp_path / "q.jsonl", {"id": "q", "text": "x"})
+    judgements = tmp_path / "qrels"
+    judgements.write_text(content)
+    with pytest.raises(SetError, match="line 2: not a query, a document and a whole number"):
+        read_set(queries, judgements=judgements)
+    with pytest.raises(SetError, match="No such file"):
+        read_set(queries, judgements=tmp_path / "nowhere")

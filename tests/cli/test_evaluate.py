@@ -1,0 +1,248 @@
+"""``carrel evaluate`` against a running service: what it finds, compares and refuses."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from app.cli import app
+from app.cli.runtime import Credentials, write_credentials
+from tests.fixtures.service import Service, Tenant
+
+CORPUS = {
+    "birds": ("Herons", "Herons wait in the reeds.\n\nThey stand on one leg, and hardly ever move."),
+    "fish": ("Trout", "Trout swim upstream in cold rivers."),
+    "cars": ("Engines", "The carburettor mixes petrol with air."),
+    "bread": ("Baking", "Sourdough is bread that rises without yeast from a packet."),
+    "empty": ("", " \n"),
+}
+QUERIES: list[dict[str, Any]] = [
+    {"id": "words", "text": "Where do herons wait?"},
+    {"id": "meaning", "text": "a motionless animal"},
+    {"id": "turn", "text": "And which trout?", "history": [{"role": "user", "content": "What swims upstream?"}]},
+    {"id": "nobody", "text": "What is judged by nobody?"},
+]
+QRELS = "query-id\tcorpus-id\tscore\nwords\tbirds\t1\nmeaning\tbirds\t1\nturn\tfish\t1\nturn\tgone\t1\n"
+EXCERPT = "Herons wait in the reeds."
+LEXICAL = 'words={"strategy": "lexical"}'
+
+Evaluate = Callable[..., Result]
+
+
+def lines(path: Path, objects: list[dict[str, Any]]) -> None:
+    path.write_text("".join(json.dumps(one) + "\n" for one in objects))
+
+
+@pytest.fixture(scope="module")
+def loaded(service: Service, tmp_path_factory: pytest.TempPathFactory) -> tuple[Tenant, Path]:
+    """A tenant with the set in a knowledge base that the command made, and the set's directory."""
+    tenant, place = service.new_tenant(), tmp_path_factory.mktemp("set")
+    lines(place / "corpus.jsonl", [{"id": name, "title": t, "text": text} for name, (t, text) in CORPUS.items()])
+    lines(place / "queries.jsonl", QUERIES)
+    (place / "qrels.tsv").write_text(QRELS)
+    start = CORPUS["birds"][1].index(EXCERPT)
+    excerpt = {"query": "words", "document": "birds", "start": start, "end": start + len(EXCERPT)}
+    lines(place / "references.jsonl", [excerpt])
+    done = run(tenant, place, "--kb", "animals", "--load")
+    assert done.exit_code == 0, done.stderr
+    return tenant, place
+
+
+def run(tenant: Tenant, place: Path, *arguments: str) -> Result:
+    given = ["evaluate", str(place), *arguments, "--url", tenant.service.url, "--key", tenant.key]
+    return CliRunner().invoke(app, [*given, "--resamples", "100"])
+
+
+@pytest.fixture
+def evaluate(loaded: tuple[Tenant, Path]) -> Evaluate:
+    tenant, place = loaded
+
+    def call(*arguments: str, place: Path = place) -> Result:
+        return run(tenant, place, "--kb", "animals", *arguments)
+
+    return call
+
+
+def figures(result: Result) -> Any:
+    assert result.exit_code == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def test_loading_again_changes_nothing(loaded: tuple[Tenant, Path], evaluate: Evaluate) -> None:
+    before = loaded[0].admin.get("/v1/knowledge-bases/animals").json()
+    assert before["document_count"] == 4
+    assert evaluate("--load").exit_code == 0
+    assert loaded[0].admin.get("/v1/knowledge-bases/animals").json() == before
+    listed = loaded[0].admin.get("/v1/knowledge-bases/animals/documents").json()["items"]
+    assert {one["external_id"]: one["title"] for one in listed} == {
+        name: title for name, (title, text) in CORPUS.items() if text.strip()
+    }
+
+
+def test_what_is_measured(evaluate: Evaluate) -> None:
+    found = figures(evaluate("--json", "--setting", LEXICAL, "--setting", 'both={"strategy": "hybrid"}'))
+    assert (found["queries"], found["without_judgements"], found["judged_documents_missing"]) == (3, 1, 1)
+    words, both = found["settings"]
+    assert (words["name"], words["errors"], words["unlocated"]) == ("words", {}, 0)
+    assert set(words["measures"]) == {
+        "nDCG@10", "recall@5", "recall@10", "recall@100", "MRR@10",
+        "excerpt_recall@5", "excerpt_precision@5", "excerpt_IoU@5",
+    }  # fmt: skip
+    # No word of "meaning" is in its document, and of the two documents of "turn" one is not there.
+    assert words["measures"]["recall@5"]["by_query"] == {"words": 1.0, "meaning": 0.0, "turn": 0.5}
+    assert both["measures"]["recall@5"]["by_query"] == {"words": 1.0, "meaning": 1.0, "turn": 0.5}
+    assert "difference" not in words["measures"]["recall@5"]
+    change = both["measures"]["recall@5"]["difference"]
+    assert (change["mean"], change["better"], change["worse"]) == (pytest.approx(1 / 3), 1, 0)
+    assert change["low"] <= change["mean"] <= change["high"]
+    excerpt = {name: words["measures"][f"excerpt_{name}@5"]["mean"] for name in ("recall", "precision", "IoU")}
+    ratio = pytest.approx(len(EXCERPT) / len(CORPUS["birds"][1]))
+    assert excerpt == {"recall": 1.0, "precision": ratio, "IoU": ratio}
+
+
+def test_tables_for_people(evaluate: Evaluate) -> None:
+    done = evaluate("--setting", LEXICAL, "--setting", "both={}", "--measure", "recall@5")
+    assert done.exit_code == 0
+    first, _, *tables = done.stdout.splitlines()
+    assert first == "3 queries, 1 without judgements, 1 judged documents missing; intervals of 95 %, 100 resamples"
+    assert tables[0].split() == ["words", "mean", "interval"]
+    assert tables[1].split()[:2] == ["recall@5", "0.5000"]
+    assert tables[3].split() == ["both", "mean", "interval", "words", "difference", "interval", "better/worse/equal"]
+    assert tables[4].split()[:2] == ["recall@5", "0.8333"]
+    assert tables[4].split()[-1] == "1/0/2"
+
+
+@pytest.mark.parametrize(
+    ("floors", "status", "said"),
+    [
+        (["recall@5=0.83"], 0, []),
+        (["recall@5=0.84"], 1, ["recall@5 0.8333 is below 0.84"]),
+        (["r@5=0.84", "success@5=1.0", "MRR=1.1"], 1, ["recall@5", "MRR 1.0000 is below 1.1"]),
+    ],
+)
+def test_a_floor_for_ci(evaluate: Evaluate, floors: list[str], status: int, said: list[str]) -> None:
+    done = evaluate(*(part for floor in floors for part in ("--fail-under", floor)))
+    assert done.exit_code == status
+    below = [line for line in done.stderr.splitlines() if "below" in line]
+    assert len(below) == len(said)
+    assert all(part in line for part, line in zip(said, below, strict=True))
+
+
+def test_some_failures_are_counted_and_all_are_fatal(evaluate: Evaluate, tmp_path: Path) -> None:
+    asked = [
+        {"id": "fine", "text": "Where do herons wait?", "relevant": ["birds"]},
+        {"id": "long", "text": "heron " * 6000, "relevant": ["birds"]},
+    ]
+    lines(tmp_path / "q.jsonl", asked)
+    [setting] = figures(evaluate("--json", place=tmp_path / "q.jsonl"))["settings"]
+    [(problem, count)] = setting["errors"].items()
+    assert (count, setting["measures"]["nDCG@10"]["by_query"]) == (1, {"fine": 1.0, "long": 0.0})
+    assert problem.startswith("422 ")
+    assert "1 queries failed: 422" in evaluate(place=tmp_path / "q.jsonl").stdout
+    refused = evaluate("--setting", 'odd={"strategy": "guess"}')
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "carrel: setting odd: no query was answered: 422 " in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("kind", "relevant"), [("title", "Herons"), ("metadata.ref.number", "17"), ("source", "herons.txt")]
+)
+def test_documents_by_other_names(service: Service, tmp_path: Path, kind: str, relevant: str) -> None:
+    tenant = service.new_tenant()
+    path = tmp_path / "herons.txt"
+    path.write_text(CORPUS["birds"][1])
+    tenant.upload(path, title="Herons", metadata='{"ref": {"number": 17}}')
+    tenant.add_text("Something else", metadata={"ref": 17})
+    lines(tmp_path / "q.jsonl", [{"id": "q", "text": "Where do herons wait?", "relevant": [relevant]}])
+    done = run(tenant, tmp_path / "q.jsonl", "--kb", "default", "--documents", kind, "--json")
+    assert figures(done)["settings"][0]["measures"]["nDCG@10"]["mean"] == 1.0
+
+
+def test_a_document_that_failed_is_missing(tenant: Tenant, tmp_path: Path) -> None:
+    damaged = Path(__file__).parents[1] / "samples" / "truncated.pdf"
+    assert tenant.upload(damaged, external_id="damaged")["status"] == "failed"
+    tenant.add_text("Herons", external_id="birds")
+    lines(tmp_path / "q.jsonl", [{"id": "q", "text": "Herons", "relevant": ["birds", "damaged", "gone"]}])
+    found = figures(run(tenant, tmp_path / "q.jsonl", "--kb", "default", "--json"))
+    assert found["judged_documents_missing"] == 2
+    assert found["settings"][0]["measures"]["recall@5"]["mean"] == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--measure", "nDCG"], None),
+        (["--measure", "ndgc@10"], "there is no measure 'ndgc@10'"),
+        (["--fail-under", "nDCG@10"], "--fail-under takes a measure and a number"),
+        (["--fail-under", "nDCG@10=nan"], "--fail-under takes a measure and a number"),
+        (["--setting", "a={"], "--setting a: not NAME=JSON"),
+        (["--setting", "a=[]"], "a setting is NAME={"),
+        (["--setting", 'a={"knowledge_bases": "x"}'], "knowledge_bases is a list"),
+        (["--setting", "a={}", "--setting", "a={}"], "two settings have the same name"),
+        (["--documents", "id"], "--documents is external_id"),
+        (["--key", "wrong"], "401 "),
+        (["--url", "http://127.0.0.1:9"], "http://127.0.0.1:9 does not answer"),
+        (["--url", "ftp://x"], "CARREL_URL must be an http or https URL"),
+        (["--kb", "nowhere"], "404 "),
+        (["--corpus", "/nowhere"], "'/nowhere' does not exist"),
+    ],
+    ids=range(14),
+)
+def test_what_is_wrong_is_status_2(loaded: tuple[Tenant, Path], arguments: list[str], said: str | None) -> None:
+    tenant, place = loaded
+    given = {"--kb": "animals", "--url": tenant.service.url, "--key": tenant.key}
+    defaults = [part for name, value in given.items() if name not in arguments for part in (name, value)]
+    done = CliRunner().invoke(app, ["evaluate", str(place), *defaults, *arguments])
+    assert done.exit_code == (0 if said is None else 2), done.stderr
+    assert (said or "").lower() in done.stderr.lower()
+    assert bool(done.stdout) == (said is None)
+
+
+def test_excerpts_need_the_texts(evaluate: Evaluate, loaded: tuple[Tenant, Path], tmp_path: Path) -> None:
+    excerpt = {"document": "birds", "text": "They stand on one leg"}
+    lines(tmp_path / "q.jsonl", [{"id": "q", "text": "On one leg", "references": [excerpt]}])
+    place, corpus = tmp_path / "q.jsonl", str(loaded[1] / "corpus.jsonl")
+    assert "give --corpus" in evaluate(place=place).stderr
+    assert "nothing to load" in evaluate("--load", place=place).stderr
+    assert "no document is judged" in evaluate("--measure", "nDCG@5", "--corpus", corpus, place=place).stderr
+    [setting] = figures(evaluate("--json", "--corpus", corpus, place=place))["settings"]
+    assert setting["measures"]["excerpt_recall@5"]["mean"] == 1.0
+
+
+def test_the_service_of_the_data_directory(
+    loaded: tuple[Tenant, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its key goes to that service and to no other."""
+    tenant, place = loaded
+    for name in ("CARREL_URL", "CARREL_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    command = ["evaluate", str(place), "--kb", "animals", "--measure", "MRR"]
+    nobody = CliRunner().invoke(app, command)
+    assert (nobody.exit_code, "give --url and --key" in nobody.stderr) == (2, True)
+    (tmp_path / ".carrel").mkdir()
+    write_credentials(tmp_path / ".carrel", Credentials(tenant.service.url, tenant.key))
+    assert CliRunner().invoke(app, command).exit_code == 0
+    elsewhere = CliRunner().invoke(app, [*command, "--url", "http://127.0.0.1:9"])
+    assert (elsewhere.exit_code, "no key for http://127.0.0.1:9" in elsewhere.stderr) == (2, True)
+    (tmp_path / ".env").write_text(f"CARREL_URL={tenant.service.url}/\nCARREL_API_KEY=wrong\n")
+    assert "401" in CliRunner().invoke(app, command).stderr
+    assert CliRunner().invoke(app, command, env={"CARREL_API_KEY": tenant.key}).exit_code == 0
+
+
+def test_without_the_extra(evaluate: Evaluate, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line says what to install; measures of excerpts do without."""
+    monkeypatch.setitem(sys.modules, "ir_measures", None)
+    refused = evaluate()
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert refused.stderr == "carrel: Measures of documents need ir-measures: pip install 'carrel[evaluate]'.\n"
+    assert evaluate("--measure", "excerpt_recall@5").exit_code == 0
+
+
+def test_help_has_examples() -> None:
+    shown = CliRunner().invoke(app, ["evaluate", "--help"])
+    assert (shown.exit_code, shown.stdout.count("Example:")) == (0, 2)

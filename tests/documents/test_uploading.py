@@ -1,0 +1,149 @@
+"""What an upload writes and answers, and what it leaves where it is refused at the last moment."""
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from sqlalchemy import select
+
+from app.bootstrap import TenantServices
+from app.db.models.tenant_data import Document
+from app.documents.scopes import Scope
+from app.documents.types import DocumentFacts, Uploaded
+from app.documents.upload_repository import UploadRepository
+from app.documents.uploading import SMALL_BYTES
+from app.embedded_postgres import DatabaseUrls
+from app.knowledge_bases.types import KnowledgeBaseNotFound, NewKnowledgeBase
+from tests.documents.test_uploads import BOUNDARY, form, part
+from tests.ingestion.workshop import Workshop, add_text, open_workshop
+
+FACTS = DocumentFacts(
+    metadata={"zebra": 1, "a": 1.0, "many": 1e21, "nested": {"ß": ["\u2028", None, True]}},
+    title="Einführung",
+    external_id="intro",
+    source_uri="https://example.org/ü",
+    source_created_at=datetime(2024, 2, 29, 23, 59, 59, 123456, timezone(timedelta(hours=5, minutes=30))),
+    dynamic=True,
+    expires_at=datetime(2099, 1, 1, tzinfo=UTC),
+    scope=Scope(user_id="u"),
+)
+
+
+@pytest.fixture(scope="module")
+async def workshop(database: DatabaseUrls, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Workshop]:
+    async with open_workshop(database, tmp_path_factory.mktemp("data")) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def services(workshop: Workshop) -> TenantServices:
+    return await workshop.new_tenant()
+
+
+def columns(document: Document) -> dict[str, Any]:
+    return {attribute.key: getattr(document, attribute.key) for attribute in Document.__mapper__.column_attrs}
+
+
+async def stored(services: TenantServices, document_id: UUID) -> dict[str, Any]:
+    async with services.documents.db.transaction() as session:
+        found = await session.scalar(select(Document).where(Document.id == document_id))
+        assert found is not None
+        return columns(found)
+
+
+async def upload(services: TenantServices, text: str) -> Uploaded:
+    return await services.uploads.upload_text("default", text, FACTS, media_type=None)
+
+
+async def test_the_answer_is_what_is_stored(services: TenantServices) -> None:
+    uploaded = await upload(services, "The first version.")
+    assert uploaded.created
+    assert columns(uploaded.document) == await stored(services, uploaded.document.id)
+    read = await services.documents.get("default", uploaded.document.id)
+    assert columns(read) == columns(uploaded.document)
+    assert (read.version, read.live_version, read.status, read.warnings) == (1, None, "queued", [])
+    assert (read.attributes, read.source_created_at) == (FACTS.metadata, FACTS.source_created_at)
+
+
+async def test_the_next_version_keeps_what_searches_see(workshop: Workshop, services: TenantServices) -> None:
+    first = (await upload(services, "The first version.")).document
+    await workshop.owner.execute(
+        """update document set status = 'failed', live_version = 1, chunk_count = 7, page_count = 2, warnings = '["w"]',
+                  progress = '{"done": 1}', error = '{"code": "corrupt"}', updated_at = '2020-01-01' where id = $1""",
+        first.id,
+    )
+    second = (await upload(services, "The second version.")).document
+    assert columns(second) == await stored(services, first.id)
+    assert (second.version, second.live_version, second.chunk_count, second.page_count) == (2, 1, 7, 2)
+    assert (second.status, second.warnings, second.progress, second.error) == ("queued", [], None, None)
+    assert second.created_at == first.created_at
+    assert second.updated_at >= first.updated_at
+    keys = await workshop.owner.fetch("select version, key from document_object where document_id = $1", first.id)
+    assert sorted(row["version"] for row in keys) == [1, 2]
+    assert len({row["key"] for row in keys}) == 2
+
+
+@pytest.mark.parametrize("change", ["none", "same bytes", "another scope", "gone"])
+async def test_a_version_begins_only_on_the_row_that_was_meant(
+    workshop: Workshop, services: TenantServices, change: str
+) -> None:
+    document = await add_text(services, "Meant.", external_id="meant")
+    wanted = Document(**columns(document) | {"sha256": b"\1" * 32})
+    if change == "same bytes":
+        wanted.sha256 = document.sha256
+    elif change == "another scope":
+        wanted.scope_key = uuid4()
+    elif change == "gone":
+        await services.deletions.delete("default", document.id)
+    async with services.documents.db.transaction() as session:
+        begun = await UploadRepository(session, document.tenant_id).begin_version(wanted, "a/key")
+    assert (begun is not None) == (change == "none")
+    placed = await workshop.owner.fetchval("select count(*) from document_object where key = 'a/key'")
+    assert placed == (change == "none")
+    await workshop.owner.execute("delete from document_object where key = 'a/key'")
+
+
+async def test_a_knowledge_base_that_goes_while_the_file_comes_in(workshop: Workshop, services: TenantServices) -> None:
+    await services.knowledge_bases.create(NewKnowledgeBase("brief"))
+    body = form(part("file", b"Too late.", filename="a.txt"))
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield body[:20]
+        await services.knowledge_bases.delete("brief")
+        yield body[20:]
+
+    with pytest.raises(KnowledgeBaseNotFound):
+        await services.uploads.upload("brief", pieces(), BOUNDARY, lambda _: DocumentFacts())
+    assert files_of(workshop, services) == []
+    assert await workshop.owner.fetchval("select count(*) from job where tenant_id = $1", tenant_of(services)) == 0
+
+
+def tenant_of(services: TenantServices) -> UUID:
+    return services.principal.tenant_id
+
+
+def files_of(workshop: Workshop, services: TenantServices) -> list[Path]:
+    folder = workshop.resources.settings.server.data_dir / "objects" / str(tenant_of(services))
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
+async def test_what_the_caller_has_found_is_not_found_again(services: TenantServices) -> None:
+    found = await services.knowledge_bases.find("default")
+    uploaded = await services.uploads.upload_text(found, "Found.", DocumentFacts(), media_type=None)
+    assert (uploaded.knowledge_base_name, uploaded.document.kb_id) == ("default", found.row.id)
+
+
+@pytest.mark.parametrize("length", [10, SMALL_BYTES + 1], ids=["small", "large"])
+async def test_the_same_bytes_again_are_stored_once(workshop: Workshop, services: TenantServices, length: int) -> None:
+    first, again = [
+        await services.uploads.upload_text("default", "a" * length, DocumentFacts(), media_type=None) for _ in range(2)
+    ]
+    assert (first.created, again.created) == (True, False)
+    assert again.document.id == first.document.id
+    (kept,) = files_of(workshop, services)
+    assert kept.read_text() == "a" * length
+    key = await workshop.owner.fetchval("select key from document_object where document_id = $1", first.document.id)
+    assert kept == workshop.resources.settings.server.data_dir / "objects" / key

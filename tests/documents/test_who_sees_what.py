@@ -1,0 +1,189 @@
+"""Who may see what: random documents, moves and questions against a model of it in plain Python."""
+
+import random
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from app.access import Principal, Role
+from app.bootstrap import TenantServices
+from app.documents.repository import DocumentFilters
+from app.documents.scopes import Scope
+from app.documents.types import DocumentFacts
+from app.embedded_postgres import DatabaseUrls
+from app.errors import InvalidInput
+from app.knowledge_bases.types import KnowledgeBaseNotFound, NewKnowledgeBase
+from app.retrieval.types import SearchRequest
+from tests.ingestion.workshop import Workshop, open_workshop
+
+DOCUMENTS, MOVES, QUESTIONS = 60, 90, 70
+KNOWLEDGE_BASES = ("default", "second")
+USERS, CHATS, AGENTS = ("u1", "u2", "c1"), ("c1", "c2", "u1"), ("a1", "a2")
+TENANTS = ("first", "other")
+LADDER = ("chat_agent", "chat_shared", "user", "tenant")
+
+
+@dataclass(frozen=True)
+class Modelled:
+    """A document as the model knows it: whose it is, as the ids that its readers have to name."""
+
+    tenant: str
+    kb: str
+    user: str | None
+    chat: str | None
+    agent: str | None
+    dynamic: bool
+    expired: bool
+
+    @property
+    def level(self) -> str:
+        if self.agent:
+            return "chat_agent"
+        return "chat_shared" if self.chat else "user" if self.user else "tenant"
+
+    def visible(self, *, user: str | None, chat: str | None, agent: str | None) -> bool:
+        """Every id that it has is named; an agent's is only ever named within its chat."""
+        return all(
+            own is None or own == asked for own, asked in ((self.user, user), (self.chat, chat), (self.agent, agent))
+        )
+
+    def moved(self, user: str | None, chat: str | None) -> "Modelled | None":
+        """Where it would be then; None where that is no way up."""
+        there = replace(self, user=user, chat=chat, agent=None)
+        if (there.user, there.chat, there.agent) == (self.user, self.chat, self.agent):
+            return self
+        if LADDER.index(there.level) <= LADDER.index(self.level) or (chat and chat != self.chat):
+            return None
+        return there
+
+
+@dataclass
+class World:
+    """Two tenants, who use the same ids, and all their documents."""
+
+    workshop: Workshop
+    services: dict[str, TenantServices]
+    documents: dict[UUID, Modelled] = field(default_factory=dict)
+
+    def narrowed(self, tenant: str, *kbs: UUID) -> TenantServices:
+        principal = self.services[tenant].principal
+        return self.workshop.resources.for_tenant(
+            Principal(principal.tenant_id, principal.tenant_name, Role.READER, knowledge_base_ids=frozenset(kbs))
+        )
+
+
+def any_of(rng: random.Random, ids: tuple[str, ...]) -> str | None:
+    return rng.choice((None, *ids))
+
+
+def random_document(rng: random.Random) -> Modelled:
+    user, chat, agent = rng.choice(
+        [(None, None, None), (rng.choice(USERS), None, None), (None, rng.choice(CHATS), None)]
+        + [(None, rng.choice(CHATS), rng.choice(AGENTS))] * 2
+    )
+    return Modelled(
+        rng.choice(TENANTS), rng.choice(KNOWLEDGE_BASES), user, chat, agent, rng.random() < 0.3, rng.random() < 0.2
+    )
+
+
+@pytest.fixture(scope="module")
+async def world(database: DatabaseUrls, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World]:
+    data_dir: Path = tmp_path_factory.mktemp("data")
+    rng = random.Random(5)
+    async with open_workshop(database, data_dir) as workshop:
+        services = {name: await workshop.new_tenant() for name in TENANTS}
+        for one in services.values():
+            await one.knowledge_bases.create(NewKnowledgeBase("second"))
+        world = World(workshop, services)
+        for number in range(DOCUMENTS):
+            await add(world, random_document(rng), number)
+        yield world
+
+
+async def add(world: World, model: Modelled, number: int) -> None:
+    facts = DocumentFacts(scope=Scope(model.user, model.chat, model.agent), dynamic=model.dynamic)
+    uploads = world.services[model.tenant].uploads
+    uploaded = await uploads.upload_text(model.kb, f"lantern {number}", facts, media_type="text/plain")
+    await world.workshop.ingest(uploaded.document)
+    if model.expired:
+        expiry = datetime.now(UTC) - timedelta(seconds=1)
+        await world.services[model.tenant].documents.update(model.kb, uploaded.document.id, {"expires_at": expiry})
+    world.documents[uploaded.document.id] = model
+
+
+async def check_questions(world: World, rng: random.Random) -> None:
+    sizes = set()
+    for _ in range(QUESTIONS):
+        tenant, kbs = rng.choice(TENANTS), rng.choice([None, ["default"], ["second"], ["default", "second"]])
+        user, chat, dynamic = any_of(rng, USERS), any_of(rng, CHATS), rng.random() < 0.7
+        agent = any_of(rng, AGENTS) if chat else None
+        expected = {
+            key
+            for key, one in world.documents.items()
+            if one.tenant == tenant and (kbs is None or one.kb in kbs) and (dynamic or not one.dynamic)
+            and not one.expired and one.visible(user=user, chat=chat, agent=agent)
+        }  # fmt: skip
+        for strategy in ("simple", "lexical", "hybrid"):
+            request = SearchRequest(
+                ["lantern"], knowledge_bases=kbs, strategy=strategy, top_k=200, scope=Scope(user, chat, agent),
+                exclude_dynamic=not dynamic,
+            )  # fmt: skip
+            result = await world.services[tenant].retrieval.search(request)
+            assert {hit.document.id for hit in result.hits} == expected, request
+        sizes.add(len(expected))
+    assert len(sizes) > 5
+
+
+async def test_a_search_sees_what_it_names(world: World) -> None:
+    await check_questions(world, random.Random(6))
+
+
+async def test_the_list_is_narrowed_to_exactly_one_level(world: World) -> None:
+    for tenant in TENANTS:
+        for kb in KNOWLEDGE_BASES:
+            mine = {key: one for key, one in world.documents.items() if (one.tenant, one.kb) == (tenant, kb)}
+            for user, chat, agent in {(one.user, one.chat, one.agent) for one in world.documents.values()}:
+                filters = DocumentFilters(scope_key=Scope(user, chat, agent).key())
+                _, found = await world.services[tenant].documents.page(kb, filters, after=None, limit=500)
+                expected = {key for key, one in mine.items() if (one.user, one.chat, one.agent) == (user, chat, agent)}
+                assert {document.id for document in found} == expected
+
+
+async def test_a_key_for_some_knowledge_bases_sees_no_other(world: World) -> None:
+    for tenant in TENANTS:
+        ids = {kb: (await world.services[tenant].knowledge_bases.find(kb)).row.id for kb in KNOWLEDGE_BASES}
+        for kb, other in zip(KNOWLEDGE_BASES, reversed(KNOWLEDGE_BASES), strict=True):
+            narrowed = world.narrowed(tenant, ids[kb])
+            result = await narrowed.retrieval.search(SearchRequest(["lantern"], top_k=200))
+            assert {world.documents[hit.document.id].kb for hit in result.hits} == {kb}
+            with pytest.raises(KnowledgeBaseNotFound):
+                await narrowed.retrieval.search(SearchRequest(["lantern"], knowledge_bases=[kb, other]))
+            for key, one in world.documents.items():
+                if one.tenant == tenant and one.kb == other:
+                    with pytest.raises(KnowledgeBaseNotFound):
+                        await narrowed.documents.get(other, key)
+
+
+async def test_documents_move_up_and_nothing_is_embedded_again(world: World) -> None:
+    """The last of all: the questions are asked again of what the moves have made."""
+    rng, requests, moved = random.Random(8), world.workshop.endpoint.requests, 0
+    for _ in range(MOVES):
+        key = rng.choice(sorted(world.documents))
+        model = world.documents[key]
+        user, chat = rng.choice([(None, None), (rng.choice(USERS), None), (None, rng.choice(CHATS))])
+        wanted = model.moved(user, chat)
+        update = world.services[model.tenant].documents.update(model.kb, key, {"scope": Scope(user, chat)})
+        if wanted is None:
+            with pytest.raises(InvalidInput):
+                await update
+        else:
+            await update
+            world.documents[key] = wanted
+            moved += wanted != model
+    assert moved > 20
+    assert world.workshop.endpoint.requests == requests
+    await check_questions(world, rng)

@@ -1,0 +1,174 @@
+"""Vector indexes come, are renewed and go, while searches find all they should at every moment."""
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import suppress
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+import pytest
+
+from app.db.maintenance import MOST_IN_PARTITION
+from app.embedded_postgres import DatabaseUrls
+from tests.indexing.world import SCOPE, FilledIndex, World, open_world
+
+# With 24 dimensions the limit is four times as high: just above the 5,000 that dense_search reads exactly in any case.
+DIM, THRESHOLD, LARGE = 24, 1300, 6200
+ALL = {"hnsw_", "meta_", "scope_", "metal_", "scopel_"}
+QUERIES = list(np.random.default_rng(7).normal(size=(20, DIM)).astype(np.float32))
+# As in the search functions of the migrations, with what they would fill in.
+LANES = {
+    "hnsw_": "select e.chunk_id, e.embedding::halfvec('24') <=> {vector} as d from chunk_embedding e where {rows}"
+    " and e.dim = '24' and e.scope_key = any('{scopes}') order by e.embedding::halfvec('24') <=> {vector} limit 10",
+    "meta_": "select e.chunk_id, (e.embedding <=> {vector}) + 0.0 as d from chunk_embedding e where {rows}"
+    " and e.dim = 24 and e.scope_key = any('{scopes}') and e.metadata {filter} order by d, e.chunk_id limit 10",
+    "scope_": "select e.chunk_id, (e.embedding <=> {vector}) + 0.0 as d from chunk_embedding e where {rows}"
+    " and e.dim = 24 and e.scope_key = any('{stranger}') order by d, e.chunk_id limit 10",
+    "metal_": "select l.chunk_id, (l.terms <#> '{{1:1}}/1000000000') + 0.0 as d from chunk_lexical l where {rows}"
+    " and l.scope_key = any('{scopes}') and l.metadata {filter} order by d, l.chunk_id limit 10",
+    "scopel_": "select l.chunk_id, (l.terms <#> '{{1:1}}/1000000000') + 0.0 as d from chunk_lexical l where {rows}"
+    " and l.scope_key = any('{stranger}') order by d, l.chunk_id limit 10",
+}
+
+
+@pytest.fixture(scope="module")
+async def world(database: DatabaseUrls) -> AsyncIterator[World]:
+    async with open_world(database, threshold=THRESHOLD) as opened:
+        yield opened
+
+
+@pytest.fixture(autouse=True)
+async def no_jobs(world: World) -> None:
+    await world.owner.execute("delete from job")
+
+
+async def searching(index: FilledIndex, work: Coroutine[Any, Any, None]) -> list[float]:
+    """Search all the time that ``work`` takes; the recall of each search."""
+    task, recalls = asyncio.create_task(work), list[float]()
+    while not task.done() or len(recalls) < 20:
+        recalls.append(await index.recall([QUERIES[len(recalls) % len(QUERIES)]]))
+        await asyncio.sleep(0.03)  # leaves some time to the work
+    await task
+    return recalls
+
+
+async def plan(world: World, index: FilledIndex, name: str, *, contains: str) -> str:
+    """The plan of a lane's statement with its values known, as the search functions' owner gets it."""
+    sql = LANES[name].format(
+        rows=f"tenant_id = '{index.tenant}' and index_id = '{index.id}'",
+        vector=f"'{np.ones(index.dim).tolist()}'::halfvec",
+        scopes=f"{{{SCOPE}}}",
+        stranger=f"{{{uuid4()}}}",
+        filter=contains,
+    )
+    settings = ("enable_sort", "enable_bitmapscan", "enable_seqscan") if name == "hnsw_" else ()
+    async with world.owner.transaction():
+        await world.owner.execute("set local role carrel_search")
+        for setting in settings:
+            await world.owner.execute(f"set local {setting} = off")
+        rows = await world.owner.fetch(f"explain {sql}")
+    return "\n".join(row[0] for row in rows)
+
+
+async def test_a_knowledge_base_s_life(world: World) -> None:
+    """Growth, churn and shrinking; searches find as many as there are and nearly all that is nearest, all the time."""
+    index = await world.new_index(DIM)
+    await index.add(LARGE)
+    assert await index.state() == "exact"
+    recalls = await searching(index, index.maintain())
+    row = await index.row()
+    assert (row["vector_index"], row["built_chunks"], row["held_back"]) == ("hnsw", LARGE, None)
+    assert row["index_bytes"] > LARGE * 2 * DIM
+    assert await index.names() == ALL
+    await world.owner.execute("analyze chunk_embedding_other; analyze chunk_lexical")
+    for name in LANES:
+        for contains in ("@> '{\"n\": 17}'", "@@ '$.n == 17'"):
+            assert f"{name}{index.id.hex}" in await plan(world, index, name, contains=contains)
+    # A sixth of it is dead: it is built anew. Then it shrinks below the half.
+    await index.remove(1000)
+    recalls += await searching(index, index.maintain())
+    row = await index.row()
+    assert (row["vector_index"], row["built_chunks"], row["deleted_chunks"]) == ("hnsw", LARGE - 1000, 0)
+    assert await index.names() == ALL
+    await index.remove(2700)
+    recalls += await searching(index, index.maintain())
+    row = await index.row()
+    assert (row["vector_index"], row["built_chunks"], row["index_bytes"]) == ("exact", None, 0)
+    assert await index.names() == set()
+    assert np.mean(recalls) >= 0.95
+
+
+async def test_a_build_cut_short_is_begun_again(world: World) -> None:
+    index = await world.new_index(DIM)
+    await index.add(LARGE)
+    building = asyncio.create_task(world.maintenance.maintain(index.tenant, index.id))
+    await world.until("select count(*) from pg_class where relname = 'hnsw_' || $1", index.id.hex)
+    building.cancel()
+    with suppress(asyncio.CancelledError):
+        await building
+    assert await index.state() == "building"
+    await world.until("select count(*) = 0 from pg_stat_activity where query ilike 'create index concurrently%'")
+    assert await index.names() == {"hnsw_ (invalid)"}
+    assert await index.recall(QUERIES[:5]) == 1.0
+    # The look after all sees it, and gives it a job.
+    await world.maintenance.look_after_all()
+    assert [job["tenant_id"] for job in await world.jobs()] == [index.tenant]
+    await world.maintenance.maintain(index.tenant, index.id)
+    assert await index.names() == ALL
+    assert await index.recall(QUERIES) >= 0.95
+    # What is lost of it is made again, too.
+    await world.owner.execute(f"drop index hnsw_{index.id.hex}, meta_{index.id.hex}")
+    assert await index.recall(QUERIES[:5]) >= 0.95
+    await world.maintenance.maintain(index.tenant, index.id)
+    assert await index.names() == ALL
+    # And when the knowledge base is gone, so are its indexes.
+    await world.owner.execute("delete from knowledge_base where id = $1", index.kb)
+    await world.maintenance.maintain(index.tenant, index.id)
+    await world.maintenance.look_after_all()
+    assert await index.names() == set()
+
+
+async def test_without_the_owner_it_stays_exact_and_says_so(world: World) -> None:
+    index = await world.new_index(384)
+    await index.add(THRESHOLD)
+    await world.without_owner().maintain(index.tenant, index.id)
+    row = await index.row()
+    assert (row["vector_index"], row["held_back"]) == ("exact", "no_owner")
+    await world.without_owner().look_after_all()
+    # A worker that has it sees to it, without any change.
+    await world.owner.execute("delete from job")
+    await world.maintenance.look_after_all()
+    assert [job["payload"] for job in await world.jobs()] == [f'{{"index": "{index.id}"}}']
+    await world.maintenance.maintain(index.tenant, index.id)
+    row = await index.row()
+    assert (row["vector_index"], row["held_back"]) == ("hnsw", None)
+    table = "select tablename from pg_indexes where indexname = 'hnsw_' || $1"
+    assert await world.owner.fetchval(table, index.id.hex) == "chunk_embedding_384"
+
+
+async def test_a_partition_takes_so_many_and_no_more(world: World) -> None:
+    index = await world.new_index(512)
+    await index.add(THRESHOLD)
+    for number in range(MOST_IN_PARTITION):
+        await world.owner.execute(f"create index hnsw_other{number} on chunk_embedding_512 (chunk_id)")
+    await world.maintenance.maintain(index.tenant, index.id)
+    row = await index.row()
+    assert (row["vector_index"], row["held_back"]) == ("exact", "too_many")
+    await world.owner.execute("drop index hnsw_other0")
+    await world.maintenance.maintain(index.tenant, index.id)
+    assert await index.state() == "hnsw"
+
+
+async def test_one_builds_at_a_time(world: World) -> None:
+    index = await world.new_index(384)
+    await index.add(THRESHOLD)
+    async with world.owner_database.connect() as other:
+        assert await other.take_turn()
+        await world.maintenance.maintain(index.tenant, index.id)
+        assert await index.state() == "exact"
+        await world.owner.execute("delete from job")
+    await world.maintenance.look_after_all()
+    assert len(await world.jobs()) == 1
+    await world.maintenance.maintain(index.tenant, index.id)
+    assert await index.state() == "hnsw"

@@ -1,0 +1,34 @@
+"""Where sentences end, and where they only seem to."""
+
+import pytest
+
+from app.ingestion.sentences import sentence_spans
+
+
+@pytest.mark.parametrize(
+    "sentences",
+    [
+        ["One ends. ", "Two ends! ", "Three ends? ", "Four ends… ", "Five."],
+        ["Really?! ", "Yes."],
+        ['He said "no." ', "She said (yes!) ", "Both left."],
+        ["See Fig. 3 and Figs. 4, cf. Ref. 5, by Dr. Who and Prof. J. Doe et al. "],
+        ["Man nennt z.B. A. Meier d.h. ihn, vgl. "],
+        ["The ref. ", "Capital beginnings count, Adr. ", "No abbreviation."],
+        ["It costs 3.50 a piece, or v1.2.3 of it"],
+        ["It ends. not here, before a small letter. ", "But here."],
+        ["今日は晴れ。", "明日は雨!", "「本当?」", "はい。"],
+        ["日本語。", "English follows. ", "Then it ends。"],
+        ["यह एक है। ", "यह दो है॥ ", "तीन"],
+        ["هل هذا؟ ", "نعم۔ ", "طيب"],
+        [""],
+    ],
+)
+def test_sentences(sentences: list[str]) -> None:
+    text = "".join(sentences)
+    spans = sentence_spans(text, 0, len(text))
+    assert [text[start:end] for start, end in spans if start < end] == [one for one in sentences if one]
+
+
+def test_a_part_of_a_text_is_read_like_a_whole() -> None:
+    text = "Skipped. One. Two. Skipped"
+    assert list(sentence_spans(text, 9, 18)) == [(9, 14), (14, 18)]
