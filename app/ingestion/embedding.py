@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+import time
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from app.ingestion.passages import Passages
 from app.ingestion.progress import Progress
 
 SLICE = 64
+# The last slice is checkpointed where it took longer: else embedding it again costs less than keeping it.
+QUICK_SECONDS = 0.2
 # More than so many passages of one document refused by the embedding model, and something else is wrong.
 MOST_REFUSED = 10
 _IDENTITIES = UUID("0d9f8a6e-5a55-5f0e-8f3b-3b1f5d0f8f1a")
@@ -34,7 +37,7 @@ class Spent:
 class Embedded:
     """One vector a passage, shape (passages, dimensions); those of ``refused`` positions are zero: they have none.
 
-    ``unbooked`` is what the last slice cost.
+    ``unbooked`` is what the last slice cost, where that is not booked yet.
     """
 
     vectors: Vectors
@@ -43,11 +46,18 @@ class Embedded:
 
 
 async def embed_passages(
-    db: TenantDatabase, document_id: UUID, passages: Passages, *, embedder: Embedder, progress: Progress
+    db: TenantDatabase,
+    document_id: UUID,
+    passages: Passages,
+    *,
+    embedder: Embedder,
+    progress: Progress,
+    afresh: bool = False,
 ) -> Embedded:
     """The passages' vectors: those that came with it, those that an earlier attempt checkpointed, the rest made now.
 
-    Every slice but the last is checkpointed and booked: behind the last one comes the version's own transaction.
+    Every slice is checkpointed and booked, but a quick one at the end: behind it comes the version's own transaction.
+    ``afresh`` says that no earlier attempt has come so far that it could have left anything.
     Raises EmbeddingUnavailable, EmbeddingMismatch, EmbeddingRejected, Superseded.
     """
     texts = passages.texts
@@ -58,7 +68,7 @@ async def embed_passages(
     hashes = [hashlib.sha256(text.encode()).digest() for text in texts]
     identity = _identity_key(embedder.identity)
     waiting = [position for position in range(len(texts)) if position not in passages.vectors]
-    if len(waiting) > SLICE:  # a document of one slice leaves no checkpoints
+    if len(waiting) > SLICE or not afresh:
         async with db.transaction() as session:
             found = await CheckpointRepository(session, db.tenant_id).find(identity, hashes)
         waiting = _fill(vectors, waiting, hashes, found)
@@ -66,14 +76,16 @@ async def embed_passages(
     for start in range(0, len(waiting), SLICE):
         progress.report("embedding", done=done, total=len(texts), unit="chunks", tokens=tokens)
         positions = waiting[start : start + SLICE]
+        begun = time.monotonic()
         spent = await _embed_slice(vectors, positions, texts, embedder, refused)
         kept = [position for position in positions if position not in refused]
         done, tokens, last = done + len(positions), tokens + spent, Spent(len(kept), spent)
-        if start + SLICE < len(waiting):
+        if start + SLICE < len(waiting) or time.monotonic() - begun > QUICK_SECONDS:
             async with db.transaction() as session:
                 repository = CheckpointRepository(session, db.tenant_id)
                 await repository.add(identity, document_id, {hashes[at]: vectors[at] for at in kept})
                 await repository.book(embedder.identity.model, passages=last.passages, tokens=last.tokens)
+            last = Spent()
     return Embedded(vectors, frozenset(refused), last)
 
 

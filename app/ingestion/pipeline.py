@@ -61,7 +61,14 @@ class IngestionPipeline:
                 if self.embedder.pictures is not None:
                     seeing = PictureEmbedding(db, document_id, self.embedder.pictures, self.embedder.identity, progress)
                     passages = await seeing.embed(passages)
-                embedded = await embed_passages(db, document_id, passages, embedder=self.embedder, progress=progress)
+                embedded = await embed_passages(
+                    db,
+                    document_id,
+                    passages,
+                    embedder=self.embedder,
+                    progress=progress,
+                    afresh=document.status == "queued",
+                )
                 async with booked_with(db, self.embedder, embedded.unbooked):
                     made = await self._made(document, kb, passages, embedded)
                     await self._replace(db, document, kb, made, embedded.unbooked)

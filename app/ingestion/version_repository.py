@@ -84,6 +84,7 @@ _COLUMNS = (
     "kb_id",
     "version",
     "live_version",
+    "status",
     "source",
     "title",
     "source_uri",

@@ -15,7 +15,7 @@ from app.db.session import TenantDatabase
 from app.documents.types import DocumentFacts, DocumentNotFound, GivenChunk
 from app.embedded_postgres import DatabaseUrls
 from app.inference.embedding import Embedder, EmbeddingUnavailable
-from app.ingestion.embedding import SLICE, embed_passages
+from app.ingestion.embedding import QUICK_SECONDS, SLICE, embed_passages
 from app.ingestion.passages import Passages
 from app.ingestion.progress import Progress
 from app.ingestion.types import DocumentTree, NodeKind, TreeNode
@@ -229,6 +229,26 @@ async def embed(workshop: Workshop, document: Document, chunks: Sequence[GivenCh
     )
     assert made.vectors.shape == (len(texts), embedder.identity.dimensions)
     assert np.linalg.norm(made.vectors, axis=1) == pytest.approx(1.0, abs=0.01)
+
+
+async def test_a_slow_last_slice_survives_too(workshop: Workshop, services: TenantServices) -> None:
+    document, texts = await put(services, passages(SLICE)), [chunk.text for chunk in passages(SLICE)]
+    workshop.endpoint.latency_seconds = 4 * QUICK_SECONDS
+    async with workshop.owner.transaction():
+        await workshop.owner.execute("lock table chunk in share mode")  # everything is paid for, and nothing gets in
+        ingesting = asyncio.create_task(workshop.ingest(document))
+        await until(lambda: has_checkpoints(workshop, services, SLICE))
+        ingesting.cancel()
+        await asyncio.wait({ingesting})
+    assert asked(workshop) == texts
+    paid = await ledger(workshop, services)
+    assert paid[0] == SLICE
+    workshop.endpoint.reset()
+    await workshop.ingest(document)
+    assert asked(workshop) == []
+    assert await workshop.status(document.id) == "ready"
+    assert await checkpoints(workshop, services) == 0
+    assert await ledger(workshop, services) == paid
 
 
 async def test_what_was_refused_is_asked_for_again_alone(workshop: Workshop, services: TenantServices) -> None:
