@@ -161,12 +161,10 @@ select i.dim, i.state, i.avgdl, (i.identity ->> 'k1')::float8 as k1, (i.identity
 _COUNT_FREQUENCIES = statement("""
 select coalesce(sum(g.n), 0)::bigint as rows, count(*) as keys
   from (select count(*) as n from lex_df where tenant_id = :tenant and index_id = :index group by key) g""")
+# All of them, and no join: without statistics one that picked out the crowded keys took a minute for a few thousand.
 _FOLD_FREQUENCIES = statement("""
-with crowded as (
-  select key from lex_df where tenant_id = :tenant and index_id = :index group by key having count(*) > 1
-), gone as (
-  delete from lex_df d using crowded c where d.tenant_id = :tenant and d.index_id = :index and d.key = c.key
-  returning d.key, d.df
+with gone as (
+  delete from lex_df where tenant_id = :tenant and index_id = :index returning key, df
 )
 insert into lex_df (tenant_id, index_id, key, df)
 select :tenant, :index, key, sum(df) from gone group by key having sum(df) <> 0""")
@@ -186,7 +184,7 @@ select chunk_id, dl, sparsevec_send(terms) as terms from chunk_lexical
  where tenant_id = :tenant and index_id = :index and chunk_id > :after order by chunk_id limit :limit""")
 _SET_TERMS = statement("""
 update chunk_lexical l set terms = u.terms from unnest(:ids::uuid[], :terms::sparsevec[]) u(id, terms)
- where l.tenant_id = :tenant and l.index_id = :index and l.chunk_id = u.id""")
+ where l.tenant_id = :tenant and l.index_id = :index and l.chunk_id = any(:ids::uuid[]) and l.chunk_id = u.id""")
 _SET_AVGDL = statement("update search_index set avgdl = :avgdl where tenant_id = :tenant and id = :index")
 _SET_EXACT = statement("""
 update search_index

@@ -245,4 +245,4 @@ select :t::uuid, :i::uuid, count(*), sum(length) from made""")
 _MEDIA = statement("""
 update chunk set media_ordinal = u.number, media_type = u.type
   from unnest(:ids::uuid[], :numbers::int[], :types::text[]) u(id, number, type)
- where tenant_id = :t and index_id = :i and chunk.id = u.id""")
+ where tenant_id = :t and index_id = :i and chunk.id = any(:ids::uuid[]) and chunk.id = u.id""")
