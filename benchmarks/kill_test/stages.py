@@ -90,7 +90,7 @@ def owner_of_port(port: int, pids: list[int]) -> int | None:
 
 async def after_put(look: Look) -> Caught | None:
     """An object without a row, and an API that waits to write it."""
-    caught = await look.blocked("API", "insert into document_object")
+    caught = await look.blocked("API", "with written")
     if caught is None:
         return None
     known = {row["key"] for row in await look.connection.fetch("select key from document_object")}
