@@ -11,15 +11,16 @@ from app.db.statements import Record
 
 _TABLE = Document.__table__.columns
 # By name: a column that a newer version of ours has added is none of ours.
-DOCUMENT_COLUMNS = ", ".join(column.name for column in _TABLE)
+_NAMES = tuple(column.name for column in _TABLE)
+DOCUMENT_COLUMNS = ", ".join(_NAMES)
 _JSON = tuple(column.name for column in _TABLE if isinstance(column.type, JSONB))
 # The model cannot have an attribute of this name.
 _ATTRIBUTES = {"metadata": "attributes"}
 
 
 def document_from(record: Record) -> Document:
-    """Of DOCUMENT_COLUMNS, to be read: what is changed in it is not written back."""
-    return Document(**{_ATTRIBUTES.get(name, name): value for name, value in record.items()})
+    """Of DOCUMENT_COLUMNS and maybe more, to be read: what is changed in it is not written back."""
+    return Document(**{_ATTRIBUTES.get(name, name): record[name] for name in _NAMES})
 
 
 def values_of(document: Document, columns: Iterable[str]) -> dict[str, Any]:

@@ -88,7 +88,7 @@ class IndexRepository:
         """
         counted = await self.session.row(_COUNT_FREQUENCIES, self._place)
         if counted is not None and counted["rows"] > 2 * counted["keys"] + LEAST_ROWS:
-            await self.session.rows(_FOLD_FREQUENCIES, self._place)
+            await self.session.rows(FOLD_FREQUENCIES, self._place)
         folded = await self.session.row(_FOLD_TOTALS, self._place)
         if folded is not None and folded["deleted"]:
             await self.session.rows(_COUNT_DELETED, {**self._place, "deleted": folded["deleted"]})
@@ -162,7 +162,7 @@ _COUNT_FREQUENCIES = statement("""
 select coalesce(sum(g.n), 0)::bigint as rows, count(*) as keys
   from (select count(*) as n from lex_df where tenant_id = :tenant and index_id = :index group by key) g""")
 # All of them, and no join: without statistics one that picked out the crowded keys took a minute for a few thousand.
-_FOLD_FREQUENCIES = statement("""
+FOLD_FREQUENCIES = statement("""
 with gone as (
   delete from lex_df where tenant_id = :tenant and index_id = :index returning key, df
 )

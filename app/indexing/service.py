@@ -66,10 +66,10 @@ class IndexMaintenance:
         Raises IndexBusy, MaintenanceFailed, and DBAPIError where writers are in the way for long.
         """
         figures = await self._fold(tenant_id, index_id)
-        if figures is not None and figures.has_drifted:
-            await self._reweigh(tenant_id, index_id)
         if figures is None:
             return
+        if figures.has_drifted:
+            await self._reweigh(tenant_id, index_id)
         match self._step(figures):
             case Step.PROMOTE:
                 await self._promote(tenant_id, figures)

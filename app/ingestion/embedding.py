@@ -15,11 +15,9 @@ from app.errors import AppError
 from app.inference.embedding import Embedder, EmbeddingIdentity, EmbeddingRejected, Vectors
 from app.ingestion.checkpoints import CheckpointRepository
 from app.ingestion.passages import Passages
-from app.ingestion.progress import Progress
+from app.ingestion.progress import INTERVAL_SECONDS, Progress
 
 SLICE = 64
-# The last slice is checkpointed where it took longer: else embedding it again costs less than keeping it.
-QUICK_SECONDS = 0.2
 # More than so many passages of one document refused by the embedding model, and something else is wrong.
 MOST_REFUSED = 10
 _IDENTITIES = UUID("0d9f8a6e-5a55-5f0e-8f3b-3b1f5d0f8f1a")
@@ -57,7 +55,8 @@ async def embed_passages(
     """The passages' vectors: those that came with it, those that an earlier attempt checkpointed, the rest made now.
 
     Every slice is checkpointed and booked, but a quick one at the end: behind it comes the version's own transaction.
-    ``afresh`` says that no earlier attempt has come so far that it could have left anything.
+    A slow one has been told of, so that a later attempt finds the document's status changed. ``afresh`` says that it is
+    not: no earlier attempt can have left anything.
     Raises EmbeddingUnavailable, EmbeddingMismatch, EmbeddingRejected, Superseded.
     """
     texts = passages.texts
@@ -80,7 +79,7 @@ async def embed_passages(
         spent = await _embed_slice(vectors, positions, texts, embedder, refused)
         kept = [position for position in positions if position not in refused]
         done, tokens, last = done + len(positions), tokens + spent, Spent(len(kept), spent)
-        if start + SLICE < len(waiting) or time.monotonic() - begun > QUICK_SECONDS:
+        if start + SLICE < len(waiting) or time.monotonic() - begun > INTERVAL_SECONDS:
             async with db.transaction() as session:
                 repository = CheckpointRepository(session, db.tenant_id)
                 await repository.add(identity, document_id, {hashes[at]: vectors[at] for at in kept})

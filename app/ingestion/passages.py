@@ -26,13 +26,6 @@ class Passages:
     pictures: Mapping[int, Picture] = field(default_factory=dict)
 
 
-def passage_text(
-    title: str | None, draft: ChunkDraft, *, count_tokens: Callable[[Sequence[str]], list[int]], limit: int
-) -> str:
-    """``passage_texts`` for one chunk."""
-    return passage_texts(title, [draft], count_tokens=count_tokens, limit=limit)[0]
-
-
 def passage_texts(
     title: str | None,
     drafts: Sequence[ChunkDraft],

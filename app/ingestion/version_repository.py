@@ -7,7 +7,8 @@ from uuid import UUID
 
 from app.db.models.tenant_data import Document
 from app.db.session import Session
-from app.db.statements import Record, statement
+from app.db.statements import statement
+from app.documents.records import DOCUMENT_COLUMNS, document_from
 
 
 class VersionRepository:
@@ -20,12 +21,12 @@ class VersionRepository:
     async def load(self, document_id: UUID, version: int) -> tuple[Document, str] | None:
         """A document whose newest version this is and that is not settled, detached, and where its original is."""
         row = await self.session.row(_LOAD, {"t": self.tenant_id, "d": document_id, "v": version})
-        return None if row is None else (_document(row), row["key"])
+        return None if row is None else (document_from(row), row["key"])
 
     async def lock(self, document_id: UUID, version: int) -> Document | None:
         """The same as it is now, kept from every other change until the transaction ends."""
         row = await self.session.row(_LOCK, {"t": self.tenant_id, "d": document_id, "v": version})
-        return None if row is None else _document(row)
+        return None if row is None else document_from(row)
 
     async def set_status(
         self, document_id: UUID, version: int, status: str, progress: Mapping[str, Any] | None = None
@@ -73,38 +74,13 @@ class VersionRepository:
         return row["keys"] if row["finished"] else None
 
 
-def _document(row: Record) -> Document:
-    """What ingestion needs to know of it, apart from any session."""
-    return Document(**{name: row[name] for name in _COLUMNS}, attributes=row["metadata"])
-
-
-_COLUMNS = (
-    "tenant_id",
-    "id",
-    "kb_id",
-    "version",
-    "live_version",
-    "status",
-    "source",
-    "title",
-    "source_uri",
-    "source_created_at",
-    "media_type",
-    "encoding",
-    "scope_key",
-    "dynamic",
-    "created_at",
-)
-_WANTED = "d.tenant_id = :t and d.id = :d and d.version = :v and d.status not in ('ready', 'failed')"
+_WANTED = "tenant_id = :t and id = :d and version = :v and status not in ('ready', 'failed')"
 _LOAD = statement(f"""
-select {", ".join(f"d.{name}" for name in _COLUMNS)}, d.metadata, o.key from document d
-  join document_object o on o.tenant_id = d.tenant_id and o.document_id = d.id and o.version = d.version
- where {_WANTED}""")  # noqa: S608  (constants)
-_LOCK = statement(f"""
-select {", ".join(f"d.{name}" for name in _COLUMNS)}, d.metadata
-  from document d where {_WANTED} for update""")  # noqa: S608  (constants)
+select d.*, o.key from (select {DOCUMENT_COLUMNS} from document where {_WANTED}) d
+  join document_object o on o.tenant_id = d.tenant_id and o.document_id = d.id and o.version = d.version""")  # noqa: S608
+_LOCK = statement(f"select {DOCUMENT_COLUMNS} from document where {_WANTED} for update")  # noqa: S608  (constants)
 _SET_STATUS = statement(f"""
-update document d set status = :status, progress = :progress::jsonb, updated_at = now()
+update document set status = :status, progress = :progress::jsonb, updated_at = now()
  where {_WANTED} returning 1""")  # noqa: S608  (constants)
 _FINISH = statement("""
 with finished as (

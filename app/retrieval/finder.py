@@ -94,9 +94,8 @@ class Finder:
         answered: list[Lane] = []
         apart: dict[Lane, list[LaneCall]] = {
             "lexical": [replace(call, vector=None) for call in calls],
-            "dense": [
-                replace(call, term_ids=(), keys=()) for call in calls
-            ],  # nothing where only its cosines are wanted
+            # Asks nothing where only its cosines are wanted.
+            "dense": [replace(call, term_ids=(), keys=()) for call in calls],
         }
         for name, alone in apart.items():
             if not any(call.asks_something for call in alone):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.ingestion.passages import passage_text, passage_texts
+from app.ingestion.passages import passage_texts
 from app.ingestion.types import ChunkDraft
 from tests.ingestion.documents import words
 
@@ -29,7 +29,7 @@ def draft(text: str, *titles: str) -> ChunkDraft:
     ],
 )
 def test_prefix(title: str | None, chunk: ChunkDraft, limit: int, expected: str) -> None:
-    assert passage_text(title, chunk, count_tokens=words, limit=limit) == expected
+    assert passage_texts(title, [chunk], count_tokens=words, limit=limit) == [expected]
 
 
 def test_batch_keeps_the_order_and_counts_little() -> None:

@@ -15,9 +15,9 @@ from app.db.session import TenantDatabase
 from app.documents.types import DocumentFacts, DocumentNotFound, GivenChunk
 from app.embedded_postgres import DatabaseUrls
 from app.inference.embedding import Embedder, EmbeddingUnavailable
-from app.ingestion.embedding import QUICK_SECONDS, SLICE, embed_passages
+from app.ingestion.embedding import SLICE, embed_passages
 from app.ingestion.passages import Passages
-from app.ingestion.progress import Progress
+from app.ingestion.progress import INTERVAL_SECONDS, Progress
 from app.ingestion.types import DocumentTree, NodeKind, TreeNode
 from app.knowledge_bases.types import Chunking, NewKnowledgeBase
 from app.retrieval.types import SearchRequest
@@ -233,7 +233,7 @@ async def embed(workshop: Workshop, document: Document, chunks: Sequence[GivenCh
 
 async def test_a_slow_last_slice_survives_too(workshop: Workshop, services: TenantServices) -> None:
     document, texts = await put(services, passages(SLICE)), [chunk.text for chunk in passages(SLICE)]
-    workshop.endpoint.latency_seconds = 4 * QUICK_SECONDS
+    workshop.endpoint.latency_seconds = 3 * INTERVAL_SECONDS
     async with workshop.owner.transaction():
         await workshop.owner.execute("lock table chunk in share mode")  # everything is paid for, and nothing gets in
         ingesting = asyncio.create_task(workshop.ingest(document))
