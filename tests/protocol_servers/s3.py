@@ -3,7 +3,7 @@
 import http.client
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
@@ -52,13 +52,13 @@ class Handler(BaseHTTPRequestHandler):
         if refusal is not None:
             self.answer(refusal, {}, f"<Error><Code>{CODES[refusal]}</Code></Error>".encode())
             return
-        upstream = http.client.HTTPConnection(*self.server.upstream, timeout=30)
         dropped = {"Content-Length", "Expect", "Connection"}
         headers = {name: value for name, value in request.headers.items() if name not in dropped}
-        upstream.request(request.method, request.path, request.body, headers)
-        reply = upstream.getresponse()
-        self.answer(reply.status, dict(reply.getheaders()), reply.read())
-        upstream.close()
+        # Whoever gave up may be gone before the answer is there.
+        with closing(http.client.HTTPConnection(*self.server.upstream, timeout=30)) as upstream:
+            upstream.request(request.method, request.path, request.body, headers)
+            reply = upstream.getresponse()
+            self.answer(reply.status, dict(reply.getheaders()), reply.read())
 
     do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = pass_on
 
