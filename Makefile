@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WEIGHTS := models/all-MiniLM-L6-v2
 
-.PHONY: demo test check format lint types contracts bench bench-load quality fairness-test kill-test torture swift-test setup clean
+.PHONY: demo test check format lint types contracts bench bench-load bench-scale quality fairness-test kill-test torture swift-test setup clean
 .DEFAULT_GOAL := help
 
 help:
@@ -13,6 +13,7 @@ help:
 	@echo "make test    the tests"
 	@echo "make check   format, lint, types, import contracts, tests"
 	@echo "make bench   measure ingestion and search (needs CARREL_EVAL_DATA)"
+	@echo "make bench-scale     search of 1,000 to 1,000,000 chunks (needs CARREL_EVAL_DATA; ARGUMENTS=--quick for 100,000)"
 	@echo "make fairness-test   what one document waits for behind 10,000 of another tenant"
 	@echo "make torture         the torture set (needs CARREL_EVAL_DATA) and 3,000 hostile files"
 	@echo "make swift-test      the object store against OpenStack Swift, where it is installed"
@@ -56,6 +57,9 @@ bench: setup
 
 bench-load: setup
 	@$(BIN)/python -m benchmarks.load
+
+bench-scale: setup
+	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.scale $(ARGUMENTS)
 
 quality: setup
 	@$(BIN)/python -m benchmarks.quality

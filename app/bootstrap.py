@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Self
 from uuid import UUID
 
@@ -16,10 +17,8 @@ from app.documents.reading import ReadingService
 from app.documents.service import DocumentService
 from app.documents.uploading import UploadService
 from app.documents.watching import DocumentWatch
-from app.errors import AppError
-from app.inference.embedding import Embedder, EmbeddingUnavailable
-from app.inference.embedding.pacing import NoPace, Pace, SharedPace, provider_key
-from app.inference.embedding.weights import find_weights
+from app.inference.embedding.opening import open_embedders
+from app.inference.embedding.registry import Embedders
 from app.inference.vision import VisionModel
 from app.ingestion.chunkers.installed import installed_chunkers
 from app.ingestion.parsers.installed import installed_parsers, plugin_types
@@ -27,29 +26,19 @@ from app.ingestion.parsers.pool import RECYCLE_AFTER_CALLS, ParserPool
 from app.ingestion.parsers.tessdata import find_language_data
 from app.ingestion.preview import PARSER_PROCESSES, WALL_SECONDS, PreviewDesk, PreviewService
 from app.job_queue import JobQueue
+from app.knowledge_bases.reindexing import ReindexService
 from app.knowledge_bases.service import IndexSettings, KnowledgeBaseService, furnish_tenant
-from app.logging import get_logger
 from app.object_store import ObjectStore
 from app.object_store.files import FileObjectStore
 from app.retrieval.queries import KnownVectors
 from app.retrieval.service import RetrievalService
 from app.retrieval.strategies import STRATEGIES
-from app.settings import EmbeddingSettings, ModelSettings, ParserSettings, Settings, user_cache_dir
+from app.settings import ModelSettings, ParserSettings, Settings
 from app.tenants.known_keys import KnownKeys
 from app.tenants.service import Authenticator, KeyService, TenantService
 from app.tenants.types import key_hash
 
-logger = get_logger(__name__)
-
-
-class EmbeddedModelMissing(AppError):
-    """The embedded model needs `pip install carrel[embedded]`; or set CARREL_EMBEDDING_BASE_URL."""
-
-    code = "embedded_model_missing"
-
-
-# The SDKs are imported where they are chosen: each costs a third of a second at the start and tens of megabytes, and
-# the embedded model needs an extra that an installation with an endpoint does not have.
+# The SDKs are imported where they are chosen: each costs a third of a second at the start and tens of megabytes.
 
 
 def open_object_store(settings: Settings) -> ObjectStore:
@@ -69,44 +58,6 @@ def open_object_store(settings: Settings) -> ObjectStore:
     )
 
 
-def open_embedder(settings: EmbeddingSettings, bulk_threads: int, system: SystemDatabase) -> Embedder:
-    """The plugin's embedder, else the configured endpoint, else the embedded model; blocking.
-
-    Raises EmbedderMissing, EmbedderRefused, WeightsMissing.
-    """
-    if settings.provider is not None:
-        from app.inference.embedding.plugged import open_plugged
-
-        return open_plugged(settings.provider, settings)
-    if settings.base_url is not None and settings.dimensions is not None:
-        from app.inference.embedding.openai import OpenAIEmbedder
-
-        return OpenAIEmbedder(
-            settings.base_url,
-            settings.api_key.get_secret_value() if settings.api_key else None,
-            settings.model,
-            settings.dimensions,
-            send_dimensions=settings.send_dimensions,
-            max_tokens=settings.max_tokens,
-            query_prefix=settings.query_prefix,
-            document_prefix=settings.document_prefix,
-            timeout_seconds=settings.timeout_seconds,
-            pictures=settings.pictures,
-            pace=_pace(settings, settings.base_url, system),
-        )
-    try:
-        from app.inference.embedding.minilm import MiniLMEmbedder
-    except ImportError as exc:
-        raise EmbeddedModelMissing from exc
-    return MiniLMEmbedder.load(
-        find_weights(settings.weights_dir, user_cache_dir()),
-        precision=settings.precision,
-        bulk_threads=bulk_threads,
-        query_prefix=settings.query_prefix,
-        document_prefix=settings.document_prefix,
-    )
-
-
 def open_vision(settings: ModelSettings) -> VisionModel | None:
     """What describes pictures, where one is configured."""
     if settings.vision_model is None or settings.chat_base_url is None:
@@ -115,18 +66,6 @@ def open_vision(settings: ModelSettings) -> VisionModel | None:
 
     key = settings.chat_api_key.get_secret_value() if settings.chat_api_key else None
     return OpenAIVision(settings.chat_base_url, key, settings.vision_model)
-
-
-def _pace(settings: EmbeddingSettings, base_url: str, system: SystemDatabase) -> Pace:
-    """Limits are shared by all processes; without any there is nothing to ask the database."""
-    if not settings.is_paced:
-        return NoPace()
-    return SharedPace(
-        system,
-        provider_key(base_url, settings.model),
-        requests_per_minute=settings.requests_per_minute,
-        tokens_per_minute=settings.tokens_per_minute,
-    )
 
 
 def _parser_pool(settings: ParserSettings, *, processes: int, preview: bool = False) -> ParserPool:
@@ -163,6 +102,7 @@ class TenantServices:
     principal: Principal
     keys: KeyService
     knowledge_bases: KnowledgeBaseService
+    reindexing: ReindexService
     documents: DocumentService
     deletions: DeletionService
     reading: ReadingService
@@ -180,7 +120,7 @@ class Resources:
     database: Database
     system: SystemDatabase
     objects: ObjectStore
-    embedder: Embedder
+    embedders: Embedders
     known_vectors: KnownVectors
     vision: VisionModel | None
     queue: JobQueue
@@ -197,8 +137,8 @@ class Resources:
     ) -> AsyncIterator[Self]:
         """Connect to everything and check it, once.
 
-        Raises DatabaseRefused, DatabaseUnavailable, EmbeddingMismatch, EmbeddingRejected; an embedding endpoint that
-        does not answer is a warning.
+        Raises DatabaseRefused, DatabaseUnavailable, EmbeddingMismatch, EmbeddingRejected, and as ``open_embedders``;
+        an embedding endpoint that does not answer is a warning.
         """
         async with AsyncExitStack() as stack:
             database = Database.connect(database_url, pool_size=settings.database.pool_size)
@@ -210,18 +150,15 @@ class Resources:
             stack.push_async_callback(authenticator.known.close)
             objects = open_object_store(settings)
             stack.push_async_callback(objects.close)
-            embedder = await asyncio.to_thread(
-                open_embedder, settings.embedding, bulk_threads, SystemDatabase(database)
+            embedders = await asyncio.to_thread(
+                open_embedders, settings.embedding, bulk_threads=bulk_threads, ledger=SystemDatabase(database)
             )
-            stack.push_async_callback(embedder.close)
-            try:
-                await embedder.check()
-            except EmbeddingUnavailable:
-                logger.warning("embedding.unavailable_at_start", model=settings.embedding.model)
+            stack.push_async_callback(embedders.close)
+            await embedders.check()
             vision = open_vision(settings.models)
             if vision is not None:
                 stack.push_async_callback(vision.close)
-            yield cls._wire(settings, database, watch, objects, embedder, vision, authenticator)
+            yield cls._wire(settings, database, watch, objects, embedders, vision, authenticator)
 
     @classmethod
     def _wire(
@@ -230,15 +167,14 @@ class Resources:
         database: Database,
         watch: DocumentWatch,
         objects: ObjectStore,
-        embedder: Embedder,
+        embedders: Embedders,
         vision: VisionModel | None,
         authenticator: Authenticator,
     ) -> Self:
         system = SystemDatabase(database)
         queue = JobQueue(database, system, settings.worker.max_attempts)
         index_settings = IndexSettings(
-            identity=embedder.identity,
-            max_tokens=embedder.max_tokens - embedder.special_tokens,
+            embedders=embedders,
             chunkers=installed_chunkers().keys(),
             strategies=STRATEGIES.keys(),
         )
@@ -251,7 +187,7 @@ class Resources:
             database=database,
             system=system,
             objects=objects,
-            embedder=embedder,
+            embedders=embedders,
             known_vectors=KnownVectors(),
             vision=vision,
             queue=queue,
@@ -259,10 +195,10 @@ class Resources:
             index_settings=index_settings,
             previews=PreviewDesk(
                 parsers=_parser_pool(settings.parser, processes=PARSER_PROCESSES, preview=True),
-                embedder=embedder,
+                embedders=embedders,
                 parseable=installed_parsers().keys(),
                 plugin_types=plugin_types(installed_parsers()),
-                pictures=vision is not None or embedder.pictures is not None,
+                describes_pictures=vision is not None,
             ),
             authenticator=authenticator,
             tenants=TenantService(database, system, queue, authenticator.known, furnish),
@@ -277,6 +213,9 @@ class Resources:
             principal=principal,
             keys=KeyService(db, self.authenticator.known),
             knowledge_bases=knowledge_bases,
+            reindexing=ReindexService(
+                db, knowledge_bases, self.queue, timedelta(seconds=self.settings.worker.reindex_undo_seconds)
+            ),
             documents=documents,
             deletions=DeletionService(db, knowledge_bases, self.queue),
             reading=ReadingService(db, knowledge_bases),
@@ -287,13 +226,12 @@ class Resources:
                 documents=documents,
                 objects=self.objects,
                 queue=self.queue,
-                identity=self.embedder.identity,
                 parseable=installed_parsers().keys(),
                 plugin_types=plugin_types(installed_parsers()),
                 max_upload_bytes=self.settings.server.max_upload_bytes,
             ),
             preview=PreviewService(db, knowledge_bases, self.previews),
             retrieval=RetrievalService(
-                db, knowledge_bases, self.embedder, self.known_vectors, self.settings.server.lane_rows
+                db, knowledge_bases, self.embedders, self.known_vectors, self.settings.server.lane_rows
             ),
         )

@@ -14,11 +14,16 @@ from app.documents.deletion import finish_deletion
 from app.documents.restamping import restamp_documents
 from app.documents.sweeping import EXPIRED_JOB, OBJECTS_JOB, RECORDS_JOB, Sweeper
 from app.errors import AppError, Unavailable
+from app.indexing.dropping import DROP_JOB, IndexDropping
 from app.indexing.service import INDEX_JOB, PERIODIC_JOB, IndexMaintenance
 from app.inference.embedding import EmbeddingMismatch, EmbeddingRejected, EmbeddingUnavailable
+from app.ingestion.chunker_nodes import remove_unnamed_nodes
 from app.ingestion.pipeline import IngestionPipeline
+from app.ingestion.rebuilding import DocumentRebuilder
+from app.ingestion.reindexing import Reindexer
 from app.ingestion.types import IngestionError
 from app.job_queue import JobFailure
+from app.knowledge_bases.reindexing import REINDEX_JOB
 from app.knowledge_bases.service import RESTAMP_JOB
 from app.knowledge_bases.types import IndexMismatch
 
@@ -58,6 +63,20 @@ class JobContext:
             self.owner,
             resources.settings.worker.hnsw_threshold,
         )
+
+    @property
+    def dropping(self) -> IndexDropping:
+        """What removes search indexes that nobody goes back to."""
+        resources = self.resources
+        undo = timedelta(seconds=resources.settings.worker.reindex_undo_seconds)
+        find_expired = partial(resources.system.expired_indexes, undo=undo, limit=CHANGED_AT_ONCE)
+        return IndexDropping(resources.database, resources.queue, find_expired, self.owner)
+
+    @property
+    def reindexer(self) -> Reindexer:
+        """What builds the next search index of a knowledge base."""
+        rebuilder = DocumentRebuilder(self.resources.embedders)
+        return Reindexer(rebuilder, self.resources.queue, self.maintenance.prepare)
 
 
 Handler = Callable[[JobContext, ClaimedJob], Awaitable[None]]
@@ -123,13 +142,29 @@ async def sweep(context: JobContext, job: ClaimedJob) -> None:
 
 
 async def maintain_indexes(context: JobContext, job: ClaimedJob) -> None:  # noqa: ARG001  (as all handlers)
-    """A periodic job: look after every search index that has changed."""
+    """A periodic job: look after every search index that has changed, and those that nobody goes back to."""
     await context.maintenance.look_after_all()
+    await context.dropping.look_after_all()
 
 
 async def maintain_index(context: JobContext, job: ClaimedJob) -> None:
     """Payload: ``index``."""
     await context.maintenance.maintain(job.tenant_id, UUID(job.payload["index"]))
+
+
+async def reindex_knowledge_base(context: JobContext, job: ClaimedJob) -> None:
+    """Payload: ``index``."""
+    db = TenantDatabase(context.resources.database, job.tenant_id)
+    await context.reindexer.run(db, UUID(job.payload["index"]), job.id)
+
+
+async def drop_search_index(context: JobContext, job: ClaimedJob) -> None:
+    """Payload: ``index``. Its row goes last: until then a lost worker's job is done again."""
+    index_id = UUID(job.payload["index"])
+    kb_id = await context.dropping.empty(job.tenant_id, index_id)
+    if kb_id is not None:
+        await remove_unnamed_nodes(TenantDatabase(context.resources.database, job.tenant_id), kb_id)
+        await context.dropping.remove(job.tenant_id, index_id)
 
 
 HANDLERS: dict[str, Handler] = {
@@ -142,4 +177,6 @@ HANDLERS: dict[str, Handler] = {
     RECORDS_JOB: sweep,
     PERIODIC_JOB: maintain_indexes,
     INDEX_JOB: maintain_index,
+    REINDEX_JOB: reindex_knowledge_base,
+    DROP_JOB: drop_search_index,
 }

@@ -1,16 +1,39 @@
 """The application: lifespan, middleware, and the doors."""
 
+import base64
+import hashlib
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
+from fastapi.openapi.docs import get_swagger_ui_html
+from fastapi.responses import HTMLResponse
 from starlette.middleware.cors import CORSMiddleware
 
 from app import __version__
 from app.api import health, problems, v1
-from app.api.middleware import RequestMiddleware
+from app.api.idempotency import REPLAYED
+from app.api.middleware import GuardMiddleware, RequestMiddleware
 from app.bootstrap import Resources
 
+READ_BY_US = ["Authorization", "Content-Type", "Idempotency-Key", "X-Request-Id", "Last-Event-ID", "Range", "If-Range"]
+READ_BY_PAGES = [
+    "X-Request-Id",
+    "Location",
+    "Content-Disposition",
+    "Content-Range",
+    "ETag",
+    "Retry-After",
+    "RateLimit-Limit",
+    "RateLimit-Remaining",
+    "RateLimit-Reset",
+    "Server-Timing",
+    "Carrel-Deletion-Id",
+    REPLAYED,
+]
+# Where FastAPI's page has its scripts from.
+SWAGGER = "https://cdn.jsdelivr.net/npm/swagger-ui-dist@5/"
 OpenResources = Callable[[], AbstractAsyncContextManager[Resources]]
 
 
@@ -28,19 +51,38 @@ def create_app(open_resources: OpenResources, *, cors_origins: tuple[str, ...] =
         version=__version__,
         summary="Retrieval-augmented generation as a service: one desk a tenant.",
         lifespan=lifespan,
+        docs_url=None,
         redoc_url=None,
+        # A redirect's address would be made from the Host header, and of http:// behind a proxy that speaks TLS.
+        redirect_slashes=False,
         license_info={"name": "AGPL-3.0-or-later", "identifier": "AGPL-3.0-or-later"},
     )
     problems.install(app)
+    app.add_middleware(GuardMiddleware)
     if cors_origins:
+        # Credentials stay off: a key is in a header that the page itself sets, never in a cookie that a browser adds.
         app.add_middleware(
             CORSMiddleware,
-            allow_origins=list(cors_origins),
+            allow_origins=cors_origins,
             allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
-            allow_headers=["Authorization", "Content-Type", "Idempotency-Key", "X-Request-Id", "Last-Event-ID"],
-            expose_headers=["X-Request-Id", "Location", "Retry-After", "Idempotent-Replayed", "Carrel-Deletion-Id"],
+            allow_headers=READ_BY_US,
+            expose_headers=READ_BY_PAGES,
         )
     app.add_middleware(RequestMiddleware)
+    app.add_api_route("/docs", docs_page, include_in_schema=False)
     app.include_router(health.router)
     app.include_router(v1.router)
     return app
+
+
+async def docs_page(request: Request) -> HTMLResponse:
+    """The interactive description: the one page that runs scripts, which may speak to this server alone."""
+    root = request.scope.get("root_path", "").rstrip("/")
+    page = get_swagger_ui_html(openapi_url=f"{root}/openapi.json", title="Carrel", swagger_favicon_url="data:,")
+    script = re.search(rb"<script>(.*?)</script>", bytes(page.body), re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(script[1] if script else b"").digest()).decode()
+    page.headers["Content-Security-Policy"] = (
+        f"default-src 'none'; script-src {SWAGGER} 'sha256-{digest}'; style-src {SWAGGER} 'unsafe-inline'; "
+        "img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+    return page

@@ -1,7 +1,8 @@
 """``make quality``: retrieval quality of the service with the embedded model, over its HTTP API.
 
 ``CARREL_EVAL_DATA`` names the directory of evaluation sets; each is judged by the ``evaluate.py`` in it. Sets may be
-named: ``python -m benchmarks.quality mtrag-un chroma-dev --strategy-options '{"dense_weight": 0.5}'``.
+named: ``python -m benchmarks.quality mtrag-un chroma-dev --strategy-options '{"dense_weight": 0.5}'``. ``--table`` ends
+with the rows of docs/adr/0008-retrieval-defaults.md.
 """
 
 import argparse
@@ -20,16 +21,24 @@ import httpx
 
 from app.cli.connection import Connection
 from app.cli.evaluation import loading
+from app.cli.evaluation.asking import Answer
+from app.cli.evaluation.excerpts import Passage, Texts
+from app.cli.evaluation.intervals import Bootstrap
+from app.cli.evaluation.measures import parse_measure, score_documents, score_excerpts
 from app.cli.evaluation.sets import CorpusLine, Query, read_set
 from benchmarks.processes import RunningService, end_as_usual, running_service, wait_until_ingested
 
 SETS = ("mtrag-un", "chroma-dev", "scifact")
-MEASURES = {
+AIMS = {
     "mtrag-un": {"ndcg@10": 0.86},
     "chroma-dev": {"excerpt_recall@5": 0.92, "excerpt_precision@5": 0.065},
     "scifact": {"ndcg@10": 0.73, "recall@100": 0.945},
 }
 TOP_K = {"mtrag-un": 100, "chroma-dev": 5, "scifact": 200}
+TABLE_HEAD = (
+    "| set | chunking | search | passages | figures, with half their 95 % interval |",
+    "| --- | --- | --- | --- | --- |",
+)
 UPLOADS_AT_ONCE, SEARCHES_AT_ONCE = 8, 2
 Line = dict[str, Any]
 
@@ -73,32 +82,69 @@ def judge(data: Path, name: str, run: Sequence[Line]) -> dict[str, float]:
         return found
 
 
+def spreads(name: str, run: Sequence[Line], queries: Sequence[Query], corpus: Sequence[CorpusLine]) -> dict[str, float]:
+    """Half of the 95 % interval of each measure that has an aim, over the queries."""
+    answers = {
+        line["query"]: Answer(
+            documents=tuple(dict.fromkeys(found["document"] for found in line["results"])),
+            passages=tuple(Passage(found["document"], found["text"]) for found in line["results"]),
+        )
+        for line in run
+    }
+    measures = {aim: parse_measure(aim) for aim in AIMS[name]}
+    texts = Texts({document.id: document.text for document in corpus})
+    values = score_documents(list(measures.values()), queries, answers)
+    values |= score_excerpts(list(measures.values()), queries, answers, texts)[0]
+    intervals = {aim: Bootstrap().interval(list(values[one.label].values())) for aim, one in measures.items()}
+    return {aim: (one.high - one.low) / 2 for aim, one in intervals.items()}
+
+
 def measure(
     service: RunningService, data: Path, name: str, chunkings: Sequence[Line], variants: Sequence[Line]
-) -> None:
-    """Load one set with each way to chunk, and print its figures, one line for each variant of the search."""
+) -> Iterator[str]:
+    """Load one set with each way to chunk, and print its figures, a line for each variant of the search.
+
+    Yields the same as rows of the table.
+    """
     corpus, queries = loading.read_corpus(data / name / "corpus.jsonl"), read_set(data / name).queries
     for number, chunking in enumerate(chunkings):
         with service.client() as client:
             started, kb = time.monotonic(), f"{name}-{number}"
             ids = upload(client, kb, corpus, chunking)
-            loaded, chunks = time.monotonic() - started, client.get(f"/v1/knowledge-bases/{kb}").json()["chunk_count"]
+            loaded, made = time.monotonic() - started, client.get(f"/v1/knowledge-bases/{kb}").json()
             print(
-                f"\n{name} {json.dumps(chunking)}: {len(corpus)} documents, {chunks} chunks in {loaded:.0f} s",
+                f"\n{name} {json.dumps(made['chunking'])}: {len(corpus)} documents, {made['chunk_count']} chunks in "
+                f"{loaded:.0f} s",
                 flush=True,
             )
             for options in variants:
                 run = list(run_queries(client, kb, queries, ids, {"top_k": TOP_K[name], **options}))
-                print(f"{json.dumps(options)}: {figures_line(name, judge(data, name, run))}", flush=True)
+                figures = judge(data, name, run)
+                print(f"{json.dumps(options)}: {figures_line(name, figures)}", flush=True)
+                yield table_row(name, made, options, figures, spreads(name, run, queries, corpus))
+
+
+def table_row(name: str, kb: Line, options: Line, figures: dict[str, float], spread: dict[str, float]) -> str:
+    """One setting, in Markdown."""
+    chunking = "{strategy} {max_tokens}/{overlap_tokens}".format(**kb["chunking"])
+    searched = json.dumps(options["strategy_options"]) if options else "defaults"
+    shown = [
+        f"{one} {figures[one]:.3f} ± {spread[one]:.3f}{'' if figures[one] >= aim else ' (missed)'}"
+        for one, aim in AIMS[name].items()
+    ]
+    return f"| {name} | {chunking} | {searched} | {kb['chunk_count']} | {', '.join(shown)} |"
 
 
 def figures_line(name: str, figures: dict[str, float]) -> str:
-    reach = MEASURES[name]
-    shown = [one for one in figures if one in reach or one.startswith("excerpt")]
-    shown += [
-        one for one in figures if name != "chroma-dev" and one not in reach and one.startswith(("ndcg", "recall"))
+    """Those with an aim, and whether it is reached, before the others."""
+    aims = AIMS[name]
+    aimed = [
+        f"{one} {figures[one]:.4f} ({'reached' if figures[one] >= aim else 'MISSED'}: {aim})"
+        for one, aim in aims.items()
     ]
-    return ", ".join(f"{one} {figures[one]:.4f}" + (f" (reach {reach[one]})" if one in reach else "") for one in shown)
+    kinds = "excerpt" if name == "chroma-dev" else ("ndcg", "recall")
+    others = [one for one in figures if one not in aims and one.startswith(kinds)]
+    return ", ".join([*aimed, *(f"{one} {figures[one]:.4f}" for one in others)])
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -106,6 +152,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("sets", nargs="*", metavar="SET", help=f"of {', '.join(SETS)}; all without")
     parser.add_argument("--strategy-options", action="append", default=[], metavar="JSON", help="may be repeated")
     parser.add_argument("--chunking", action="append", default=[], metavar="JSON", help="may be repeated")
+    parser.add_argument("--table", action="store_true", help="end with a table of all settings")
     given = parser.parse_args(arguments)
     sets = given.sets or SETS
     data = os.environ.get("CARREL_EVAL_DATA")
@@ -116,8 +163,9 @@ def main(arguments: Sequence[str]) -> int:
     variants = [{"strategy_options": json.loads(options)} for options in given.strategy_options] or [{}]
     chunkings = [{"chunking": json.loads(chunking)} for chunking in given.chunking] or [{}]
     with running_service(None) as service:
-        for name in sets:
-            measure(service, Path(data), name, chunkings, variants)
+        rows = [row for name in sets for row in measure(service, Path(data), name, chunkings, variants)]
+    if given.table:
+        print("\n".join(["", *TABLE_HEAD, *rows]))
     return 0
 
 

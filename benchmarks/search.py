@@ -57,15 +57,15 @@ class Vocabulary:
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
         letters = "abcdefghijklmnopqrstuvwxyz"
-        self._words = ["".join(self._random.choices(letters, k=self._random.randint(4, 9))) for _ in range(8000)]
-        self._weights = [1 / rank for rank in range(1, len(self._words) + 1)]
+        self.words = ["".join(self._random.choices(letters, k=self._random.randint(4, 9))) for _ in range(8000)]
+        self.weights = [1 / rank for rank in range(1, len(self.words) + 1)]
 
     def text(self, words: int) -> str:
-        return " ".join(self._random.choices(self._words, self._weights, k=words))
+        return " ".join(self._random.choices(self.words, self.weights, k=words))
 
     def query(self) -> str:
         """Six words, evenly drawn from the commoner ones."""
-        return " ".join(self._random.choices(self._words[20:3000], k=6))
+        return " ".join(self._random.choices(self.words[20:3000], k=6))
 
 
 def fill(service: RunningService, vocabulary: Vocabulary) -> int:

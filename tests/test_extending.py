@@ -19,7 +19,8 @@ WORK = """
 import asyncio, json, sys
 from pathlib import Path
 
-from app.bootstrap import open_embedder, open_parsers
+from app.bootstrap import open_parsers
+from app.inference.embedding.opening import open_embedder
 from app.documents.inspection import inspect_upload
 from app.documents.types import ReceivedFile
 from app.ingestion.chunkers.installed import installed_chunkers

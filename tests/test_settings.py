@@ -1,5 +1,6 @@
 """Settings: every wrong one stops the start with a line that names it, and .env.example tells of every one."""
 
+import json
 import re
 from itertools import pairwise
 from pathlib import Path
@@ -16,6 +17,12 @@ S3 = {
     "CARREL_S3_SECRET_ACCESS_KEY": "hidden-s3-secret",
 }
 ENDPOINT = {"CARREL_EMBEDDING_BASE_URL": "http://models:1/v1/", "CARREL_EMBEDDING_DIMENSIONS": "8"}
+FURTHER = {"model": "further", "base_url": "http://models:2/v1/", "dimensions": 16}
+
+
+def models(*listed: Any) -> dict[str, str]:
+    """A list of embedding models beside the default one."""
+    return {"CARREL_EMBEDDING_MODELS": json.dumps(listed)}
 
 
 class Environment:
@@ -112,6 +119,24 @@ def test_the_example_s_defaults_are_the_defaults(environment: Environment) -> No
         ({"CARREL_EMBEDDING_API_KEY": "hidden"}, "CARREL_EMBEDDING_BASE_URL"),
         ({"CARREL_EMBEDDING_PICTURES": "input"}, "CARREL_EMBEDDING_BASE_URL"),
         ({**ENDPOINT, "CARREL_EMBEDDING_PICTURES": "true"}, "CARREL_EMBEDDING_PICTURES"),
+        # the list of models
+        ({"CARREL_EMBEDDING_MODELS": "hidden"}, "CARREL_EMBEDDING_MODELS: must be a JSON list of models"),
+        ({"CARREL_EMBEDDING_MODELS": '{"model": "hidden"}'}, "CARREL_EMBEDDING_MODELS: input should be a valid"),
+        (models(FURTHER, "hidden"), "CARREL_EMBEDDING_MODELS.1: input should be"),
+        (models(FURTHER, {**FURTHER, "dimensions": 0}), "CARREL_EMBEDDING_MODELS.1.dimensions: input should be"),
+        (models({**FURTHER, "url": "hidden"}), "CARREL_EMBEDDING_MODELS.0.url: extra inputs are not permitted"),
+        (models({**FURTHER, "base_url": "hidden"}), "CARREL_EMBEDDING_MODELS.0.base_url: must be an http"),
+        (models({**FURTHER, "precision": "int8"}), "CARREL_EMBEDDING_MODELS.0: precision is the embedded model's"),
+        (models({"model": "m", "dimensions": 8}), "CARREL_EMBEDDING_MODELS.0: base_url must be set too"),
+        (models({"base_url": "http://m/v1", "dimensions": 8}), "CARREL_EMBEDDING_MODELS.0: model must be set too"),
+        (models({"base_url": "http://m/v1", "model": "m"}), "CARREL_EMBEDDING_MODELS.0: dimensions must be set too"),
+        (models({**FURTHER, "provider": "x"}), "CARREL_EMBEDDING_MODELS.0.provider: input should be 'embedded'"),
+        (models({"provider": "embedded", "dimensions": 8}), "CARREL_EMBEDDING_MODELS.0: dimensions is not for the"),
+        (models({"provider": "embedded", "model": "m"}), "CARREL_EMBEDDING_MODELS.0: the embedded model is all-Mini"),
+        (models({**FURTHER, "api_key": "hidden"}), "CARREL_EMBEDDING_MODELS.0: takes no api_key, but api_key_env"),
+        (models({**FURTHER, "api_key_env": "hidden"}), "CARREL_EMBEDDING_MODELS.0: api_key_env names a variable that"),
+        ({**models({**FURTHER, "api_key_env": "A_KEY"}), "A_KEY": ""}, "api_key_env names a variable that is not set"),
+        ({**models(FURTHER), "CARREL_OTHER_KEY": "hidden"}, "CARREL_OTHER_KEY"),
         ({"CARREL_VISION_MODEL": "looker"}, "CARREL_CHAT_BASE_URL"),
     ],
 )
@@ -135,6 +160,26 @@ def test_a_plugin_s_embedder_needs_no_endpoint(environment: Environment) -> None
     given = {"PROVIDER": "hashing", "MODEL": "of-the-plugin", "API_KEY": "x" * 8}
     settings = environment.load({f"CARREL_EMBEDDING_{name}": value for name, value in given.items()})
     assert (settings.embedding.provider, settings.embedding.model) == ("hashing", "of-the-plugin")
+
+
+def test_further_models_and_the_variables_of_their_keys(environment: Environment) -> None:
+    listed = models({**FURTHER, "api_key_env": "CARREL_further_key"}, {"provider": "embedded", "precision": "int8"})
+    environment.file.write_text("CARREL_further_key=hidden-key\n")
+    settings = environment.load(listed)
+    endpoint, embedded = settings.embedding.models
+    assert (endpoint.base_url, endpoint.dimensions, endpoint.max_tokens) == ("http://models:2/v1", 16, 8191)
+    assert endpoint.api_key is not None
+    assert endpoint.api_key.get_secret_value() == "hidden-key"
+    assert "hidden" not in f"{settings!r} {settings.model_dump()} {settings.model_dump_json()}"
+    assert (embedded.provider, embedded.model, embedded.precision) == ("embedded", "all-MiniLM-L6-v2", "int8")
+
+
+def test_a_key_of_the_environment_wins_over_the_file_s(environment: Environment) -> None:
+    environment.file.write_text("CARREL_FURTHER_KEY=of-the-file\n")
+    listed = models({**FURTHER, "api_key_env": "CARREL_FURTHER_KEY"})
+    (endpoint,) = environment.load({**listed, "CARREL_FURTHER_KEY": "of-the-process"}).embedding.models
+    assert endpoint.api_key is not None
+    assert endpoint.api_key.get_secret_value() == "of-the-process"
 
 
 def test_no_secret_shows(environment: Environment) -> None:

@@ -1,11 +1,9 @@
-"""Around every request: its id, the access log, the limit of its body, and the last handler."""
+"""Around every request: its id, the access log, what every reply says, the limit of its body, and the last handler."""
 
 import re
 import time
-from collections.abc import MutableMapping
-from typing import Any
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -23,51 +21,85 @@ NATIVE = "/v1"
 _SANE_ID = re.compile(r"[A-Za-z0-9._~+/=-]{1,128}")
 # These routes read the body themselves, after their checks, with a limit of their own.
 _STREAMED = re.compile(r"/v1/(knowledge-bases/[^/]+/documents(/batch)?|preview)/?")
+# What every reply says, unless its route says otherwise: it is no page, belongs in no frame and in no cache.
+ALWAYS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-frame-options", b"DENY"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"cache-control", b"no-store"),
+)
 
 
 class RequestMiddleware:
-    """Pure ASGI, so that streams stay streams."""
+    """The outermost, for every reply there is; pure ASGI, as is the other, so that streams stay streams."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Bind the id, count the body, log the outcome."""
+        """Bind the id, add the headers, log the outcome."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
         request_id = _request_id(scope)
         scope.setdefault("state", {})["request_id"] = request_id
-        outcome: MutableMapping[str, Any] = {"status": 500, "started": False}
+        status = 500
         begun = time.perf_counter()
 
-        async def send_with_id(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
+            nonlocal status
             if message["type"] == "http.response.start":
-                outcome.update(status=message["status"], started=True)
-                headers = MutableHeaders(scope=message)
-                headers["X-Request-Id"] = request_id
-                headers["X-Content-Type-Options"] = "nosniff"
+                status = message["status"]
+                given = list(message["headers"])
+                names = {name for name, _ in given}
+                given.append((b"x-request-id", request_id.encode("ascii")))
+                message["headers"] = given + [header for header in ALWAYS if header[0] not in names]
             await send(message)
 
         with bind(request_id=request_id):
             try:
-                await self._limited(scope, receive, send_with_id)
+                await self.app(scope, receive, send_with_headers)
             except ClientDisconnect:
-                outcome["status"] = GONE
-            except Exception as exc:  # the last handler: nothing may leave as a traceback
-                if outcome["started"]:
-                    raise
-                response = await on_unexpected(Request(scope), exc)
-                await response(scope, receive, send_with_id)
+                status = GONE
             finally:
                 milliseconds = round((time.perf_counter() - begun) * 1000, 1)
                 logger.info(
                     "request",
                     method=scope["method"],
                     route=_route(scope),
-                    status=outcome["status"],
+                    status=status,
                     milliseconds=milliseconds,
                 )
+
+
+class GuardMiddleware:
+    """Refuses bodies that are too large, and answers where nothing else does; within CORS, so that pages see both."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The last handler: nothing leaves as a traceback."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        started = False
+
+        async def noticed(message: Message) -> None:
+            nonlocal started
+            started = True
+            await send(message)
+
+        try:
+            await self._limited(scope, receive, noticed)
+        except ClientDisconnect:
+            raise
+        except Exception as exc:
+            if started:
+                raise
+            response = await on_unexpected(Request(scope), exc)
+            await response(scope, receive, send)
 
     async def _limited(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] == "POST" and _STREAMED.fullmatch(scope["path"]):

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-import uvicorn
 import uvloop
+from fastapi import FastAPI
 
 from app.bootstrap import Resources
+from app.cli.http_server import HttpServer
 from app.cli.runtime import (
     Credentials,
     Runtime,
@@ -34,11 +35,10 @@ from app.embedded_postgres import EmbeddedPostgres
 from app.errors import AppError
 from app.logging import configure, get_logger
 from app.main import create_app
-from app.settings import Settings, load_settings
+from app.settings import ServerSettings, Settings, load_settings
 
 logger = get_logger(__name__)
 
-GRACE_SECONDS = 20
 DATABASE_LOOK_SECONDS = 0.5
 
 
@@ -152,11 +152,11 @@ async def _keep_alive(postgres: EmbeddedPostgres) -> None:
             logger.error("database.not_revived", error=exc)
 
 
-class _Server(uvicorn.Server):
-    """uvicorn's, but for signals: at its end it would raise them again, before worker and Postgres are stopped."""
+class _Server(HttpServer):
+    """Ours, but for signals: at its end uvicorn would raise them again, before worker and Postgres are stopped."""
 
-    def __init__(self, config: uvicorn.Config, screen: str, on_end: Callable[[], None]) -> None:
-        super().__init__(config)
+    def __init__(self, app: FastAPI, settings: ServerSettings, screen: str, on_end: Callable[[], None]) -> None:
+        super().__init__(app, settings)
         self._screen = screen
         self._on_end = on_end
 
@@ -187,16 +187,9 @@ def _server(resources: Resources, screen: str) -> _Server:
     async def opened() -> AsyncIterator[Resources]:
         yield resources
 
-    app = create_app(opened, cors_origins=resources.settings.server.cors_origins)
-    config = uvicorn.Config(
-        app,
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=GRACE_SECONDS,
-        lifespan="on",
-    )
-    return _Server(config, screen, resources.watch.let_go)
+    settings = resources.settings.server
+    app = create_app(opened, cors_origins=settings.cors_origins)
+    return _Server(app, settings, screen, resources.watch.let_go)
 
 
 def _url(listening: socket.socket) -> str:

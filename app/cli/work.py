@@ -50,7 +50,7 @@ async def _run(settings: Settings, *, attached: bool) -> None:
         ) as resources,
         open_parsers(settings.parser, cores) as parsers,
     ):
-        pipeline = IngestionPipeline(resources.objects, parsers, resources.embedder, resources.queue, resources.vision)
+        pipeline = IngestionPipeline(resources.objects, parsers, resources.embedders, resources.queue, resources.vision)
         owner = OwnerDatabase(runtime.admin_database_url) if runtime.admin_database_url is not None else None
         running = Worker(resources, pipeline, owner)
         loop = asyncio.get_running_loop()

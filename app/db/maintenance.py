@@ -197,7 +197,7 @@ _LEFTOVERS = f"{_ALL} and (not x.indisvalid or c.relname ~ '_cc(new|old)[0-9]*$'
 _FINISHED = f"{_ALL} and x.indisvalid and c.relname !~ '_cc(new|old)[0-9]*$'"
 _STRAYS = f"""{_OURS} and c.relname ~ $1 and not exists (
   select from search_index i where i.id = substring(c.relname from '_([0-9a-f]{{32}})')::uuid
-     and i.state = 'live' and i.vector_index <> 'exact')"""  # noqa: S608  (constants)
+     and i.state in ('live', 'building') and i.vector_index <> 'exact')"""  # noqa: S608  (constants)
 _SIZE = """
 select coalesce(sum(pg_relation_size(c.oid)), 0)::bigint from pg_class c
  where c.relnamespace = 'public'::regnamespace and c.relkind = 'i'

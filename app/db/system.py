@@ -30,6 +30,7 @@ _CLAIM_PACE = statement("""
 select claim_pace(:provider, :requests_per_minute, :tokens_per_minute, :tokens, :interactive) milliseconds""")
 _PAUSE_PROVIDER = statement("select pause_provider(:provider, :milliseconds)")
 _CHANGED_INDEXES = statement("select tenant_id, index_id from changed_indexes(:limit)")
+_EXPIRED_INDEXES = statement("select tenant_id, index_id from expired_indexes(:undo, :limit)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,12 @@ class SystemDatabase:
         """Search indexes that have changed since they were last looked after, up to 10,000 of them."""
         async with self.database.single_statement() as session:
             rows = await session.rows(_CHANGED_INDEXES, {"limit": limit})
+        return [ChangedIndex(**row) for row in rows]
+
+    async def expired_indexes(self, *, undo: timedelta, limit: int) -> list[ChangedIndex]:
+        """Search indexes that nobody goes back to any more, up to 10,000; ``undo`` is how long one may."""
+        async with self.database.single_statement() as session:
+            rows = await session.rows(_EXPIRED_INDEXES, {"undo": undo, "limit": limit})
         return [ChangedIndex(**row) for row in rows]
 
     async def claim_pace(

@@ -9,8 +9,9 @@ from uuid import UUID
 from app.db.models.ingestion_state import Deletion
 from app.db.session import TenantDatabase
 from app.documents.deletion_repository import DeletionRepository
+from app.documents.finding import find_readable
 from app.documents.narrowing import require_own
-from app.documents.repository import DocumentFilters, DocumentRepository
+from app.documents.repository import DocumentFilters
 from app.documents.types import DocumentNotFound
 from app.errors import InvalidInput, NotFound
 from app.filters import compile_filter
@@ -59,14 +60,12 @@ class DeletionService:
         return deletion
 
     async def _refuse(self, reference: str, document_id: UUID) -> NoReturn:
-        """Raises Forbidden for a document that the key may read, DocumentNotFound for any other."""
+        """Raises SharedDocument or Forbidden for a document that the key may read, DocumentNotFound for any other."""
         principal = self.knowledge_bases.principal
         async with self.db.transaction() as session:
             kb = await self.knowledge_bases.find_in(session, reference)
-            repository = DocumentRepository(session, self.db.tenant_id)
-            document = await repository.get(kb.row.id, document_id, reader=principal.user_id)
-        if document is not None:
-            require_own(principal, document)
+            document, _ = await find_readable(session, kb, document_id, reader=principal.user_id)
+        require_own(principal, document)
         raise DocumentNotFound
 
     async def delete_many(self, reference: str, selection: Selection, *, confirm: str | None) -> tuple[UUID, int]:

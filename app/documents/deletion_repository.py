@@ -37,7 +37,10 @@ class DeletionRepository:
             return list(await self.session.scalars(statement))
 
     async def remove(self, kb_id: UUID, documents: Sequence[UUID]) -> int:
-        """Remove documents with all that hangs on them, out of every search at once; returns how many chunks."""
+        """Remove documents with all that hangs on them, out of every search at once; returns how many chunks.
+
+        Those of the live search index are counted: others hold the same texts.
+        """
         values = {"t": self.tenant_id, "kb": kb_id, "ds": list(documents)}
         await KnowledgeBaseRepository(self.session, self.tenant_id).hold_indexes(kb_id)
         await self.session.rows(NEGATIVE_DELTAS, values)
@@ -83,8 +86,10 @@ with gone as (
 insert into lex_df select :t::uuid, index_id, k, -count(*) from gone, unnest(keys) k group by index_id, k""")
 _REMOVE_CHUNKS = """
 with gone as (
-  delete from chunk where tenant_id = :t and kb_id = :kb and document_id = any(cast(:ds as uuid[])) returning 1
-) select count(*) from gone"""
+  delete from chunk where tenant_id = :t and kb_id = :kb and document_id = any(cast(:ds as uuid[])) returning index_id
+)
+select count(*) from gone
+ where index_id = (select id from search_index where tenant_id = :t and kb_id = :kb and state = 'live')"""
 _REMOVE_DOCUMENTS = "delete from document where tenant_id = :t and kb_id = :kb and id = any(cast(:ds as uuid[]))"
 _RECORD = """
 insert into deletion (tenant_id, id, kb_id, documents, chunks) values (:t, :id, :kb, :documents, :chunks)

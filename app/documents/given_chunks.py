@@ -7,22 +7,27 @@ from dataclasses import asdict
 
 from app.documents.types import GivenChunk
 from app.errors import InvalidInput
+from app.inference.embedding import EmbeddingIdentity
+
+_MADE_BY = "made_by"
 
 
-def encode_chunks(chunks: Sequence[GivenChunk], *, dimensions: int, without: Collection[str]) -> str:
+def encode_chunks(chunks: Sequence[GivenChunk], *, model: EmbeddingIdentity, without: Collection[str]) -> str:
     """The form they are stored in, their metadata ``without`` these keys; blocking.
 
+    Vectors are stored with the ``model`` that they are of: the knowledge base may have another one when they are read.
     Raises InvalidInput for an empty text or a vector that cannot be used.
     """
     for number, chunk in enumerate(chunks):
         if not chunk.text.strip():
             raise InvalidInput("The text is empty.", loc=("body", "chunks", number, "text"))
         if chunk.vector is not None:
-            _check_vector(chunk.vector, dimensions, ("body", "chunks", number, "vector"))
-    kept = [
-        {**asdict(chunk), "metadata": {key: value for key, value in chunk.metadata.items() if key not in without}}
-        for chunk in chunks
-    ]
+            _check_vector(chunk.vector, model.dimensions, ("body", "chunks", number, "vector"))
+    kept = []
+    for chunk in chunks:
+        metadata = {key: value for key, value in chunk.metadata.items() if key not in without}
+        made_by = {} if chunk.vector is None else {_MADE_BY: asdict(model)}
+        kept.append({**asdict(chunk), "metadata": metadata, **made_by})
     return json.dumps(kept, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -34,6 +39,11 @@ def _check_vector(vector: Sequence[float], dimensions: int, loc: tuple[str | int
         raise InvalidInput("It must be finite numbers, not all of them zero.", loc=loc)
 
 
-def decode_chunks(body: bytes) -> list[GivenChunk]:
-    """What ``encode_chunks`` made; blocking."""
-    return [GivenChunk(**{**one, "section_titles": tuple(one["section_titles"])}) for one in json.loads(body)]
+def decode_chunks(body: bytes, *, model: EmbeddingIdentity) -> list[GivenChunk]:
+    """What ``encode_chunks`` made, without vectors of another model than this; blocking."""
+    chunks = []
+    for one in json.loads(body):
+        if one.pop(_MADE_BY, None) != asdict(model):
+            one["vector"] = None
+        chunks.append(GivenChunk(**{**one, "section_titles": tuple(one["section_titles"])}))
+    return chunks

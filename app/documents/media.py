@@ -5,9 +5,8 @@ from uuid import UUID
 
 from app.db.models.media import DocumentMedia
 from app.db.session import TenantDatabase
+from app.documents.finding import find_readable
 from app.documents.media_repository import MediaRepository
-from app.documents.repository import DocumentRepository
-from app.documents.types import DocumentNotFound
 from app.errors import NotFound
 from app.knowledge_bases.service import KnowledgeBaseService
 from app.object_store import ObjectStore
@@ -40,11 +39,9 @@ class MediaService:
         """Raises KnowledgeBaseNotFound, DocumentNotFound, MediaNotFound."""
         async with self.db.transaction() as session:
             kb = await self.knowledge_bases.find_in(session, reference)
-            repository, reader = DocumentRepository(session, self.db.tenant_id), self.knowledge_bases.principal.user_id
-            document = await repository.get(kb.row.id, document_id, reader=reader)
-            if document is None:
-                raise DocumentNotFound
-            row = await MediaRepository(session, self.db.tenant_id).find(document, ordinal)
+            reader = self.knowledge_bases.principal.user_id
+            document, _ = await find_readable(session, kb, document_id, reader=reader)
+            row = await MediaRepository(session, document.tenant_id).find(document, ordinal)
         if row is None:
             raise MediaNotFound
         filename = f"picture-{ordinal + 1}.{row.media_type.rpartition('/')[2]}"

@@ -33,9 +33,17 @@ async def claim(session: Session, principal: Principal, scope: Scope) -> None:
 
 
 def require_own(principal: Principal, document: Document) -> None:
-    """For a document that the key may read, before it is changed. Raises Forbidden."""
+    """For a document that the key may read, before it is changed. Raises SharedDocument, Forbidden."""
+    if document.tenant_id != principal.tenant_id:
+        raise SharedDocument
     if principal.user_id is not None and document.scope_level in (ScopeLevel.TENANT, ScopeLevel.SHARED):
         raise NotTheirs
+
+
+class SharedDocument(Forbidden):
+    """The document is shared by all tenants: only the operator changes it."""
+
+    code = "shared_document"
 
 
 class NotTheirs(Forbidden):

@@ -4,7 +4,7 @@ from app.db.models.tenant_data import Document
 from app.documents.scopes import Scope, ScopeLevel
 from app.errors import InvalidInput
 
-_LADDER = (ScopeLevel.CHAT_AGENT, ScopeLevel.CHAT_SHARED, ScopeLevel.USER, ScopeLevel.TENANT)
+_LADDER = (ScopeLevel.CHAT_AGENT, ScopeLevel.CHAT_SHARED, ScopeLevel.USER, ScopeLevel.TENANT, ScopeLevel.SHARED)
 
 
 def promote(document: Document, scope: Scope) -> bool:

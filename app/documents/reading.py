@@ -7,11 +7,11 @@ from uuid import UUID
 
 from app.db.models.tenant_data import Chunk, Document, Node
 from app.db.session import TenantDatabase
+from app.documents.finding import find_readable
 from app.documents.line_boxes import MOST_BOXES, LineBoxes, boxes_within
 from app.documents.offsets import Offsets, utf16_offsets
 from app.documents.reading_repository import ReadingRepository
-from app.documents.repository import DocumentRepository
-from app.documents.types import ChunkNotFound, DocumentNotFound, NodeNotFound
+from app.documents.types import ChunkNotFound, NodeNotFound
 from app.knowledge_bases.service import KnowledgeBaseService
 
 
@@ -96,11 +96,9 @@ class ReadingService:
         """All reads inside see the same version, text and nodes. Raises KnowledgeBaseNotFound, DocumentNotFound."""
         async with self.db.transaction(snapshot=True) as session:
             kb = await self.knowledge_bases.find_in(session, reference)
-            repository, reader = DocumentRepository(session, self.db.tenant_id), self.knowledge_bases.principal.user_id
-            document = await repository.get(kb.row.id, document_id, reader=reader)
-            if document is None:
-                raise DocumentNotFound
-            yield _Source(document, kb.index.id, ReadingRepository(session, self.db.tenant_id))
+            reader = self.knowledge_bases.principal.user_id
+            document, home = await find_readable(session, kb, document_id, reader=reader)
+            yield _Source(document, home.index.id, ReadingRepository(session, document.tenant_id))
 
     async def tree(self, reference: str, document_id: UUID, *, utf16: bool) -> TreeView:
         """Without nodes before the first version is ready. Raises DocumentNotFound."""
@@ -140,7 +138,9 @@ class ReadingService:
         """
         async with self._open(reference, document_id) as source:
             node = None if below is None else (await source.lineage(below))[-1]
-            chunks = await source.repository.chunks(source.document, below=node, after=after, limit=limit)
+            chunks = await source.repository.chunks(
+                source.document, source.index_id, below=node, after=after, limit=limit
+            )
             last = max((chunk.end_offset for chunk in chunks), default=0)
             return ChunksView(source.document, chunks, await source.offsets(utf16=utf16, end=last))
 

@@ -15,12 +15,18 @@ class ReadingRepository:
         self.session = session
         self.tenant_id = tenant_id
 
-    async def chunks(self, document: Document, *, below: Node | None, after: int, limit: int) -> list[Chunk]:
-        """Chunks behind chunk_index ``after`` in order; with ``below`` those that have text of this node in them."""
+    async def chunks(
+        self, document: Document, index_id: UUID, *, below: Node | None, after: int, limit: int
+    ) -> list[Chunk]:
+        """Chunks behind chunk_index ``after`` in order; with ``below`` those that have text of this node in them.
+
+        ``index_id`` is the live search index: others may hold the document as well.
+        """
         statement = select(Chunk).where(
             Chunk.tenant_id == self.tenant_id,
             Chunk.kb_id == document.kb_id,
             Chunk.document_id == document.id,
+            Chunk.index_id == index_id,
             Chunk.version == document.live_version,
             Chunk.ordinal > after,
         )

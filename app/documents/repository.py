@@ -155,7 +155,8 @@ select {DOCUMENT_COLUMNS} from document
 _GET = statement(_ONE)
 _GET_READABLE = statement(f"{_ONE} and {READABLE}")
 _OWN_METADATA = """
-select id, metadata from chunk where tenant_id = :t and kb_id = :kb and document_id = :d and metadata <> '{}'"""
+select distinct id, metadata from chunk
+ where tenant_id = :t and kb_id = :kb and document_id = :d and metadata <> '{}'"""
 _RESTAMP = """
 update {lane} l
    set scope_key = :scope, metadata = coalesce(o.metadata, cast(:stamped as jsonb)) || coalesce(

@@ -1,10 +1,12 @@
 """Scopes: the levels a document can belong to, as one comparable key per level."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Self
 from uuid import UUID, uuid5
 
+from app.db.models.base import SYSTEM_TENANT
 from app.errors import InvalidInput
 
 _NAMESPACE = UUID("6f1d8a52-3c0b-5e0f-9a67-2b7c1c4f7e10")
@@ -23,15 +25,25 @@ class ScopeLevel(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The ids that a caller names; the level follows from which are given."""
+    """The ids that a caller names; the level follows from which are given, and ``shared`` is the level without any."""
 
     user_id: str | None = None
     chat_id: str | None = None
     agent_id: str | None = None
+    shared: bool = field(default=False, kw_only=True)
+
+    def of_tenant(self, tenant_id: UUID) -> Self:
+        """The same as a document of this tenant has it: what is the system tenant's is everybody's."""
+        return replace(self, shared=tenant_id == SYSTEM_TENANT)
 
     def level(self) -> ScopeLevel:
         """The level of a document with these ids. Raises InvalidInput for a combination that names none."""
-        match (self.user_id, self.chat_id, self.agent_id):
+        ids = (self.user_id, self.chat_id, self.agent_id)
+        if self.shared:
+            if ids != (None, None, None):
+                raise InvalidInput("The shared level has no user_id, chat_id or agent_id.", loc=("body", "scope"))
+            return ScopeLevel.SHARED
+        match ids:
             case (None, None, None):
                 return ScopeLevel.TENANT
             case (str(), None, None):
@@ -50,7 +62,9 @@ class Scope:
 
     def visible(self) -> Sequence[UUID]:
         """The keys that a search naming these ids sees: the shared and the tenant's level, and each that it names."""
-        keys = [_key(ScopeLevel.SHARED, self), _key(ScopeLevel.TENANT, self)]
+        keys = [_key(ScopeLevel.SHARED, self)]
+        if not self.shared:
+            keys.append(_key(ScopeLevel.TENANT, self))
         if self.user_id is not None:
             keys.append(_key(ScopeLevel.USER, self))
         if self.chat_id is not None:
@@ -58,6 +72,9 @@ class Scope:
             if self.agent_id is not None:
                 keys.append(_key(ScopeLevel.CHAT_AGENT, self))
         return keys
+
+
+SHARED = Scope(shared=True)
 
 
 def _key(level: ScopeLevel, scope: Scope) -> UUID:

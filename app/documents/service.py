@@ -12,9 +12,11 @@ from sqlalchemy.exc import IntegrityError
 
 from app.db.models.tenant_data import Document
 from app.db.session import Session, TenantDatabase
+from app.documents.finding import find_readable
 from app.documents.narrowing import claim, require_own
 from app.documents.promotion import promote
 from app.documents.repository import DocumentFilters, DocumentRepository
+from app.documents.scopes import SHARED
 from app.documents.types import (
     DocumentNotFound,
     IdentityTaken,
@@ -53,14 +55,21 @@ class DocumentService:
         async with self.db.transaction() as session:
             return await self._get_in(session, reference, document_id)
 
-    async def _get_in(self, session: Session, reference: str, document_id: UUID, *, lock: bool = False) -> Document:
+    async def _get_in(self, session: Session, reference: str, document_id: UUID) -> Document:
         kb = await self.knowledge_bases.find_in(session, reference)
-        repository, reader = DocumentRepository(session, self.db.tenant_id), self.knowledge_bases.principal.user_id
-        document = await repository.get(kb.row.id, document_id, reader=reader, lock=lock)
+        document, _ = await find_readable(session, kb, document_id, reader=self.knowledge_bases.principal.user_id)
+        return document
+
+    async def _lock_in(self, session: Session, reference: str, document_id: UUID) -> Document:
+        """For a change of it. Raises KnowledgeBaseNotFound, DocumentNotFound, SharedDocument, Forbidden."""
+        kb = await self.knowledge_bases.find_in(session, reference)
+        repository, principal = DocumentRepository(session, self.db.tenant_id), self.knowledge_bases.principal
+        document = await repository.get(kb.row.id, document_id, reader=principal.user_id, lock=True)
         if document is None:
-            raise DocumentNotFound
-        if lock:
-            require_own(self.knowledge_bases.principal, document)
+            found, _ = await find_readable(session, kb, document_id, reader=principal.user_id)
+            require_own(principal, found)
+            raise DocumentNotFound  # it came just now
+        require_own(principal, document)
         return document
 
     async def wait(self, document: Document, seconds: float) -> Document:
@@ -68,7 +77,7 @@ class DocumentService:
 
         Raises DocumentNotFound, also when it is deleted meanwhile.
         """
-        async with aclosing(self._states(document.kb_id, document.id, seconds, until=FINAL)) as states:
+        async with aclosing(self._states(document, seconds, until=FINAL)) as states:
             found = [state async for state in states][-1]
         if found is None:
             raise DocumentNotFound
@@ -83,22 +92,23 @@ class DocumentService:
         lasts is told again after so many seconds. Raises KnowledgeBaseNotFound; DocumentNotFound where it is not there
         at first.
         """
-        kb = await self.knowledge_bases.find(reference)
-        async with aclosing(self._states(kb.row.id, document_id, seconds, pulse=pulse)) as states:
+        document = await self.get(reference, document_id)
+        async with aclosing(self._states(document, seconds, pulse=pulse)) as states:
             async for state in states:
                 yield state
 
     async def _states(
-        self, kb_id: UUID, document_id: UUID, seconds: float, *, pulse: float | None = None, until: Collection[str] = ()
+        self, first: Document, seconds: float, *, pulse: float | None = None, until: Collection[str] = ()
     ) -> AsyncGenerator[Document | None]:
         reader, now = self.knowledge_bases.principal.user_id, time.monotonic()
         deadline, told = now + seconds, now
         seen: tuple[object, ...] | None = None
-        async with self.watch.changes(self.db.tenant_id, document_id) as change:
+        # A shared document is the system tenant's.
+        async with self.watch.changes(first.tenant_id, first.id) as change:
             while True:
                 async with self.db.transaction() as session:
-                    repository = DocumentRepository(session, self.db.tenant_id)
-                    document = await repository.get(kb_id, document_id, reader=reader)
+                    repository = DocumentRepository(session, first.tenant_id)
+                    document = await repository.get(first.kb_id, first.id, reader=reader)
                 if document is None:
                     if seen is None:
                         raise DocumentNotFound
@@ -115,25 +125,32 @@ class DocumentService:
     async def page(
         self, reference: str, filters: DocumentFilters, *, after: tuple[datetime, UUID] | None, limit: int
     ) -> tuple[str, list[Document]]:
-        """The knowledge base's name and its documents, newest first. Raises KnowledgeBaseNotFound."""
+        """The knowledge base's name and its documents, newest first, or the shared ones of that name.
+
+        Raises KnowledgeBaseNotFound.
+        """
         async with self.db.transaction() as session:
             kb = await self.knowledge_bases.find_in(session, reference)
-            repository = DocumentRepository(session, self.db.tenant_id)
+            source = kb if filters.scope_key != SHARED.key() or kb.twin is None else kb.twin
+            repository = DocumentRepository(session, source.row.tenant_id)
             filters = replace(filters, reader=self.knowledge_bases.principal.user_id)
-            return kb.row.name, await repository.page(kb.row.id, filters, after=after, limit=limit)
+            return kb.row.name, await repository.page(source.row.id, filters, after=after, limit=limit)
 
     async def update(self, reference: str, document_id: UUID, changes: Mapping[str, Any]) -> Document:
         """Set ``metadata``, ``title``, ``source_uri``, ``source_created_at`` or ``scope``, here and for search.
 
-        Raises KnowledgeBaseNotFound, DocumentNotFound, IdentityTaken, InvalidInput for a scope that is no promotion.
+        Raises KnowledgeBaseNotFound, DocumentNotFound, SharedDocument, IdentityTaken, InvalidInput for a scope that is
+        no promotion.
         """
         try:
             async with self.db.transaction() as session:
-                document = await self._get_in(session, reference, document_id, lock=True)
+                document = await self._lock_in(session, reference, document_id)
                 # Read after the lock: whoever gives a new stamp to all has been here, or comes when this is done.
                 kb = await self.knowledge_bases.find_in(session, reference)
                 if "scope" in changes:
-                    await claim(session, self.knowledge_bases.principal, changes["scope"])
+                    scope = changes["scope"].of_tenant(self.db.tenant_id)
+                    await claim(session, self.knowledge_bases.principal, scope)
+                    changes = {**changes, "scope": scope}
                 if _apply(document, changes, kb.row.stamp):
                     document.updated_at = datetime.now(UTC)
                     document.filterable = filterable(document)
@@ -147,7 +164,7 @@ class DocumentService:
         """The newest version's bytes; a link shows the media types of ``inline`` in place. Raises DocumentNotFound."""
         async with self.db.transaction() as session:
             document = await self._get_in(session, reference, document_id)
-            key = await DocumentRepository(session, self.db.tenant_id).object_key(document.id, document.version)
+            key = await DocumentRepository(session, document.tenant_id).object_key(document.id, document.version)
         if key is None:
             raise DocumentNotFound
         media_type = document.media_type
@@ -159,12 +176,13 @@ class DocumentService:
     async def reindex(self, reference: str, document_id: UUID) -> Document:
         """Ingest the newest version again, whatever became of it; one that is under way is not begun a second time.
 
-        What searches see stays until the new index of it is whole. Raises DocumentNotFound, IndexMismatch.
+        What searches see stays until the new index of it is whole. Raises DocumentNotFound, SharedDocument,
+        IndexMismatch.
         """
         async with self.db.transaction() as session:
             kb = await self.knowledge_bases.find_in(session, reference)
-            kb.require_match(self.knowledge_bases.settings.identity)
-            document = await self._get_in(session, reference, document_id, lock=True)
+            kb.require_match(self.knowledge_bases.settings.embedders.identities)
+            document = await self._lock_in(session, reference, document_id)
             tenant_id, version = self.db.tenant_id, document.version
             # What is ready or failed may have a job that is not settled yet, and does nothing any more.
             if document.status in FINAL or not await self.queue.hasten(

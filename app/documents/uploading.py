@@ -63,7 +63,6 @@ class UploadService:
     documents: DocumentService
     objects: ObjectStore
     queue: JobQueue
-    identity: EmbeddingIdentity
     parseable: Collection[str]
     plugin_types: Mapping[str, Collection[str]]
     max_upload_bytes: int
@@ -122,15 +121,16 @@ class UploadService:
     async def upload_chunks(self, reference: Reference, chunks: Sequence[GivenChunk], facts: DocumentFacts) -> Uploaded:
         """The same for chunks that were cut elsewhere; their vectors are checked here. Raises InvalidInput too."""
         kb = await self._open(reference)
+        model = EmbeddingIdentity.stored(kb.index.identity)
         fixed = kb.row.stamp.keys()  # stamped on all that goes in, over what the caller says
-        body = await asyncio.to_thread(encode_chunks, chunks, dimensions=kb.index.dim, without=fixed)
+        body = await asyncio.to_thread(encode_chunks, chunks, model=model, without=fixed)
         name = facts.title or facts.external_id or "chunks"
         async with spool_text(body, filename=name, media_type=CHUNKS_TYPE) as received:
             return await self._store(kb, received, facts, INTERACTIVE, media_type=CHUNKS_TYPE)
 
     async def _open(self, reference: Reference) -> KnowledgeBaseView:
         kb = reference if isinstance(reference, KnowledgeBaseView) else await self.knowledge_bases.find(reference)
-        kb.require_match(self.identity)
+        kb.require_match(self.knowledge_bases.settings.embedders.identities)
         return kb
 
     async def _store(
@@ -142,6 +142,7 @@ class UploadService:
         *,
         media_type: str | None = None,
     ) -> Uploaded:
+        facts = replace(facts, scope=facts.scope.of_tenant(self.db.tenant_id))
         if media_type is None:
             media_type = await asyncio.to_thread(inspect_upload, received, self.parseable, self.plugin_types)
         await self._claim(facts.scope)

@@ -69,6 +69,7 @@ class IndexRepository:
             id=self.index_id,
             dim=row["dim"],
             live=row["state"] == "live",
+            building=row["state"] == "building",
             avgdl=row["avgdl"],
             k1=row["k1"],
             b=row["b"],
@@ -116,6 +117,23 @@ class IndexRepository:
     async def set_built(self, *, chunks: int, size: int) -> None:
         """From now on searches use the vector index, which was built with so many chunks."""
         await self.session.rows(_SET_BUILT, {**self._place, "chunks": chunks, "size": size})
+
+    async def give_up(self) -> tuple[UUID, bool] | None:
+        """Nobody goes back to it from now on: its knowledge base, and whether it has partial indexes of its own.
+
+        None where it is no retired one, or was one for too short a time: searches may still read it.
+        """
+        row = await self.session.row(_GIVE_UP, self._place)
+        return None if row is None else (row["kb_id"], row["vector_index"] != "exact")
+
+    async def remove_chunks(self, *, limit: int) -> int:
+        """Some of them, with their lanes; returns how many. The caller holds the index alone."""
+        return len(await self.session.rows(_REMOVE_CHUNKS, {**self._place, "limit": limit}))
+
+    async def remove(self) -> None:
+        """The index itself; what has no foreign key first. The caller holds it alone."""
+        for each in (_REMOVE_FREQUENCIES, _REMOVE_TOTALS, _REMOVE):
+            await self.session.rows(each, self._place)
 
     @property
     def _place(self) -> dict[str, Any]:
@@ -196,3 +214,14 @@ update search_index set vector_index = 'building', held_back = null, deleted_chu
 _SET_BUILT = statement("""
 update search_index set vector_index = 'hnsw', built_chunks = :chunks, deleted_chunks = 0, index_bytes = :size
  where tenant_id = :tenant and id = :index""")
+_GIVE_UP = statement("""
+update search_index set retired_at = null
+ where tenant_id = :tenant and id = :index and state = 'retired'
+   and (retired_at is null or retired_at <= now() - interval '1 min') returning kb_id, vector_index""")
+_REMOVE_CHUNKS = statement("""
+delete from chunk where tenant_id = :tenant and index_id = :index
+   and id = any(array(select id from chunk where tenant_id = :tenant and index_id = :index order by id limit :limit))
+returning 1""")
+_REMOVE_FREQUENCIES = statement("delete from lex_df where tenant_id = :tenant and index_id = :index")
+_REMOVE_TOTALS = statement("delete from lex_totals where tenant_id = :tenant and index_id = :index")
+_REMOVE = statement("delete from search_index where tenant_id = :tenant and id = :index and state = 'retired'")

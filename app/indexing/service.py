@@ -80,6 +80,20 @@ class IndexMaintenance:
             case Step.NOTHING:
                 await self._complete(tenant_id, figures)
 
+    async def prepare(self, tenant_id: UUID, index_id: UUID) -> bool:
+        """Do for one that is whole what it wants as soon as it is live; False where another's build has to end first.
+
+        Raises as ``maintain``.
+        """
+        figures = await self._fold(tenant_id, index_id)
+        if figures is not None and figures.has_drifted:
+            await self._reweigh(tenant_id, index_id)
+        if figures is None or self._step(figures.once_live()) is not Step.PROMOTE:
+            return True
+        await self._promote(tenant_id, figures)
+        figures = await self._fold(tenant_id, index_id)
+        return figures is None or figures.vector_index == "hnsw" or figures.held_back is not None
+
     def _step(self, figures: IndexFigures) -> Step:
         return next_step(figures, threshold=self.threshold)
 

@@ -1,8 +1,9 @@
 """What is known of a search index, and what it wants next (pure)."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Self
 from uuid import UUID
 
 from app.db.maintenance import MOST_DIMENSIONS
@@ -56,7 +57,10 @@ _SENTENCES = {
 
 @dataclass(frozen=True, slots=True)
 class IndexFigures:
-    """A search index as maintenance finds it; chunks and tokens are counted, the others remembered."""
+    """A search index as maintenance finds it; chunks and tokens are counted, the others remembered.
+
+    One that is ``building`` is to become the live one.
+    """
 
     id: UUID
     dim: int
@@ -70,6 +74,11 @@ class IndexFigures:
     deleted_chunks: int
     chunks: int
     tokens: int
+    building: bool = False
+
+    def once_live(self) -> Self:
+        """The same when it is the live one."""
+        return replace(self, live=True, building=False)
 
     @property
     def mean_length(self) -> float | None:
@@ -89,7 +98,12 @@ def chunks_to_promote(threshold: int, dim: int) -> float:
 
 
 def next_step(figures: IndexFigures, *, threshold: int) -> Step:
-    """What the vector index wants. Between half the threshold and the threshold, what is there stays."""
+    """What the vector index wants. Between half the threshold and the threshold, what is there stays.
+
+    So it does while the search index is built: what it wants is made when it is whole, which is not seen here.
+    """
+    if figures.building:
+        return Step.NOTHING
     limit = chunks_to_promote(threshold, figures.dim)
     shrunk = not figures.live or figures.chunks < limit / 2
     if figures.vector_index == "exact":

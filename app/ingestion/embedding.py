@@ -65,7 +65,7 @@ async def embed_passages(
         vectors[position] = np.asarray(vector, np.float64) / math.hypot(*vector)
     refused: set[int] = set()
     hashes = [hashlib.sha256(text.encode()).digest() for text in texts]
-    identity = _identity_key(embedder.identity)
+    identity = identity_key(embedder.identity)
     waiting = [position for position in range(len(texts)) if position not in passages.vectors]
     if len(waiting) > SLICE or not afresh:
         async with db.transaction() as session:
@@ -113,7 +113,8 @@ async def book_sentences(db: TenantDatabase, embedder: Embedder, tokens: int) ->
         await CheckpointRepository(session, db.tenant_id).book(embedder.identity.model, passages=0, tokens=tokens)
 
 
-def _identity_key(identity: EmbeddingIdentity) -> UUID:
+def identity_key(identity: EmbeddingIdentity) -> UUID:
+    """What checkpoints are told apart by: vectors of one model never serve another."""
     return uuid5(_IDENTITIES, repr(identity))
 
 

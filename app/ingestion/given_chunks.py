@@ -3,18 +3,21 @@
 from pathlib import Path
 
 from app.documents.given_chunks import decode_chunks
+from app.inference.embedding import EmbeddingIdentity
 from app.ingestion.chunkers import ChunkTools
 from app.ingestion.passages import Passages, passage_texts
 from app.ingestion.tree import SEPARATOR
 from app.ingestion.types import BlockKind, ChunkDraft, ChunkTooLong, DocumentTree, NodeKind, TreeNode
 
 
-def given_passages(path: Path, title: str | None, tools: ChunkTools) -> Passages:
+def given_passages(path: Path, title: str | None, model: EmbeddingIdentity, tools: ChunkTools) -> Passages:
     """The chunks of a stored original, in its order; a paragraph each in a tree without sections. Blocking.
+
+    Vectors of another ``model`` than this are left out: the texts are embedded instead.
 
     Raises ChunkTooLong for one that is to be embedded and is more than the model reads.
     """
-    chunks = decode_chunks(path.read_bytes())
+    chunks = decode_chunks(path.read_bytes(), model=model)
     counts = tools.count_tokens([chunk.text for chunk in chunks])
     root = TreeNode(NodeKind.DOCUMENT, 0, 0, 0, title=title)
     drafts: list[ChunkDraft] = []

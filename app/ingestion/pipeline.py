@@ -2,17 +2,21 @@
 
 import asyncio
 import tempfile
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from uuid import UUID
 
+from sqlalchemy.exc import DBAPIError
+
 from app.db.models.tenant_data import Document
 from app.db.session import TenantDatabase
 from app.documents.media_repository import MediaRepository
 from app.documents.types import CHUNKS_TYPE
+from app.errors import AppError
 from app.inference.embedding import Embedder
+from app.inference.embedding.registry import Embedders
 from app.inference.vision import VisionModel
 from app.ingestion.chunkers import ChunkTools
 from app.ingestion.chunking import chunk_document, open_tools
@@ -23,17 +27,22 @@ from app.ingestion.parsers.pool import ParserPool
 from app.ingestion.passages import Passages, passage_texts
 from app.ingestion.picture_embedding import PictureEmbedding
 from app.ingestion.progress import Progress, Superseded
+from app.ingestion.rebuilding import DocumentRebuilder
 from app.ingestion.repository import IndexedDocument, IngestionRepository
 from app.ingestion.tree import build_tree
 from app.ingestion.types import NoText, ParsedDocument
 from app.ingestion.version_repository import VersionRepository
 from app.job_queue import JobQueue
+from app.knowledge_bases.generation_repository import GenerationRepository
 from app.knowledge_bases.repository import KnowledgeBaseRepository
 from app.knowledge_bases.service import PURGE_JOB
 from app.knowledge_bases.types import IndexMismatch, KnowledgeBaseView
-from app.lexical.analyser import analyser_for
-from app.lexical.weights import LexicalEntry, document_entries, reweighed_entries, salt
+from app.lexical.languages import document_language, lexical_entries
+from app.lexical.weights import LexicalEntry, reweighed_entries
+from app.logging import get_logger
 from app.object_store import ObjectStore
+
+logger = get_logger(__name__)
 
 REINDEXED = "The knowledge base was reindexed while this document was embedded."
 
@@ -44,7 +53,7 @@ class IngestionPipeline:
 
     objects: ObjectStore
     parsers: ParserPool
-    embedder: Embedder
+    embedders: Embedders
     queue: JobQueue
     vision: VisionModel | None = None
 
@@ -54,30 +63,32 @@ class IngestionPipeline:
         Raises IngestionError for the file, IndexMismatch for the knowledge base, Unavailable for what may be retried.
         """
         try:
-            document, kb, key = await self._load(db, document_id, version)
+            document, kb, embedder, key = await self._load(db, document_id, version)
             progress = Progress(db, document_id, version)
             async with progress.telling():
-                passages = await self._passages(db, document, kb, key, progress)
-                if self.embedder.pictures is not None:
-                    seeing = PictureEmbedding(db, document_id, self.embedder.pictures, self.embedder.identity, progress)
+                passages = await self._passages(db, document, kb, embedder, key, progress)
+                if embedder.pictures is not None:
+                    seeing = PictureEmbedding(db, document_id, embedder.pictures, embedder.identity, progress)
                     passages = await seeing.embed(passages)
                 embedded = await embed_passages(
                     db,
                     document_id,
                     passages,
-                    embedder=self.embedder,
+                    embedder=embedder,
                     progress=progress,
                     afresh=document.status == "queued",
                 )
-                async with booked_with(db, self.embedder, embedded.unbooked):
+                async with booked_with(db, embedder, embedded.unbooked):
                     made = await self._made(document, kb, passages, embedded)
-                    await self._replace(db, document, kb, made, embedded.unbooked)
+                    indexes = await self._replace(db, document, kb, made, embedder, embedded.unbooked)
+                if len(indexes) > 1:
+                    await self._catch_up(db, document)
         except Superseded:
             return
 
     async def _load(
         self, db: TenantDatabase, document_id: UUID, version: int
-    ) -> tuple[Document, KnowledgeBaseView, str]:
+    ) -> tuple[Document, KnowledgeBaseView, Embedder, str]:
         async with db.transaction() as session:
             wanted = await VersionRepository(session, db.tenant_id).load(document_id, version)
             if wanted is None:
@@ -86,38 +97,44 @@ class IngestionPipeline:
             kb = await KnowledgeBaseRepository(session, db.tenant_id).find(document.kb_id)
         if kb is None:
             raise Superseded
-        kb.require_match(self.embedder.identity)
-        return document, kb, key
+        return document, kb, kb.embedder(self.embedders), key
 
     async def _passages(
-        self, db: TenantDatabase, document: Document, kb: KnowledgeBaseView, key: str, progress: Progress
+        self,
+        db: TenantDatabase,
+        document: Document,
+        kb: KnowledgeBaseView,
+        embedder: Embedder,
+        key: str,
+        progress: Progress,
     ) -> Passages:
         """Fetch, parse, chunk; ready chunks need only be fetched."""
         with tempfile.TemporaryDirectory(prefix="carrel-ingest-") as folder:
             path = Path(folder) / "original"
             await self.objects.get(key, path)
             if document.media_type == CHUNKS_TYPE:
-                async with open_tools(self.embedder) as tools:
-                    return await asyncio.to_thread(given_passages, path, document.title, tools)
+                async with open_tools(embedder) as tools:
+                    return await asyncio.to_thread(given_passages, path, document.title, embedder.identity, tools)
             parsed = await self.parsers.parse(
                 path,
                 document.media_type,
                 encoding=document.encoding,
-                pictures=self.vision is not None or self.embedder.pictures is not None,
+                pictures=self.vision is not None or embedder.pictures is not None,
                 on_pages=lambda done, total: progress.report("parsing", done=done, total=total, unit="pages"),
             )
         if self.vision is not None:
-            keeps = self.embedder.pictures is not None
-            describer = Describer(db, document.id, self.vision, kb.row.language, progress, keeps=keeps)
+            keeps = embedder.pictures is not None
+            language = await asyncio.to_thread(_language, kb, parsed)
+            describer = Describer(db, document.id, self.vision, language, progress, keeps=keeps)
             parsed = await describer.describe(parsed)
         progress.report("chunking")
-        async with open_tools(self.embedder, book=partial(book_sentences, db, self.embedder)) as tools:
+        async with open_tools(embedder, book=partial(book_sentences, db, embedder)) as tools:
             return await asyncio.to_thread(_chunk, document, kb, parsed, tools)
 
     async def _made(
         self, document: Document, kb: KnowledgeBaseView, passages: Passages, embedded: Embedded
     ) -> IndexedDocument:
-        entries = await asyncio.to_thread(_lexical, kb, passages.texts)
+        language, entries = await asyncio.to_thread(_lexical, kb, passages)
         media = await put_pictures(self.objects, document, passages.pictures) if passages.pictures else {}
         return IndexedDocument(
             tree=passages.tree,
@@ -128,13 +145,21 @@ class IngestionPipeline:
             token_counts=passages.token_counts,
             vectors=embedded.vectors,
             unembedded=embedded.refused,
+            language=language,
             entries=entries,
             media={position: media[number] for position, number in passages.shown.items()},
         )
 
     async def _replace(
-        self, db: TenantDatabase, loaded: Document, kb: KnowledgeBaseView, made: IndexedDocument, spent: Spent
-    ) -> None:
+        self,
+        db: TenantDatabase,
+        loaded: Document,
+        kb: KnowledgeBaseView,
+        made: IndexedDocument,
+        embedder: Embedder,
+        spent: Spent,
+    ) -> Collection[UUID]:
+        """Put the version in the place of the live one; returns the knowledge base's search indexes."""
         async with db.transaction() as session:
             versions = VersionRepository(session, db.tenant_id)
             document = await versions.lock(loaded.id, loaded.version)
@@ -151,10 +176,13 @@ class IngestionPipeline:
             chunks = IngestionRepository(session, db.tenant_id)
             await chunks.replace(document, made, index_id=kb.index.id, dim=kb.index.dim)
             media = {one.ordinal: one for one in made.media.values()}
+            if made.language not in kb.languages:
+                await KnowledgeBaseRepository(session, db.tenant_id).add_language(kb.index.id, made.language)
             gone = await versions.finish(
                 document,
                 kb.index.id,
                 chunks=len(made.drafts),
+                language=made.language,
                 page_count=made.page_count,
                 warnings=made.warnings,
                 pictures=[one.sha256 for one in media.values()],
@@ -166,7 +194,18 @@ class IngestionPipeline:
             if gone:
                 await self.queue.enqueue(session, PURGE_JOB, tenant_id=db.tenant_id, payload={"keys": gone})
             # Last: the day's row is every document's of the tenant.
-            await book(session, db, self.embedder, spent)
+            await book(session, db, embedder, spent)
+        return held.keys()
+
+    async def _catch_up(self, db: TenantDatabase, document: Document) -> None:
+        """Give it to the generation that is being built, if one is. Where that fails, the job that builds it will."""
+        try:
+            async with db.transaction() as session:
+                generation = await GenerationRepository(session, db.tenant_id).building(document.kb_id)
+            if generation is not None and generation.error is None:
+                await DocumentRebuilder(self.embedders).rebuild(db, generation, document.id)
+        except (AppError, DBAPIError) as exc:
+            logger.info("reindex.left_behind", document=str(document.id), error=exc)
 
 
 def _chunk(document: Document, kb: KnowledgeBaseView, parsed: ParsedDocument, tools: ChunkTools) -> Passages:
@@ -213,7 +252,11 @@ def _without(made: IndexedDocument, stamp: Mapping[str, object]) -> IndexedDocum
     return replace(made, drafts=drafts)
 
 
-def _lexical(kb: KnowledgeBaseView, texts: Sequence[str]) -> list[LexicalEntry]:
-    analyser = analyser_for(kb.row.language)
-    tokens = [analyser.tokens(text) for text in texts]
-    return document_entries(tokens, salt=salt(kb.index.id), avgdl=kb.index.avgdl)
+def _language(kb: KnowledgeBaseView, parsed: ParsedDocument) -> str:
+    """The one that pictures are described in: their document's."""
+    return document_language(kb.row.language, "\n".join(block.text for block in parsed.blocks))
+
+
+def _lexical(kb: KnowledgeBaseView, passages: Passages) -> tuple[str, list[LexicalEntry]]:
+    language = document_language(kb.row.language, passages.tree.text)
+    return language, lexical_entries(passages.texts, language=language, index_id=kb.index.id, avgdl=kb.index.avgdl)

@@ -15,6 +15,7 @@ from app.documents.uploading import type_of_text
 from app.documents.uploads import receive, spool_text
 from app.errors import InvalidInput, Unavailable
 from app.inference.embedding import Embedder
+from app.inference.embedding.registry import Embedders
 from app.ingestion.chunkers import ChunkTools
 from app.ingestion.chunkers.installed import installed_chunkers
 from app.ingestion.chunking import chunk_document, open_tools
@@ -95,14 +96,14 @@ class Places:
 class PreviewDesk:
     """What all previews of a process share: parsers of their own, which are started when they are asked for.
 
-    ``pictures`` says that ingestion has a model that looks at them.
+    ``describes_pictures`` says that ingestion has a model that puts them into words.
     """
 
     parsers: ParserPool
-    embedder: Embedder
+    embedders: Embedders
     parseable: Collection[str]
     plugin_types: Mapping[str, Collection[str]]
-    pictures: bool = False
+    describes_pictures: bool = False
     places: Places = field(default_factory=Places)
 
 
@@ -120,7 +121,7 @@ class PreviewService:
         """Of a streamed form's file.
 
         Raises UploadTooLarge, EmptyUpload, EncryptedUpload, UnsupportedMediaType, KnowledgeBaseNotFound, InvalidInput,
-        PreviewBusy; IngestionError for what would fail the document; the embedder's errors.
+        IndexMismatch, PreviewBusy; IngestionError for what would fail the document; the embedder's errors.
         """
         async with receive(body, boundary, limit=MOST_BYTES) as form:
             return await self._make(form.files[0], read_wishes(form.fields), None)
@@ -132,31 +133,34 @@ class PreviewService:
             return await self._make(received, replace(wishes, encoding="utf-8"), kind)
 
     async def _make(self, received: ReceivedFile, wishes: PreviewWishes, media_type: str | None) -> Preview:
-        chunking = await self._chunking(wishes)
+        chunking, embedder = await self._settings(wishes)
         desk = self.desk
+        pictures = desk.describes_pictures or embedder.pictures is not None
         with desk.places.take(self.db.tenant_id):
             if media_type is None:
                 media_type = await asyncio.to_thread(inspect_upload, received, desk.parseable, desk.plugin_types)
             try:
                 parsed = await desk.parsers.parse(
-                    received.path, media_type, encoding=wishes.encoding, pictures=desk.pictures
+                    received.path, media_type, encoding=wishes.encoding, pictures=pictures
                 )
             except ParserTimeout as exc:
                 raise ParserTimeout(f"Parsing took longer than a preview may: {WALL_SECONDS} seconds.") from exc
             parsed.pictures.clear()  # only how many there are is told: up to 64 MB that the API process need not keep
-            book = partial(book_sentences, self.db, desk.embedder)  # what it costs is not forgotten
-            async with open_tools(desk.embedder, book=book) as tools:
+            book = partial(book_sentences, self.db, embedder)  # what it costs is not forgotten
+            async with open_tools(embedder, book=book) as tools:
                 return await asyncio.to_thread(_show, parsed, media_type, chunking, tools)
 
-    async def _chunking(self, wishes: PreviewWishes) -> Chunking:
+    async def _settings(self, wishes: PreviewWishes) -> tuple[Chunking, Embedder]:
+        """A knowledge base brings its model too; its tokens are what is counted."""
         if wishes.knowledge_base is not None:
-            return (await self.knowledge_bases.find(wishes.knowledge_base)).chunking
+            kb = await self.knowledge_bases.find(wishes.knowledge_base)
+            return kb.chunking, kb.embedder(self.desk.embedders)
         chunking = wishes.chunking or Chunking()
         if chunking.strategy not in installed_chunkers():
             there = ", ".join(sorted(installed_chunkers()))
             message = f"No chunker is named {chunking.strategy!r}; there are: {there}."
             raise InvalidInput(message, loc=("body", "chunking", "strategy"))
-        return chunking
+        return chunking, self.desk.embedders.default
 
 
 def _show(parsed: ParsedDocument, media_type: str, chunking: Chunking, tools: ChunkTools) -> Preview:

@@ -3,7 +3,7 @@
 import json
 import struct
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
@@ -20,6 +20,7 @@ from app.documents.deletion_repository import NEGATIVE_DELTAS
 from app.documents.types import chunk_id, filterable, node_id
 from app.ids import encode_id
 from app.inference.embedding import Vectors
+from app.ingestion.tree import walk
 from app.ingestion.types import ChunkDraft, DocumentTree, PrintedLines, TreeNode
 from app.lexical.weights import DIMENSIONS, LexicalEntry
 
@@ -39,12 +40,33 @@ class IndexedDocument:
     title: str | None
     page_count: int | None
     warnings: list[str]
+    language: str
     drafts: Sequence[ChunkDraft]
     token_counts: Sequence[int]
     vectors: Vectors
     entries: Sequence[LexicalEntry]
     unembedded: Collection[int] = ()
     media: Mapping[int, DocumentMedia] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexPlace:
+    """Where a document's chunks go."""
+
+    kb_id: UUID
+    document_id: UUID
+    version: int
+    index_id: UUID
+    dim: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stamps:
+    """Whom a document belongs to and what filters see of it, as JSON; ``own`` is that of chunks that have their own."""
+
+    scope_key: UUID
+    filterable: str
+    own: Sequence[str | None]
 
 
 class IngestionRepository:
@@ -61,27 +83,49 @@ class IngestionRepository:
         if document.live_version is not None:  # all that follows was written in one transaction, or was not
             for each in (NEGATIVE_DELTAS, _REMOVE_CHUNKS, _REMOVE_NODES, _REMOVE_PAGES):
                 await self.session.rows(each, {**values, "ds": [document.id]})
-        nodes = list(_walk(made.tree.root))
+        nodes = list(walk(made.tree.root))
         node_ids = {node.path: node_id(document.id, document.version, node.path) for node in nodes}
         tree = {**values, **_nodes(nodes, node_ids), "content": made.tree.text}
         await self.session.rows(_TREE, tree)
         if made.tree.printed:
             await self.session.rows(_PAGES, {**values, **_pages(made.tree.printed)})
-        ids = [chunk_id(document.id, document.version, ordinal) for ordinal in range(len(made.drafts))]
-        chunks = {
-            **values,
-            "i": index_id,
-            "dim": dim,
-            "scope": document.scope_key,
-            "filterable": _json(document.filterable),
+        own = [_json(filterable(document, draft.metadata)) if draft.metadata else None for draft in made.drafts]
+        stamps = Stamps(document.scope_key, _json(document.filterable), own)
+        place = IndexPlace(document.kb_id, document.id, document.version, index_id, dim)
+        await self.add_chunks(place, made, node_ids, stamps)
+
+    async def add_chunks(
+        self, place: IndexPlace, made: IndexedDocument, nodes: Mapping[tuple[int, ...], UUID], stamps: Stamps
+    ) -> None:
+        """Write a document's chunks into one search index, which has none of it; ``nodes`` are its nodes' ids."""
+        ids = [chunk_id(place.document_id, place.version, ordinal) for ordinal in range(len(made.drafts))]
+        values = {
+            "t": self.tenant_id,
+            "kb": place.kb_id,
+            "d": place.document_id,
+            "v": place.version,
+            "i": place.index_id,
+            "dim": place.dim,
+            "scope": stamps.scope_key,
+            "filterable": stamps.filterable,
+            "own": stamps.own,
             "ids": ids,
             **_chunks(made),
-            **_lanes(document, made, node_ids),
+            **_lanes(made, nodes),
             **_deltas(made.entries),
         }
-        await self.session.rows(_CHUNKS, chunks)
+        await self.session.rows(_CHUNKS, values)
         if made.media:
-            await self.session.rows(_MEDIA, {**values, "i": index_id, **_shown(made.media, ids)})
+            shown = _shown(made.media, ids)
+            await self.session.rows(_MEDIA, {"t": self.tenant_id, "i": place.index_id, **shown})
+
+    async def add_nodes(
+        self, document_id: UUID, nodes: Sequence[TreeNode], ids: Mapping[tuple[int, ...], UUID], *, after: int
+    ) -> None:
+        """Further nodes of a tree that is stored, as far as they are not there; ``after`` is the last one's ordinal."""
+        added = _nodes(nodes, ids)
+        added["ordinals"] = [after + 1 + ordinal for ordinal in added["ordinals"]]
+        await self.session.rows(_ADD_NODES, {"t": self.tenant_id, "d": document_id, **added})
 
 
 class _Terms(SparseVector):
@@ -95,15 +139,6 @@ class _Terms(SparseVector):
         entry = self._entry
         count = len(entry.term_ids)
         return struct.pack(f">iii{count}i{count}f", DIMENSIONS, count, 0, *entry.term_ids, *entry.weights)
-
-
-def _walk(root: TreeNode) -> Iterator[TreeNode]:
-    """In reading order; a loop, because a hostile file may nest deeper than Python recurses."""
-    pending = [root]
-    while pending:
-        node = pending.pop()
-        yield node
-        pending.extend(reversed(node.children))
 
 
 def _nodes(nodes: Sequence[TreeNode], ids: Mapping[tuple[int, ...], UUID]) -> dict[str, Any]:
@@ -151,11 +186,9 @@ def _chunks(made: IndexedDocument) -> dict[str, Any]:
     }
 
 
-def _lanes(document: Document, made: IndexedDocument, nodes: Mapping[tuple[int, ...], UUID]) -> dict[str, Any]:
-    """What filters see of a chunk is the document's, or its own where it has metadata; and its place."""
+def _lanes(made: IndexedDocument, nodes: Mapping[tuple[int, ...], UUID]) -> dict[str, Any]:
     halves = made.vectors.astype(np.float16)
     return {
-        "own": [_json(filterable(document, draft.metadata)) if draft.metadata else None for draft in made.drafts],
         "places": [_json(_place(draft, nodes)) for draft in made.drafts],
         "vectors": [
             None if position in made.unembedded else HalfVector(halves[position]) for position in range(len(halves))
@@ -200,16 +233,18 @@ def _boxes(lines: Sequence[int]) -> list[int]:
 _REMOVE_CHUNKS = statement("delete from chunk where tenant_id = :t and kb_id = :kb and document_id = :d")
 _REMOVE_NODES = statement("delete from node where tenant_id = :t and document_id = :d")
 _REMOVE_PAGES = statement("delete from document_page where tenant_id = :t and document_id = :d")
-_TREE = statement("""
-with nodes as (
+_INSERT_NODES = """
   insert into node (tenant_id, document_id, id, parent_id, ordinal, kind, level, title, start_offset, end_offset,
                     page, page_end, slide, block)
   select :t::uuid, :d::uuid, u.*
     from unnest(:ids::uuid[], :parents::uuid[], :ordinals::int[], :kinds::text[], :levels::int[], :titles::text[],
-                :starts::int[], :ends::int[], :pages::int[], :page_ends::int[], :slides::int[], :blocks::text[]) u
+                :starts::int[], :ends::int[], :pages::int[], :page_ends::int[], :slides::int[], :blocks::text[]) u"""
+_ADD_NODES = statement(f"{_INSERT_NODES} on conflict do nothing")
+_TREE = statement(f"""
+with nodes as ({_INSERT_NODES}
 )
 insert into document_text (tenant_id, document_id, version, content) values (:t, :d, :v, :content)
-on conflict (tenant_id, document_id) do update set version = excluded.version, content = excluded.content""")
+on conflict (tenant_id, document_id) do update set version = excluded.version, content = excluded.content""")  # noqa: S608
 _PAGES = statement("""
 insert into document_page (tenant_id, document_id, page, width, height, starts, ends, boxes)
 select :t::uuid, :d::uuid, u.page, u.width, u.height, u.starts::int4[], u.ends::int4[], u.boxes::int4[]

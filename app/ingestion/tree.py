@@ -1,7 +1,7 @@
 """Blocks to the document tree: sections by heading level and by slide, paragraphs as leaves."""
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from app.ingestion.sentences import sentence_spans, stripped
@@ -80,6 +80,15 @@ def add_topics(tree: DocumentTree, topics: Sequence[TreeNode]) -> None:
         if parent.kind not in (NodeKind.DOCUMENT, NodeKind.SECTION) or topic.kind is not NodeKind.TOPIC:
             raise ChunkerFailed("The chunker made a node that is no topic of a section.")
         parent.children.append(topic)
+
+
+def walk(root: TreeNode) -> Iterator[TreeNode]:
+    """The nodes in reading order; a loop, because a hostile file may nest deeper than Python recurses."""
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting.extend(reversed(node.children))
 
 
 def find_node(tree: DocumentTree, path: Sequence[int]) -> TreeNode | None:

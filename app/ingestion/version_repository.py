@@ -47,6 +47,7 @@ class VersionRepository:
         index_id: UUID,
         *,
         chunks: int,
+        language: str,
         page_count: int | None,
         warnings: Sequence[str],
         pictures: Collection[bytes],
@@ -65,6 +66,7 @@ class VersionRepository:
             "title": document.title,
             "filterable": json.dumps(document.filterable),
             "chunks": chunks,
+            "language": language,
             "pages": page_count,
             "warnings": json.dumps(list(warnings)),
             "pictures": list(pictures),
@@ -86,7 +88,8 @@ _FINISH = statement("""
 with finished as (
   update document d
      set status = 'ready', live_version = d.version, title = :title, filterable = :filterable::jsonb, error = null,
-         progress = null, warnings = :warnings::jsonb, page_count = :pages, chunk_count = :chunks, updated_at = now()
+         progress = null, warnings = :warnings::jsonb, page_count = :pages, chunk_count = :chunks, language = :language,
+         updated_at = now()
     from search_index i
    where d.tenant_id = :t and d.id = :d and i.tenant_id = :t and i.kb_id = :kb and i.id = :i and i.state = 'live'
   returning 1

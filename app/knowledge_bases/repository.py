@@ -1,6 +1,7 @@
 """Knowledge-base queries."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -10,23 +11,32 @@ from sqlalchemy import delete, func, select, text
 from app.db.models.tenant_data import Document, KnowledgeBase, SearchIndex
 from app.db.session import Session
 from app.db.statements import Record, statement
+from app.knowledge_bases.generation_repository import GenerationRepository
 from app.knowledge_bases.types import KnowledgeBaseView, LiveIndex, StoredKnowledgeBase
 
 # The columns stand in the order of StoredKnowledgeBase and LiveIndex.
 _SELECT = """
 select k.tenant_id, k.id, k.name, k.title, k.description, k.language, k.chunking, k.retrieval, k.metadata_filter,
        k.pending_filter, k.created_at, k.updated_at, i.id as index_id, i.identity, i.dim, i.avgdl, i.vector_index,
-       i.held_back, i.index_bytes
-  from knowledge_base k join search_index i on i.tenant_id = k.tenant_id and i.kb_id = k.id and i.state = 'live'
- where k.tenant_id = :tenant"""
-_BY_ID = statement(f"{_SELECT} and k.id = :reference")
-_BY_NAME = statement(f"{_SELECT} and k.name = :reference")
-_ALL = statement(f"{_SELECT} and (:only::uuid[] is null or k.id = any(:only)) order by k.name")
-_PAGE = statement(f"""{_SELECT} and (:only::uuid[] is null or k.id = any(:only))
+       i.held_back, i.index_bytes, i.languages
+  from knowledge_base k join search_index i on i.tenant_id = k.tenant_id and i.kb_id = k.id and i.state = 'live'"""
+# With its twin, the system tenant's of the same name, as a second row where there is one. The system tenant has none.
+_WITH_TWIN = f"{_SELECT} where k.tenant_id = any(array[:tenant::uuid, system_tenant()])"
+_BY_NAME = statement(f"{_WITH_TWIN} and k.name = :reference")
+_BY_ID = statement(f"""{_WITH_TWIN}
+   and k.name = (select o.name from knowledge_base o where o.tenant_id = :tenant and o.id = :reference)""")  # noqa: S608
+_ALL = statement(f"""{_WITH_TWIN}
+   and k.name = any(array(select o.name from knowledge_base o
+                           where o.tenant_id = :tenant and (:only::uuid[] is null or o.id = any(:only))))
+ order by k.name""")  # noqa: S608
+_PAGE = statement(f"""{_SELECT} where k.tenant_id = :tenant and (:only::uuid[] is null or k.id = any(:only))
    and (:after_time::timestamptz is null or (k.created_at, k.id) < (:after_time, :after_id::uuid))
  order by k.created_at desc, k.id desc limit :limit""")
 _HOLD_INDEXES = statement("""
 select id, avgdl from search_index where tenant_id = :tenant and kb_id = :kb for key share""")
+_ADD_LANGUAGE = statement("""
+update search_index set languages = array_append(languages, :language::text)
+ where tenant_id = :tenant and id = :index and not languages @> array[:language::text]""")
 
 
 class KnowledgeBaseRepository:
@@ -58,14 +68,21 @@ class KnowledgeBaseRepository:
         await self.session.execute(kb.with_for_update(key_share=True))
 
     async def find(self, reference: UUID | str) -> KnowledgeBaseView | None:
-        """By id or by name."""
+        """By id or by name, with its twin."""
         found = _BY_ID if isinstance(reference, UUID) else _BY_NAME
-        row = await self.session.row(found, {"tenant": self.tenant_id, "reference": reference})
-        return _view(row) if row else None
+        rows = await self.session.rows(found, {"tenant": self.tenant_id, "reference": reference})
+        return next(iter(self._with_twins(rows)), None)
 
     async def all(self, only: Sequence[UUID] | None) -> list[KnowledgeBaseView]:
         """Every knowledge base, or those of ``only`` that exist, by name."""
-        return [_view(row) for row in await self.session.rows(_ALL, {"tenant": self.tenant_id, "only": only})]
+        return self._with_twins(await self.session.rows(_ALL, {"tenant": self.tenant_id, "only": only}))
+
+    def _with_twins(self, rows: Sequence[Record]) -> list[KnowledgeBaseView]:
+        """The tenant's own, each with the shared one of its name; one that is the system tenant's alone is left out."""
+        views = [_view(row) for row in rows]
+        twins = {view.row.name: view for view in views if view.row.tenant_id != self.tenant_id}
+        own = [view for view in views if view.row.tenant_id == self.tenant_id]
+        return [replace(view, twin=twins[view.row.name]) if view.row.name in twins else view for view in own]
 
     async def page(
         self, *, only: Sequence[UUID] | None, after: tuple[datetime, UUID] | None, limit: int
@@ -74,13 +91,26 @@ class KnowledgeBaseRepository:
         after_time, after_id = after or (None, None)
         place = {"after_time": after_time, "after_id": after_id, "limit": limit}
         rows = await self.session.rows(_PAGE, {"tenant": self.tenant_id, "only": only, **place})
-        counts = await self._counts([row["id"] for row in rows])
-        return [_view(row, counts.get(row["id"], (0, 0))) for row in rows]
+        return await self._counted([_view(row) for row in rows])
 
     async def counted(self, view: KnowledgeBaseView) -> KnowledgeBaseView:
-        """The same with its counts."""
-        counts = await self._counts([view.row.id])
-        return KnowledgeBaseView(view.row, view.index, *counts.get(view.row.id, (0, 0)))
+        """The same with its counts, and what is known of its other generations."""
+        return (await self._counted([view]))[0]
+
+    async def _counted(self, views: Sequence[KnowledgeBaseView]) -> list[KnowledgeBaseView]:
+        ids = [view.row.id for view in views]
+        counts = await self._counts(ids)
+        states = await GenerationRepository(self.session, self.tenant_id).states(ids)
+        found = []
+        for view in views:
+            documents, chunks = counts.get(view.row.id, (0, 0))
+            reindexing, retired_at = states.get(view.row.id, (None, None))
+            found.append(
+                replace(
+                    view, document_count=documents, chunk_count=chunks, reindexing=reindexing, retired_at=retired_at
+                )
+            )
+        return found
 
     async def _counts(self, ids: Sequence[UUID]) -> dict[UUID, tuple[int, int]]:
         statement = (
@@ -98,6 +128,14 @@ class KnowledgeBaseRepository:
         """
         rows = await self.session.rows(_HOLD_INDEXES, {"tenant": self.tenant_id, "kb": kb_id})
         return {row["id"]: row["avgdl"] for row in rows}
+
+    async def add_language(self, index_id: UUID, language: str) -> None:
+        """From now on queries in this index are analysed in this language too.
+
+        It goes beside everybody who holds the index, and waits for those alone who add a language themselves.
+        """
+        values = {"tenant": self.tenant_id, "index": index_id, "language": language}
+        await self.session.rows(_ADD_LANGUAGE, values)
 
     async def take_documents(self, kb_id: UUID) -> list[UUID]:
         """Every document in it, for its removal: none is added, and what ingestion is about to write waits."""
@@ -121,6 +159,6 @@ class KnowledgeBaseRepository:
         )
 
 
-def _view(row: Record, counts: tuple[int, int] = (0, 0)) -> KnowledgeBaseView:
+def _view(row: Record) -> KnowledgeBaseView:
     """Of a row of ``_SELECT``."""
-    return KnowledgeBaseView(StoredKnowledgeBase(*row[:12]), LiveIndex(*row[12:]), *counts)
+    return KnowledgeBaseView(StoredKnowledgeBase(*row[:12]), LiveIndex(*row[12:]))

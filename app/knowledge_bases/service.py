@@ -15,7 +15,8 @@ from app.db.session import Session, TenantDatabase
 from app.errors import Forbidden, InvalidInput
 from app.filters import compile_filter
 from app.ids import decode_id, new_id
-from app.inference.embedding import EmbeddingIdentity
+from app.inference.embedding import Embedder, EmbeddingIdentity
+from app.inference.embedding.registry import Embedders
 from app.job_queue import INTERACTIVE, JobQueue
 from app.knowledge_bases.repository import KnowledgeBaseRepository
 from app.knowledge_bases.types import (
@@ -27,7 +28,7 @@ from app.knowledge_bases.types import (
     NewKnowledgeBase,
     StampUnderWay,
 )
-from app.lexical.analyser import analyser_for
+from app.lexical.languages import identity_name
 from app.lexical.weights import K1, B
 
 PURGE_JOB = "purge_objects"
@@ -38,15 +39,14 @@ RESTAMP_JOB = "restamp_knowledge_base"
 class IndexSettings:
     """What every new search index is made with, and the names a knowledge base may choose from."""
 
-    identity: EmbeddingIdentity
-    max_tokens: int
+    embedders: Embedders
     chunkers: Collection[str]
     strategies: Collection[str]
 
-    def new_index(self, tenant_id: UUID, kb_id: UUID, language: str) -> SearchIndex:
-        """An empty live index of the configured model."""
-        identity = {**asdict(self.identity), "analyser": analyser_for(language).name, "k1": K1, "b": B}
-        dim = self.identity.dimensions
+    def new_index(self, tenant_id: UUID, kb_id: UUID, language: str, model: EmbeddingIdentity) -> SearchIndex:
+        """An empty live index of this model."""
+        identity = {**asdict(model), "analyser": identity_name(language), "k1": K1, "b": B}
+        dim = model.dimensions
         return SearchIndex(tenant_id=tenant_id, kb_id=kb_id, id=new_id(), identity=identity, dim=dim, state="live")
 
 
@@ -66,7 +66,7 @@ class KnowledgeBaseService:
 
     async def create(self, new: NewKnowledgeBase) -> KnowledgeBaseView:
         """Raises KnowledgeBaseExists; InvalidInput for a name, model, chunker or strategy that is not there."""
-        self._require_whole()
+        self.require_whole()
         self._check(new)
         try:
             async with self.db.transaction() as session:
@@ -90,14 +90,14 @@ class KnowledgeBaseService:
         return view
 
     async def describe(self, reference: str) -> KnowledgeBaseView:
-        """With its counts. Raises KnowledgeBaseNotFound."""
-        async with self.db.transaction() as session:
+        """With its counts, all of one moment. Raises KnowledgeBaseNotFound."""
+        async with self.db.transaction(snapshot=True) as session:
             view = await self.find_in(session, reference)
             return await KnowledgeBaseRepository(session, self.db.tenant_id).counted(view)
 
     async def page(self, *, after: tuple[datetime, UUID] | None, limit: int) -> Sequence[KnowledgeBaseView]:
-        """Newest first, with counts."""
-        async with self.db.transaction() as session:
+        """Newest first, with counts, all of one moment."""
+        async with self.db.transaction(snapshot=True) as session:
             repository = KnowledgeBaseRepository(session, self.db.tenant_id)
             return await repository.page(only=self._only(), after=after, limit=limit)
 
@@ -110,7 +110,7 @@ class KnowledgeBaseService:
 
         Raises KnowledgeBaseNotFound, InvalidInput, StampUnderWay.
         """
-        self._require_whole()
+        self.require_whole()
         async with self.db.transaction() as session:
             view = await self.find_in(session, reference)
             if retrieval := changes.get("retrieval"):
@@ -141,7 +141,7 @@ class KnowledgeBaseService:
 
     async def delete(self, reference: str) -> None:
         """Remove it and everything in it; the objects follow by jobs. Raises KnowledgeBaseNotFound."""
-        self._require_whole()
+        self.require_whole()
         async with self.db.transaction() as session:
             view = await self.find_in(session, reference)
             repository = KnowledgeBaseRepository(session, self.db.tenant_id)
@@ -150,7 +150,7 @@ class KnowledgeBaseService:
                 await self.queue.enqueue(session, PURGE_JOB, tenant_id=self.db.tenant_id, payload=payload)
             await repository.remove(view.row.id)
 
-    def _require_whole(self) -> None:
+    def require_whole(self) -> None:
         """Raises Forbidden for a key that is narrowed to a user: a knowledge base is everybody's."""
         if self.principal.user_id is not None:
             raise Forbidden
@@ -160,16 +160,11 @@ class KnowledgeBaseService:
         return None if allowed is None else list(allowed)
 
     def _check(self, new: NewKnowledgeBase) -> None:
-        identity = self.settings.identity
-        if new.model not in (None, identity.model):
-            raise InvalidInput(f"The embedding models are: {identity.model}.", loc=("body", "embedding", "model"))
-        if new.dimensions not in (None, identity.dimensions):
-            message = f"{identity.model} has {identity.dimensions} dimensions."
-            raise InvalidInput(message, loc=("body", "embedding", "dimensions"))
+        embedder = self.settings.embedders.named(new.model, new.dimensions)
         _known("strategy", new.retrieval.strategy, self.settings.strategies, ("body", "retrieval", "strategy"))
-        _check_chunking(new.chunking, self.settings)
+        check_chunking(new.chunking, self.settings, embedder)
         _check_filter(new.metadata_filter or {})
-        analyser_for(new.language)
+        identity_name(new.language)
 
 
 def _check_filter(stamp: Mapping[str, Any]) -> None:
@@ -187,12 +182,13 @@ def _same(stamp: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     return json.dumps(stamp, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
-def _check_chunking(chunking: Chunking, settings: IndexSettings) -> None:
+def check_chunking(chunking: Chunking, settings: IndexSettings, embedder: Embedder) -> None:
+    """Raises InvalidInput for a chunker that is not there, and sizes that it or the model cannot have."""
     _known("chunker", chunking.strategy, settings.chunkers, ("body", "chunking", "strategy"))
     if chunking.overlap_tokens >= chunking.max_tokens:
         raise InvalidInput("overlap_tokens must be less than max_tokens.", loc=("body", "chunking", "overlap_tokens"))
-    if chunking.max_tokens > settings.max_tokens:
-        message = f"The embedding model reads at most {settings.max_tokens} tokens of a passage."
+    if chunking.max_tokens > (most := embedder.max_tokens - embedder.special_tokens):
+        message = f"The embedding model reads at most {most} tokens of a passage."
         raise InvalidInput(message, loc=("body", "chunking", "max_tokens"))
 
 
@@ -215,7 +211,8 @@ async def _insert(
         retrieval=asdict(new.retrieval),
         metadata_filter=new.metadata_filter or {},
     )
-    await repository.add(row, settings.new_index(repository.tenant_id, row.id, new.language))
+    model = settings.embedders.named(new.model, new.dimensions).identity
+    await repository.add(row, settings.new_index(repository.tenant_id, row.id, new.language, model))
     return await _stored(repository, row.id)
 
 

@@ -1,13 +1,15 @@
 """The nouns of a knowledge base: its settings and the identity of its search index."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from app.errors import Conflict, NotFound
-from app.inference.embedding import EmbeddingIdentity
+from app.inference.embedding import Embedder, EmbeddingIdentity
+from app.inference.embedding.registry import Embedders
+from app.lexical.languages import AUTO, identity_name
 
 DEFAULT_NAME = "default"
 
@@ -31,9 +33,27 @@ class StampUnderWay(Conflict):
 
 
 class IndexMismatch(Conflict):
-    """The knowledge base was embedded by another model than the one that is configured now."""
+    """The knowledge base was embedded by a model that is not configured now."""
 
     code = "index_mismatch"
+
+
+class ReindexUnderWay(Conflict):
+    """The knowledge base is being indexed anew with other settings; cancel that first, or wait until it is done."""
+
+    code = "reindex_under_way"
+
+
+class ReindexNotFound(NotFound):
+    """The knowledge base is not being indexed anew."""
+
+    code = "reindex_not_found"
+
+
+class NothingToUndo(Conflict):
+    """There is no former search index any more that the knowledge base could go back to."""
+
+    code = "nothing_to_undo"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +61,8 @@ class Chunking:
     """How documents are cut; sizes in the embedding model's own tokens, ``options`` the chunker's own."""
 
     strategy: str = "headered"
-    max_tokens: int = 200
-    overlap_tokens: int = 50
+    max_tokens: int = 170
+    overlap_tokens: int = 0
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -103,7 +123,10 @@ class StoredKnowledgeBase:
 
 @dataclass(frozen=True, slots=True)
 class LiveIndex:
-    """The search index that searches read and ingestion writes to; ``identity`` says what made it."""
+    """The search index that searches read and ingestion writes to; ``identity`` says what made it.
+
+    ``languages`` are those of its documents where each has its own.
+    """
 
     id: UUID
     identity: dict[str, Any]
@@ -112,16 +135,78 @@ class LiveIndex:
     vector_index: str
     held_back: str | None
     index_bytes: int
+    languages: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ReindexWishes:
+    """What is to be another when a knowledge base is indexed anew; what is not named stays."""
+
+    model: str | None = None
+    dimensions: int | None = None
+    chunking: Chunking | None = None
+    language: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """A search index that is built beside the live one, with its own settings; ``job_id`` is the job that builds it."""
+
+    id: UUID
+    kb_id: UUID
+    identity: dict[str, Any]
+    dim: int
+    avgdl: float
+    chunking: Chunking
+    language: str
+    error: dict[str, Any] | None
+    job_id: UUID | None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """As they are stored."""
+        return {"chunking": asdict(self.chunking), "language": self.language}
+
+
+@dataclass(frozen=True, slots=True)
+class Reindexing:
+    """How far the next generation is: ``done`` of ``total`` documents, or why it has stopped."""
+
+    identity: dict[str, Any]
+    dim: int
+    chunking: dict[str, Any]
+    language: str
+    done: int
+    total: int
+    started_at: datetime
+    error: dict[str, Any] | None
+
+    @property
+    def state(self) -> str:
+        """In a word."""
+        return "building" if self.error is None else "failed"
 
 
 @dataclass(frozen=True, slots=True)
 class KnowledgeBaseView:
-    """A knowledge base with its live search index."""
+    """A knowledge base with its live search index; ``twin`` is the operator's of the same name, which all may read.
+
+    What is counted is not there in every view: documents, chunks, the ``reindexing`` under way, and ``retired_at``,
+    since when a former index is kept.
+    """
 
     row: StoredKnowledgeBase
     index: LiveIndex
     document_count: int = 0
     chunk_count: int = 0
+    twin: "KnowledgeBaseView | None" = None
+    reindexing: Reindexing | None = None
+    retired_at: datetime | None = None
+
+    @property
+    def languages(self) -> list[str]:
+        """In which a query is analysed: in all that its words may have been indexed in."""
+        return self.index.languages if self.row.language == AUTO else [self.row.language]
 
     @property
     def chunking(self) -> Chunking:
@@ -133,20 +218,31 @@ class KnowledgeBaseView:
         """Typed form of the stored settings."""
         return Retrieval(**self.row.retrieval)
 
-    def mismatch(self, identity: EmbeddingIdentity) -> str | None:
-        """What differs between the index and the configured model, as a sentence; None when they fit."""
-        stored = self.index.identity
-        for name in (each.name for each in fields(identity)):
-            value = getattr(identity, name)
-            if stored.get(name) != value:
+    def mismatch(self, configured: Sequence[EmbeddingIdentity]) -> str | None:
+        """What differs between the index and what would be put in, as a sentence; None when a configured model fits."""
+        for name, made_with in asdict(EmbeddingIdentity.stored(self.index.identity)).items():
+            fitting = [one for one in configured if getattr(one, name) == made_with]
+            if not fitting:
+                there = " or ".join(dict.fromkeys(repr(getattr(one, name)) for one in configured))
                 return (
-                    f"Knowledge base {self.row.name!r} was embedded with {name} {stored.get(name)!r}, "
-                    f"but {value!r} is configured; reindex it or restore the setting."
+                    f"Knowledge base {self.row.name!r} was embedded with {name} {made_with!r}, "
+                    f"but {there} is configured; reindex it or restore the setting."
                 )
+            configured = fitting
+        made_with, analyser = self.index.identity.get("analyser"), identity_name(self.row.language)
+        if made_with != analyser:
+            return f"Knowledge base {self.row.name!r} was analysed by {made_with!r}, not {analyser!r}; reindex it."
         return None
 
-    def require_match(self, identity: EmbeddingIdentity) -> None:
-        """Raises IndexMismatch when vectors of the configured model must not meet those of the index."""
-        reason = self.mismatch(identity)
+    def require_match(self, configured: Sequence[EmbeddingIdentity]) -> None:
+        """Raises IndexMismatch when vectors of no configured model may meet those of the index."""
+        reason = self.mismatch(configured)
         if reason is not None:
             raise IndexMismatch(reason)
+
+    def embedder(self, embedders: Embedders) -> Embedder:
+        """The one that makes vectors for the index. Raises IndexMismatch."""
+        found = embedders.of(self.index.identity)
+        if found is None:
+            raise IndexMismatch(self.mismatch(embedders.identities))
+        return found

@@ -19,6 +19,8 @@ DEFAULT_LANGUAGE = "english"
 _VERSION = 1
 # Snowball's algorithms for languages: the others are variants of english and dutch kept for comparison.
 _NOT_LANGUAGES = frozenset({"porter", "lovins", "dutch_porter"})
+# Written in bigrams alone: the words among them are mostly English.
+_BIGRAM_LANGUAGES = frozenset({"chinese", "japanese", "korean", "thai"})
 _CACHED_WORDS = 40_000
 _CACHED_LENGTH = 40
 _LONGEST_TERM = 256
@@ -62,8 +64,10 @@ class Analyser:
     def __init__(self, language: str) -> None:
         self.language = language
         self.name = f"{language}-v{_VERSION}"
-        self._stop_words = stop_words(language)
-        self._stemmer = Stemmer.Stemmer(language, 0)
+        words = DEFAULT_LANGUAGE if language in _BIGRAM_LANGUAGES else language
+        self._english = words == "english"
+        self.stop_words = stop_words(words)
+        self._stemmer = Stemmer.Stemmer(words, 0)
         # A Snowball stemmer keeps state between its C calls.
         self._stemming = Lock()
         self._seen: dict[str, tuple[str, ...]] = {}
@@ -102,7 +106,7 @@ class Analyser:
         return terms
 
     def _terms(self, word: str) -> list[str]:
-        if self.language == "english":
+        if self._english:
             if _NEGATION.search(word):
                 return []
             word = _CONTRACTION.sub("", word)
@@ -137,14 +141,14 @@ class Analyser:
 
     def _stem(self, word: str) -> list[str]:
         folded = _fold(word)
-        if folded in self._stop_words:
+        if folded in self.stop_words:
             return []
         with self._stemming:
             return [self._stemmer.stemWord(folded[:_LONGEST_TERM])]
 
 
 def analyser_for(language: str = DEFAULT_LANGUAGE) -> Analyser:
-    """The analyser of a Snowball language, made once per process.
+    """The analyser of a language, made once per process.
 
     Raises InvalidInput, with the known languages, for any other.
     """
@@ -159,9 +163,14 @@ def _made(language: str) -> Analyser:
     return Analyser(language)
 
 
+def auto_name() -> str:
+    """What stands in the place of an analyser's name where each document has its own."""
+    return f"auto-v{_VERSION}"
+
+
 def languages() -> list[str]:
     """The languages with an analyser, sorted."""
-    return sorted(set(Stemmer.algorithms()) - _NOT_LANGUAGES)
+    return sorted((set(Stemmer.algorithms()) - _NOT_LANGUAGES) | _BIGRAM_LANGUAGES)
 
 
 def _fold(word: str) -> str:

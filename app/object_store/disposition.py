@@ -2,9 +2,11 @@
 
 import re
 import unicodedata
+from pathlib import PurePosixPath
 from urllib.parse import quote
 
 LONGEST_NAME = 200
+LONGEST_ENDING = 20
 
 # RFC 8187 attr-char without the letters and digits, which quote() never escapes.
 _ATTRIBUTE_CHARACTERS = "!#$&+-.^_`|~"
@@ -15,11 +17,16 @@ _MEDIA_TYPE = re.compile(r"[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+(; ?charse
 def content_disposition(filename: str, *, inline: bool) -> str:
     """A header value of printable ASCII, whatever ``filename`` holds: no quote, separator or line break gets through.
 
-    Old clients read ``filename``, with ``_`` for what is not plain, new ones ``filename*``. It keeps 200 characters.
+    Old clients read ``filename``, with ``_`` for what is not plain, new ones ``filename*``. It keeps 200 characters,
+    the ending among them.
     """
     kind = "inline" if inline else "attachment"
     name = "".join("_" if unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp") or c in "/\\" else c for c in filename)
-    name = name.strip(" .")[:LONGEST_NAME] or "download"
+    name = name.strip(" .") or "download"
+    if len(name) > LONGEST_NAME:
+        ending = PurePosixPath(name).suffix
+        ending = ending if len(ending) <= LONGEST_ENDING else ""
+        name = name[: LONGEST_NAME - len(ending)] + ending
     return (
         f"{kind}; filename=\"{_NOT_PLAIN.sub('_', name)}\"; filename*=UTF-8''{quote(name, safe=_ATTRIBUTE_CHARACTERS)}"
     )

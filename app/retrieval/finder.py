@@ -12,8 +12,9 @@ from app.filters import refusing
 from app.logging import get_logger
 from app.retrieval.course import Course
 from app.retrieval.lanes import Ranking
+from app.retrieval.merging import merge, uncovered
 from app.retrieval.repository import LaneCall, LaneList, RetrievalRepository
-from app.retrieval.types import Candidate, Expansion, Hit, Lane, SearchUnavailable
+from app.retrieval.types import Candidate, Expansion, Hit, Lane, Searched, SearchUnavailable
 from app.retrieval.widening import merged, widen
 
 logger = get_logger(__name__)
@@ -33,14 +34,14 @@ Rank = Callable[[Sequence[LaneList]], Ranking]
 
 @dataclass(frozen=True, slots=True)
 class Finder:
-    """``names`` are the knowledge bases' by their search index, as keys begin; the best ``top_k`` are read.
+    """``searched`` are the knowledge bases by their search index, as keys begin; the best ``top_k`` are read.
 
     ``lane_rows`` is what each lane gives at least. With ``explain`` hits get their places, and the course the plans.
     """
 
     db: TenantDatabase
     course: Course
-    names: Mapping[bytes, str]
+    searched: Mapping[bytes, Searched]
     top_k: int
     score_threshold: float | None
     lane_rows: int = LANE_ROWS
@@ -114,34 +115,50 @@ class Finder:
     async def _read(self, repository: RetrievalRepository, ranking: Ranking, *, lane: Lane = "lexical") -> list[Hit]:
         """Texts and documents of the best; in the place of what is gone, expired or merged comes what follows."""
         rest = self._over_threshold(ranking.candidates())
-        hits: list[Hit] = []
+        expansion = self.expansion
         with self.course.timing("read"):
-            while rest and len(hits) < self.top_k:
-                wanted = max(MERGING_ROWS, self.top_k) if self._merges and hits else self.top_k - len(hits)
-                best, rest = _split(rest, wanted)
-                hits += await self._hits(repository, best, lane=lane)
-                hits.sort(key=lambda hit: (-hit.score, hit.document.id, hit.chunk.ordinal))
-                if self._merges:
-                    hits = merged(hits)
+            hits, rest = await self._fill(repository, [], rest, lane=lane)
+            if hits and expansion is not None and expansion.merge is not None:
+                hits = await merge(repository, expansion, expansion.merge, hits, top_k=self.top_k)
+                hits, _ = await self._fill(repository, hits, rest, lane=lane)
         return self._told(ranking, hits[: self.top_k])
+
+    async def _fill(
+        self, repository: RetrievalRepository, hits: list[Hit], rest: Sequence[Candidate], *, lane: Lane
+    ) -> tuple[list[Hit], Sequence[Candidate]]:
+        """As many as are wanted, if there are, and what was not read."""
+        while rest and len(hits) < self.top_k:
+            wanted = max(MERGING_ROWS, self.top_k) if self._merges and hits else self.top_k - len(hits)
+            best, rest = _split(rest, wanted)
+            hits = [*hits, *await self._hits(repository, best, lane=lane)]
+            hits.sort(key=lambda hit: (-hit.score, hit.document.id, hit.chunk.ordinal))
+            if self._merges:
+                hits = merged(hits) if self._widens else uncovered(hits)
+        return hits, rest
 
     @property
     def _merges(self) -> bool:
         return self.expansion is not None and self.expansion.kind != "window"
 
+    @property
+    def _widens(self) -> bool:
+        """Each hit for itself; with a share that decides they are looked at together."""
+        return self.expansion is not None and self.expansion.merge is None
+
     async def _hits(
         self, repository: RetrievalRepository, candidates: Sequence[Candidate], *, lane: Lane
     ) -> Sequence[Hit]:
         keys = [one.key for one in candidates]
-        found = await repository.read(keys, tenant_id=self.db.tenant_id, lane=lane)
+        tenants = [self.searched[key[:16]].tenant_id for key in keys]
+        found = await repository.read(keys, tenants=tenants, lane=lane)
         hits = [
-            Hit(one.key, *found[one.key], self.names[one.key[:16]], one.score, one.similarity)
+            Hit(one.key, *found[one.key], self.searched[one.key[:16]].name, one.score, one.similarity)
             for one in candidates
             if one.key in found
         ]
-        if self.expansion is None or not hits:
+        if self.expansion is None or not self._widens or not hits:
             return hits
-        return await widen(repository, self.expansion, hits, tenant_id=self.db.tenant_id)
+        return await widen(repository, self.expansion, hits)
 
     def _told(self, ranking: Ranking, hits: Sequence[Hit]) -> list[Hit]:
         """With the lanes' scores, and their places where they are asked for."""
@@ -156,7 +173,8 @@ class Finder:
             self.course.warn("The vectors could not be read.")
             return hits
         with self.course.timing("vectors"):
-            found = await repository.vectors([hit.key for hit in hits], tenant_id=self.db.tenant_id)
+            tenants = [hit.document.tenant_id for hit in hits]
+            found = await repository.vectors([hit.key for hit in hits], tenants=tenants)
         return [replace(hit, vector=found.get(hit.key)) for hit in hits]
 
     async def _plan(self, repository: RetrievalRepository, calls: Sequence[LaneCall]) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from app.retrieval.repository import LaneCall, LaneList
 from app.retrieval.types import Candidate, Key, Lane, LanePlace, Scores
@@ -11,18 +12,24 @@ Ranked = list[tuple[Key, float]]
 
 @dataclass(slots=True)
 class LaneResults:
-    """Per query one dense and one lexical list, over all targets, best first; the best cosine seen for each chunk."""
+    """Per query one lexical list over all targets, best first; the best cosine seen for each chunk.
 
-    dense: list[Ranked]
+    Cosines of two models cannot be compared: ``dense`` has for each model such lists of its own.
+    """
+
+    dense: list[list[Ranked]]
     lexical: list[Ranked]
     similarity: dict[Key, float] = field(default_factory=dict)
 
     def places(self) -> dict[Key, list[LanePlace]]:
         """Where the lanes have each chunk, query by query."""
-        lanes: dict[Lane, list[Ranked]] = {"dense": self.dense, "lexical": self.lexical}
+        lanes: list[tuple[Lane, list[Ranked]]] = [
+            *(("dense", lists) for lists in self.dense),
+            ("lexical", self.lexical),
+        ]
         found: dict[Key, list[LanePlace]] = {}
-        for query in range(len(self.dense)):
-            for name, lists in lanes.items():
+        for query in range(len(self.lexical)):
+            for name, lists in lanes:
                 for rank, (key, score) in enumerate(lists[query], start=1):
                     found.setdefault(key, []).append(LanePlace(query, name, rank, score))
         return found
@@ -43,23 +50,33 @@ class Ranking:
 
     def scores(self, hits: Sequence[tuple[Key, float]]) -> list[Scores]:
         """What the lanes gave those of the list; only asked for the few that are returned."""
-        dense, lexical = dict(best_of(self.found.dense)), dict(best_of(self.found.lexical))
+        dense = {key: score for lists in self.found.dense for key, score in best_of(lists)}
+        lexical = dict(best_of(self.found.lexical))
         return [Scores(dense.get(key), lexical.get(key), score if self.fused else None) for key, score in hits]
 
 
-def collect(calls: Sequence[LaneCall], lists: Sequence[LaneList], *, queries: int) -> LaneResults:
-    """Put the lists to their queries; in ``calls`` those of one query stand together, and queries in their order."""
-    found = LaneResults(dense=[[] for _ in range(queries)], lexical=[[] for _ in range(queries)])
+def collect(
+    calls: Sequence[LaneCall], lists: Sequence[LaneList], *, queries: int, models: Sequence[int] = ()
+) -> LaneResults:
+    """Put the lists to their queries; in ``calls`` those of one query stand together, and queries in their order.
+
+    ``models`` number the targets' models from 0; without them it is one.
+    """
     targets = len(calls) // queries
+    models = models or [0] * targets
+    found = LaneResults(
+        dense=[[[] for _ in range(queries)] for _ in range(max(models) + 1)], lexical=[[] for _ in range(queries)]
+    )
     for one in lists:
         index = calls[one.call].index_id.bytes
         keys = [index + chunk.bytes for chunk in one.chunk_ids]
-        lanes = found.dense if one.lane == "dense" else found.lexical
-        lanes[one.call // targets] += zip(keys, one.scores, strict=True)
+        query, target = divmod(one.call, targets)
+        lanes = found.dense[models[target]] if one.lane == "dense" else found.lexical
+        lanes[query] += zip(keys, one.scores, strict=True)
         for key, similarity in zip(keys, one.similarities, strict=True):
             if similarity is not None and similarity >= found.similarity.get(key, similarity):
                 found.similarity[key] = similarity
-    for lane in (*found.dense, *found.lexical):
+    for lane in chain(*found.dense, found.lexical):
         lane.sort(key=_best_first)
     return found
 

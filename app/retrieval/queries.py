@@ -4,6 +4,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from uuid import UUID
 
 import numpy as np
@@ -63,54 +64,51 @@ class KnownVectors:
 class QueryVectors:
     """Embeds the queries of one search."""
 
-    embedder: Embedder
     known: KnownVectors
     tenant_id: UUID
     course: Course
 
-    async def of(self, queries: Sequence[Query], *, required: bool, without: str) -> list[Vector | None]:
-        """Their vectors in order; None, with a warning, where the model cannot answer in its share of the time left.
+    async def of(
+        self, embedder: Embedder, queries: Sequence[Query], *, required: bool, warning: str
+    ) -> list[Vector | None]:
+        """Their vectors in order; None, with the warning, where the model cannot answer in its share of the time left.
 
-        ``without`` says what follows from that. Raises EmbeddingUnavailable, where they are ``required``.
+        Raises EmbeddingUnavailable, where they are ``required``.
         """
         vectors = [query.vector for query in queries]
         words = [number for number, one in enumerate(queries) if one.vector is None and one.text is not None]
         pictures = [number for number, one in enumerate(queries) if one.picture is not None]
-        with self.course.timing("embed"):
-            for numbers, embed in ((words, self._embed_words), (pictures, self._embed_pictures)):
-                if numbers:
-                    made = await self._made(embed, [queries[n] for n in numbers], required=required, without=without)
-                    for number, vector in zip(numbers, made, strict=False):
-                        vectors[number] = vector
+        for numbers, embed in ((words, self._embed_words), (pictures, _embed_pictures)):
+            if numbers:
+                asked = partial(embed, embedder, [queries[number] for number in numbers])
+                made = await self._made(asked, required=required, warning=warning)
+                for number, vector in zip(numbers, made, strict=False):
+                    vectors[number] = vector
         return vectors
 
     async def _made(
-        self,
-        embed: Callable[[Sequence[Query]], Awaitable[Sequence[Vector]]],
-        queries: Sequence[Query],
-        *,
-        required: bool,
-        without: str,
+        self, embed: Callable[[], Awaitable[Sequence[Vector]]], *, required: bool, warning: str
     ) -> Sequence[Vector]:
         try:
             async with asyncio.timeout(self.course.remaining * EMBED_SHARE):
-                return await embed(queries)
+                return await embed()
         except FAILURES as exc:
             if required:
                 raise EmbeddingUnavailable from exc
             logger.warning("search.embedding_failed", error=exc)
-            self.course.warn(f"The embedding model is not answering: {without}")
+            self.course.warn(warning)
             return []
 
-    async def _embed_words(self, queries: Sequence[Query]) -> Sequence[Vector]:
+    async def _embed_words(self, embedder: Embedder, queries: Sequence[Query]) -> Sequence[Vector]:
         texts = [query.text for query in queries if query.text is not None]
-        return await self.known.embed(self.embedder, self.tenant_id, texts)
+        return await self.known.embed(embedder, self.tenant_id, texts)
 
-    async def _embed_pictures(self, queries: Sequence[Query]) -> Sequence[Vector]:
-        files = [query.picture for query in queries if query.picture is not None]
-        if self.embedder.pictures is None:  # none of them was left in
-            return []
-        return list((await self.embedder.pictures.embed_pictures(files, interactive=True)).vectors)
+
+async def _embed_pictures(embedder: Embedder, queries: Sequence[Query]) -> Sequence[Vector]:
+    files = [query.picture for query in queries if query.picture is not None]
+    if embedder.pictures is None:  # its knowledge bases are searched by the other queries alone
+        return []
+    return list((await embedder.pictures.embed_pictures(files, interactive=True)).vectors)
 
 
 def usable(queries: Sequence[Query], course: Course, *, dense: bool, pictures: bool) -> list[Query]:

@@ -59,6 +59,7 @@ class LaneList(NamedTuple):
 class FoundText(NamedTuple):
     """A range of a document's text, and the ids of what it may be widened to: chunks for a window, else nodes."""
 
+    tenant_id: UUID
     index_id: UUID
     document_id: UUID
     start: int
@@ -66,8 +67,25 @@ class FoundText(NamedTuple):
     near: Sequence[UUID]
 
 
+class TextVersion(NamedTuple):
+    """The text of one version of a document."""
+
+    tenant_id: UUID
+    document_id: UUID
+    version: int
+
+
+class FoundParts(NamedTuple):
+    """Ranges of the stored texts: the parts of its document that hold a text, by its position, and all passages of a
+    document, by its id.
+    """
+
+    parts: Mapping[int, Sequence[tuple[int, int]]]
+    passages: Mapping[UUID, Sequence[tuple[int, int]]]
+
+
 class RetrievalRepository:
-    """Reads in one tenant's scope."""
+    """Reads in one tenant's scope: its own, and what is shared, each told by its tenant."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -92,41 +110,35 @@ class RetrievalRepository:
         return [LaneList(*row) for row in rows if row["lane"] != "dense" or not calls[row["call"]].only_similarity]
 
     async def read(
-        self, keys: Sequence[Key], *, tenant_id: UUID, lane: Lane
+        self, keys: Sequence[Key], *, tenants: Sequence[UUID], lane: Lane
     ) -> dict[Key, tuple[FoundChunk, FoundDocument]]:
         """The chunks with these keys and their documents, told from this lane; not what is gone or expired."""
-        indexes, chunks = [UUID(bytes=key[:16]) for key in keys], [UUID(bytes=key[16:]) for key in keys]
-        values = {"tenant": tenant_id, "indexes": indexes, "chunks": chunks}
-        rows = await self.session.rows(_READ[lane], values)
+        rows = await self.session.rows(_READ[lane], _places(keys, tenants))
         return {row[0].bytes + row[1].bytes: _found(row) for row in rows}
 
-    async def ranges(
-        self, expansion: Expansion, chunks: Sequence[FoundText], *, tenant_id: UUID
-    ) -> dict[int, tuple[int, int]]:
+    async def ranges(self, expansion: Expansion, chunks: Sequence[FoundText]) -> dict[int, tuple[int, int]]:
         """Where each text is to begin and end when it is widened, by its position."""
-        near = [(number, one, id_) for number, one in enumerate(chunks) for id_ in one.near]
-        values = {
-            "tenant": tenant_id,
-            "numbers": [number for number, _, _ in near],
-            "indexes": [one.index_id for _, one, _ in near],
-            "documents": [one.document_id for _, one, _ in near],
-            "starts": [one.start for _, one, _ in near],
-            "ends": [one.end for _, one, _ in near],
-            "near": [id_ for _, _, id_ in near],
-            "most": expansion.max_characters,
-        }
-        rows = await self.session.rows(_WIDEN[expansion.kind], values)
+        rows = await self.session.rows(_WIDEN[expansion.kind], _texts(expansion, chunks))
         return {row[0]: (row[1], row[2]) for row in rows}
 
-    async def stored_texts(self, documents: Mapping[UUID, int], *, tenant_id: UUID) -> dict[UUID, str]:
-        """Of these documents, where that version is the one that is there."""
-        values = {"tenant": tenant_id, "documents": list(documents), "versions": list(documents.values())}
+    async def parts(self, expansion: Expansion, chunks: Sequence[FoundText]) -> FoundParts:
+        """The parts of documents that hold more than each text, though no more than is allowed; and all passages."""
+        rows = await self.session.rows(_PARTS, _texts(expansion, chunks))
+        spans = [(row["number"], row["document_id"], list(zip(row[2], row[3], strict=True))) for row in rows]
+        return FoundParts(
+            parts={number: found for number, _, found in spans if number is not None},
+            passages={document: found for number, document, found in spans if number is None},
+        )
+
+    async def stored_texts(self, versions: Sequence[TextVersion]) -> dict[UUID, str]:
+        """By document, where that version is the one that is there."""
+        tenants, documents, numbers = (list(column) for column in zip(*versions, strict=True))
+        values = {"tenants": tenants, "documents": documents, "versions": numbers}
         return {row[0]: row[1] for row in await self.session.rows(_STORED_TEXTS, values)}
 
-    async def vectors(self, keys: Sequence[Key], *, tenant_id: UUID) -> dict[Key, list[float]]:
+    async def vectors(self, keys: Sequence[Key], *, tenants: Sequence[UUID]) -> dict[Key, list[float]]:
         """The stored vectors of these chunks; not every chunk has one."""
-        indexes, chunks = [UUID(bytes=key[:16]) for key in keys], [UUID(bytes=key[16:]) for key in keys]
-        rows = await self.session.rows(_VECTORS, {"tenant": tenant_id, "indexes": indexes, "chunks": chunks})
+        rows = await self.session.rows(_VECTORS, _places(keys, tenants))
         return {row[0].bytes + row[1].bytes: row[2].to_list() for row in rows}
 
     async def plan(self, call: LaneCall, *, size: int) -> LanePlan:
@@ -140,6 +152,27 @@ class RetrievalRepository:
             "size": size,
         }
         return LanePlan(*(await self.session.rows(_PLAN, values))[0])
+
+
+def _texts(expansion: Expansion, chunks: Sequence[FoundText]) -> dict[str, Any]:
+    """What the statements that widen take: a row for each id that is near a text."""
+    near = [(number, one, id_) for number, one in enumerate(chunks) for id_ in one.near]
+    return {
+        "numbers": [number for number, _, _ in near],
+        "tenants": [one.tenant_id for _, one, _ in near],
+        "indexes": [one.index_id for _, one, _ in near],
+        "documents": [one.document_id for _, one, _ in near],
+        "starts": [one.start for _, one, _ in near],
+        "ends": [one.end for _, one, _ in near],
+        "near": [id_ for _, _, id_ in near],
+        "most": expansion.max_characters,
+    }
+
+
+def _places(keys: Sequence[Key], tenants: Sequence[UUID]) -> dict[str, Any]:
+    """What the statements unnest to look chunks up by."""
+    indexes, chunks = [UUID(bytes=key[:16]) for key in keys], [UUID(bytes=key[16:]) for key in keys]
+    return {"tenants": tenants, "indexes": indexes, "chunks": chunks}
 
 
 @lru_cache(maxsize=128)
@@ -159,23 +192,24 @@ select {n} as call, h.lane, array_agg(h.chunk_id), array_agg(h.score), array_agg
 # documents and chunks first.
 _TEXTS = """
 select c.index_id, c.id, c.version, c.ordinal, c.content, c.start_offset, c.end_offset, c.page, c.page_end, c.slide,
-       c.section_titles, c.node_path, c.media_ordinal, c.media_type, l.metadata as stamp, c.document_id, d.chunk_count,
-       d.metadata as own
-  from unnest(:indexes::uuid[], :chunks::uuid[]) k(index_id, id)
+       c.section_titles, c.node_path, c.media_ordinal, c.media_type, l.metadata as stamp, c.tenant_id, c.document_id,
+       d.chunk_count, d.metadata as own
+  from unnest(:tenants::uuid[], :indexes::uuid[], :chunks::uuid[]) k(tenant_id, index_id, id)
  cross join lateral (select * from chunk c
-                      where c.tenant_id = :tenant and c.index_id = k.index_id and c.id = k.id offset 0) c
+                      where c.tenant_id = k.tenant_id and c.index_id = k.index_id and c.id = k.id offset 0) c
  cross join lateral (select l.metadata from {lane} l
-                      where l.tenant_id = :tenant and l.index_id = k.index_id and l.chunk_id = k.id offset 0) l
+                      where l.tenant_id = k.tenant_id and l.index_id = k.index_id and l.chunk_id = k.id offset 0) l
  cross join lateral (select d.chunk_count, case when c.metadata <> '{}' then d.metadata end as metadata
-                       from document d where d.tenant_id = :tenant and d.id = c.document_id
+                       from document d where d.tenant_id = k.tenant_id and d.id = c.document_id
                         and (d.expires_at is null or d.expires_at > now()) offset 0) d"""
+_NEAR = """near as (
+  select k.* from unnest(:numbers::int[], :tenants::uuid[], :indexes::uuid[], :documents::uuid[], :starts::int[],
+                         :ends::int[], :near::uuid[]) k(number, tenant_id, index_id, document_id, first, last, id)
+)"""
 # What is near a text, cut so that it is no longer than is allowed and the found text stands in its middle; the found
 # text itself is never cut.
-_WIDENED = """
-with near as (
-  select k.* from unnest(:numbers::int[], :indexes::uuid[], :documents::uuid[], :starts::int[], :ends::int[],
-                         :near::uuid[]) k(number, index_id, document_id, first, last, id)
-), wide as ({wide}
+_WIDENED = f"""
+with {_NEAR}, wide as ({{wide}}
 ), limited as (
   select w.*, greatest(:most::int, w.last - w.first) as most from wide w
 ), cut as (
@@ -183,19 +217,19 @@ with near as (
          greatest(l.wide_first, least(l.first - (l.most - (l.last - l.first)) / 2, l.wide_last - l.most)) as start
     from limited l
 )
-select c.number, c.start, least(c.wide_last, c.start + c.most) from cut c"""
+select c.number, c.start, least(c.wide_last, c.start + c.most) from cut c"""  # noqa: S608  (constants)
 _NEIGHBOURS = """
   select n.number, n.first, n.last,
          least(n.first, min(c.start_offset)) as wide_first, greatest(n.last, max(c.end_offset)) as wide_last
     from near n
    cross join lateral (select c.start_offset, c.end_offset from chunk c
-                        where c.tenant_id = :tenant and c.index_id = n.index_id and c.id = n.id offset 0) c
+                        where c.tenant_id = n.tenant_id and c.index_id = n.index_id and c.id = n.id offset 0) c
    group by n.number, n.first, n.last"""
 _SMALLEST_NODE = """
   select distinct on (n.number) n.number, n.first, n.last, o.start_offset as wide_first, o.end_offset as wide_last
     from near n
    cross join lateral (select o.kind, o.start_offset, o.end_offset from node o
-                        where o.tenant_id = :tenant and o.document_id = n.document_id and o.id = n.id offset 0) o
+                        where o.tenant_id = n.tenant_id and o.document_id = n.document_id and o.id = n.id offset 0) o
    where o.start_offset <= n.first and o.end_offset >= n.last and {fits}
    order by n.number, o.end_offset - o.start_offset"""
 _WIDEN = {
@@ -206,14 +240,34 @@ _WIDEN = {
         "parent": _SMALLEST_NODE.replace("{fits}", "o.end_offset - o.start_offset > n.last - n.first"),
     }.items()
 }
+# Who counts the passages in a part has those of the document at hand: counted here, they were read for each part.
+_PARTS = statement(f"""
+with {_NEAR}
+select n.number, null::uuid as document_id, array_agg(o.start_offset), array_agg(o.end_offset)
+  from near n
+ cross join lateral (select o.start_offset, o.end_offset from node o
+                      where o.tenant_id = n.tenant_id and o.document_id = n.document_id and o.id = n.id offset 0) o
+ where o.start_offset <= n.first and o.end_offset >= n.last
+   and o.end_offset - o.start_offset > n.last - n.first and o.end_offset - o.start_offset <= :most::int
+ group by n.number
+union all
+select null, d.document_id, array_agg(c.start_offset), array_agg(c.end_offset)
+  from (select distinct tenant_id, index_id, document_id from near) d
+ cross join lateral (select i.kb_id from search_index i
+                      where i.tenant_id = d.tenant_id and i.id = d.index_id offset 0) i
+ cross join lateral (select c.start_offset, c.end_offset from chunk c
+                      where c.tenant_id = d.tenant_id and c.kb_id = i.kb_id and c.document_id = d.document_id
+                        and c.index_id = d.index_id offset 0) c
+ group by d.document_id""")  # noqa: S608  (constants)
 _STORED_TEXTS = statement("""
-select k.id, t.content from unnest(:documents::uuid[], :versions::int[]) k(id, version)
+select k.id, t.content from unnest(:tenants::uuid[], :documents::uuid[], :versions::int[]) k(tenant_id, id, version)
  cross join lateral (select * from document_text t
-                      where t.tenant_id = :tenant and t.document_id = k.id and t.version = k.version offset 0) t""")
+                      where t.tenant_id = k.tenant_id and t.document_id = k.id and t.version = k.version offset 0) t""")
 _VECTORS = statement("""
-select e.index_id, e.chunk_id, e.embedding from unnest(:indexes::uuid[], :chunks::uuid[]) k(index_id, id)
+select e.index_id, e.chunk_id, e.embedding
+  from unnest(:tenants::uuid[], :indexes::uuid[], :chunks::uuid[]) k(tenant_id, index_id, id)
  cross join lateral (select * from chunk_embedding e
-                      where e.tenant_id = :tenant and e.index_id = k.index_id and e.chunk_id = k.id offset 0) e""")
+                      where e.tenant_id = k.tenant_id and e.index_id = k.index_id and e.chunk_id = k.id offset 0) e""")
 _PLAN = statement("""
 select p.chunks, p.share, p.dense, p.lexical from search_plan(:tenant, :index, :scopes, :contains, :path, :size) p""")
 _READ = {lane: statement(_TEXTS.replace("{lane}", table)) for lane, table in LANE_TABLES.items()}
@@ -226,6 +280,7 @@ def _found(row: Record) -> tuple[FoundChunk, FoundDocument]:
     created = stamp.get("$source_created_at")
     of_chunk = (*row[1:14], attributes)
     document = FoundDocument(
+        tenant_id=row["tenant_id"],
         id=row["document_id"],
         source=stamp.get("$source"),
         title=stamp.get("$title"),

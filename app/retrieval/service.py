@@ -8,11 +8,12 @@ from uuid import UUID
 
 from pydantic import BaseModel
 
+from app.db.models.base import SYSTEM_TENANT
 from app.db.session import Session, TenantDatabase
 from app.documents.narrowing import within
-from app.documents.scopes import Scope
+from app.documents.scopes import SHARED, Scope
 from app.filters import compile_filter
-from app.inference.embedding import Embedder
+from app.inference.embedding.registry import Embedders
 from app.knowledge_bases.service import KnowledgeBaseService
 from app.knowledge_bases.types import KnowledgeBaseView
 from app.retrieval.course import Course
@@ -26,6 +27,7 @@ from app.retrieval.types import (
     ExplainedIndex,
     Explanation,
     Query,
+    Searched,
     SearchRequest,
     SearchResult,
     SearchUnavailable,
@@ -48,7 +50,7 @@ class RetrievalService:
 
     db: TenantDatabase
     knowledge_bases: KnowledgeBaseService
-    embedder: Embedder
+    embedders: Embedders
     known: KnownVectors
     lane_rows: int = LANE_ROWS
 
@@ -70,14 +72,15 @@ class RetrievalService:
     async def _search(self, request: SearchRequest, course: Course) -> SearchResult:
         views = await self._route(request.knowledge_bases)
         strategy, options = _strategy(request, views)
-        targets = [_target(view, request) for view in views]
-        pictures = self.embedder.pictures is not None
+        targets = _targets(views, await self._visible(request.scope), request, self.embedders)
+        models = [target.embedder for target in targets if target.embedder is not None] or self.embedders.all
+        pictures = any(model.pictures is not None for model in models)
         queries = usable(_queries(request), course, dense=strategy.name != "lexical", pictures=pictures)
         top_k = _top_k(request, views)
         finder = Finder(
             db=self.db,
             course=course,
-            names={view.index.id.bytes: view.row.name for view in views},
+            searched={one.kb.index.id.bytes: Searched(one.kb.row.tenant_id, one.kb.row.name) for one in targets},
             top_k=top_k,
             score_threshold=request.score_threshold,
             lane_rows=self.lane_rows,
@@ -85,8 +88,8 @@ class RetrievalService:
             return_vectors=request.return_vectors,
             explain=request.explain,
         )
-        vectors = QueryVectors(self.embedder, self.known, self.db.tenant_id, course)
-        context = SearchContext(finder, vectors, course, queries, targets, await self._visible(request.scope))
+        vectors = QueryVectors(self.known, self.db.tenant_id, course)
+        context = SearchContext(finder, vectors, course, queries, targets)
         if queries and targets:
             self._check_vectors(strategy, context)
         return SearchResult(
@@ -127,11 +130,15 @@ class RetrievalService:
         given = any(query.vector is not None for query in queries)
         if strategy.name == "lexical" or all(query.vector is not None for query in queries):
             return
-        reasons = [target.kb.mismatch(self.embedder.identity) for target in targets]
-        if strategy.name == "simple" and all(reasons) and not given:
-            targets[0].kb.require_match(self.embedder.identity)
-        for reason in filter(None, reasons):
-            context.course.warn(f"{reason} Its dense lane was left out.")
+        misfits = [target.kb for target in targets if target.embedder is None]
+        if strategy.name == "simple" and len(misfits) == len(targets) and not given:
+            targets[0].kb.require_match(self.embedders.identities)
+        for kb in misfits:
+            context.course.warn(f"{kb.mismatch(self.embedders.identities)} Its dense lane was left out.")
+        if any(query.picture is not None for query in queries):
+            blind = [target.kb.row.name for target in targets if target.embedder and target.embedder.pictures is None]
+            for name in blind:
+                context.course.warn(f"Image queries were left out in {name!r}: its embedding model takes only texts.")
 
 
 def _queries(request: SearchRequest) -> list[Query]:
@@ -154,7 +161,12 @@ def _strategy(request: SearchRequest, views: Sequence[KnowledgeBaseView]) -> tup
 def _explanation(context: SearchContext, options: BaseModel) -> Explanation:
     plans = context.course.plans
     indexes = [
-        ExplainedIndex(target.kb.row.name, target.filter, plans.get(target.kb.index.id.bytes))
+        ExplainedIndex(
+            knowledge_base=target.kb.row.name,
+            shared=target.kb.row.tenant_id == SYSTEM_TENANT,
+            filter=target.filter,
+            plan=plans.get(target.kb.index.id.bytes),
+        )
         for target in context.targets
     ]
     return Explanation(options.model_dump(), indexes)
@@ -172,11 +184,20 @@ def _top_k(request: SearchRequest, views: Sequence[KnowledgeBaseView]) -> int:
     return views[0].retrieval.top_k if len(views) == 1 else DEFAULT_TOP_K
 
 
-def _target(view: KnowledgeBaseView, request: SearchRequest) -> Target:
+def _targets(
+    views: Sequence[KnowledgeBaseView], scopes: Sequence[UUID], request: SearchRequest, embedders: Embedders
+) -> list[Target]:
+    """The knowledge bases, and the shared one of each one's name; nothing but what is shared is seen there."""
+    own = [_target(view, scopes, request, embedders) for view in views]
+    return own + [_target(view.twin, SHARED.visible(), request, embedders) for view in views if view.twin is not None]
+
+
+def _target(view: KnowledgeBaseView, scopes: Sequence[UUID], request: SearchRequest, embedders: Embedders) -> Target:
     """The caller's filter and the knowledge base's own, both."""
     own = [one for one in (view.row.guard, NOT_DYNAMIC if request.exclude_dynamic else None) if one]
     guard = {"and": own} if own else None
     compiled = compile_filter(request.filter, guard=guard)
     parts = [*([request.filter] if request.filter else []), *own]
     understood = {"and": parts} if len(parts) > 1 else next(iter(parts), None)
-    return Target(view, understood, compiled.contains, compiled.path)
+    embedder = embedders.of(view.index.identity)
+    return Target(view, embedder, scopes, understood, compiled.contains, compiled.path)

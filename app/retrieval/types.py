@@ -50,11 +50,13 @@ class Expansion:
     """How the text of a result is widened: so many neighbours on each side, its section, or its parent.
 
     The text never grows beyond ``max_characters``; of more, that part is taken which has the passage in its middle.
+    With ``merge`` a parent comes only where at least this share of its passages is among the best, and as a whole.
     """
 
     kind: Literal["window", "section", "parent"]
     window: int = 1
     max_characters: int = 8000
+    merge: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,13 @@ class SearchRequest:
     return_vectors: bool = False
     explain: bool = False
     timeout_seconds: float = 5.0
+
+
+class Searched(NamedTuple):
+    """The knowledge base of a search index; a shared one is the system tenant's."""
+
+    tenant_id: UUID
+    name: str
 
 
 class Candidate(NamedTuple):
@@ -107,8 +116,12 @@ class FoundChunk:
 
 @dataclass(frozen=True, slots=True)
 class FoundDocument:
-    """What a search tells of the chunk's document; ``attributes`` is the caller's metadata."""
+    """What a search tells of the chunk's document; ``attributes`` is the caller's metadata.
 
+    ``tenant_id`` is the system tenant's where it is shared.
+    """
+
+    tenant_id: UUID
     id: UUID
     source: str
     title: str | None
@@ -195,9 +208,13 @@ class LanePlan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ExplainedIndex:
-    """What was searched for in one knowledge base and how: the filter as understood; no plan where a lane was down."""
+    """What was searched for in one knowledge base and how: the filter as understood; no plan where a lane was down.
+
+    ``shared`` where it is the operator's.
+    """
 
     knowledge_base: str
+    shared: bool
     filter: Mapping[str, Any] | None
     plan: LanePlan | None
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from uuid import UUID
 
 from app.documents.types import chunk_id, node_id
-from app.retrieval.repository import FoundText, RetrievalRepository
+from app.retrieval.repository import FoundText, RetrievalRepository, TextVersion
 from app.retrieval.types import Expansion, Hit, Passage
 
 # Whole texts, because the database needs longer to cut five pieces out of one than to send it; of as many documents at
@@ -13,12 +13,16 @@ from app.retrieval.types import Expansion, Hit, Passage
 TEXTS_AT_ONCE = 4
 
 
-async def widen(
-    repository: RetrievalRepository, expansion: Expansion, hits: Sequence[Hit], *, tenant_id: UUID
-) -> list[Hit]:
+async def widen(repository: RetrievalRepository, expansion: Expansion, hits: Sequence[Hit]) -> list[Hit]:
     """The same hits, each with the text that it is widened to; as it was, where its version is there no longer."""
-    places = [
+    return await widened_to(repository, hits, await repository.ranges(expansion, places(expansion, hits)))
+
+
+def places(expansion: Expansion, hits: Sequence[Hit]) -> list[FoundText]:
+    """Where the hits are, and the ids of what they may be widened to."""
+    return [
         FoundText(
+            tenant_id=hit.document.tenant_id,
             index_id=UUID(bytes=hit.key[:16]),
             document_id=hit.document.id,
             start=hit.chunk.start,
@@ -27,13 +31,20 @@ async def widen(
         )
         for hit in hits
     ]
-    ranges = await repository.ranges(expansion, places, tenant_id=tenant_id)
-    versions = {hit.document.id: hit.chunk.version for hit in hits}
+
+
+async def widened_to(
+    repository: RetrievalRepository, hits: Sequence[Hit], ranges: Mapping[int, tuple[int, int]]
+) -> list[Hit]:
+    """The same hits, those with a range by their position with the text of it."""
+    versions = [
+        TextVersion(hits[number].document.tenant_id, hits[number].document.id, hits[number].chunk.version)
+        for number in ranges
+    ]
+    documents = list({one.document_id: one for one in versions}.values())
     wider: dict[int, Passage] = {}
-    documents = list(versions)
     for first in range(0, len(documents), TEXTS_AT_ONCE):
-        some = {document: versions[document] for document in documents[first : first + TEXTS_AT_ONCE]}
-        texts = await repository.stored_texts(some, tenant_id=tenant_id)
+        texts = await repository.stored_texts(documents[first : first + TEXTS_AT_ONCE])
         wider |= _cut(hits, ranges, texts)
     return [replace(hit, wider=wider.get(number)) for number, hit in enumerate(hits)]
 

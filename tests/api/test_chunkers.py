@@ -39,8 +39,8 @@ def test_options_are_kept_with_their_defaults(tenant: Tenant) -> None:
     made = tenant.admin.post(ROUTE, json={"name": "k", "chunking": chunking}).json()
     assert made["chunking"] == {
         "strategy": "semantic",
-        "max_tokens": 200,
-        "overlap_tokens": 50,
+        "max_tokens": 170,
+        "overlap_tokens": 0,
         "options": {"percentile": 80, "buffer": 1, "min_tokens": 50},
     }
     assert tenant.admin.get(f"{ROUTE}/k").json()["chunking"] == made["chunking"]
@@ -65,4 +65,4 @@ def test_capabilities_tell_of_the_options(tenant: Tenant) -> None:
     assert found.keys() == CHUNKERS.keys()
     assert found["semantic"]["properties"]["options"]["properties"]["percentile"]["default"] == 90
     assert found["headered"]["properties"]["options"]["properties"] == {}
-    assert found["headered"]["properties"]["max_tokens"]["default"] == 200
+    assert found["headered"]["properties"]["max_tokens"]["default"] == 170

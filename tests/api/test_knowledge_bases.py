@@ -20,7 +20,7 @@ def test_all_but_the_name_has_a_default(tenant: Tenant) -> None:
     assert reply.status_code == 201
     made = reply.json()
     assert made["id"].startswith("kb_")
-    assert made["chunking"] == {"strategy": "headered", "max_tokens": 200, "overlap_tokens": 50}
+    assert made["chunking"] == {"strategy": "headered", "max_tokens": 170, "overlap_tokens": 0}
     assert made["retrieval"] == {"strategy": "hybrid", "top_k": 5}
     assert made["embedding"] == {"model": "all-MiniLM-L6-v2", "dimensions": 384}
     assert (made["language"], made["metadata_filter"], made["title"], made["description"]) == (

@@ -31,6 +31,9 @@ NEEDED = {
     f"GET {KB}": READER,
     f"PATCH {KB}": ADMIN,
     f"DELETE {KB}": ADMIN,
+    f"POST {KB}/reindex": ADMIN,
+    f"DELETE {KB}/reindex": ADMIN,
+    f"POST {KB}/reindex/undo": ADMIN,
     f"POST {KB}/documents": WRITER,
     f"POST {KB}/documents/batch": WRITER,
     f"GET {KB}/documents": READER,
@@ -54,7 +57,7 @@ NEEDED = {
     f"POST {KB}/agent-search": READER,
     "POST /v1/agent-search": READER,
 }
-OPEN = {"GET /healthz", "GET /readyz", "GET /openapi.json", "GET /docs", "GET /docs/oauth2-redirect"}
+OPEN = {"GET /healthz", "GET /readyz", "GET /openapi.json", "GET /docs"}
 
 
 def routes(app: FastAPI) -> set[str]:

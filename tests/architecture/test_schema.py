@@ -25,6 +25,7 @@ CALLABLE = {
     "claim_pace",
     "pause_provider",
     "changed_indexes",
+    "expired_indexes",
     "search_plan",
 }
 # Definer functions take values, not SQL, names or literals: every text argument is told here, with what it is.
@@ -119,7 +120,10 @@ async def test_policies_of_definer_roles_are_the_listed_ones(owner: asyncpg.Conn
         *((SEARCH, table) for table in ("chunk_embedding", "chunk_lexical", "lex_df", "lex_totals", "search_index")),
         *(
             (CONTROL, table)
-            for table in ("tenant", "api_key", "job", "job_lane", "document", "provider_pace", "lex_totals")
+            for table in (
+                *("tenant", "api_key", "job", "job_lane", "document", "provider_pace", "lex_totals"),
+                "search_index",
+            )
         ),
     }
 
@@ -156,6 +160,7 @@ async def test_grants_are_the_listed_ones(owner: asyncpg.Connection) -> None:
         *(("document", name, "SELECT") for name in ("tenant_id", "id", "version", "status", "kb_id", "expires_at")),
         *(("document", name, "UPDATE") for name in ("status", "error", "progress", "updated_at")),
         *(("lex_totals", name, "SELECT") for name in ("tenant_id", "index_id", "folded")),
+        *(("search_index", name, "SELECT") for name in ("tenant_id", "id", "kb_id", "state", "retired_at")),
     }
 
 
@@ -252,12 +257,11 @@ async def test_only_the_listed_functions_can_be_called(owner: asyncpg.Connection
 
 
 async def test_dynamic_sql_formats_numbers_only(owner: asyncpg.Connection) -> None:
-    """In a definer function what is formatted into a statement is a constant or a typed number: %L, never %I or %s."""
+    """What a function formats into a statement is a constant or a typed number: %L, never %I or %s."""
     for function in await owner.fetch(OURS):
-        if function["prosecdef"]:
-            assert "%I" not in function["prosrc"]
-            assert "%s" not in function["prosrc"]
-            assert "quote_ident" not in function["prosrc"]
+        assert "%I" not in function["prosrc"], function["proname"]
+        assert "%s" not in function["prosrc"], function["proname"]
+        assert "quote_ident" not in function["prosrc"], function["proname"]
 
 
 async def test_keys_begin_with_the_tenant(owner: asyncpg.Connection) -> None:

@@ -1,4 +1,7 @@
-"""Who may see what: random documents, moves and questions against a model of it in plain Python."""
+"""Who may see what: random documents, moves and questions against a model of it in plain Python.
+
+The operator is one of the tenants: what it has is shared, where a tenant has a knowledge base of that name.
+"""
 
 import random
 from collections.abc import AsyncIterator
@@ -11,20 +14,24 @@ import pytest
 
 from app.access import Principal, Role
 from app.bootstrap import TenantServices
+from app.documents.narrowing import SharedDocument
 from app.documents.repository import DocumentFilters
-from app.documents.scopes import Scope
-from app.documents.types import DocumentFacts
+from app.documents.scopes import SHARED, Scope
+from app.documents.types import DocumentFacts, DocumentNotFound
 from app.embedded_postgres import DatabaseUrls
 from app.errors import InvalidInput
 from app.knowledge_bases.types import KnowledgeBaseNotFound, NewKnowledgeBase
 from app.retrieval.types import SearchRequest
 from tests.ingestion.workshop import Workshop, open_workshop
 
-DOCUMENTS, MOVES, QUESTIONS = 60, 90, 70
+DOCUMENTS, MOVES, QUESTIONS = 70, 110, 80
 KNOWLEDGE_BASES = ("default", "second")
+OPERATOR = "operator"
+# The last one is a name that no tenant has.
+SHARED_BASES = ("default", "third")
 USERS, CHATS, AGENTS = ("u1", "u2", "c1"), ("c1", "c2", "u1"), ("a1", "a2")
 TENANTS = ("first", "other")
-LADDER = ("chat_agent", "chat_shared", "user", "tenant")
+LADDER = ("chat_agent", "chat_shared", "user", "tenant", "shared")
 
 
 @dataclass(frozen=True)
@@ -41,9 +48,15 @@ class Modelled:
 
     @property
     def level(self) -> str:
+        if self.tenant == OPERATOR:
+            return "shared"
         if self.agent:
             return "chat_agent"
         return "chat_shared" if self.chat else "user" if self.user else "tenant"
+
+    def within(self, tenant: str, kb: str) -> bool:
+        """Whether it is in this knowledge base of the tenant, or in the operator's of the same name."""
+        return self.tenant in (tenant, OPERATOR) and self.kb == kb
 
     def visible(self, *, user: str | None, chat: str | None, agent: str | None) -> bool:
         """Every id that it has is named; an agent's is only ever named within its chat."""
@@ -67,6 +80,7 @@ class World:
 
     workshop: Workshop
     services: dict[str, TenantServices]
+    knowledge_bases: dict[str, tuple[str, ...]]
     documents: dict[UUID, Modelled] = field(default_factory=dict)
 
     def narrowed(self, tenant: str, *kbs: UUID) -> TenantServices:
@@ -81,6 +95,9 @@ def any_of(rng: random.Random, ids: tuple[str, ...]) -> str | None:
 
 
 def random_document(rng: random.Random) -> Modelled:
+    if rng.random() < 0.25:
+        kb = rng.choice(SHARED_BASES)
+        return Modelled(OPERATOR, kb, None, None, None, rng.random() < 0.3, rng.random() < 0.2)
     user, chat, agent = rng.choice(
         [(None, None, None), (rng.choice(USERS), None, None), (None, rng.choice(CHATS), None)]
         + [(None, rng.choice(CHATS), rng.choice(AGENTS))] * 2
@@ -98,7 +115,10 @@ async def world(database: DatabaseUrls, tmp_path_factory: pytest.TempPathFactory
         services = {name: await workshop.new_tenant() for name in TENANTS}
         for one in services.values():
             await one.knowledge_bases.create(NewKnowledgeBase("second"))
-        world = World(workshop, services)
+        for kb in SHARED_BASES:
+            await workshop.operator.knowledge_bases.create(NewKnowledgeBase(kb))
+        bases: dict[str, tuple[str, ...]] = {**dict.fromkeys(TENANTS, KNOWLEDGE_BASES), OPERATOR: SHARED_BASES}
+        world = World(workshop, {**services, OPERATOR: workshop.operator}, bases)
         for number in range(DOCUMENTS):
             await add(world, random_document(rng), number)
         yield world
@@ -118,13 +138,15 @@ async def add(world: World, model: Modelled, number: int) -> None:
 async def check_questions(world: World, rng: random.Random) -> None:
     sizes = set()
     for _ in range(QUESTIONS):
-        tenant, kbs = rng.choice(TENANTS), rng.choice([None, ["default"], ["second"], ["default", "second"]])
+        tenant = rng.choice([*TENANTS, *TENANTS, OPERATOR])
+        first, last = world.knowledge_bases[tenant]
+        kbs = rng.choice([None, [first], [last], [first, last]])
         user, chat, dynamic = any_of(rng, USERS), any_of(rng, CHATS), rng.random() < 0.7
         agent = any_of(rng, AGENTS) if chat else None
         expected = {
             key
             for key, one in world.documents.items()
-            if one.tenant == tenant and (kbs is None or one.kb in kbs) and (dynamic or not one.dynamic)
+            if any(one.within(tenant, kb) for kb in kbs or (first, last)) and (dynamic or not one.dynamic)
             and not one.expired and one.visible(user=user, chat=chat, agent=agent)
         }  # fmt: skip
         for strategy in ("simple", "lexical", "hybrid"):
@@ -133,7 +155,8 @@ async def check_questions(world: World, rng: random.Random) -> None:
                 exclude_dynamic=not dynamic,
             )  # fmt: skip
             result = await world.services[tenant].retrieval.search(request)
-            assert {hit.document.id for hit in result.hits} == expected, request
+            assert {hit.document.id for hit in result.hits} == expected, (tenant, request)
+            assert {hit.knowledge_base for hit in result.hits} == {world.documents[key].kb for key in expected}
         sizes.add(len(expected))
     assert len(sizes) > 5
 
@@ -145,6 +168,11 @@ async def test_a_search_sees_what_it_names(world: World) -> None:
 async def test_the_list_is_narrowed_to_exactly_one_level(world: World) -> None:
     for tenant in TENANTS:
         for kb in KNOWLEDGE_BASES:
+            shared = {key for key, one in world.documents.items() if (one.tenant, one.kb) == (OPERATOR, kb)}
+            _, found = await world.services[tenant].documents.page(
+                kb, DocumentFilters(scope_key=SHARED.key()), after=None, limit=500
+            )
+            assert {document.id for document in found} == shared
             mine = {key: one for key, one in world.documents.items() if (one.tenant, one.kb) == (tenant, kb)}
             for user, chat, agent in {(one.user, one.chat, one.agent) for one in world.documents.values()}:
                 filters = DocumentFilters(scope_key=Scope(user, chat, agent).key())
@@ -166,6 +194,26 @@ async def test_a_key_for_some_knowledge_bases_sees_no_other(world: World) -> Non
                 if one.tenant == tenant and one.kb == other:
                     with pytest.raises(KnowledgeBaseNotFound):
                         await narrowed.documents.get(other, key)
+
+
+async def test_one_document_is_read_where_it_is_found_and_changed_where_it_is(world: World) -> None:
+    for asking, services in world.services.items():
+        for kb in world.knowledge_bases[asking]:
+            for key, one in list(world.documents.items())[::2]:
+                expected: dict[str, type[Exception]] = {}
+                if not one.within(asking, kb):
+                    expected = {"read": DocumentNotFound, "change": DocumentNotFound}
+                elif one.tenant != asking:
+                    expected = {"change": SharedDocument}
+                for kind, doing in (
+                    ("read", services.documents.get(kb, key)),
+                    ("change", services.documents.update(kb, key, {"title": f"of {one.tenant}"})),
+                ):
+                    if kind in expected:
+                        with pytest.raises(expected[kind]):
+                            await doing
+                    else:
+                        await doing
 
 
 async def test_documents_move_up_and_nothing_is_embedded_again(world: World) -> None:

@@ -23,7 +23,7 @@ from app.retrieval.course import Course
 from app.retrieval.finder import Finder
 from app.retrieval.lanes import Ranking, collect
 from app.retrieval.repository import LaneCall
-from app.retrieval.types import SearchRequest
+from app.retrieval.types import Searched, SearchRequest
 from tests.filters.filter_cases import CASES
 from tests.filters.filter_model import passes, random_filter, random_metadata
 from tests.ingestion.workshop import Workshop, add_text, open_workshop
@@ -192,7 +192,8 @@ async def test_what_the_database_refuses_is_the_callers_mistake(shelf: Shelf, pa
     tenant_id, scopes = kb.row.tenant_id, SearchRequest().scope.visible()
     vector = np.ones(kb.index.dim, np.float32)
     call = LaneCall(tenant_id, kb.index.id, kb.index.dim, vector, [], [], scopes, None, path)
-    finder = Finder(services.retrieval.db, Course.of(5), {kb.index.id.bytes: "default"}, 10, None)
+    searched = {kb.index.id.bytes: Searched(tenant_id, "default")}
+    finder = Finder(services.retrieval.db, Course.of(5), searched, 10, None)
     with pytest.raises(InvalidInput) as caught:
         await finder.find([call], lambda lists: Ranking(collect([call], lists, queries=1), [], fused=False))
     assert caught.value.loc == ("body", "filter")

@@ -50,12 +50,12 @@ def pptx(path: Path) -> Path:
     return path
 
 
-def docx(path: Path) -> Path:
+def docx(path: Path, *, words: str = "A few words on {}.") -> Path:
     """Two headings, a picture below each; the first one again at the end."""
     document = WORD.Document()
     for title, picture in (("Gulls", square("red")), ("Terns", square("green")), ("Again", square("red"))):
         document.add_heading(title, level=1)
-        document.add_paragraph(f"A few words on {title.lower()}.")
+        document.add_paragraph(words.format(title.lower()))
         document.add_picture(io.BytesIO(picture))
     document.save(str(path))
     return path

@@ -23,7 +23,9 @@ CHECKS = {
          where l.chunk_id is null or e.chunk_id is null""",
     "chunks": """
         select d.id, d.status, d.chunk_count, count(c.id) from document d
-          left join chunk c on c.tenant_id = d.tenant_id and c.document_id = d.id and c.version = d.live_version
+          left join (chunk c join search_index i
+                       on i.tenant_id = c.tenant_id and i.id = c.index_id and i.state = 'live')
+            on c.tenant_id = d.tenant_id and c.document_id = d.id and c.version = d.live_version
          group by d.tenant_id, d.id having count(c.id) <> d.chunk_count""",
     "versions": """
         select c.document_id, c.version, d.live_version from chunk c

@@ -89,6 +89,17 @@ async def warnings(workshop: Workshop, document: Document) -> str:
     return str((await workshop.document(document.id))["warnings"])
 
 
+async def test_pictures_are_described_in_the_language_of_their_document(
+    workshop: Workshop, services: TenantServices, chat: ChatServer, tmp_path: Path
+) -> None:
+    await services.knowledge_bases.create(NewKnowledgeBase("mixed", language="auto"))
+    words = "Ein paar Worte über die Vögel an der Küste, die hier {} heißen."
+    document = await upload(services, illustrated.docx(tmp_path / "birds.docx", words=words), kb="mixed")
+    await workshop.ingest(document)
+    assert (await workshop.document(document.id))["language"] == "german"
+    assert ["german" in asked.text for asked in chat.received] == [True, True]
+
+
 async def test_a_picture_is_a_chunk_of_its_section(
     workshop: Workshop, services: TenantServices, chat: ChatServer, tmp_path: Path
 ) -> None:

@@ -9,12 +9,14 @@ from uuid import UUID
 import numpy as np
 import pytest
 
-from app.bootstrap import TenantServices, open_embedder
+from app.bootstrap import TenantServices
 from app.db.models.tenant_data import Document
 from app.db.session import TenantDatabase
 from app.documents.types import DocumentFacts, DocumentNotFound, GivenChunk
 from app.embedded_postgres import DatabaseUrls
 from app.inference.embedding import Embedder, EmbeddingUnavailable
+from app.inference.embedding.opening import open_embedder
+from app.inference.embedding.registry import Embedders
 from app.ingestion.embedding import SLICE, embed_passages
 from app.ingestion.passages import Passages
 from app.ingestion.progress import INTERVAL_SECONDS, Progress
@@ -211,7 +213,7 @@ async def test_another_model_has_none_of_them(
         await other.close()
     assert len(asked(workshop)) == WHOLE
     workshop.endpoint.reset()
-    await embed(workshop, document, passages(), workshop.resources.embedder)
+    await embed(workshop, document, passages(), workshop.resources.embedders.default)
     assert len(asked(workshop)) == WHOLE - 2 * SLICE
 
 
@@ -373,8 +375,8 @@ class Surprising:
 
 async def test_a_surprise_has_a_stage_too(workshop: Workshop, services: TenantServices) -> None:
     document = await add_text(services, "Surprised at once.")
-    embedder: Any = Surprising(workshop.resources.embedder)
-    pipeline = replace(workshop.pipeline, embedder=embedder)
+    embedder: Any = Surprising(workshop.resources.embedders.default)
+    pipeline = replace(workshop.pipeline, embedders=Embedders(embedder))
     with pytest.raises(RuntimeError, match="1 texts"):
         await pipeline.ingest(
             TenantDatabase(workshop.resources.database, document.tenant_id), document.id, document.version

@@ -13,6 +13,7 @@ import asyncpg
 
 from app.access import Principal, Role
 from app.bootstrap import Resources, TenantServices
+from app.db.models.base import SYSTEM_TENANT
 from app.db.models.tenant_data import Document
 from app.db.session import TenantDatabase
 from app.documents.types import DocumentFacts
@@ -41,6 +42,11 @@ class Workshop:
     async def new_tenant(self) -> TenantServices:
         tenant, _ = await self.resources.tenants.create("a tenant")
         return self.resources.for_tenant(Principal(tenant.id, tenant.name, Role.ADMIN))
+
+    @property
+    def operator(self) -> TenantServices:
+        """What the operator's key can do: its tenant is the system's, and what it has is shared."""
+        return self.resources.for_tenant(Principal(SYSTEM_TENANT, "system", Role.OPERATOR))
 
     async def ingest(self, document: Document) -> None:
         """What the worker does with a document's job."""
@@ -135,5 +141,5 @@ async def open_workshop(
         stack.push_async_callback(pool.close)
         owner = await asyncpg.connect(urls.owner)
         stack.push_async_callback(owner.close)
-        pipeline = IngestionPipeline(resources.objects, pool, resources.embedder, resources.queue, resources.vision)
+        pipeline = IngestionPipeline(resources.objects, pool, resources.embedders, resources.queue, resources.vision)
         yield Workshop(resources, pipeline, endpoint, urls, owner)

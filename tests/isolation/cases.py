@@ -20,17 +20,21 @@ PLAIN = frozenset(
     overlap_tokens top_k metadata metadata_filter language chunking embedding retrieval role expires_at source_uri
     source_created_at encoding media_type text file query queries messages content score_threshold
     timeout_seconds offsets depth level dynamic chunks vector page section_titles options
-    exclude_dynamic expand expand_options window max_characters return_vectors explain image""".split()  # noqa: SIM905  (a list of words)
+    exclude_dynamic expand expand_options window max_characters return_vectors explain merge image""".split()  # noqa: SIM905  (a list of words)
 )
 
 
 @dataclass(frozen=True)
 class Template:
-    """One way to call an endpoint; ``<document>`` and the like stand for ids."""
+    """One way to call an endpoint; ``<document>`` and the like stand for ids.
+
+    ``needs`` names what must be there besides, although nothing of the call leads to it.
+    """
 
     query: Mapping[str, str] = field(default_factory=dict)
     json: Any = None
     form: Mapping[str, str] | None = None
+    needs: tuple[str, ...] = ()
 
     def names(self) -> Iterator[str]:
         """The names that lead to an id."""
@@ -74,6 +78,9 @@ TEMPLATES: Mapping[str, tuple[Template, ...]] = {
     ),
     "POST /v1/knowledge-bases": (Template(json={"name": "<taken>"}),),
     f"PATCH {KB}": (Template(json={"title": "renamed"}), Template(json={"metadata_filter": {"department": "hr"}})),
+    f"POST {KB}/reindex": (Template(), Template(json={"chunking": {"max_tokens": 100}})),
+    f"DELETE {KB}/reindex": (Template(needs=("building",)),),
+    f"POST {KB}/reindex/undo": (Template(needs=("retired",)),),
     f"POST {KB}/documents": (
         Template(json=TEXT),
         Template(json={**TEXT, "external_id": "<external_id>"}),

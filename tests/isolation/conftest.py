@@ -9,8 +9,9 @@ import pytest
 
 from app.embedded_postgres import EmbeddedPostgres
 from app.ids import decode_id
-from tests.fixtures.service import Service, Tenant
-from tests.isolation.sql import SECRET, Walls
+from tests.fixtures.service import Service
+from tests.isolation.sql import SECRET, SYSTEM, Walls
+from tests.isolation.worlds import operators
 
 # Rows of tables that ordinary use empties again, or fills only now and then.
 PASSING = (
@@ -37,7 +38,8 @@ def walls(service: Service, postgres_server: EmbeddedPostgres) -> Iterator[Walls
         assert made["status"] == "ready"
     operator = service.operator
     operator.post("/v1/knowledge-bases", json={"name": f"shared-{a.id[-10:]}"}).raise_for_status()
-    shared = Tenant(service, "", "", operator)
+    operator.post("/v1/api-keys", json={"name": "a key", "role": "reader"}).raise_for_status()
+    shared = operators(service)
     assert shared.add_text("What everybody may read.", kb=f"shared-{a.id[-10:]}")["status"] == "ready"
     name = service.urls.app.rpartition("/")[2]
 
@@ -48,14 +50,15 @@ def walls(service: Service, postgres_server: EmbeddedPostgres) -> Iterator[Walls
         job = uuid.uuid4()
         connection = await asyncpg.connect(service.urls.app)
         async with connection.transaction():
-            await connection.execute("select set_config('app.tenant_id', $1, true)", str(own))
-            # Jobs that are done are gone: one that waits for a day that does not come.
-            await connection.execute(
-                "insert into job (tenant_id, id, kind, run_at) values ($1, $2, 'never', 'infinity')", own, job
-            )
+            for each in (SYSTEM, own):
+                await connection.execute("select set_config('app.tenant_id', $1, true)", str(each))
+                # Jobs that are done are gone: one that waits for a day that does not come.
+                await connection.execute(
+                    "insert into job (tenant_id, id, kind, run_at) values ($1, $2, 'never', 'infinity')", each, job
+                )
+                for statement in PASSING:
+                    await connection.execute(statement, each, job)
             row = await connection.fetchrow("select id, kb_id from search_index where tenant_id = $1", own)
-            for statement in PASSING:
-                await connection.execute(statement, own, job)
         await connection.close()
         superuser = postgres_server.url(name)
         return Walls(service.urls.app, superuser, own, other, row["id"], row["kb_id"], job)
@@ -67,7 +70,7 @@ def walls(service: Service, postgres_server: EmbeddedPostgres) -> Iterator[Walls
             "embedding_checkpoint", "embedding_usage", "idempotency_key", "deletion", "document_page", "document_media",
             "picture_description", "provider_pace", "chat",
         ):  # fmt: skip
-            await connection.execute(f"delete from {table} where tenant_id = $1", made.a)
+            await connection.execute(f"delete from {table} where tenant_id = any($1)", [made.a, SYSTEM])
         await connection.close()
 
     prepared = asyncio.run(prepare())

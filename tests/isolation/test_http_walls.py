@@ -23,7 +23,7 @@ from app.main import create_app
 from tests.fixtures.service import Service
 from tests.isolation.cases import PLACE, SECRET, TEMPLATES, Case, Template, cases_of, unknown_words
 from tests.isolation.routes import Endpoint, endpoints
-from tests.isolation.worlds import Attacker, Ids, World, invented, make_world, own
+from tests.isolation.worlds import Attacker, Ids, World, invented, make_world, operators, own
 
 
 def unopened() -> AbstractAsyncContextManager[Resources]:
@@ -36,6 +36,8 @@ CASES = sorted((case for endpoint in ENDPOINTS for case in cases_of(endpoint)), 
 PER_REQUEST = {"date", "x-request-id", "content-length", "server-timing"}
 MADE = {"location", "carrel-deletion-id"}
 PER_OBJECT = {"timings_ms", "status", "progress", "version", "live_version", "chunk_count", "sha256", "hint", "bytes"}
+# Fields of cases that can be the operator's; there are no users and no chats there.
+SHAREABLE = {"kb", "kb_name", "document", "node", "chunk", "n", "external_id"}
 tried: Counter[str] = Counter()
 
 
@@ -125,7 +127,8 @@ def test_what_is_anothers_is_not_there(world: World, case: Case, form: str) -> N
     owner = world.owner(operators=case.operators)
 
     def things() -> Ids:
-        return world.shared[form] if case.reads else own(world.a, f"The {SECRET} flies.", fields=case.fields, form=form)
+        fields = (*case.fields, *case.template.needs)
+        return world.shared[form] if case.reads else own(world.a, f"The {SECRET} flies.", fields=fields, form=form)
 
     def owners(ids: Ids) -> Ids:
         return {**ids, "taken": invented(form)["taken"]}  # a name that is to be given is free
@@ -139,6 +142,19 @@ def test_what_is_anothers_is_not_there(world: World, case: Case, form: str) -> N
     assert again.status_code == first.status_code, f"{case}: {again.status_code} {again.text}"
     if case.endpoint.path.endswith("search"):
         assert f"{SECRET} flies" in again.text
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if {"document"} <= set(case.fields) <= SHAREABLE], ids=lambda case: str(case)
+)
+@pytest.mark.parametrize("form", ["name", "id"])
+def test_what_is_shared_under_another_name_is_not_there(world: World, case: Case, form: str) -> None:
+    """What the operator has in a knowledge base whose name the tenant has not given to one of its own."""
+    operator = operators(world.a.service)
+    theirs = own(operator, f"The {SECRET} flies.", fields=case.fields, form=form)
+    compare(case, world.attackers[0], theirs, form)
+    assert send(operator.admin, case, theirs).status_code < 400
+    operator.admin.delete(f"/v1/knowledge-bases/{theirs['kb']}").raise_for_status()
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda endpoint: endpoint.name)

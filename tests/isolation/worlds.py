@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import asyncpg
 import httpx
 
+from app.db.models.base import SYSTEM_TENANT
 from app.ids import decode_id, encode_id, new_id
 from tests.fixtures.service import Service, Tenant
 
@@ -52,8 +53,10 @@ def own(tenant: Tenant, text: str, *, fields: Iterable[str], form: str) -> dict[
         # What is promoted begins in a chat.
         scope = {"chat_id": ids["promoted_chat"], "agent_id": "a"} if wanted & PROMOTED else {}
         ids["document"] = tenant.add_text(text, kb=name, external_id=ids["external_id"], **scope)["id"]
+    for state in wanted & {"building", "retired"}:
+        asyncio.run(_add_generation(tenant, name, state))
     if "n" in wanted:
-        asyncio.run(_keep_picture(tenant, ids["document"]))
+        asyncio.run(keep_picture(tenant, ids["document"]))
     if wanted & {"node", "chunk"}:
         chunk = tenant.admin.get(f"/v1/knowledge-bases/{name}/documents/{ids['document']}/chunks").json()["items"][0]
         ids["node"], ids["chunk"] = chunk["node_path"][-1], chunk["id"]
@@ -75,7 +78,7 @@ def own(tenant: Tenant, text: str, *, fields: Iterable[str], form: str) -> dict[
 EVERYTHING = ("document", "node", "chunk", "external_id", "user_id", "chat_id", "api_key", "deletion", "n")
 
 
-async def _keep_picture(tenant: Tenant, document: str) -> None:
+async def keep_picture(tenant: Tenant, document: str) -> None:
     """Give the document a picture as ingestion would with a vision model."""
     owner, of = decode_id("ten", tenant.id), decode_id("doc", document)
     key = f"{owner}/{of}/{new_id()}"
@@ -84,6 +87,22 @@ async def _keep_picture(tenant: Tenant, document: str) -> None:
     await connection.execute(
         "insert into document_media values ($1, $2, 1, $3, $4, 'image/png', 7, 64, 64, '\\x00')",
         owner, of, int(PICTURE), key,
+    )  # fmt: skip
+    await connection.close()
+
+
+async def _add_generation(tenant: Tenant, kb: str, state: str) -> None:
+    """Another search index of the knowledge base: one that could not be built, or the one of before."""
+    connection = await asyncpg.connect(tenant.service.urls.owner)
+    await connection.execute(
+        "insert into search_index (tenant_id, kb_id, id, identity, dim, state, settings, started_at, retired_at, error)"
+        " select i.tenant_id, i.kb_id, $3, i.identity, i.dim, $4,"
+        "   jsonb_build_object('chunking', k.chunking, 'language', k.language), now(),"
+        "   case when $4 = 'retired' then now() end,"
+        "   case when $4 = 'building' then jsonb_build_object('code', 'c', 'message', 'm') end"
+        "   from search_index i join knowledge_base k on k.tenant_id = i.tenant_id and k.id = i.kb_id"
+        "  where k.tenant_id = $1 and k.name = $2",
+        decode_id("ten", tenant.id), kb, new_id(), state,
     )  # fmt: skip
     await connection.close()
 
@@ -126,4 +145,18 @@ def make_world(service: Service, secret: str) -> World:
     roles = ("admin", "writer", "reader")
     attackers = [Attacker(f"B's {role}", b.client(role), theirs) for role in roles]
     attackers += [Attacker(f"A's narrowed {role}", a.client(role, **narrowing), others) for role in roles]
+    for ids in (shared, others, theirs):
+        _share(service, ids["name"]["kb"])
     return World(a, shared, tuple(attackers))
+
+
+def operators(service: Service) -> Tenant:
+    """The operator as a tenant: what is theirs is shared."""
+    return Tenant(service, encode_id("ten", SYSTEM_TENANT), "", service.operator)
+
+
+def _share(service: Service, name: str) -> None:
+    """The operator has a knowledge base of that name too: it is no way round a wall."""
+    operator = operators(service)
+    operator.admin.post("/v1/knowledge-bases", json={"name": name}).raise_for_status()
+    operator.add_text("What everybody may read.", kb=name)

@@ -22,6 +22,8 @@ from app.object_store.disposition import content_disposition, safe_media_type
         ("", "download", "download"),
         (" . ", "download", "download"),
         ("x" * 500, "x" * 200, "x" * 200),
+        ("x" * 300 + ".pdf", "x" * 196 + ".pdf", "x" * 196 + ".pdf"),
+        ("x." + "y" * 300, "x." + "y" * 198, "x." + "y" * 198),
     ],
 )
 def test_names(filename: str, plain: str, extended: str) -> None:

@@ -21,7 +21,7 @@ from app.retrieval.course import Course
 from app.retrieval.finder import Finder
 from app.retrieval.lanes import Ranking, best_of, collect
 from app.retrieval.repository import LaneCall, LaneList
-from app.retrieval.types import Hit
+from app.retrieval.types import Hit, Searched
 from tests.fixtures.database import MakeDatabase
 from tests.fixtures.service import Service, Tenant, run_service, settings_for
 from tests.protocol_servers.embedding import EmbeddingServer
@@ -153,7 +153,8 @@ def test_vectors_are_left_out_while_their_lane_is_locked(fragile: Fragile) -> No
         answer = ask(fragile.tenant.admin, query=fresh(), return_vectors=True, explain=True, timeout_seconds=2)
     assert answer["warnings"] == ["The dense lane could not answer.", "The vectors could not be read."]
     assert all("vector" not in result for result in results_of(answer))
-    assert answer["explain"]["knowledge_bases"] == [{"knowledge_base": "default", "filter": None, "plan": None}]
+    told = {"knowledge_base": "default", "shared": False, "filter": None, "plan": None}
+    assert answer["explain"]["knowledge_bases"] == [told]
 
 
 def test_a_dense_search_without_the_model_is_unavailable(fragile: Fragile) -> None:
@@ -243,7 +244,7 @@ async def open_finder(fragile: Fragile, top_k: int) -> AsyncIterator[tuple[Finde
         finder = Finder(
             db=TenantDatabase(database, tenant_id),
             course=Course.of(BUDGET),
-            names={index_id.bytes: "default"},
+            searched={index_id.bytes: Searched(tenant_id, "default")},
             top_k=top_k,
             score_threshold=None,
         )

@@ -56,7 +56,7 @@ def stored_vectors(corpus: Corpus) -> dict[str, np.ndarray[Any, np.dtype[np.floa
 
 
 def cosines(corpus: Corpus, query: str, expected: dict[str, Passage]) -> dict[str, float]:
-    (asked,) = asyncio.run(corpus.tenant.service.resources.embedder.embed_queries([query]))
+    (asked,) = asyncio.run(corpus.tenant.service.resources.embedders.default.embed_queries([query]))
     vector = asked.astype(np.float16).astype(np.float64)
     stored = stored_vectors(corpus)
     assert stored.keys() == corpus.passages.keys()
@@ -220,6 +220,7 @@ def test_the_places_of_the_lanes_are_explained(corpus: Corpus) -> None:
         "knowledge_bases": [
             {
                 "knowledge_base": "default",
+                "shared": False,
                 "filter": {"odd": True},
                 "plan": {
                     "chunks": len(corpus.passages),

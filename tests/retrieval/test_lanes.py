@@ -1,11 +1,15 @@
-"""The lanes' lists put to their queries (pure)."""
+"""The lanes' lists put to their queries and made one list (pure)."""
 
 from collections.abc import Sequence
 from uuid import UUID
 
-from app.retrieval.lanes import collect
+import pytest
+
+from app.retrieval.lanes import LaneResults, Ranking, collect
 from app.retrieval.repository import LaneCall, LaneList
-from app.retrieval.types import Lane
+from app.retrieval.strategies import hybrid
+from app.retrieval.strategies.simple import nearest
+from app.retrieval.types import Lane, LanePlace, Scores
 
 TENANT, FIRST, SECOND = UUID(int=1), UUID(int=2), UUID(int=3)
 # Two queries in two search indexes.
@@ -22,7 +26,8 @@ def key(index: UUID, chunk: int) -> bytes:
 
 def collected(*lists: LaneList) -> tuple[Sequence[object], Sequence[object], object]:
     found = collect(CALLS, lists, queries=2)
-    return found.dense, found.lexical, found.similarity
+    (dense,) = found.dense
+    return dense, found.lexical, found.similarity
 
 
 def test_a_query_has_one_list_a_lane_best_first_and_ties_by_index_and_chunk() -> None:
@@ -42,3 +47,59 @@ def test_of_several_queries_the_best_cosine_is_known_and_none_where_none_was_tol
         listed(3, "lexical", (5, 1.0, 0.1)),
     )
     assert similarity == {key(FIRST, 5): 0.7, key(FIRST, 6): -0.4, key(SECOND, 5): 0.1}
+
+
+def of_two_models() -> LaneResults:
+    """Two queries in two search indexes of two models: the second's cosines are all small."""
+    lists = (
+        listed(0, "dense", (5, 0.9, 0.9), (6, 0.8, 0.8)),
+        listed(1, "dense", (7, 0.03, 0.03), (8, 0.01, 0.01)),
+        listed(2, "dense", (6, 0.7, 0.7)),
+        listed(3, "dense", (8, 0.02, 0.02)),
+        listed(1, "lexical", (8, 3.0, 0.01)),
+    )
+    return collect(CALLS, lists, queries=2, models=(0, 1))
+
+
+def test_each_model_has_dense_lists_of_its_own() -> None:
+    found = of_two_models()
+    assert found.dense == [
+        [[(key(FIRST, 5), 0.9), (key(FIRST, 6), 0.8)], [(key(FIRST, 6), 0.7)]],
+        [[(key(SECOND, 7), 0.03), (key(SECOND, 8), 0.01)], [(key(SECOND, 8), 0.02)]],
+    ]
+    assert found.lexical == [[(key(SECOND, 8), 3.0)], []]
+    assert found.places()[key(SECOND, 8)] == [
+        LanePlace(0, "dense", 2, 0.01),
+        LanePlace(0, "lexical", 1, 3.0),
+        LanePlace(1, "dense", 1, 0.02),
+    ]
+
+
+def test_cosines_of_two_models_are_scaled_apart() -> None:
+    assert nearest(of_two_models()) == [
+        (key(FIRST, 5), 1.0),
+        (key(SECOND, 7), 1.0),
+        (key(FIRST, 6), 0.0),
+        (key(SECOND, 8), 0.0),
+    ]
+    fused = dict(hybrid.fuse(of_two_models(), hybrid.HybridOptions(dense_weight=0.5)))
+    assert fused == {
+        key(FIRST, 5): pytest.approx(0.25),  # the best of the first query, not found for the second
+        key(SECOND, 7): pytest.approx(0.25),
+        key(FIRST, 6): pytest.approx(0.25),  # the only one of the second query
+        key(SECOND, 8): pytest.approx(0.25 + 0.25),
+    }
+
+
+def test_the_cosine_stands_where_one_model_alone_found_something() -> None:
+    lists = [listed(1, "dense", (7, 0.03, 0.03), (8, 0.01, 0.01))]
+    assert nearest(collect(CALLS, lists, queries=2, models=(0, 1))) == [(key(SECOND, 7), 0.03), (key(SECOND, 8), 0.01)]
+    assert nearest(collect(CALLS, [], queries=2, models=(0, 1))) == []
+
+
+def test_what_the_lanes_gave_is_told_of_every_model() -> None:
+    found = of_two_models()
+    ranked = nearest(found)
+    told = dict(zip((place for place, _ in ranked), Ranking(found, ranked, fused=False).scores(ranked), strict=True))
+    assert told[key(FIRST, 6)] == Scores(0.8, None, None)
+    assert told[key(SECOND, 8)] == Scores(0.02, 3.0, None)

@@ -13,6 +13,7 @@ from app.ingestion.chunkers.installed import installed_chunkers
 from app.ingestion.parsers.installed import installed_parsers
 from app.ingestion.parsers.tessdata import find_language_data
 from app.lexical.analyser import languages
+from app.lexical.languages import AUTO
 from app.retrieval.strategies import DEFAULT_STRATEGY, STRATEGIES
 
 router = APIRouter(tags=["capabilities"], route_class=GuardedRoute)
@@ -41,6 +42,7 @@ class EmbeddingModelOut(BaseModel):
     dimensions: int
     max_tokens: int
     multimodal: bool
+    default: bool
 
 
 class OcrOut(BaseModel):
@@ -98,7 +100,6 @@ def _strategies() -> list[NamedOut]:
 @router.get("/capabilities", response_model=CapabilitiesOut)
 async def capabilities(resources: CurrentResources, _: CurrentReader) -> dict[str, Any]:
     """Parsers, chunkers, strategies, models and limits of this server."""
-    identity = resources.embedder.identity
     settings = resources.settings
     ocr = find_language_data(settings.parser.ocr_languages, settings.parser.tessdata_dir)
     return {
@@ -112,18 +113,20 @@ async def capabilities(resources: CurrentResources, _: CurrentReader) -> dict[st
         "transformers": [],
         "embedding_models": [
             {
-                "model": identity.model,
-                "dimensions": identity.dimensions,
-                "max_tokens": resources.embedder.max_tokens,
-                "multimodal": resources.embedder.pictures is not None,
+                "model": embedder.identity.model,
+                "dimensions": embedder.identity.dimensions,
+                "max_tokens": embedder.max_tokens,
+                "multimodal": embedder.pictures is not None,
+                "default": embedder is resources.embedders.default,
             }
+            for embedder in resources.embedders.all
         ],
         "models": {
             "chat": settings.models.chat_model is not None,
             "vision": settings.models.vision_model is not None,
             "rerank": settings.models.rerank_url is not None,
         },
-        "languages": languages(),
+        "languages": [AUTO, *languages()],
         "limits": {
             "upload_bytes": settings.server.max_upload_bytes,
             "pages": settings.parser.max_pages,

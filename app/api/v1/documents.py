@@ -50,7 +50,10 @@ class DocumentChanges(Input):
 
 
 class DocumentOut(BaseModel):
-    """A document; ``status`` and ``error`` are the newest version's, ``live_version`` is what searches see."""
+    """A document; ``status`` and ``error`` are the newest version's, ``live_version`` is what searches see.
+
+    ``language`` is the one that its words are analysed in, null until it is ready.
+    """
 
     id: str
     knowledge_base: str
@@ -70,6 +73,7 @@ class DocumentOut(BaseModel):
     warnings: list[str]
     chunk_count: int
     page_count: int | None
+    language: str | None
     metadata: dict[str, Any]
     scope: ScopeOut
     dynamic: bool
@@ -119,9 +123,10 @@ async def list_documents(
     user_id: ScopeId | None = None,
     chat_id: ScopeId | None = None,
     agent_id: ScopeId | None = None,
+    level: Annotated[Literal["shared"] | None, Query(description="What the operator shares under this name")] = None,
 ) -> dict[str, Any]:
     """Documents, newest first."""
-    scope = Scope(user_id, chat_id, agent_id)
+    scope = Scope(user_id, chat_id, agent_id, shared=level is not None)
     compiled = compile_filter(parse_filter(filter), loc=("query", "filter"))
     filters = DocumentFilters(
         status=status,

@@ -1,10 +1,11 @@
 """Knowledge bases."""
 
 from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Response
-from pydantic import BaseModel, Field, StringConstraints, field_validator
+from pydantic import BaseModel, Field, StringConstraints, field_validator, model_validator
 
 from app.api.dependencies import CurrentAdmin, CurrentPage, CurrentReader, CurrentResources, GuardedRoute, next_cursor
 from app.api.problems import PROBLEM
@@ -14,15 +15,16 @@ from app.errors import Forbidden, InvalidInput
 from app.ids import PREFIXES, encode_id
 from app.indexing.types import HeldBack
 from app.ingestion.chunking import chunker_options
-from app.knowledge_bases.types import Chunking, KnowledgeBaseView, NewKnowledgeBase, Retrieval
+from app.knowledge_bases.types import Chunking, KnowledgeBaseView, NewKnowledgeBase, Reindexing, Retrieval
 from app.retrieval.strategies import find_strategy, strategy_options
 
 router = APIRouter(prefix="/knowledge-bases", tags=["knowledge bases"], route_class=GuardedRoute)
+BY_REINDEX = {"embedding", "chunking", "language"}
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")]
 
 
 class EmbeddingIn(Input):
-    """The embedding model; without it the configured one."""
+    """The embedding model, one of those in GET /v1/capabilities; without it the default one."""
 
     model: Text | None = None
     dimensions: int | None = Field(None, ge=1, le=4000)
@@ -32,8 +34,8 @@ class ChunkingIn(Input):
     """How documents are cut; sizes in tokens of the embedding model, ``options`` those of the chunker."""
 
     strategy: Text = "headered"
-    max_tokens: int = Field(200, ge=16, le=8192)
-    overlap_tokens: int = Field(50, ge=0, le=4096)
+    max_tokens: int = Field(170, ge=16, le=8192)
+    overlap_tokens: int = Field(0, ge=0, le=4096)
     options: dict[str, Any] = Field(default_factory=dict)
 
     def settings(self) -> Chunking:
@@ -94,12 +96,19 @@ class KnowledgeBaseIn(Input):
 
 
 class KnowledgeBaseChanges(Input):
-    """What can be changed without indexing anew."""
+    """What can be changed without indexing anew; for the rest there is POST /v1/knowledge-bases/{kb}/reindex."""
 
     title: Annotated[str, StringConstraints(max_length=300), STORABLE] | None = None
     description: Annotated[str, StringConstraints(max_length=4000), STORABLE] | None = None
     retrieval: RetrievalIn | None = None
     metadata_filter: Metadata | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_reindex(cls, data: Any) -> Any:
+        if isinstance(data, dict) and (named := sorted(BY_REINDEX & data.keys())):
+            raise ValueError(f"{', '.join(named)}: changed by POST /v1/knowledge-bases/{{kb}}/reindex")
+        return data
 
 
 class EmbeddingOut(BaseModel):
@@ -112,7 +121,7 @@ class EmbeddingOut(BaseModel):
 class IndexOut(BaseModel):
     """The live index.
 
-    ``problem`` says why the configured model does not fit it, null when it does. ``reason`` says why a large one has no
+    ``problem`` says why no configured model fits it, null when it does. ``reason`` says why a large one has no
     vector index of its own; ``size_bytes`` is that one's size. ``average_length`` is what words are weighed with: the
     mean length of a chunk in terms, followed when it changes by more than 5 %.
     """
@@ -124,8 +133,35 @@ class IndexOut(BaseModel):
     problem: str | None
 
 
+class ReindexErrorOut(BaseModel):
+    """Why building has stopped, and at which document if it was one."""
+
+    code: str
+    message: str
+    document: str | None
+
+
+class ReindexOut(BaseModel):
+    """The next index, which is being built beside the live one; ``done`` and ``total`` count documents.
+
+    One that ``failed`` goes on when it is asked for again, with the same settings.
+    """
+
+    state: Literal["building", "failed"]
+    done: int
+    total: int
+    embedding: EmbeddingOut
+    chunking: ChunkingOut
+    language: str
+    error: ReindexErrorOut | None
+    started_at: Time
+
+
 class KnowledgeBaseOut(BaseModel):
-    """A knowledge base; ``pending_metadata_filter`` is on its way to the documents, null when there is none."""
+    """A knowledge base; ``pending_metadata_filter`` is on its way to the documents, null when there is none.
+
+    So is ``reindex``. Until ``undo_until`` one can go back to the index of before; null where there is none.
+    """
 
     id: str
     name: str
@@ -138,13 +174,36 @@ class KnowledgeBaseOut(BaseModel):
     metadata_filter: dict[str, Any]
     pending_metadata_filter: dict[str, Any] | None
     index: IndexOut
+    reindex: ReindexOut | None
+    undo_until: Time | None
     document_count: int
     chunk_count: int
     created_at: Time
     updated_at: Time
 
 
-def _out(view: KnowledgeBaseView, resources: Resources) -> dict[str, Any]:
+def _reindex_out(reindexing: Reindexing) -> dict[str, Any]:
+    return {
+        "state": reindexing.state,
+        "done": reindexing.done,
+        "total": reindexing.total,
+        "embedding": {"model": reindexing.identity["model"], "dimensions": reindexing.dim},
+        "chunking": reindexing.chunking,
+        "language": reindexing.language,
+        "error": reindexing.error,
+        "started_at": reindexing.started_at,
+    }
+
+
+def _undo_until(view: KnowledgeBaseView, resources: Resources) -> datetime | None:
+    if view.retired_at is None:
+        return None
+    until = view.retired_at + timedelta(seconds=resources.settings.worker.reindex_undo_seconds)
+    return until if until > datetime.now(UTC) else None
+
+
+def knowledge_base_out(view: KnowledgeBaseView, resources: Resources) -> dict[str, Any]:
+    """The body that every route answers with."""
     row, identity = view.row, view.index.identity
     return {
         "id": encode_id("kb", row.id),
@@ -162,8 +221,10 @@ def _out(view: KnowledgeBaseView, resources: Resources) -> dict[str, Any]:
             "reason": None if view.index.held_back is None else HeldBack(view.index.held_back).sentence,
             "size_bytes": view.index.index_bytes,
             "average_length": view.index.avgdl,
-            "problem": view.mismatch(resources.embedder.identity),
+            "problem": view.mismatch(resources.embedders.identities),
         },
+        "reindex": None if view.reindexing is None else _reindex_out(view.reindexing),
+        "undo_until": _undo_until(view, resources),
         "document_count": view.document_count,
         "chunk_count": view.chunk_count,
         "created_at": row.created_at,
@@ -189,7 +250,7 @@ async def create_knowledge_base(
         retrieval=body.retrieval.settings(),
         metadata_filter=body.metadata_filter,
     )
-    return _out(await tenant.knowledge_bases.create(new), resources)
+    return knowledge_base_out(await tenant.knowledge_bases.create(new), resources)
 
 
 @router.get("", response_model=Listing[KnowledgeBaseOut])
@@ -198,13 +259,13 @@ async def list_knowledge_bases(page: CurrentPage, tenant: CurrentReader, resourc
     found = await tenant.knowledge_bases.page(after=page.after(), limit=page.limit + 1)
     items = found[: page.limit]
     cursor = next_cursor(items[-1].row.created_at, items[-1].row.id) if found[page.limit :] else None
-    return {"items": [_out(view, resources) for view in items], "next_cursor": cursor}
+    return {"items": [knowledge_base_out(view, resources) for view in items], "next_cursor": cursor}
 
 
 @router.get("/{kb}", response_model=KnowledgeBaseOut)
 async def get_knowledge_base(kb: str, tenant: CurrentReader, resources: CurrentResources) -> dict[str, Any]:
     """One knowledge base, by id or name."""
-    return _out(await tenant.knowledge_bases.describe(kb), resources)
+    return knowledge_base_out(await tenant.knowledge_bases.describe(kb), resources)
 
 
 @router.patch(
@@ -225,7 +286,7 @@ async def update_knowledge_base(
             raise InvalidInput(f"{name} cannot be null.", loc=("body", name))
     if body.retrieval is not None:  # as a whole: what is left out is as by default again
         changes["retrieval"] = asdict(body.retrieval.settings())
-    return _out(await tenant.knowledge_bases.update(kb, changes), resources)
+    return knowledge_base_out(await tenant.knowledge_bases.update(kb, changes), resources)
 
 
 @router.delete("/{kb}", status_code=204)

@@ -1,7 +1,6 @@
 """The document tree: as a whole, a node of it, and what is above a node."""
 
 import asyncio
-from itertools import zip_longest
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
@@ -136,17 +135,20 @@ def place_facts(places: LineBoxes) -> dict[str, Any]:
 
 
 def tree_out(view: TreeView, *, depth: int) -> TreeNodeOut | None:
-    """The nodes down to ``depth`` as a tree. In reading order a node's parent comes first, and its first child next."""
+    """The nodes down to ``depth`` as a tree. A node's parent comes before it, and siblings come in their order.
+
+    Nodes that were added by indexing anew come behind all others.
+    """
+    parents = {node.parent_id for node in view.nodes}
     made: dict[UUID, TreeNodeOut] = {}
     root = None
-    for node, follower in zip_longest(view.nodes, view.nodes[1:]):
+    for node in view.nodes:
         parent = None if node.parent_id is None else made.get(node.parent_id)
         if node.parent_id is not None and (parent is None or parent.depth == depth):
             continue
-        leaf = follower is None or follower.parent_id != node.id
         out = TreeNodeOut(
             **node_facts(node, depth=0 if parent is None else parent.depth + 1, offsets=view.offsets),
-            text=view.text[node.start_offset : node.end_offset] if leaf else None,
+            text=view.text[node.start_offset : node.end_offset] if node.id not in parents else None,
             children=[],
         )
         made[node.id] = out

@@ -252,7 +252,10 @@ async def _read(request: Request) -> bytes:
     "/preview",
     response_model=PreviewOut,
     openapi_extra=_BODY,
-    responses={415: {"description": "No parser reads this kind of file", **PROBLEM}},
+    responses={
+        409: {"description": "The knowledge base's embedding model is not configured", **PROBLEM},
+        415: {"description": "No parser reads this kind of file", **PROBLEM},
+    },
 )
 async def preview(request: Request, tenant: CurrentWriter) -> PreviewOut | Response:
     """Show how a file, or a text, would be read and cut, and how well it can be read; nothing of it is stored."""

@@ -34,11 +34,13 @@ class ScopeIn(Input, frozen=True):
 class ExpandOptions(Input):
     """How far texts are widened: ``window`` so many passages on each side, and nothing above ``max_characters``.
 
+    With ``merge`` a ``parent`` comes only where at least this share of its passages is among the results.
     All together they have at most 2,000,000 characters: with a ``top_k`` of 500 that is 4,000 each.
     """
 
     window: int = Field(1, ge=1, le=10)
     max_characters: int = Field(8000, ge=100, le=100_000)
+    merge: float | None = Field(None, gt=0, le=1)
 
 
 class SearchIn(Input):
@@ -108,9 +110,12 @@ class SearchIn(Input):
         )
 
     def _expansion(self) -> Expansion | None:
+        options = self.expand_options
+        if options.merge is not None and self.expand != "parent":
+            raise InvalidInput("Only parents are merged.", loc=("body", "expand_options", "merge"))
         if self.expand == "none":
             return None
-        return Expansion(self.expand, self.expand_options.window, self.expand_options.max_characters)
+        return Expansion(self.expand, options.window, options.max_characters, options.merge)
 
 
 class MultiSearchIn(SearchIn):

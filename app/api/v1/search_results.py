@@ -87,9 +87,13 @@ class PlanOut(BaseModel):
 
 
 class ExplainedIndexOut(BaseModel):
-    """A knowledge base with the filter as understood, its own included; no plan where a lane could not answer."""
+    """A knowledge base with the filter as understood, its own included; no plan where a lane could not answer.
+
+    ``shared`` is the operator's of that name.
+    """
 
     knowledge_base: str
+    shared: bool
     filter: dict[str, Any] | None
     plan: PlanOut | None
 
@@ -160,6 +164,7 @@ def _explain(found: Explanation) -> ExplainOut:
         knowledge_bases=[
             ExplainedIndexOut(
                 knowledge_base=one.knowledge_base,
+                shared=one.shared,
                 filter=None if one.filter is None else dict(one.filter),
                 plan=None if one.plan is None else PlanOut(**one.plan._asdict()),
             )

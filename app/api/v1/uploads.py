@@ -85,7 +85,7 @@ _BATCH_BODY = {
     responses={
         200: {"model": DocumentOut, "description": "The same bytes are there already"},
         201: {"model": DocumentOut, "description": "Ready within `wait`"},
-        409: {"description": "The knowledge base belongs to another embedding model", **PROBLEM},
+        409: {"description": "The knowledge base's embedding model is not configured", **PROBLEM},
         415: {"description": "No parser reads this kind of file", **PROBLEM},
     },
 )

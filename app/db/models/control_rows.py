@@ -66,7 +66,7 @@ class ExpiredDocument:
 
 @dataclass(frozen=True, slots=True)
 class ChangedIndex:
-    """A search index whose chunks have changed."""
+    """A search index: one whose chunks have changed, or one that is to go."""
 
     tenant_id: UUID
     index_id: UUID

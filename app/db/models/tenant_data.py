@@ -1,26 +1,22 @@
-"""Tenant data: knowledge bases, documents, and what search reads. Row-level security is forced on every table."""
+"""Tenant data: knowledge bases, documents and chunks. Row-level security is forced on every table."""
 
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from pgvector.sqlalchemy import HALFVEC, SPARSEVEC
 from sqlalchemy import (
     BigInteger,
-    Boolean,
     CheckConstraint,
-    Column,
     ForeignKey,
     ForeignKeyConstraint,
     Index,
     Integer,
     LargeBinary,
-    Table,
+    Text,
     UniqueConstraint,
     text,
 )
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB, REAL
-from sqlalchemy.dialects.postgresql import UUID as PG_UUID
 from sqlalchemy.orm import Mapped, mapped_column
 
 from app.db.models.base import Base, Created, TenantOwned, Updated
@@ -49,7 +45,10 @@ class KnowledgeBase(Updated, TenantOwned, Base):
 
 
 class SearchIndex(Created, TenantOwned, Base):
-    """One generation of a knowledge base's chunks and lanes. ``identity`` says what made it: a mismatch refuses."""
+    """One generation of a knowledge base's chunks and lanes. ``identity`` says what made it: a mismatch refuses.
+
+    One is live; another may be built beside it, and the one before is kept for a while.
+    """
 
     __tablename__ = "search_index"
     __table_args__ = (
@@ -63,6 +62,10 @@ class SearchIndex(Created, TenantOwned, Base):
         CheckConstraint("vector_index in ('exact', 'building', 'hnsw')", name="vector_index"),
         CheckConstraint("held_back in ('no_owner', 'too_many', 'too_wide', 'inexact')", name="held_back"),
         Index("search_index_live_idx", "tenant_id", "kb_id", unique=True, postgresql_where=text("state = 'live'")),
+        Index(
+            "search_index_building_idx", "tenant_id", "kb_id", unique=True, postgresql_where=text("state = 'building'")
+        ),
+        Index("search_index_retired_idx", "tenant_id", "retired_at", postgresql_where=text("state = 'retired'")),
     )
 
     id: Mapped[UUID] = mapped_column(primary_key=True)
@@ -76,6 +79,14 @@ class SearchIndex(Created, TenantOwned, Base):
     built_chunks: Mapped[int | None] = mapped_column(BigInteger)
     deleted_chunks: Mapped[int] = mapped_column(BigInteger, server_default=text("0"))
     index_bytes: Mapped[int] = mapped_column(BigInteger, server_default=text("0"))
+    settings: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
+    started_at: Mapped[datetime | None]
+    retired_at: Mapped[datetime | None]
+    error: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
+    job_id: Mapped[UUID | None]
+    documents_done: Mapped[int] = mapped_column(BigInteger, server_default=text("0"))
+    documents_total: Mapped[int] = mapped_column(BigInteger, server_default=text("0"))
+    languages: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default=text("'{}'"))
 
 
 class Document(Updated, TenantOwned, Base):
@@ -128,6 +139,7 @@ class Document(Updated, TenantOwned, Base):
     warnings: Mapped[list[str]] = mapped_column(JSONB, server_default=text("'[]'"))
     page_count: Mapped[int | None]
     chunk_count: Mapped[int] = mapped_column(server_default=text("0"))
+    language: Mapped[str | None]
 
 
 class DocumentObject(TenantOwned, Base):
@@ -232,66 +244,3 @@ class Chunk(TenantOwned, Base):
     media_ordinal: Mapped[int | None]
     media_type: Mapped[str | None]
     attributes: Mapped[dict[str, Any]] = mapped_column("metadata", JSONB, server_default=_EMPTY)
-
-
-class ChunkEmbedding(TenantOwned, Base):
-    """Dense lane: one row a chunk, partitioned by dimension, without text."""
-
-    __tablename__ = "chunk_embedding"
-    __table_args__ = (
-        ForeignKeyConstraint(
-            ["tenant_id", "index_id", "chunk_id"], ["chunk.tenant_id", "chunk.index_id", "chunk.id"], ondelete="CASCADE"
-        ),
-        CheckConstraint("vector_dims(embedding) = dim", name="dim"),
-        {"postgresql_partition_by": "LIST (dim)"},
-    )
-
-    index_id: Mapped[UUID] = mapped_column(primary_key=True)
-    chunk_id: Mapped[UUID] = mapped_column(primary_key=True)
-    dim: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
-    scope_key: Mapped[UUID]
-    attributes: Mapped[dict[str, Any]] = mapped_column("metadata", JSONB, server_default=_EMPTY)
-    embedding: Mapped[Any] = mapped_column(HALFVEC())
-
-
-class ChunkLexical(TenantOwned, Base):
-    """BM25 lane: saturated term weights and the keys of its inverted index."""
-
-    __tablename__ = "chunk_lexical"
-    __table_args__ = (
-        ForeignKeyConstraint(
-            ["tenant_id", "index_id", "chunk_id"], ["chunk.tenant_id", "chunk.index_id", "chunk.id"], ondelete="CASCADE"
-        ),
-        Index("chunk_lexical_keys", "keys", postgresql_using="gin", postgresql_with={"fastupdate": "on"}),
-    )
-
-    index_id: Mapped[UUID] = mapped_column(primary_key=True)
-    chunk_id: Mapped[UUID] = mapped_column(primary_key=True)
-    dl: Mapped[int]
-    scope_key: Mapped[UUID]
-    attributes: Mapped[dict[str, Any]] = mapped_column("metadata", JSONB, server_default=_EMPTY)
-    terms: Mapped[Any] = mapped_column(SPARSEVEC())
-    keys: Mapped[list[int]] = mapped_column(ARRAY(Integer))
-
-
-# Append-only deltas, folded by a job: no hot row, hence no primary key and no mapped class.
-lex_df = Table(
-    "lex_df",
-    Base.metadata,
-    Column("tenant_id", PG_UUID(as_uuid=True), nullable=False),
-    Column("index_id", PG_UUID(as_uuid=True), nullable=False),
-    Column("key", Integer, nullable=False),
-    Column("df", Integer, nullable=False),
-    Index("lex_df_key", "tenant_id", "index_id", "key", postgresql_include=["df"]),
-)
-lex_totals = Table(
-    "lex_totals",
-    Base.metadata,
-    Column("tenant_id", PG_UUID(as_uuid=True), nullable=False),
-    Column("index_id", PG_UUID(as_uuid=True), nullable=False),
-    Column("chunks", BigInteger, nullable=False),
-    Column("tokens", BigInteger, nullable=False),
-    Column("folded", Boolean, nullable=False, server_default=text("false")),
-    Index("lex_totals_changed_idx", "tenant_id", "index_id", postgresql_where=text("not folded")),
-    Index("lex_totals_index", "tenant_id", "index_id", postgresql_include=["chunks", "tokens"]),
-)

@@ -1,8 +1,8 @@
 """Embedding: the protocol between the rooms and whatever turns text into vectors."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from app.errors import AppError, Unavailable
 
@@ -32,6 +32,12 @@ class EmbeddingIdentity:
     precision: str
     query_prefix: str
     document_prefix: str
+
+    @classmethod
+    def stored(cls, identity: Mapping[str, Any]) -> Self:
+        """As it stands in the identity of a search index, which says more."""
+        values: dict[str, Any] = {field.name: identity.get(field.name) for field in fields(cls)}
+        return cls(**values)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,8 @@ OptionsT = TypeVar("OptionsT", bound=BaseModel)
 class ChunkSizes:
     """Sizes in tokens of the embedding model. Raises InvalidInput where they make no sense."""
 
-    max_tokens: int = 200
-    overlap_tokens: int = 50
+    max_tokens: int = 170
+    overlap_tokens: int = 0
 
     def __post_init__(self) -> None:
         if not MIN_TOKENS <= self.max_tokens <= MAX_TOKENS:

@@ -15,6 +15,8 @@ TokenCounter = Callable[[Sequence[str]], list[int]]
 _UNCOUNTED = -1
 # A part of a sentence too large is an eighth of a chunk, so that chunks fill up and an overlap can be repeated.
 _SHARE = 8
+# In characters. Many programs write a paragraph as one line and leave no empty line behind it.
+_LONGEST_WRAPPED_LINE = 200
 
 _LINE_END = re.compile(r"\n+")
 _TABLE_RULE = re.compile(r"[\s|:+-]+")
@@ -138,7 +140,19 @@ def _spans(text: str, leaf: TreeNode) -> Iterator[tuple[int, int, Boundary]]:
         return _rows(text, leaf)
     if leaf.block is BlockKind.CODE:
         return _lines(text, leaf)
-    return ((start, end, Boundary.SENTENCE) for start, end in sentence_spans(text, leaf.start, leaf.end))
+    return _sentences(text, leaf)
+
+
+def _sentences(text: str, leaf: TreeNode) -> Iterator[tuple[int, int, Boundary]]:
+    for start, end in sentence_spans(text, leaf.start, leaf.end):
+        yield start, end, Boundary.BLOCK if _after_unwrapped_line(text, leaf, start) else Boundary.SENTENCE
+
+
+def _after_unwrapped_line(text: str, leaf: TreeNode, start: int) -> bool:
+    """Whether a line ends just before ``start`` that is longer than lines are wrapped at: then a paragraph does."""
+    line_end = start - 1
+    earliest = line_end - _LONGEST_WRAPPED_LINE - 1
+    return earliest >= leaf.start and text[line_end] == "\n" and text.rfind("\n", earliest, line_end) == -1
 
 
 def _lines(text: str, leaf: TreeNode) -> Iterator[tuple[int, int, Boundary]]:

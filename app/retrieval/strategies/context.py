@@ -1,5 +1,6 @@
 """What a strategy is, and what it is given: the queries, the places to look, and one call that finds."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -7,9 +8,9 @@ from uuid import UUID
 
 from pydantic import BaseModel
 
-from app.inference.embedding import EmbeddingIdentity
+from app.inference.embedding import Embedder, EmbeddingIdentity
 from app.knowledge_bases.types import KnowledgeBaseView
-from app.lexical.analyser import analyser_for
+from app.lexical.languages import query_tokens
 from app.lexical.weights import query_terms, salt
 from app.retrieval.course import Course
 from app.retrieval.finder import Finder
@@ -18,24 +19,33 @@ from app.retrieval.queries import QueryVectors, Vector
 from app.retrieval.repository import LaneCall, LaneList
 from app.retrieval.types import Hit, Query, SearchUnavailable
 
-WORDS_ALONE = "only the lexical lane was searched."
-NO_COSINES = "similarities are not known."
+WORDS_ALONE = "only the lexical lane was searched"
+NO_COSINES = "similarities are not known"
+NOTHING = "nothing was searched"
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A knowledge base to search, with the filter for it: as understood, and compiled."""
+    """A knowledge base to search, the levels of it that are seen, and the filter: as understood, and compiled.
+
+    ``embedder`` makes vectors for it, None where its model is not configured.
+    """
 
     kb: KnowledgeBaseView
+    embedder: Embedder | None
+    scopes: Sequence[UUID]
     filter: Mapping[str, Any] | None
     contains: dict[str, Any] | None
     path: str | None
 
-    def fits(self, query: Query, identity: EmbeddingIdentity) -> bool:
-        """Whether its vectors can be compared with the query's: a given one is only known by its dimensions."""
-        if query.vector is not None:
-            return len(query.vector) == self.kb.index.dim
-        return self.kb.mismatch(identity) is None
+    @property
+    def model(self) -> EmbeddingIdentity:
+        """What made its vectors: only those of the same can be compared."""
+        return self.embedder.identity if self.embedder else EmbeddingIdentity.stored(self.kb.index.identity)
+
+    def fitting(self, vectors: Sequence[Vector | None]) -> list[Vector | None]:
+        """Those that can be compared with its own, else None: of a given one nothing but its length is known."""
+        return [one if one is not None and len(one) == self.kb.index.dim else None for one in vectors]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +57,6 @@ class SearchContext:
     course: Course
     queries: Sequence[Query]
     targets: Sequence[Target]
-    scopes: Sequence[UUID]
 
     async def find(
         self, rank: Callable[[LaneResults], Ranked], *, dense: bool = True, lexical: bool = True
@@ -59,42 +68,62 @@ class SearchContext:
         """
         vectors = await self._vectors(dense=dense, lexical=lexical)
         calls = [
-            self._call(target, query, vector, dense=dense, lexical=lexical)
-            for query, vector in zip(self.queries, vectors, strict=True)
-            for target in self.targets
+            self._call(target, query, of_target[number], dense=dense, lexical=lexical)
+            for number, query in enumerate(self.queries)
+            for target, of_target in zip(self.targets, vectors, strict=True)
         ]
         if not any(call.asks_something for call in calls):
             if dense:
                 raise SearchUnavailable  # no vector, and no word to look for: that nothing was found says nothing
             return []
 
+        models = list(dict.fromkeys(target.model for target in self.targets))
+        numbers = [models.index(target.model) for target in self.targets]
+
         def ranking(lists: Sequence[LaneList]) -> Ranking:
-            found = collect(calls, lists, queries=len(self.queries))
+            found = collect(calls, lists, queries=len(self.queries), models=numbers)
             return Ranking(found, rank(found), fused=dense and lexical)
 
         return await self.finder.find(calls, ranking)
 
-    async def _vectors(self, *, dense: bool, lexical: bool) -> Sequence[Vector | None]:
-        """The queries' vectors; without the dense lane a threshold still wants its cosines."""
-        identity = self.vectors.embedder.identity
-        wanted = dense or self.finder.score_threshold is not None
-        if not wanted or not any(target.fits(query, identity) for target in self.targets for query in self.queries):
-            return [None] * len(self.queries)
-        without = WORDS_ALONE if dense else NO_COSINES
-        return await self.vectors.of(self.queries, required=not lexical, without=without)
+    async def _vectors(self, *, dense: bool, lexical: bool) -> Sequence[Sequence[Vector | None]]:
+        """For each target the queries' vectors; without the dense lane a threshold still wants its cosines.
+
+        Every model is asked once, and all at the same time.
+        """
+        if not dense and self.finder.score_threshold is None:
+            return [[None] * len(self.queries)] * len(self.targets)
+        embedders = {one.embedder.identity: one.embedder for one in self.targets if one.embedder is not None}
+        required = not lexical and len(embedders) == 1  # of several the others are enough
+        without = (WORDS_ALONE if lexical else NOTHING) if dense else NO_COSINES
+        with self.course.timing("embed"):
+            calls = [
+                self.vectors.of(one, self.queries, required=required, warning=self._silence(model, without))
+                for model, one in embedders.items()
+            ]
+            made = dict(zip(embedders, await asyncio.gather(*calls), strict=True))
+        given = [query.vector for query in self.queries]
+        return [target.fitting(made.get(target.model, given)) for target in self.targets]
+
+    def _silence(self, model: EmbeddingIdentity, without: str) -> str:
+        """What is told where this model does not answer; among others it is named."""
+        if all(target.model == model for target in self.targets):
+            return f"The embedding model is not answering: {without}."
+        names = dict.fromkeys(repr(target.kb.row.name) for target in self.targets if target.model == model)
+        return f"The embedding model {model.model!r} is not answering: {without} in {', '.join(names)}."
 
     def _call(self, target: Target, query: Query, vector: Vector | None, *, dense: bool, lexical: bool) -> LaneCall:
         row, index = target.kb.row, target.kb.index
-        tokens = analyser_for(row.language).tokens(query.text) if lexical and query.text else []
+        tokens = query_tokens(target.kb.languages, query.text) if lexical and query.text else []
         term_ids, keys = query_terms(tokens, salt(index.id))
         return LaneCall(
             tenant_id=row.tenant_id,
             index_id=index.id,
             dim=index.dim,
-            vector=vector if target.fits(query, self.vectors.embedder.identity) else None,
+            vector=vector,
             term_ids=term_ids,
             keys=keys,
-            scopes=self.scopes,
+            scopes=target.scopes,
             contains=target.contains,
             path=target.path,
             only_similarity=not dense,

@@ -26,9 +26,9 @@ async def run(context: SearchContext, options: HybridOptions) -> list[Hit]:
 
 
 def fuse(found: LaneResults, options: HybridOptions) -> Ranked:
-    """One list of all queries' lanes (pure)."""
-    share = 1 / len(found.dense)
-    lanes = [Lane(options.dense_weight * share, lane) for lane in found.dense]
+    """One list of all queries' lanes (pure); a chunk stands in those of one model, which have the dense share each."""
+    share = 1 / len(found.lexical)
+    lanes = [Lane(options.dense_weight * share, lane) for lists in found.dense for lane in lists]
     lanes += [Lane((1 - options.dense_weight) * share, lane) for lane in found.lexical]
     return fuse_weighted(lanes) if options.fusion == "weighted" else fuse_rrf(lanes, k=options.rrf_k)
 

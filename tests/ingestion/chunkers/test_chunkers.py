@@ -162,6 +162,15 @@ def test_cuts_at_paragraphs_then_sentences() -> None:
     assert len(found) == 2
 
 
+@pytest.mark.parametrize(("length", "is_cut_there"), [(201, True), (200, False)])
+@pytest.mark.parametrize("heading", ["", "A short line\n"])
+def test_a_line_longer_than_lines_are_wrapped_at_is_a_paragraph(length: int, heading: str, is_cut_there: bool) -> None:
+    line = ("Ants eat. " * 30)[: length - 1] + "."
+    found = drafts("headered", one_block(heading + line + "\n" + "Bees fly. " * 10), ChunkSizes(70, 0), words)
+    assert (found[0].text == heading + line) == is_cut_there
+    assert ("Bees" in found[0].text) != is_cut_there
+
+
 @pytest.mark.parametrize(
     ("text", "sentences"),
     [

@@ -1,0 +1,87 @@
+"""The lanes that search reads, and what their words are weighed with. Row-level security is forced on every table."""
+
+from typing import Any
+from uuid import UUID
+
+from pgvector.sqlalchemy import HALFVEC, SPARSEVEC
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    Table,
+    text,
+)
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
+from sqlalchemy.dialects.postgresql import UUID as PG_UUID
+from sqlalchemy.orm import Mapped, mapped_column
+
+from app.db.models.base import Base, TenantOwned
+
+_EMPTY = text("'{}'")
+
+
+class ChunkEmbedding(TenantOwned, Base):
+    """Dense lane: one row a chunk, partitioned by dimension, without text."""
+
+    __tablename__ = "chunk_embedding"
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["tenant_id", "index_id", "chunk_id"], ["chunk.tenant_id", "chunk.index_id", "chunk.id"], ondelete="CASCADE"
+        ),
+        CheckConstraint("vector_dims(embedding) = dim", name="dim"),
+        {"postgresql_partition_by": "LIST (dim)"},
+    )
+
+    index_id: Mapped[UUID] = mapped_column(primary_key=True)
+    chunk_id: Mapped[UUID] = mapped_column(primary_key=True)
+    dim: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    scope_key: Mapped[UUID]
+    attributes: Mapped[dict[str, Any]] = mapped_column("metadata", JSONB, server_default=_EMPTY)
+    embedding: Mapped[Any] = mapped_column(HALFVEC())
+
+
+class ChunkLexical(TenantOwned, Base):
+    """BM25 lane: saturated term weights and the keys of its inverted index."""
+
+    __tablename__ = "chunk_lexical"
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["tenant_id", "index_id", "chunk_id"], ["chunk.tenant_id", "chunk.index_id", "chunk.id"], ondelete="CASCADE"
+        ),
+        Index("chunk_lexical_keys", "keys", postgresql_using="gin", postgresql_with={"fastupdate": "on"}),
+    )
+
+    index_id: Mapped[UUID] = mapped_column(primary_key=True)
+    chunk_id: Mapped[UUID] = mapped_column(primary_key=True)
+    dl: Mapped[int]
+    scope_key: Mapped[UUID]
+    attributes: Mapped[dict[str, Any]] = mapped_column("metadata", JSONB, server_default=_EMPTY)
+    terms: Mapped[Any] = mapped_column(SPARSEVEC())
+    keys: Mapped[list[int]] = mapped_column(ARRAY(Integer))
+
+
+# Append-only deltas, folded by a job: no hot row, hence no primary key and no mapped class.
+lex_df = Table(
+    "lex_df",
+    Base.metadata,
+    Column("tenant_id", PG_UUID(as_uuid=True), nullable=False),
+    Column("index_id", PG_UUID(as_uuid=True), nullable=False),
+    Column("key", Integer, nullable=False),
+    Column("df", Integer, nullable=False),
+    Index("lex_df_key", "tenant_id", "index_id", "key", postgresql_include=["df"]),
+)
+lex_totals = Table(
+    "lex_totals",
+    Base.metadata,
+    Column("tenant_id", PG_UUID(as_uuid=True), nullable=False),
+    Column("index_id", PG_UUID(as_uuid=True), nullable=False),
+    Column("chunks", BigInteger, nullable=False),
+    Column("tokens", BigInteger, nullable=False),
+    Column("folded", Boolean, nullable=False, server_default=text("false")),
+    Index("lex_totals_changed_idx", "tenant_id", "index_id", postgresql_where=text("not folded")),
+    Index("lex_totals_index", "tenant_id", "index_id", postgresql_include=["chunks", "tokens"]),
+)

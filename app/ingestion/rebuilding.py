@@ -1,0 +1,163 @@
+"""One document into the next generation of its search index, from what is stored of it: nothing is parsed again."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from uuid import UUID
+
+from app.db.models.media import DocumentMedia
+from app.db.session import Session, TenantDatabase
+from app.documents.types import node_id
+from app.inference.embedding import Embedder
+from app.inference.embedding.registry import Embedders
+from app.ingestion.chunkers import ChunkTools
+from app.ingestion.chunking import chunk_document, open_tools
+from app.ingestion.embedding import Embedded, book, book_sentences, booked_with, embed_passages, identity_key
+from app.ingestion.media import pictures_of_drafts
+from app.ingestion.passages import Passages, passage_texts
+from app.ingestion.progress import Progress
+from app.ingestion.rebuilding_repository import RebuildingRepository, StoredDocument
+from app.ingestion.repository import IndexedDocument, IndexPlace, IngestionRepository
+from app.ingestion.stored_tree import OF_CHUNKERS, name_pictures, settle_topics, stored_tree
+from app.ingestion.tree import walk
+from app.ingestion.types import ChunkDraft, ChunkTooLong, DocumentTree, NodeKind, NoText
+from app.knowledge_bases.generation_repository import GenerationRepository
+from app.knowledge_bases.repository import KnowledgeBaseRepository
+from app.knowledge_bases.types import Generation, IndexMismatch
+from app.lexical.languages import AUTO, document_language, lexical_entries
+from app.lexical.weights import reweighed_entries
+
+
+@dataclass(frozen=True, slots=True)
+class GivenChunks:
+    """Chunks that the document's owner cut, and those of their vectors that are of the generation's model."""
+
+    drafts: Sequence[ChunkDraft]
+    vectors: Mapping[int, Sequence[float]]
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentRebuilder:
+    """Builds documents into generations."""
+
+    embedders: Embedders
+
+    async def rebuild(self, db: TenantDatabase, generation: Generation, document_id: UUID) -> None:
+        """Give the generation the document as it is now; doing it again changes nothing.
+
+        Returns quietly where the document is gone, or became another meanwhile, and where the generation is not built
+        any more. A picture is found by its words, which are what is stored. Raises IndexMismatch where the generation's
+        model is not configured here, IngestionError, and the embedder's errors.
+        """
+        embedder = self.embedders.of(generation.identity)
+        if embedder is None:
+            raise IndexMismatch(f"The embedding model {generation.identity['model']!r} is not configured now.")
+        async with db.transaction(snapshot=True) as session:
+            repository = RebuildingRepository(session, db.tenant_id, generation.kb_id)
+            stored = await repository.stored(document_id)
+            if stored is None or await repository.has(generation.id, stored):
+                return
+            given = await _given(repository, stored, embedder) if stored.given else None
+        async with open_tools(embedder, book=partial(book_sentences, db, embedder)) as tools:
+            passages = await asyncio.to_thread(_recut, stored, generation, given, tools)
+        # Nobody is told: the document itself is ready.
+        progress = Progress(db, document_id, stored.version)
+        embedded = await embed_passages(db, document_id, passages, embedder=embedder, progress=progress)
+        async with booked_with(db, embedder, embedded.unbooked):
+            made = await asyncio.to_thread(_made, stored, generation, passages, embedded)
+            async with db.transaction() as session:
+                if await _add(session, db.tenant_id, generation, stored, made):
+                    repository = RebuildingRepository(session, db.tenant_id, generation.kb_id)
+                    await repository.forget_vectors(document_id, identity_key(embedder.identity))
+                await book(session, db, embedder, embedded.unbooked)
+
+
+async def _given(repository: RebuildingRepository, stored: StoredDocument, embedder: Embedder) -> GivenChunks:
+    is_same_model = Embedders(embedder).of(await repository.live_identity()) is not None
+    vectors = await repository.live_vectors(stored) if is_same_model else {}
+    return GivenChunks(await repository.live_drafts(stored), vectors)
+
+
+def _recut(stored: StoredDocument, generation: Generation, given: GivenChunks | None, tools: ChunkTools) -> Passages:
+    tree = stored_tree(stored.text, stored.nodes)
+    name_pictures(tree, stored.shown)
+    if given is None:
+        drafts, counts = chunk_document(tree, generation.chunking, tools)
+        drafts = _settled(tree, drafts, stored)
+    else:
+        drafts, counts = list(given.drafts), tools.count_tokens([draft.text for draft in given.drafts])
+        _check_given(counts, given, tools)
+    if not drafts:
+        raise NoText
+    texts = passage_texts(stored.title, drafts, count_tokens=tools.count_tokens, limit=tools.max_tokens)
+    vectors = {} if given is None else given.vectors
+    return Passages(tree, drafts, counts, texts, vectors=vectors, shown=pictures_of_drafts(tree, drafts))
+
+
+def _settled(tree: DocumentTree, drafts: Sequence[ChunkDraft], stored: StoredDocument) -> list[ChunkDraft]:
+    """The drafts, with the topics that they name where no other generation's are."""
+    topics = [node for node in walk(tree.root) if node.kind is NodeKind.TOPIC]
+    places = settle_topics(stored.id, stored.version, topics, stored.nodes)
+    for topic in topics:
+        topic.path = places[topic.path]
+    return [replace(draft, node_path=places.get(draft.node_path, draft.node_path)) for draft in drafts]
+
+
+def _check_given(counts: Sequence[int], given: GivenChunks, tools: ChunkTools) -> None:
+    for number, tokens in enumerate(counts):
+        if number not in given.vectors and tokens > tools.max_tokens:
+            limit = f"the embedding model reads {tools.max_tokens}"
+            raise ChunkTooLong(f"The chunk at index {number} has {tokens} tokens; {limit}.", index=number)
+
+
+def _made(stored: StoredDocument, generation: Generation, passages: Passages, embedded: Embedded) -> IndexedDocument:
+    language = document_language(generation.language, stored.text)
+    types = {one.number: one.media_type for one in stored.shown}
+    return IndexedDocument(
+        tree=passages.tree,
+        title=None,
+        page_count=None,
+        warnings=[],
+        drafts=passages.drafts,
+        token_counts=passages.token_counts,
+        vectors=embedded.vectors,
+        unembedded=embedded.refused,
+        language=language,
+        entries=lexical_entries(passages.texts, language=language, index_id=generation.id, avgdl=generation.avgdl),
+        media={at: DocumentMedia(ordinal=number, media_type=types[number]) for at, number in passages.shown.items()},
+    )
+
+
+async def _add(
+    session: Session, tenant_id: UUID, generation: Generation, stored: StoredDocument, made: IndexedDocument
+) -> bool:
+    """False where document or generation are not what they were when this was made, or it has the document already."""
+    repository = RebuildingRepository(session, tenant_id, generation.kb_id)
+    if not await repository.lock(stored):
+        return False
+    held = await KnowledgeBaseRepository(session, tenant_id).hold_indexes(generation.kb_id)
+    is_built = await GenerationRepository(session, tenant_id).find(generation.id) is not None
+    stamps = await repository.live_stamps(stored, len(made.drafts))
+    if not is_built or stamps is None or await repository.has(generation.id, stored):
+        return False
+    if stored.given:  # what their owner said of them may have got another stamp since
+        made = replace(made, drafts=await repository.live_drafts(stored))
+    made = _weighed(made, generation.avgdl, held[generation.id])
+    nodes = list(walk(made.tree.root))
+    ids = {node.path: node_id(stored.id, stored.version, node.path) for node in nodes}
+    ingestion = IngestionRepository(session, tenant_id)
+    added = [node for node in nodes if node.kind in OF_CHUNKERS]
+    if added:
+        await ingestion.add_nodes(stored.id, added, ids, after=max(row.ordinal for row in stored.nodes))
+    place = IndexPlace(generation.kb_id, stored.id, stored.version, generation.id, generation.dim)
+    await ingestion.add_chunks(place, made, ids, stamps)
+    if generation.language == AUTO:
+        await KnowledgeBaseRepository(session, tenant_id).add_language(generation.id, made.language)
+        await repository.tell_language(stored.id, made.language)
+    return True
+
+
+def _weighed(made: IndexedDocument, before: float, now: float) -> IndexedDocument:
+    """The same where the generation was re-weighed since it was loaded."""
+    return made if before == now else replace(made, entries=reweighed_entries(made.entries, avgdl=(before, now)))

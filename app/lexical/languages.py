@@ -1,0 +1,58 @@
+"""In which languages words are analysed: in the one that is said, or each document in its own."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from app.lexical.analyser import DEFAULT_LANGUAGE, analyser_for, auto_name
+from app.lexical.detection import detect_language
+from app.lexical.weights import LexicalEntry, document_entries, salt
+
+AUTO = "auto"
+"""The setting that leaves it to the text."""
+
+# By so many stop words a query is rather in one language than in another.
+CLEARLY = 2
+_PUNCTUATION = ".,:;!?\"'()[]…„“”«»¿¡"
+
+
+def identity_name(setting: str) -> str:
+    """What a search index's identity says of its words. Raises InvalidInput for a language without an analyser."""
+    return auto_name() if setting == AUTO else analyser_for(setting).name
+
+
+def document_language(setting: str, text: str) -> str:
+    """The language that a document is analysed in: the one that is set, else that of its text, else the default."""
+    return (detect_language(text) or DEFAULT_LANGUAGE) if setting == AUTO else setting
+
+
+def lexical_entries(texts: Sequence[str], *, language: str, index_id: UUID, avgdl: float) -> list[LexicalEntry]:
+    """The entries of a document's chunks in one search index, in their order."""
+    analyser = analyser_for(language)
+    return document_entries([analyser.tokens(text) for text in texts], salt=salt(index_id), avgdl=avgdl)
+
+
+def query_tokens(languages: Sequence[str], text: str) -> list[str]:
+    """The terms of a query in any of the languages, once each: so it finds what was analysed in each of them."""
+    if len(languages) > 1:
+        text = _without_stop_words(languages, text)
+    return list(dict.fromkeys(token for language in languages for token in analyser_for(language).tokens(text)))
+
+
+def _without_stop_words(languages: Sequence[str], text: str) -> str:
+    """A query without the words that mean nothing in its own language, as far as that can be told.
+
+    Where German quotes English, "the" is a rare word, which would weigh more than what is asked for. So a stop word
+    goes, unless it is none in a language that has almost as many of the query's words as stop words: "die" asks for
+    deaths, "die Kündigung der Wohnung" does not.
+    """
+    words = [(word, word.casefold().strip(_PUNCTUATION)) for word in text.split()]
+    lists = [analyser_for(language).stop_words for language in languages]
+    counts = [sum(bare in each for _, bare in words) for each in lists]
+
+    def means_nothing(bare: str) -> bool:
+        stops = [count for each, count in zip(lists, counts, strict=True) if bare in each]
+        others = [count for each, count in zip(lists, counts, strict=True) if bare not in each]
+        return max(stops, default=0) - max(others, default=0) >= CLEARLY
+
+    left = [word for word, bare in words if not means_nothing(bare)]
+    return " ".join(left) or text

@@ -1,0 +1,74 @@
+"""What all groups of settings are made of: a frozen group read from ``CARREL_*`` variables, and kinds of URLs."""
+
+from typing import Annotated, Any, ClassVar, Self
+from urllib.parse import parse_qsl, urlsplit
+
+from pydantic import AfterValidator, AliasChoices, Field, SecretStr, model_validator
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+PREFIX = "CARREL_"
+SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
+
+
+def _http_url(value: str) -> str:
+    parts = urlsplit(value)
+    if parts.scheme not in ("http", "https") or not parts.netloc:
+        raise ValueError("must be an http or https URL")
+    return value.rstrip("/")
+
+
+def _postgres_url(value: SecretStr) -> SecretStr:
+    parts = urlsplit(value.get_secret_value())
+    if parts.scheme not in ("postgresql", "postgres", "postgresql+asyncpg"):
+        raise ValueError("must begin with postgresql://")
+    if not parts.username or not parts.path.strip("/"):
+        raise ValueError("must name a user and a database")
+    for name, given in parse_qsl(parts.query, keep_blank_values=True):
+        if name != "sslmode" or given not in SSL_MODES:
+            raise ValueError(f"takes one option, sslmode, which is one of: {', '.join(SSL_MODES)}")
+    return value
+
+
+HttpUrl = Annotated[str, AfterValidator(_http_url)]
+PostgresUrl = Annotated[SecretStr, AfterValidator(_postgres_url)]
+
+
+def env(name: str, default: Any = ..., **limits: Any) -> Any:
+    """A field that is read from the variable of this name, without the prefix."""
+    return Field(default, validation_alias=AliasChoices(PREFIX + name), **limits)
+
+
+class Group(BaseSettings):
+    """One group of settings; an empty variable counts as not set."""
+
+    model_config = SettingsConfigDict(frozen=True, extra="ignore", env_ignore_empty=True, env_file=".env")
+    required_together: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],  # noqa: ARG003  (its signature is the library's)
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003  (the same)
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Process environment over ``.env``; no secrets directory."""
+        return init_settings, env_settings, dotenv_settings
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        """Refuse settings that only make sense together and are given in part."""
+        given = [name for name in self.required_together if getattr(self, name) is not None]
+        missing = [name for name in self.required_together if getattr(self, name) is None]
+        if given and missing:
+            names = ", ".join(variable(type(self).model_fields[name]) for name in missing)
+            raise ValueError(f"{names} must be set too")
+        return self
+
+
+def variable(field: FieldInfo) -> str:
+    """The environment variable of a settings field."""
+    alias = field.validation_alias
+    return str(alias.choices[0]) if isinstance(alias, AliasChoices) else ""

@@ -1,0 +1,274 @@
+"""What the scale benchmark measures: service, bare SQL and baselines take turns, so that load falls on all."""
+
+import statistics
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import bm25s
+import httpx
+import numpy as np
+import numpy.typing as npt
+from bm25s.tokenization import Tokenized
+
+from app.lexical.analyser import analyser_for
+from app.retrieval.types import SearchResult
+from benchmarks.loader import PER_DOCUMENT, Batch, TermTable
+from benchmarks.processes import process_tree
+from benchmarks.scale_corpus import Floats, Question
+from benchmarks.scale_world import LANE_ROWS, Bare, Filter, Shelf
+
+ROUNDS = 4
+COMPLETE = (5, 100, 500)
+Flags = npt.NDArray[np.bool_]
+Ask = Callable[[Question], Awaitable[object]]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A filter over ``shares``, and which documents pass it."""
+
+    name: str
+    filter: Filter
+    passes: Callable[[npt.NDArray[np.int64]], Flags]
+
+    def rows(self, count: int) -> Flags:
+        """Which of so many passages pass."""
+        return self.passes(np.arange(count) // PER_DOCUMENT)
+
+
+CASES = (
+    Case("none", None, lambda n: n >= 0),
+    Case("100 %, containment", {"all": True}, lambda n: n >= 0),
+    Case("33 %, containment", {"third": 0}, lambda n: n % 3 == 0),
+    Case("10 %, containment", {"tenth": 1}, lambda n: n % 10 == 1),
+    Case("10 %, range", {"number": {"lt": 1000}}, lambda n: n * 7919 % 10_000 < 1000),
+    Case("1 %, containment", {"hundredth": 2}, lambda n: n % 100 == 2),
+    Case("0.1 %, containment", {"thousandth": 3}, lambda n: n % 1000 == 3),
+    Case("0.01 %, containment", {"number": 0}, lambda n: n * 7919 % 10_000 == 0),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CaseFigures:
+    """Milliseconds: p50 and p95 of searches, CPU of Postgres a search, p50 of the bare SQL; and the plans."""
+
+    case: Case
+    p50: float
+    p95: float
+    cpu: float
+    bare: float
+    plan: str
+
+
+async def timed(ask: Ask, questions: Sequence[Question]) -> list[float]:
+    """Milliseconds of each."""
+    times = []
+    for question in questions:
+        started = time.perf_counter()
+        await ask(question)
+        times.append((time.perf_counter() - started) * 1000)
+    return times
+
+
+def postgres_cpu(pid: int) -> float:
+    """Milliseconds up to now, of the server and all its processes."""
+    return 1000 * sum(process.cpu for process in process_tree(pid))
+
+
+async def by_filter(
+    shelf: Shelf, bare: Bare, questions: Sequence[Question], *, postgres: int, cases: Sequence[Case] = CASES
+) -> list[CaseFigures]:
+    """Every filter in every round, the service first in one and the bare SQL first in the next."""
+    found: dict[str, list[tuple[list[float], list[float], float]]] = {case.name: [] for case in cases}
+    parts = [questions[number :: ROUNDS + 1] for number in range(ROUNDS + 1)]  # the first warms everything up
+    for number, part in enumerate(parts):
+        for case in cases:
+
+            async def search(question: Question, case: Case = case) -> None:
+                await shelf.search(question, filter=case.filter)
+
+            async def statement(question: Question, case: Case = case) -> None:
+                await bare.run(shelf.place, question, filter=case.filter)
+
+            before = await timed(statement, part) if number % 2 else []
+            spent = postgres_cpu(postgres)
+            times = await timed(search, part)
+            spent = postgres_cpu(postgres) - spent
+            if number:
+                found[case.name].append((times, before or await timed(statement, part), spent / len(part)))
+    return [await _figures(shelf, questions[0], case, found[case.name]) for case in cases]
+
+
+async def _figures(
+    shelf: Shelf, question: Question, case: Case, rounds: Sequence[tuple[list[float], list[float], float]]
+) -> CaseFigures:
+    times, bare = [each for one in rounds for each in one[0]], [each for one in rounds for each in one[1]]
+    cpu = statistics.median(one[2] for one in rounds)
+    return CaseFigures(
+        case,
+        statistics.median(times),
+        _p95(times),
+        cpu,
+        statistics.median(bare),
+        await plan(shelf, question, case.filter),
+    )
+
+
+def _p95(times: Sequence[float]) -> float:
+    return statistics.quantiles(times, n=20, method="inclusive")[-1]
+
+
+async def plan(shelf: Shelf, question: Question, filter: Filter) -> str:
+    """How both lanes are searched, as a search explains it."""
+    result = await shelf.search(question, filter=filter, explain=True)
+    assert result.explanation is not None
+    taken = result.explanation.indexes[0].plan
+    return "?" if taken is None else f"{taken.dense}, {taken.lexical}"
+
+
+async def complete(shelf: Shelf, questions: Sequence[Question], chunks: int) -> tuple[int, int]:
+    """How many searches of every kind returned ``top_k`` results, or all there are; and how many were asked."""
+    right = asked = 0
+    for case in CASES:
+        there = int(case.rows(chunks).sum())
+        for top_k in COMPLETE:
+            for strategy in ("simple", "hybrid"):
+                for question in questions:
+                    result = await shelf.search(question, filter=case.filter, top_k=top_k, strategy=strategy)
+                    places = {(hit.document.id, hit.chunk.ordinal) for hit in result.hits}
+                    right += len(result.hits) == len(places) == min(top_k, there)
+                    asked += 1
+    return right, asked
+
+
+async def recall(shelf: Shelf, matrix: Floats, questions: Sequence[Question], filter: Filter, passing: Flags) -> float:
+    """Of the ten nearest that pass, by brute force, the share that a dense search returns; equals are as good."""
+    rows = np.flatnonzero(passing)
+    own, shares = matrix[rows], []
+    for question in questions:
+        asked = question.vector.astype(np.float16).astype(np.float32)
+        cosines = np.full(len(matrix), -2, np.float32)
+        cosines[rows] = own @ (asked / np.linalg.norm(asked))
+        wanted = min(10, len(rows))
+        least = np.partition(cosines, -wanted)[-wanted] - 1e-6
+        result = await shelf.search(question, filter=filter, top_k=10, strategy="simple")
+        found = [cosines[place] for place in _rows(result)]
+        shares.append(sum(cosine >= least for cosine in found) / wanted)
+    return float(np.mean(shares))
+
+
+def unit(vectors: npt.NDArray[Any]) -> Floats:
+    """As the database keeps them, of unit length."""
+    kept = vectors.astype(np.float16).astype(np.float32)
+    made: Floats = kept / np.linalg.norm(kept, axis=1, keepdims=True)
+    return made
+
+
+def _rows(result: SearchResult) -> list[int]:
+    """Which passages they are."""
+    return [
+        int(hit.document.source.removeprefix("document-").removesuffix(".txt")) * PER_DOCUMENT + hit.chunk.ordinal
+        for hit in result.hits
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class LaneFigures:
+    """Milliseconds, the median elapsed and the mean of CPU: a lane's bare SQL, and what does the same in memory."""
+
+    name: str
+    sql: float
+    sql_cpu: float
+    rival: float
+    rival_cpu: float
+
+
+async def lanes(
+    shelf: Shelf,
+    bare: Bare,
+    questions: Sequence[Question],
+    batches: Sequence[Batch],
+    table: TermTable,
+    *,
+    postgres: int,
+) -> list[LaneFigures]:
+    """The lanes of a knowledge base without a vector index, one question after the other on each of the four ways.
+
+    The CPU of SQL is that of all of Postgres' processes, for a scan may have helpers; of the others, this process's.
+    """
+    matrix = np.concatenate([batch.vectors for batch in batches]).astype(np.float32)
+    model = bm25s_index(batches, table)
+    analyser = analyser_for("english")
+
+    async def exact(question: Question) -> None:
+        await bare.run(shelf.place, question, lane="dense")
+
+    async def brute(question: Question) -> None:
+        scores = matrix @ question.vector
+        best = np.argpartition(scores, -LANE_ROWS)[-LANE_ROWS:]
+        best[np.argsort(-scores[best])]
+
+    async def lexical(question: Question) -> None:
+        await bare.run(shelf.place, question, lane="lexical")
+
+    async def in_memory(question: Question) -> None:
+        tokens = list(dict.fromkeys(analyser.tokens(question.text)))
+        model.retrieve([tokens], k=LANE_ROWS, show_progress=False)
+
+    def here() -> float:
+        return time.process_time() * 1000
+
+    there = partial(postgres_cpu, postgres)
+    ways: Sequence[tuple[Ask, Callable[[], float]]] = (
+        (exact, there),
+        (brute, here),
+        (lexical, there),
+        (in_memory, here),
+    )
+    found = [(list[float](), list[float]()) for _ in ways]
+    for number, question in enumerate(questions):
+        for (way, cpu), (times, spent) in zip(ways, found, strict=True):
+            before = cpu()
+            took = await timed(way, [question])
+            if number >= len(questions) // 5:  # the first ones warm everything up
+                times += took
+                spent.append(cpu() - before)
+    figures = [(statistics.median(times), statistics.mean(spent)) for times, spent in found]
+    return [LaneFigures("exact, numpy", *figures[0], *figures[1]), LaneFigures("BM25, bm25s", *figures[2], *figures[3])]
+
+
+def bm25s_index(batches: Sequence[Batch], table: TermTable) -> bm25s.BM25:
+    """The same passages in bm25s."""
+    ids = []
+    for batch in batches:
+        ends = np.cumsum(batch.lengths)
+        ids += [part.tolist() for part in np.split(batch.terms, ends[:-1])]
+    model = bm25s.BM25(method="lucene", k1=1.2, b=0.75)
+    model.index(Tokenized(ids, dict(table.numbers)), show_progress=False)
+    return model
+
+
+async def side_by_side(first: Shelf, second: Shelf, questions: Sequence[Question]) -> tuple[float, float]:
+    """Medians of the same questions, asked of both in turn."""
+    times: tuple[list[float], list[float]] = ([], [])
+    for number, question in enumerate(questions):
+        order = ((first, times[0]), (second, times[1]))
+        for shelf, own in order if number % 2 else reversed(order):
+            own += await timed(shelf.search, [question])
+    cold = len(questions) // 5
+    return statistics.median(times[0][cold:]), statistics.median(times[1][cold:])
+
+
+def over_http(client: httpx.Client, questions: Sequence[Question], filter: Filter) -> float:
+    """The median of searches through a running API, milliseconds."""
+    times = []
+    for question in questions:
+        query = {"text": question.text, "vector": question.vector.tolist()}
+        body: dict[str, Any] = {"queries": [query]} | ({} if filter is None else {"filter": filter})
+        started = time.perf_counter()
+        client.post("/v1/knowledge-bases/default/search", json=body).raise_for_status()
+        times.append((time.perf_counter() - started) * 1000)
+    return statistics.median(times[len(times) // 5 :])

@@ -1,0 +1,252 @@
+"""Databases of the scale benchmark: a Postgres of its own, the real services on it, and the bare statements."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any, Self
+
+import asyncpg
+import httpx
+from pgvector import HalfVector
+from pgvector.asyncpg import register_vector
+
+from app.access import Principal, Role
+from app.bootstrap import Resources
+from app.db.maintenance import OwnerDatabase, PromotedIndex
+from app.db.migrate import migrate
+from app.db.session import SERVER_SETTINGS
+from app.documents.scopes import Scope
+from app.embedded_postgres import DatabaseUrls, EmbeddedPostgres
+from app.embedded_postgres.server import free_ports
+from app.filters import compile_filter
+from app.indexing.repository import IndexRepository
+from app.indexing.service import IndexMaintenance
+from app.lexical.analyser import analyser_for
+from app.lexical.weights import query_terms, salt
+from app.retrieval.service import RetrievalService
+from app.retrieval.types import Query, SearchRequest, SearchResult
+from app.settings import Settings, load_settings
+from benchmarks.embedding_endpoint import DIMENSIONS
+from benchmarks.loader import Place
+from benchmarks.processes import ROOT, START_SECONDS, process_tree
+from benchmarks.scale_corpus import Question
+from benchmarks.search import SCOPED
+
+Filter = Mapping[str, Any] | None
+LANE_ROWS = 100
+HYBRID = "select * from hybrid_search($1, $2, $3, $4, $5, $6, $7, $8, $9, 100, 100)"
+DENSE = "select chunk_id, score from dense_search($1, $2, $3, $4, $5, $6, $7, $8)"
+LEXICAL = "select chunk_id, score from bm25_search($1, $2, $3, $4, $5, $6, $7, $8)"
+# Vacuum and statistics are made when a load is done: nothing is to run beside a measurement.
+QUIET = {"autovacuum": "off"}
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """A tenant's knowledge base ``default``, and the services as its key sees them."""
+
+    principal: Principal
+    key: str
+    place: Place
+    retrieval: RetrievalService
+
+    async def search(self, question: Question, *, filter: Filter = None, **fields: Any) -> SearchResult:
+        """Through the service, as a request with a vector would."""
+        asked = SearchRequest(
+            queries=[Query(question.text, question.vector)], knowledge_bases=["default"], filter=filter, **fields
+        )
+        return await self.retrieval.search(asked)
+
+
+@dataclass(frozen=True, slots=True)
+class Bare:
+    """One connection as the plain role, its statements prepared: what the lanes cost without a service."""
+
+    connection: asyncpg.Connection
+    scoped: Any
+    both: Any
+    dense: Any
+    lexical: Any
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, url: str) -> AsyncIterator[Self]:
+        connection = await asyncpg.connect(url, server_settings=SERVER_SETTINGS)
+        try:
+            await register_vector(connection)
+            prepared = [await connection.prepare(each) for each in (SCOPED, HYBRID, DENSE, LEXICAL)]
+            yield cls(connection, *prepared)
+        finally:
+            await connection.close()
+
+    async def run(self, place: Place, question: Question, *, lane: str = "both", filter: Filter = None) -> float:
+        """Milliseconds of one transaction with one statement."""
+        values = _values(place, question, lane, filter)
+        statement = {"both": self.both, "dense": self.dense, "lexical": self.lexical}[lane]
+        started = time.perf_counter()
+        async with self.connection.transaction():
+            await self.scoped.fetch(str(place.tenant_id))
+            await statement.fetch(*values)
+        return (time.perf_counter() - started) * 1000
+
+
+def _values(place: Place, question: Question, lane: str, filter: Filter) -> tuple[Any, ...]:
+    compiled = compile_filter(filter, guard=None)
+    contains = None if compiled.contains is None else json.dumps(compiled.contains)
+    where = (list(Scope().visible()), contains, compiled.path)
+    terms, keys = query_terms(analyser_for("english").tokens(question.text), salt(place.index_id))
+    index, vector = (place.tenant_id, place.index_id), (HalfVector(question.vector), DIMENSIONS)
+    if lane == "both":
+        return (*index, *vector, terms, keys, *where)
+    return (*index, *vector, *where, LANE_ROWS) if lane == "dense" else (*index, terms, keys, *where, LANE_ROWS)
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleDatabase:
+    """A migrated database with the service's resources."""
+
+    name: str
+    urls: DatabaseUrls
+    superuser_url: str
+    owner: asyncpg.Connection
+    resources: Resources
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, postgres: EmbeddedPostgres, name: str, settings: Settings) -> AsyncIterator[Self]:
+        urls = postgres.ensure_database(name)
+        await migrate(urls.owner, urls.app)
+        superuser = await asyncpg.connect(postgres.url(name))
+        try:
+            async with Resources.open(
+                settings, database_url=urls.app, operator_key="k" * 40, bulk_threads=1
+            ) as resources:
+                yield cls(name, urls, postgres.url(name), superuser, resources)
+        finally:
+            await superuser.close()
+
+    async def new_shelf(self, name: str) -> Shelf:
+        tenant, issued = await self.resources.tenants.create(name)
+        principal = Principal(tenant.id, name, Role.ADMIN)
+        services = self.resources.for_tenant(principal)
+        view = await services.knowledge_bases.find("default")
+        place = Place(tenant.id, view.row.id, view.index.id)
+        return Shelf(principal, issued.secret, place, services.retrieval)
+
+    async def maintain(self, place: Place, *, threshold: int) -> str:
+        """What the worker's job does for a knowledge base; how its vectors are searched now."""
+        resources = self.resources
+        maintenance = IndexMaintenance(
+            resources.database,
+            resources.queue,
+            partial(resources.system.changed_indexes, limit=100),
+            OwnerDatabase(self.urls.owner),
+            threshold,
+        )
+        await maintenance.maintain(place.tenant_id, place.index_id)
+        return await self.vector_index(place)
+
+    async def vector_index(self, place: Place) -> str:
+        found: str = await self.owner.fetchval("select vector_index from search_index where id = $1", place.index_id)
+        return found
+
+    async def promote_in_haste(self, place: Place, chunks: int) -> None:
+        """As maintenance does, but by three processes and in 4 GB, for a million vectors."""
+        index = PromotedIndex(place.tenant_id, place.index_id, DIMENSIONS)
+        await self.owner.execute("set maintenance_work_mem = '4GB'; set max_parallel_maintenance_workers = 2")
+        for name, definition in index.definitions(f"chunk_embedding_{DIMENSIONS}").items():
+            await self.owner.execute(f"create index {name} on {definition}", timeout=3600)
+        async with self.resources.database.transaction(place.tenant_id) as session:
+            repository = IndexRepository(session, place.tenant_id, place.index_id)
+            await repository.set_built(chunks=chunks, size=0)
+
+    async def sizes(self) -> dict[str, int]:
+        """Bytes of the tables of a search and of their indexes."""
+        return {row[0]: row[1] for row in await self.owner.fetch(_SIZES)}
+
+
+_SIZES = """
+select s.part, sum(s.bytes)::bigint from (
+  select case when c.relkind = 'i' then case when c.relname ~ '^hnsw_' then 'hnsw'
+                                             when c.relname = 'chunk_lexical_keys' then 'lexical keys'
+                                             else 'other indexes' end
+              when c.relname = 'chunk' then 'texts'
+              when c.relname ~ '^chunk_embedding' then 'vectors'
+              when c.relname = 'chunk_lexical' then 'lexical'
+              else 'others' end as part,
+         pg_relation_size(c.oid) + case when c.reltoastrelid = 0 then 0 else pg_total_relation_size(c.reltoastrelid) end
+           as bytes
+    from pg_class c where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'i')) s
+ group by s.part"""
+
+
+@contextmanager
+def running_postgres(embedding_url: str) -> Iterator[tuple[EmbeddedPostgres, Settings]]:
+    """A server in a temporary directory, set up as ``carrel serve`` does, and settings for services on it."""
+    with tempfile.TemporaryDirectory(prefix="carrel-scale-") as folder:
+        Path(folder).chmod(0o711)  # under root Postgres runs as another user, who has to pass through
+        embedding = {
+            "CARREL_EMBEDDING_BASE_URL": embedding_url,
+            "CARREL_EMBEDDING_MODEL": "directions",
+            "CARREL_EMBEDDING_DIMENSIONS": DIMENSIONS,
+        }
+        settings = load_settings(server={"CARREL_DATA_DIR": Path(folder) / "service"}, embedding=embedding)
+        with EmbeddedPostgres(Path(folder) / "data", fsync=False, settings=QUIET) as postgres:
+            yield postgres, settings
+
+
+@contextmanager
+def running_api(urls: DatabaseUrls, settings: Settings, key: str) -> Iterator[httpx.Client]:
+    """``carrel serve --api-only`` on a database, as a process of its own; a client with the key."""
+    (port,) = islice(free_ports(), 1)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("CARREL_")} | {
+        "CARREL_DATABASE_URL": urls.app,
+        "CARREL_EMBEDDING_BASE_URL": str(settings.embedding.base_url),
+        "CARREL_EMBEDDING_MODEL": settings.embedding.model,
+        "CARREL_EMBEDDING_DIMENSIONS": str(DIMENSIONS),
+        "CARREL_LOG_LEVEL": "error",
+    }
+    command = [sys.executable, "-m", "app.cli", "serve", "--api-only", "--port", str(port)]
+    command += ["--data-dir", str(settings.server.data_dir)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment, cwd=ROOT) as process:
+        try:
+            with httpx.Client(
+                base_url=f"http://127.0.0.1:{port}", headers={"Authorization": f"Bearer {key}"}, timeout=60
+            ) as client:
+                _wait_until_ready(client, process)
+                yield client
+        finally:
+            process.terminate()
+
+
+def _wait_until_ready(client: httpx.Client, process: "subprocess.Popen[bytes]") -> None:
+    end = time.monotonic() + START_SECONDS
+    while process.poll() is None and time.monotonic() < end:
+        try:
+            if client.get("/readyz").is_success:
+                return
+        except httpx.TransportError:
+            pass
+        time.sleep(0.1)
+    raise RuntimeError("the API did not start")
+
+
+def proportional_mb(pid: int) -> float:
+    """Memory of a process and all below it, what they share counted once (PSS); 0 where it may not be read."""
+    total = 0
+    for process in process_tree(pid):
+        try:
+            lines = Path(f"/proc/{process.pid}/smaps_rollup").read_text().splitlines()
+        except OSError:
+            continue
+        total += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+    return total / 1024

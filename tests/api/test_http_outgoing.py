@@ -1,0 +1,92 @@
+"""The service calls what it is configured to call and nothing else, whatever a caller sends."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import app
+from benchmarks.hostile import HostileFile
+from benchmarks.hostile.links import linking_files
+from benchmarks.hostile.listener import Listener, listening
+from tests.api.conftest import Fragile
+from tests.fixtures.service import Tenant
+
+DOCUMENTS = "/v1/knowledge-bases/default/documents"
+SOURCES = Path(app.__file__).parent
+# Whatever can open a connection, and who may import it: of a new one ask whether a caller chooses whom it calls.
+CLIENTS = {
+    "socket", "ssl", "http.client", "urllib.request", "urllib3", "ftplib", "smtplib", "poplib", "imaplib", "telnetlib",
+    "xmlrpc", "webbrowser", "requests", "aiohttp", "httpx", "httpx2", "openai", "boto3", "botocore", "s3transfer",
+    "asyncpg", "websockets",
+}  # fmt: skip
+ALLOWED = {
+    "cli": {"socket", "httpx"},
+    "db": {"asyncpg"},
+    "embedded_postgres": {"socket"},
+    "inference": {"openai"},
+    "object_store": {"boto3", "botocore", "s3transfer"},
+    "worker.py": {"socket"},
+}
+
+
+def clients_of(path: Path) -> set[str]:
+    """What a module imports to speak to others with, for types alone or not."""
+    found = re.findall(r"^ *(?:from|import) ([\w.]+)(?: import (\w+))?", path.read_text(), re.MULTILINE)
+    names = {name for module, part in found for name in (module, f"{module}.{part}")}
+    return {client for client in CLIENTS if any(f"{name}.".startswith(f"{client}.") for name in names)}
+
+
+def test_only_adapters_of_configured_services_can_call_out() -> None:
+    found: dict[str, set[str]] = {}
+    for path in sorted(SOURCES.rglob("*.py")):
+        room = path.relative_to(SOURCES).parts[0]
+        found[room] = found.get(room, set()) | clients_of(path)
+    assert {room: clients for room, clients in found.items() if clients} == ALLOWED
+
+
+def places(url: str) -> list[dict[str, object]]:
+    """Bodies with the address in every field that could be taken for one."""
+    text = f"See {url}/text and ![picture]({url}/picture.png)."
+    return [
+        {"text": text, "source_uri": f"{url}/source", "title": f"{url}/title", "external_id": f"{url}/id"},
+        {"text": f'<img src="{url}/a"><link rel="stylesheet" href="{url}/b">words', "media_type": "text/html"},
+        {"text": text, "media_type": "text/markdown", "metadata": {"url": f"{url}/m"}},
+        {"chunks": [{"text": text, "metadata": {"image": {"url": f"{url}/c"}}}]},
+    ]
+
+
+def ask_everything(tenant: Tenant, url: str) -> None:
+    """Searches, names and headers that carry the address."""
+    client = tenant.admin
+    for body in places(url):
+        assert client.post(DOCUMENTS, json=body, params={"wait": 60}).status_code == 201
+    spoofed = {"Host": url.removeprefix("http://"), "X-Forwarded-Host": url, "Referer": url, "Origin": url}
+    for path in ("/v1/search", "/v1/agent-search"):
+        body = {"query": url, "filter": {"url": f"{url}/m"}} if path == "/v1/search" else {}
+        messages = [{"role": "user", "content": f"read {url}"}]
+        assert client.post(path, json=body or {"messages": messages}, headers=spoofed).status_code == 200
+    assert client.get("/v1/me", headers=spoofed).status_code == 200
+    client.post("/v1/knowledge-bases", json={"name": "linked", "title": url, "description": url})
+    client.get("/v1/me", headers={"Authorization": f"Bearer {url}"})
+
+
+def upload(tenant: Tenant, file: HostileFile) -> str:
+    """Its end: a status of a document, or of a refusal."""
+    reply = tenant.admin.post(DOCUMENTS, files={"file": (file.name, file.content)}, params={"wait": 60})
+    return str(reply.json()["status"])
+
+
+@pytest.fixture
+def listener() -> Listener:  # type: ignore[misc]  # a generator
+    with listening() as made:
+        yield made
+
+
+def test_nothing_that_a_caller_sends_is_fetched(fragile: Fragile, listener: Listener) -> None:
+    tenant = fragile.service.new_tenant("linking")
+    ask_everything(tenant, listener.url)
+    files = {file.label: file for file in linking_files(listener.url)}
+    ends = [upload(tenant, files[label]) for label in ("html", "markdown", "docx", "pptx", "epub", "pdf URI", "mail")]
+    assert set(ends) == {"ready"}
+    assert listener.connections == 0

@@ -1,0 +1,284 @@
+"""A knowledge base is indexed anew over HTTP, with a worker, while everything else goes on."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tests.api.problems import problem
+from tests.fixtures.database import MakeDatabase
+from tests.fixtures.service import Service, Tenant, run_service, settings_for
+from tests.protocol_servers.embedding import EmbeddingServer
+
+HANG_SECONDS = 60
+OLD, NEW = 64, 32
+KB = "/v1/knowledge-bases/default"
+BIRDS = ["heron", "otter", "moss", "reed", "stone", "night", "river", "gull"]
+
+
+@dataclass(frozen=True)
+class World:
+    """A service with two embedding models, the first of which is the default."""
+
+    service: Service
+    old: EmbeddingServer
+    new: EmbeddingServer
+
+
+@pytest.fixture(scope="module")
+def world(make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with EmbeddingServer(dimensions=OLD) as old, EmbeddingServer(dimensions=NEW) as new:
+        further = {"model": f"words-{NEW}", "base_url": new.base_url, "dimensions": NEW}
+        settings = settings_for(
+            tmp_path_factory.mktemp("data"),
+            embedding={
+                "CARREL_EMBEDDING_BASE_URL": old.base_url,
+                "CARREL_EMBEDDING_DIMENSIONS": OLD,
+                "CARREL_EMBEDDING_MODEL": f"words-{OLD}",
+                "CARREL_EMBEDDING_MODELS": json.dumps([further]),
+            },
+            parser={"CARREL_PARSER_PROCESSES": 1},
+        )
+        with run_service(settings, make_database()) as service:
+            yield World(service, old, new)
+
+
+@pytest.fixture
+def tenant(world: World) -> Tenant:
+    return world.service.new_tenant()
+
+
+def text(number: int) -> str:
+    """A few sections of a few sentences, so that sizes make a difference."""
+    parts = []
+    for part, word in enumerate(BIRDS):
+        sentences = " ".join(f"The {word} of volume{number} says {each} in part {part}." for each in range(12))
+        parts.append(f"# About the {word}\n\n{sentences}")
+    return "\n\n".join(parts)
+
+
+def fill(tenant: Tenant, count: int = 4) -> list[str]:
+    made = [tenant.add_text(text(number), external_id=f"d{number}") for number in range(count)]
+    assert {one["status"] for one in made} == {"ready"}
+    return [one["id"] for one in made]
+
+
+def seen(tenant: Tenant) -> dict[str, Any]:
+    found: dict[str, Any] = tenant.admin.get(KB).json()
+    return found
+
+
+def reindexed(tenant: Tenant) -> dict[str, Any]:
+    """The knowledge base when nothing is built any more."""
+    found: dict[str, Any] = until(lambda: (kb := seen(tenant))["reindex"] is None and kb)
+    return found
+
+
+def until(condition: Callable[[], Any]) -> Any:
+    end = time.monotonic() + HANG_SECONDS
+    while not (found := condition()):
+        assert time.monotonic() < end, "it never came true"
+        time.sleep(0.02)
+    return found
+
+
+def search(tenant: Tenant, query: str, **body: Any) -> dict[str, Any]:
+    reply = tenant.admin.post(f"{KB}/search", json={"query": query, "top_k": 100, **body})
+    assert reply.status_code == 200, reply.text
+    found: dict[str, Any] = reply.json()
+    return found
+
+
+def test_another_model_and_another_chunking(tenant: Tenant) -> None:
+    documents = fill(tenant)
+    before = seen(tenant)
+    assert (before["reindex"], before["undo_until"]) == (None, None)
+    wishes = {"embedding": {"model": f"words-{NEW}"}, "chunking": {"max_tokens": 32, "overlap_tokens": 0}}
+    reply = tenant.admin.post(f"{KB}/reindex", json=wishes)
+    assert reply.status_code == 202, reply.text
+    begun = reply.json()["reindex"]
+    assert (begun["state"], begun["error"], begun["total"]) == ("building", None, len(documents))
+    assert begun["embedding"] == {"model": f"words-{NEW}", "dimensions": NEW}
+    assert begun["chunking"] == {"strategy": "headered", "max_tokens": 32, "overlap_tokens": 0}
+    assert begun["language"] == "english"
+    after = reindexed(tenant)
+    assert after["embedding"] == begun["embedding"]
+    assert after["chunking"] == begun["chunking"]
+    assert after["chunk_count"] > before["chunk_count"]
+    assert after["undo_until"] is not None
+    assert after["document_count"] == len(documents)
+    for strategy in ("simple", "lexical", "hybrid"):
+        found = search(tenant, "the heron of volume2", strategy=strategy)
+        assert found["warnings"] == []
+        assert "heron of volume2" in found["results"][0]["text"]
+    chunks = tenant.admin.get(f"{KB}/documents/{documents[0]}/chunks", params={"limit": 200}).json()["items"]
+    document = tenant.admin.get(f"{KB}/documents/{documents[0]}").json()
+    assert len(chunks) == document["chunk_count"] == after["chunk_count"] / len(documents)
+    assert [chunk["chunk_index"] for chunk in chunks] == list(range(len(chunks)))
+
+
+def test_it_goes_back(tenant: Tenant) -> None:
+    documents = fill(tenant)
+    before = seen(tenant)
+    tenant.admin.post(f"{KB}/reindex", json={"chunking": {"max_tokens": 32, "overlap_tokens": 0}}).raise_for_status()
+    assert reindexed(tenant)["chunk_count"] > before["chunk_count"]
+    # What has happened since is there after all.
+    tenant.admin.delete(f"{KB}/documents/{documents[0]}").raise_for_status()
+    tenant.add_text("The heron is another now.", external_id="d1")
+    late = tenant.add_text("A bittern has come in late.")
+    tenant.admin.patch(f"{KB}/documents/{documents[2]}", json={"metadata": {"year": 2024}}).raise_for_status()
+    undone = tenant.admin.post(f"{KB}/reindex/undo")
+    assert undone.status_code == 202
+    assert undone.json()["reindex"]["chunking"] == before["chunking"]
+    after = reindexed(tenant)
+    assert after["chunking"] == before["chunking"]
+    assert after["chunk_count"] == before["chunk_count"] // 4 * 2 + 2
+    assert search(tenant, "bittern")["results"][0]["document"]["id"] == late["id"]
+    assert {one["document"]["id"] for one in search(tenant, "heron")["results"]} == {*documents[1:], late["id"]}
+    assert {one["document"]["id"] for one in search(tenant, "heron", filter={"year": 2024})["results"]} == {
+        documents[2]
+    }
+    assert (
+        search(tenant, "heron", filter={"$document_id": documents[1]})["results"][0]["text"]
+        == "The heron is another now."
+    )
+    # And forward again, which is the way back now.
+    tenant.admin.post(f"{KB}/reindex/undo").raise_for_status()
+    assert reindexed(tenant)["chunking"]["max_tokens"] == 32
+
+
+def test_nothing_to_do(tenant: Tenant) -> None:
+    problem(tenant.admin.post(f"{KB}/reindex/undo"), 409, "nothing_to_undo")
+    problem(tenant.admin.delete(f"{KB}/reindex"), 404, "reindex_not_found")
+    problem(tenant.admin.post("/v1/knowledge-bases/nothing/reindex"), 404, "knowledge_base_not_found")
+
+
+def test_searches_see_one_chunking_or_the_other(tenant: Tenant) -> None:
+    """All the time, in every strategy: everything that one generation has, and nothing of another."""
+    fill(tenant, 2)
+    tenant.add_text("A line.")
+    answers: list[frozenset[tuple[str, str]]] = []
+
+    def look() -> frozenset[tuple[str, str]]:
+        """All the chunks there are."""
+        strategy = ("simple", "lexical", "hybrid")[len(answers) % 3]
+        query = "heron otter moss reed stone night river gull line"
+        found = search(tenant, query, strategy=strategy, top_k=500)
+        assert found["warnings"] == []
+        return frozenset((one["chunk_id"], one["text"]) for one in found["results"])
+
+    whole = [look()]
+    for size in (40, 80):
+        answers.append(look())
+        body = {"chunking": {"max_tokens": size, "overlap_tokens": 0}}
+        tenant.admin.post(f"{KB}/reindex", json=body).raise_for_status()
+        while seen(tenant)["reindex"] is not None:
+            answers.append(look())
+        answers.append(look())
+        whole.append(answers[-1])
+    assert len(set(whole)) == 3
+    assert min(map(len, whole)) > 4
+    assert set(answers) <= set(whole)
+    assert len(answers) > 6
+
+
+def test_one_thing_at_a_time(world: World, tenant: Tenant) -> None:
+    fill(tenant, 2)
+    wishes = {"embedding": {"model": f"words-{NEW}"}}
+    world.new.fail("slow", times=None, seconds=HANG_SECONDS)
+    try:
+        first = tenant.admin.post(f"{KB}/reindex", json=wishes).json()["reindex"]
+        again = tenant.admin.post(f"{KB}/reindex", json=wishes)
+        assert again.status_code == 202
+        assert again.json()["reindex"]["started_at"] == first["started_at"]
+        for other in ({}, {"embedding": {"model": f"words-{OLD}"}}, {**wishes, "language": "german"}):
+            problem(tenant.admin.post(f"{KB}/reindex", json=other), 409, "reindex_under_way")
+        problem(tenant.admin.post(f"{KB}/reindex/undo"), 409, "reindex_under_way")
+        assert tenant.admin.get("/v1/knowledge-bases").json()["items"][0]["reindex"]["state"] == "building"
+        # The live one goes on meanwhile.
+        assert search(tenant, "heron")["results"]
+        assert tenant.admin.delete(f"{KB}/reindex").status_code == 204
+        assert (seen(tenant)["reindex"], seen(tenant)["undo_until"]) == (None, None)
+        problem(tenant.admin.delete(f"{KB}/reindex"), 404, "reindex_not_found")
+    finally:
+        world.new.reset()
+    assert seen(tenant)["embedding"]["dimensions"] == OLD
+
+
+def test_a_model_that_refuses(world: World, tenant: Tenant) -> None:
+    """It says so, and goes on when it is asked to."""
+    fill(tenant, 1)
+    world.new.fail(400, times=None)
+    tenant.admin.post(f"{KB}/reindex", json={"embedding": {"model": f"words-{NEW}"}}).raise_for_status()
+    failed = until(lambda: (found := seen(tenant)["reindex"])["state"] == "failed" and found)
+    assert failed["error"]["code"] == "embedding_rejected"
+    assert failed["error"]["document"].startswith("doc_")
+    assert search(tenant, "heron")["results"]
+    world.new.reset()
+    tenant.admin.post(f"{KB}/reindex", json={"embedding": {"model": f"words-{NEW}"}}).raise_for_status()
+    assert reindexed(tenant)["embedding"]["dimensions"] == NEW
+
+
+def test_the_language(tenant: Tenant) -> None:
+    tenant.add_text("Die Häuser am Fluss sind alt.")
+    assert search(tenant, "Haus", strategy="lexical")["results"] == []
+    tenant.admin.post(f"{KB}/reindex", json={"language": "german"}).raise_for_status()
+    assert reindexed(tenant)["language"] == "german"
+    assert len(search(tenant, "Haus", strategy="lexical")["results"]) == 1
+    tenant.add_text("Ein Haus auf dem Berg.")
+    assert len(search(tenant, "Häuser", strategy="lexical")["results"]) == 2
+
+
+@pytest.mark.parametrize(
+    "wishes",
+    [
+        {"embedding": {"model": "nobody's"}}, {"embedding": {"dimensions": 7}}, {"language": "klingon"},
+        {"chunking": {"strategy": "guess"}}, {"chunking": {"max_tokens": 15}}, {"chunking": {"max_tokens": 8192}},
+        {"chunking": {"max_tokens": 20, "overlap_tokens": 20}}, {"chunking": {"options": {"x": 1}}}, {"name": "new"},
+        {"embedding": None},
+    ],
+    ids=ascii,
+)  # fmt: skip
+def test_wishes_that_are_none(tenant: Tenant, wishes: dict[str, Any]) -> None:
+    problem(tenant.admin.post(f"{KB}/reindex", json=wishes), 422, "invalid")
+    assert seen(tenant)["reindex"] is None
+
+
+@pytest.mark.parametrize("setting", ["embedding", "chunking", "language"])
+def test_a_patch_says_where_to_go(tenant: Tenant, setting: str) -> None:
+    found = problem(tenant.admin.patch(KB, json={setting: {"max_tokens": 100}, "title": "New"}), 422, "invalid")
+    assert setting in str(found["errors"])
+    assert "reindex" in str(found["errors"])
+    assert seen(tenant)["title"] is None
+
+
+def test_a_key_of_a_user_cannot(tenant: Tenant) -> None:
+    client = tenant.client("admin", user_id="u")
+    for method, path in (("POST", ""), ("POST", "/undo"), ("DELETE", "")):
+        problem(client.request(method, f"{KB}/reindex{path}"), 403, "forbidden")
+
+
+def test_the_tree_while_two_have_parents_of_their_own(tenant: Tenant) -> None:
+    """A node has its text where nothing is below it, whenever it was added."""
+    (document,) = fill(tenant, 1)
+
+    def kinds(node: dict[str, Any]) -> Iterator[str]:
+        assert (node["text"] is None) == bool(node["children"])
+        yield node["kind"]
+        for child in node["children"]:
+            yield from kinds(child)
+
+    told = []
+    for chunking in ({"strategy": "sentence"}, {"strategy": "hierarchical", "max_tokens": 32, "overlap_tokens": 0}):
+        tenant.admin.post(f"{KB}/reindex", json={"chunking": chunking}).raise_for_status()
+        assert reindexed(tenant)["chunking"]["strategy"] == chunking["strategy"]
+        told.append(list(kinds(tenant.admin.get(f"{KB}/documents/{document}/tree").json()["root"])))
+    assert "sentence" in told[0]
+    assert "topic" not in told[0]
+    assert {"sentence", "topic"} <= set(told[1])
+    assert [kind for kind in told[1] if kind != "topic"] == told[0]
+    parent = search(tenant, "heron", expand="parent", top_k=1)["results"][0]
+    assert len(parent["text"]) > 200

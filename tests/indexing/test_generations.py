@@ -1,0 +1,107 @@
+"""What maintenance does for search indexes that are not the live ones."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+
+import pytest
+
+from app.db.system import SystemDatabase
+from app.embedded_postgres import DatabaseUrls
+from app.indexing.dropping import DROP_JOB, IndexDropping
+from app.indexing.types import IndexBusy, Step, next_step
+from tests.indexing.test_types import PLAIN
+from tests.indexing.world import FilledIndex, World, open_world
+
+
+@pytest.fixture(scope="module")
+async def world(database: DatabaseUrls) -> AsyncIterator[World]:
+    async with open_world(database, threshold=10) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize(
+    ("building", "vector_index", "now", "once_live"),
+    [
+        (True, "exact", Step.NOTHING, Step.PROMOTE),
+        (True, "building", Step.NOTHING, Step.PROMOTE),
+        (True, "hnsw", Step.NOTHING, Step.NOTHING),
+        (False, "exact", Step.NOTHING, Step.PROMOTE),
+        (False, "hnsw", Step.DEMOTE, Step.NOTHING),
+    ],
+)
+def test_what_it_wants(building: bool, vector_index: str, now: Step, once_live: Step) -> None:
+    large = replace(PLAIN, live=False, chunks=50_000, vector_index=vector_index, built_chunks=50_000)
+    figures = replace(large, building=building)
+    assert next_step(figures, threshold=20_000) is now
+    assert next_step(figures.once_live(), threshold=20_000) is once_live
+
+
+def dropping(world: World, *, undo: timedelta, owner: bool = True) -> IndexDropping:
+    maintenance = world.maintenance
+    find_expired = partial(SystemDatabase(maintenance.database).expired_indexes, undo=undo, limit=100)
+    return IndexDropping(maintenance.database, maintenance.queue, find_expired, world.owner_database if owner else None)
+
+
+async def retired(world: World, *, ago: str | None) -> FilledIndex:
+    index = await world.new_index(8)
+    await index.add(30)
+    await world.owner.execute(
+        "update search_index set state = 'retired', retired_at = now() - $2::text::interval where id = $1",
+        index.id, ago,
+    )  # fmt: skip
+    return index
+
+
+@pytest.mark.parametrize(
+    ("ago", "undo", "goes"),
+    [
+        (None, timedelta(days=1), True),
+        ("23 hours", timedelta(days=1), False),
+        ("25 hours", timedelta(days=1), True),
+        ("30 seconds", timedelta(0), False),
+        ("90 seconds", timedelta(0), True),
+    ],
+)
+async def test_when_one_goes(world: World, ago: str | None, undo: timedelta, goes: bool) -> None:
+    """Searches that have begun before it was retired still read it for a moment, whatever the setting says."""
+    index = await retired(world, ago=ago)
+    found = await dropping(world, undo=undo).find_expired()
+    assert (index.id in {one.index_id for one in found}) is goes
+
+
+async def test_a_live_one_and_one_that_is_built_are_never_dropped(world: World) -> None:
+    for state in ("live", "building"):
+        index = await world.new_index(8)
+        await index.add(5)
+        await world.owner.execute("update search_index set state = $2 where id = $1", index.id, state)
+        assert await dropping(world, undo=timedelta(0)).empty(index.tenant, index.id) is None
+        await dropping(world, undo=timedelta(0)).remove(index.tenant, index.id)
+        assert len(await index.search(next(iter(index.vectors.values())), k=5)) == 5
+
+
+async def test_it_is_dropped_with_all_that_is_its_own(world: World) -> None:
+    index = await world.new_index(8)
+    await index.add(100)
+    await index.maintain()
+    assert await index.names() != set()
+    await world.owner.execute("update search_index set state = 'retired' where id = $1", index.id)
+    ours = dropping(world, undo=timedelta(days=1))
+    await world.owner.execute("delete from job")
+    await ours.look_after_all()
+    await ours.look_after_all()
+    jobs = [job for job in await world.jobs() if job["tenant_id"] == index.tenant]
+    assert [(job["kind"], job["payload"]) for job in jobs] == [(DROP_JOB, f'{{"index": "{index.id}"}}')]
+    # While somebody else builds, nothing is dropped; but nobody can go back to it any more.
+    async with world.owner_database.connect() as other:
+        assert await other.take_turn()
+        with pytest.raises(IndexBusy):
+            await ours.empty(index.tenant, index.id)
+    assert await ours.empty(index.tenant, index.id) == index.kb
+    assert await index.names() == set()
+    for table in ("chunk", "chunk_embedding", "chunk_lexical"):
+        assert await world.owner.fetchval(f"select count(*) from {table} where index_id = $1", index.id) == 0
+    await ours.remove(index.tenant, index.id)
+    assert await index.row() is None
+    assert await world.owner.fetchval("select count(*) from lex_totals where index_id = $1", index.id) == 0

@@ -1,0 +1,107 @@
+"""The languages of a search index: they grow with its documents, beside everybody else who writes there."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from uuid import UUID
+
+import pytest
+
+from app.bootstrap import TenantServices
+from app.db.models.tenant_data import Document
+from app.documents.types import DocumentFacts
+from app.embedded_postgres import DatabaseUrls
+from app.knowledge_bases.repository import KnowledgeBaseRepository
+from app.knowledge_bases.types import IndexMismatch, KnowledgeBaseView, NewKnowledgeBase
+from tests.ingestion.workshop import Workshop, open_workshop
+
+TEXTS = {
+    "english": "The notice has to be given three months before the end of the quarter.",
+    "german": "Die Kündigung muss drei Monate vor dem Ende des Quartals erklärt werden.",
+    "french": "Le préavis doit être donné trois mois avant la fin du trimestre.",
+    "spanish": "El aviso debe darse tres meses antes del final del trimestre.",
+    "italian": "Il preavviso deve essere dato tre mesi prima della fine del trimestre.",
+    "dutch": "De opzegging moet drie maanden voor het einde van het kwartaal gebeuren.",
+}
+
+
+@pytest.fixture(scope="module")
+async def workshop(database: DatabaseUrls, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Workshop]:
+    async with open_workshop(database, tmp_path_factory.mktemp("data")) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def services(workshop: Workshop) -> AsyncIterator[TenantServices]:
+    """A tenant with a knowledge base of any language; afterwards every table must add up."""
+    made = await workshop.new_tenant()
+    await made.knowledge_bases.create(NewKnowledgeBase("mixed", language="auto"))
+    yield made
+    await workshop.drop_jobs()
+    assert await workshop.inconsistencies() == {}
+
+
+async def add(services: TenantServices, text: str, *, kb: str = "mixed") -> Document:
+    return (await services.uploads.upload_text(kb, text, DocumentFacts(), media_type="text/plain")).document
+
+
+async def found(services: TenantServices) -> KnowledgeBaseView:
+    return await services.knowledge_bases.find("mixed")
+
+
+async def test_they_grow_by_one_at_a_time(workshop: Workshop, services: TenantServices) -> None:
+    assert (await found(services)).languages == []
+    for text, expected in (
+        (TEXTS["german"], ["german"]),
+        (TEXTS["german"] + " Schriftlich.", ["german"]),
+        (TEXTS["french"], ["german", "french"]),
+        ("1 2 3 4 5", ["german", "french", "english"]),
+    ):
+        await workshop.ingest(await add(services, text))
+        assert (await found(services)).languages == expected
+
+
+async def test_they_grow_beside_each_other(workshop: Workshop, services: TenantServices) -> None:
+    documents = [await add(services, f"{text} {number}") for number in range(3) for text in TEXTS.values()]
+    await asyncio.gather(*(workshop.ingest(document) for document in documents))
+    assert sorted((await found(services)).languages) == sorted(TEXTS)
+    assert [await workshop.status(document.id) for document in documents] == ["ready"] * len(documents)
+
+
+async def test_whoever_holds_the_index_is_not_in_the_way(workshop: Workshop, services: TenantServices) -> None:
+    """Two who hold it, as ingestion does, add the same language and another: neither waits for the other's end."""
+    kb = await found(services)
+    tenant_id = services.principal.tenant_id
+    database = workshop.resources.database
+    async with asyncio.timeout(30), database.transaction(tenant_id) as one:
+        first = KnowledgeBaseRepository(one, tenant_id)
+        await first.hold_indexes(kb.row.id)
+        async with database.transaction(tenant_id) as other:
+            second = KnowledgeBaseRepository(other, tenant_id)
+            await second.hold_indexes(kb.row.id)
+            await second.add_language(kb.index.id, "german")
+        await first.add_language(kb.index.id, "german")
+        await first.add_language(kb.index.id, "french")
+    assert (await found(services)).languages == ["german", "french"]
+
+
+async def test_a_language_that_is_set_is_not_written_down(workshop: Workshop, services: TenantServices) -> None:
+    document = await add(services, TEXTS["german"], kb="default")
+    await workshop.ingest(document)
+    assert (await workshop.document(document.id))["language"] == "english"
+    assert await stored(workshop, document.kb_id) == []
+    assert (await services.knowledge_bases.find("default")).languages == ["english"]
+
+
+async def test_an_index_of_another_analyser_is_refused(workshop: Workshop, services: TenantServices) -> None:
+    kb = await found(services)
+    assert kb.index.identity["analyser"] == "auto-v1"
+    await workshop.owner.execute(
+        """update search_index set identity = identity || '{"analyser": "auto-v0"}' where id = $1""", kb.index.id
+    )
+    with pytest.raises(IndexMismatch, match="auto-v0"):
+        await add(services, TEXTS["german"])
+
+
+async def stored(workshop: Workshop, kb_id: UUID) -> list[str]:
+    languages: list[str] = await workshop.owner.fetchval("select languages from search_index where kb_id = $1", kb_id)
+    return languages

@@ -1,0 +1,133 @@
+"""The tree from its rows is the tree that was stored, for made-up documents and for real files in the real tables."""
+
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from app.bootstrap import TenantServices
+from app.documents.types import DocumentFacts, node_id
+from app.embedded_postgres import DatabaseUrls
+from app.ingestion.chunkers import CHUNKERS, ChunkTools
+from app.ingestion.chunking import chunk_document
+from app.ingestion.rebuilding_repository import RebuildingRepository, StoredDocument
+from app.ingestion.stored_tree import ShownPicture, StoredNode, name_pictures, settle_topics, stored_tree
+from app.ingestion.tree import add_sentences, build_tree, walk
+from app.ingestion.types import Block, BlockKind, DocumentTree, NodeKind, ParsedDocument, TreeNode
+from app.knowledge_bases.types import Chunking, NewKnowledgeBase
+from tests.ingestion.documents import random_document, words
+from tests.ingestion.workshop import Workshop, open_workshop
+
+ROOT = Path(__file__).resolve().parents[2]
+FILES = [
+    ROOT / "samples" / "handbook.pdf",
+    ROOT / "samples" / "product-tour.pptx",
+    *(ROOT / "tests" / "samples" / name for name in ("notes.md", "page.html", "two_columns.pdf", "workbook.xlsx")),
+]
+DOCUMENT = UUID(int=7)
+
+
+@pytest.fixture(scope="module")
+async def workshop(database: DatabaseUrls, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Workshop]:
+    async with open_workshop(database, tmp_path_factory.mktemp("data")) as opened:
+        yield opened
+
+
+def rows_of(tree: DocumentTree) -> list[StoredNode]:
+    """As the database has them."""
+    ids = {node.path: node_id(DOCUMENT, 1, node.path) for node in walk(tree.root)}
+    return [
+        StoredNode(
+            ids[node.path], ids[node.path[:-1]] if node.path else None, ordinal, node.kind, node.level, node.title,
+            node.start, node.end, node.page, node.page_end, node.slide, node.block,
+        )
+        for ordinal, node in enumerate(walk(tree.root))
+    ]  # fmt: skip
+
+
+def as_stored(tree: DocumentTree) -> DocumentTree:
+    """Without what is not stored: the lines have a table of their own, sheets are sections."""
+    for node in walk(tree.root):
+        node.sheet = node.picture = None
+    return DocumentTree(tree.text, tree.root)
+
+
+@pytest.mark.parametrize("slides", [False, True])
+@pytest.mark.parametrize("seed", range(20))
+def test_there_and_back(seed: int, slides: bool) -> None:
+    parsed = random_document(seed, slides=slides)
+    tree = build_tree(parsed)
+    add_sentences(tree)
+    assert stored_tree(tree.text, rows_of(tree)) == as_stored(build_tree(parsed))
+
+
+def test_pictures_are_named_by_their_places() -> None:
+    blocks = [Block(BlockKind.PARAGRAPH, "Before."), Block(BlockKind.PICTURE, "A gull.", picture=3)]
+    tree = build_tree(ParsedDocument(blocks))
+    read = stored_tree(tree.text, rows_of(tree))
+    name_pictures(read, [ShownPicture(9, 12, 3, "image/png"), ShownPicture(0, 4, 5, "image/png")])
+    assert [leaf.picture for leaf in read.root.children] == [None, 3]
+
+
+def topic(path: tuple[int, ...], start: int, end: int) -> TreeNode:
+    return TreeNode(NodeKind.TOPIC, 0, start, end, path=path)
+
+
+@pytest.mark.parametrize(
+    ("there", "wanted", "places"),
+    [
+        ([], [topic((2,), 0, 5), topic((3,), 5, 9)], {(2,): (2,), (3,): (3,)}),
+        ([topic((2,), 0, 5)], [topic((2,), 0, 5), topic((3,), 5, 9)], {(2,): (2,), (3,): (3,)}),
+        ([topic((2,), 0, 9)], [topic((2,), 0, 5), topic((3,), 5, 9)], {(2,): (3,), (3,): (4,)}),
+        ([topic((2,), 0, 4), topic((3,), 4, 9)], [topic((2,), 0, 5), topic((3,), 5, 9)], {(2,): (4,), (3,): (5,)}),
+        ([topic((0, 2), 0, 4)], [topic((0, 2), 0, 5), topic((1, 2), 6, 9)], {(0, 2): (0, 3), (1, 2): (1, 2)}),
+    ],
+)  # fmt: skip
+def test_topics_have_places_of_their_own(
+    there: Sequence[TreeNode], wanted: Sequence[TreeNode], places: dict[Any, Any]
+) -> None:
+    rows = [
+        StoredNode(
+            node_id(DOCUMENT, 1, one.path), None, 0, one.kind, 0, None, one.start, one.end, None, None, None, None
+        )
+        for one in there
+    ]
+    assert settle_topics(DOCUMENT, 1, wanted, rows) == places
+
+
+async def read_back(workshop: Workshop, services: TenantServices, kb: str, document_id: UUID) -> StoredDocument:
+    async with workshop.resources.database.transaction(services.principal.tenant_id, snapshot=True) as session:
+        found = await services.knowledge_bases.find_in(session, kb)
+        stored = await RebuildingRepository(session, services.principal.tenant_id, found.row.id).stored(document_id)
+    assert stored is not None
+    return stored
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+async def test_real_files(workshop: Workshop, file: Path) -> None:
+    """Stored by a chunker that adds to the tree; cut by any chunker they give the same chunks."""
+    services = await workshop.new_tenant()
+    await services.knowledge_bases.create(NewKnowledgeBase("semantic", chunking=Chunking("semantic", 64, 16)))
+
+    async def body() -> AsyncIterator[bytes]:
+        yield f'--b\r\nContent-Disposition: form-data; name="file"; filename="{file.name}"\r\n\r\n'.encode()
+        yield file.read_bytes() + b"\r\n--b--\r\n"
+
+    uploaded = await services.uploads.upload("semantic", body(), b"b", lambda _: DocumentFacts())
+    await workshop.ingest(uploaded.document)
+    stored = await read_back(workshop, services, "semantic", uploaded.document.id)
+    assert {node.kind for node in stored.nodes} == set(NodeKind)
+    parsed = await workshop.pipeline.parsers.parse(file, uploaded.document.media_type)
+    assert stored_tree(stored.text, stored.nodes) == as_stored(build_tree(parsed))
+    assert stored.given is False
+    tools = ChunkTools(words, never, 200)
+    for name in sorted(CHUNKERS.keys() - {"semantic"}):
+        chunking = Chunking(name, 40, 10)
+        made = chunk_document(stored_tree(stored.text, stored.nodes), chunking, tools)
+        assert made == chunk_document(build_tree(parsed), chunking, tools), name
+
+
+def never(texts: Sequence[str]) -> Any:
+    raise AssertionError("no other chunker embeds")

@@ -1,0 +1,70 @@
+"""Which language a text is taken to be in, and of what part of it that is decided."""
+
+import random
+
+import pytest
+
+from app.lexical.analyser import languages
+from app.lexical.detection import WINDOW_CHARACTERS, WINDOWS, detect_language, sample
+
+GERMAN = "Die Kündigungsfrist beträgt drei Monate zum Ende des Quartals, sofern nichts anderes vereinbart ist."
+ENGLISH = "The period of notice is three months to the end of a quarter, unless something else was agreed upon."
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        (ENGLISH, "english"),
+        (GERMAN, "german"),
+        ("Le préavis est de trois mois avant la fin du trimestre, sauf accord contraire.", "french"),
+        ("El plazo de preaviso es de tres meses antes del final del trimestre.", "spanish"),
+        ("Il termine di preavviso è di tre mesi prima della fine del trimestre.", "italian"),
+        ("O prazo de aviso prévio é de três meses antes do final do trimestre.", "portuguese"),
+        ("De opzegtermijn bedraagt drie maanden voor het einde van het kwartaal.", "dutch"),
+        ("Uppsägningstiden är tre månader före kvartalets slut, om inget annat avtalats.", "swedish"),
+        ("Oppsigelsestiden er tre måneder før utgangen av kvartalet, hvis ikke annet er avtalt.", "norwegian"),
+        ("Okres wypowiedzenia wynosi trzy miesiące przed końcem kwartału.", "polish"),
+        ("Срок уведомления составляет три месяца до конца квартала.", "russian"),
+        ("Bildirim süresi üç aydır ve çeyrek dönemin sonunda biter.", "turkish"),
+        ("مدة الإشعار ثلاثة أشهر قبل نهاية ربع السنة.", "arabic"),
+        ("सूचना की अवधि तिमाही के अंत से तीन महीने पहले तक है।", "hindi"),
+        ("通知期间为季度结束前三个月。", "chinese"),
+        ("通知期間は四半期末の三か月前までです。", "japanese"),
+        ("통지 기간은 분기 말 석 달 전까지입니다.", "korean"),
+        ("ระยะเวลาแจ้งล่วงหน้าคือสามเดือนก่อนสิ้นไตรมาส", "thai"),
+        # Known to the detector, but without an analyser.
+        ("Термін повідомлення становить три місяці до кінця кварталу, якщо не домовлено інакше.", None),
+        # Not a text.
+        ("", None),
+        (" \n ", None),
+        ("17; 23.50; 8\n" * 200, None),
+        ("def foo(x):\n    return x + 1\n" * 100, None),
+        ("a", None),
+    ],
+)
+def test_the_language_of_a_text(text: str, language: str | None) -> None:
+    assert detect_language(text) == language
+    assert language is None or language in languages()
+
+
+def test_most_of_a_text_decides_wherever_it_stands() -> None:
+    rng = random.Random(1)
+    parts = [GERMAN] * 400 + [ENGLISH] * 100
+    rng.shuffle(parts)
+    assert detect_language("\n\n".join(parts)) == "german"
+    assert detect_language("\n\n".join([ENGLISH] * 50 + [GERMAN] * 450)) == "german"
+    assert detect_language("\n\n".join([GERMAN] * 450 + [ENGLISH] * 50)) == "german"
+
+
+@pytest.mark.parametrize("length", [0, 1, 1999, 2000, 2001, 2007, 10_001, 1_000_000])
+def test_a_sample_is_bounded_and_reaches_both_ends(length: int) -> None:
+    text = "".join(random.Random(length).choices("abcdefghij", k=length))
+    taken = sample(text)
+    if length <= WINDOWS * WINDOW_CHARACTERS:
+        assert taken == text
+        return
+    windows = taken.split("\n")
+    assert [len(window) for window in windows] == [WINDOW_CHARACTERS] * WINDOWS
+    assert text.startswith(windows[0])
+    assert text.endswith(windows[-1])
+    assert all(window in text for window in windows)

@@ -1,0 +1,71 @@
+"""The terms of a query in several languages, and the names that an index remembers."""
+
+from uuid import UUID
+
+import pytest
+
+from app.errors import InvalidInput
+from app.lexical.analyser import analyser_for
+from app.lexical.languages import AUTO, document_language, identity_name, lexical_entries, query_tokens
+from app.lexical.weights import document_entries, salt
+
+INDEX = UUID(int=7)
+
+
+def test_auto_is_an_identity_of_its_own() -> None:
+    assert identity_name("german") == "german-v1"
+    assert identity_name(AUTO) == "auto-v1"
+    with pytest.raises(InvalidInput):
+        identity_name("klingon")
+
+
+@pytest.mark.parametrize(
+    ("setting", "text", "language"),
+    [
+        ("french", "The text does not matter where the language is set.", "french"),
+        (AUTO, "Le texte décide quand la langue n'est pas fixée.", "french"),
+        (AUTO, "12 34 56", "english"),
+    ],
+)
+def test_the_language_of_a_document(setting: str, text: str, language: str) -> None:
+    assert document_language(setting, text) == language
+
+
+def test_entries_are_the_languages_own() -> None:
+    texts = ["Die Häuser der Stadt", "Ein Haus"]
+    tokens = [analyser_for("german").tokens(text) for text in texts]
+    expected = document_entries(tokens, salt=salt(INDEX), avgdl=50.0)
+    assert lexical_entries(texts, language="german", index_id=INDEX, avgdl=50.0) == expected
+
+
+@pytest.mark.parametrize(
+    ("languages", "query", "terms"),
+    [
+        ([], "house", []),
+        (["english"], "The houses, the mice!", ["hous", "mice"]),
+        (["english", "german"], "Häuser", ["häuser", "haus"]),
+        (["english", "japanese"], "houses 東京都", ["hous", "東京", "京都"]),
+        # A word that means something in one of the languages is looked for.
+        (["english", "german"], "die", ["die"]),
+        (["english", "german"], "world war", ["world", "war"]),
+        (["english", "german"], "war in Ukraine", ["war", "ukrain"]),
+        # What means nothing in the language of the query is not, though it is rare in the others.
+        (["english", "german"], "the history of the war", ["histori", "war", "history"]),
+        (["english", "german"], "Wie ist die Frist der Kündigung?", ["frist", "kündigung", "kundig"]),
+        (
+            ["danish", "english", "norwegian"],
+            "hvem har skrevet det, og er det en bog",
+            ["hvem", "skrev", "bog", "skrevet"],
+        ),
+        # Unless nothing else is asked for.
+        (["english", "german"], "to be or not to be", ["to", "be", "or", "not"]),
+    ],
+)
+def test_a_query_in_all_languages_of_an_index(languages: list[str], query: str, terms: list[str]) -> None:
+    assert query_tokens(languages, query) == terms
+
+
+@pytest.mark.parametrize("language", ["english", "german", "chinese"])
+def test_one_language_alone_is_its_analyser(language: str) -> None:
+    query = "What is the follow-up of AB-1234, and the Häuser of 東京都?"
+    assert query_tokens([language], query) == list(dict.fromkeys(analyser_for(language).tokens(query)))

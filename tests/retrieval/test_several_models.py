@@ -1,0 +1,316 @@
+"""Embedding models side by side: each knowledge base has its own, in ingestion, preview and search."""
+
+import base64
+import itertools
+import json
+import math
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from app.settings import Settings
+from tests.api.problems import problem
+from tests.fixtures.database import MakeDatabase
+from tests.fixtures.service import Service, Tenant, run_service, settings_for
+from tests.ingestion.illustrated import square
+from tests.protocol_servers.embedding import EmbeddingServer, text_vector
+
+LARGE, SMALL = 64, 24
+KEY = "key-of-the-small-model"
+RECOVERY_SECONDS = 30.0
+NUMBERS = itertools.count()
+HERON, OTTER, MOSS = "the heron waits in the reeds", "the otter dives at night", "moss grows on the heron stone"
+SENTENCES = "The heron waits in the reeds. It is a patient bird. Bicycles need two wheels. A chain drives one of them."
+SAME_NAME = {"model": "sized", "base_url": "http://127.0.0.1:9/v1"}
+
+
+@dataclass(frozen=True)
+class Models:
+    """A service with two models that answer and one in two sizes that does not, and a tenant that uses the two."""
+
+    service: Service
+    large: EmbeddingServer
+    small: EmbeddingServer
+    tenant: Tenant
+
+    def search(self, query: str, **body: Any) -> dict[str, Any]:
+        """In both knowledge bases."""
+        reply = self.tenant.admin.post("/v1/search", json={"query": query, **body})
+        assert reply.status_code == 200, reply.text
+        answer: dict[str, Any] = reply.json()
+        return answer
+
+
+def settings(data: Path, default: EmbeddingServer, *others: dict[str, Any]) -> Settings:
+    """As the environment would give them: the list, and beside it the key that it names."""
+    with pytest.MonkeyPatch.context() as patch:
+        if any("api_key_env" in other for other in others):
+            patch.setenv("CARREL_SMALL_MODEL_KEY", KEY)
+        patch.setenv("CARREL_EMBEDDING_MODELS", json.dumps(others))
+        embedding = {f"CARREL_EMBEDDING_{name.upper()}": value for name, value in endpoint(default).items()}
+        if default.api_key is not None:
+            embedding["CARREL_EMBEDDING_API_KEY"] = default.api_key
+        return settings_for(data, embedding=embedding, parser={"CARREL_PARSER_PROCESSES": 1})
+
+
+def endpoint(server: EmbeddingServer) -> dict[str, Any]:
+    made = {"model": f"words-{server.dimensions}", "base_url": server.base_url, "dimensions": server.dimensions}
+    return made if server.picture_form is None else {**made, "max_tokens": 256, "pictures": server.picture_form}
+
+
+def small_endpoint(server: EmbeddingServer) -> dict[str, Any]:
+    return {**endpoint(server), "api_key_env": "CARREL_SMALL_MODEL_KEY"}
+
+
+@pytest.fixture(scope="module")
+def models(make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Models]:
+    with (
+        EmbeddingServer(dimensions=LARGE) as large,
+        EmbeddingServer(dimensions=SMALL, api_key=KEY, picture_form="input") as small,
+    ):
+        sizes = [{**SAME_NAME, "dimensions": dimensions} for dimensions in (16, 48)]
+        made = settings(tmp_path_factory.mktemp("models"), large, small_endpoint(small), *sizes)
+        with run_service(made, make_database()) as service:
+            tenant = service.new_tenant()
+            new_kb(tenant.admin, "second", model=f"words-{SMALL}").raise_for_status()
+            for text, kb in ((HERON, "default"), (OTTER, "second"), (MOSS, "second")):
+                assert tenant.add_text(text, kb=kb)["status"] == "ready"
+            yield Models(service, large, small, tenant)
+
+
+@pytest.fixture(autouse=True)
+def _healthy(models: Models) -> Iterator[None]:
+    """What the test before has broken is well again, and the service has found out: it leaves time between tries."""
+    end = time.monotonic() + RECOVERY_SECONDS
+    while models.search(fresh())["warnings"]:
+        assert time.monotonic() < end, "it never recovered"
+        time.sleep(0.1)
+    for server in (models.large, models.small):
+        server.reset()
+    yield
+    for server in (models.large, models.small):
+        server.reset()
+
+
+def fresh() -> str:
+    """A question that nobody has asked yet, so that no vector of it is known."""
+    return f"heron {next(NUMBERS)}"
+
+
+def new_kb(
+    client: httpx.Client, name: str, *, chunking: dict[str, Any] | None = None, **embedding: Any
+) -> httpx.Response:
+    body = {"name": name, "embedding": embedding, **({"chunking": chunking} if chunking else {})}
+    return client.post("/v1/knowledge-bases", json=body)
+
+
+def similarities(answer: dict[str, Any]) -> dict[str, float | None]:
+    return {result["text"]: result["similarity"] for result in answer["results"]}
+
+
+def cosine(query: str, text: str, dimensions: int) -> Any:
+    """As the model of so many dimensions has it."""
+    one, other = text_vector(query, dimensions), text_vector(text, dimensions)
+    product = math.fsum(a * b for a, b in zip(one, other, strict=True))
+    return pytest.approx(product / math.hypot(*one) / math.hypot(*other), abs=2e-3)  # half precision
+
+
+def inputs(server: EmbeddingServer) -> Sequence[str]:
+    return [text for request in server.received for text in request.inputs]
+
+
+def test_the_models_are_told_and_each_knowledge_base_has_its_own(models: Models) -> None:
+    told = models.tenant.admin.get("/v1/capabilities").json()["embedding_models"]
+    assert [
+        (one["model"], one["dimensions"], one["max_tokens"], one["multimodal"], one["default"]) for one in told
+    ] == [
+        ("words-64", LARGE, 8191, False, True),
+        ("words-24", SMALL, 256, True, False),
+        ("sized", 16, 8191, False, False),
+        ("sized", 48, 8191, False, False),
+    ]
+    for kb, dimensions in (("default", LARGE), ("second", SMALL)):
+        shown = models.tenant.admin.get(f"/v1/knowledge-bases/{kb}").json()
+        assert shown["embedding"] == {"model": f"words-{dimensions}", "dimensions": dimensions}
+        assert shown["index"]["problem"] is None
+
+
+@pytest.mark.parametrize(("kb", "dimensions", "text"), [("default", LARGE, HERON), ("second", SMALL, MOSS)])
+def test_one_knowledge_base_asks_its_own_model_alone(models: Models, kb: str, dimensions: int, text: str) -> None:
+    query = fresh()
+    answer = models.search(query, knowledge_bases=[kb], strategy="simple", top_k=1)
+    assert similarities(answer) == {text: cosine(query, text, dimensions)}
+    asked, other = (models.large, models.small) if dimensions == LARGE else (models.small, models.large)
+    assert (inputs(asked), inputs(other)) == ([query], [])
+    assert answer["results"][0]["score"] == answer["results"][0]["similarity"]
+
+
+@pytest.mark.parametrize("strategy", ["hybrid", "simple"])
+def test_both_together_ask_each_model_once(models: Models, strategy: str) -> None:
+    query = fresh()
+    answer = models.search(query, strategy=strategy)
+    assert similarities(answer) == {
+        HERON: cosine(query, HERON, LARGE),
+        MOSS: cosine(query, MOSS, SMALL),
+        OTTER: cosine(query, OTTER, SMALL),
+    }
+    assert (inputs(models.large), inputs(models.small), answer["warnings"]) == ([query], [query], [])
+    # The best of each model is level with the other's, whatever their cosines are.
+    if strategy == "simple":
+        assert [result["score"] for result in answer["results"]] == [1.0, 1.0, 0.0]
+    models.search(query, strategy=strategy)
+    assert (models.large.requests, models.small.requests) == (1, 1)
+
+
+def test_a_threshold_is_compared_with_each_model_s_own_cosine(models: Models) -> None:
+    query = fresh()
+    known = similarities(models.search(query))
+    for text, similarity in known.items():
+        assert similarity is not None
+        kept = similarities(models.search(query, score_threshold=similarity))
+        assert kept == {one: other for one, other in known.items() if other is not None and other >= similarity}, text
+
+
+@pytest.mark.parametrize("dimensions", [LARGE, SMALL])
+def test_a_given_vector_is_looked_for_where_its_length_fits(models: Models, dimensions: int) -> None:
+    body = {"queries": [{"vector": text_vector("otter", dimensions)}], "strategy": "simple"}
+    reply = models.tenant.admin.post("/v1/search", json=body)
+    found = {HERON} if dimensions == LARGE else {MOSS, OTTER}
+    assert (set(similarities(reply.json())), models.large.requests + models.small.requests) == (found, 0)
+
+
+def test_a_picture_is_looked_for_where_the_model_takes_it(models: Models) -> None:
+    picture = {"image": base64.b64encode(square("red", (40, 40))).decode()}
+    answer = models.tenant.admin.post("/v1/search", json={"queries": [picture, "reeds"], "top_k": 3}).json()
+    assert answer["warnings"] == ["Image queries were left out in 'default': its embedding model takes only texts."]
+    assert similarities(answer)[MOSS] is not None
+    assert (inputs(models.large), sorted(inputs(models.small))) == (["reeds"], ["red", "reeds"])
+    body = {"queries": [picture], "knowledge_bases": ["default"]}
+    problem(models.tenant.admin.post("/v1/search", json=body), 422, "invalid")
+
+
+def test_one_model_down_leaves_the_other_in_full(models: Models) -> None:
+    models.small.fail(503, times=None)
+    query = fresh()
+    answer = models.search(query)
+    assert similarities(answer) == {HERON: cosine(query, HERON, LARGE), MOSS: None}
+    assert answer["warnings"] == [
+        "The embedding model 'words-24' is not answering: only the lexical lane was searched in 'second'."
+    ]
+
+
+def test_a_dense_search_goes_on_with_the_model_that_is_left(models: Models) -> None:
+    models.small.fail(503, times=None)
+    query = fresh()
+    answer = models.search(query, strategy="simple")
+    assert similarities(answer) == {HERON: cosine(query, HERON, LARGE)}
+    assert answer["results"][0]["score"] == answer["results"][0]["similarity"]
+    assert answer["warnings"] == ["The embedding model 'words-24' is not answering: nothing was searched in 'second'."]
+    models.large.fail(503, times=None)
+    problem(
+        models.tenant.admin.post("/v1/search", json={"query": fresh(), "strategy": "simple"}), 503, "search_unavailable"
+    )
+
+
+def test_similarities_of_one_model_may_be_missing(models: Models) -> None:
+    models.large.fail(503, times=None)
+    query = fresh()
+    answer = models.search(query, strategy="lexical", score_threshold=-1.0)
+    assert similarities(answer) == {HERON: None, MOSS: cosine(query, MOSS, SMALL)}
+    assert answer["warnings"][0] == (
+        "The embedding model 'words-64' is not answering: similarities are not known in 'default'."
+    )
+
+
+@pytest.mark.parametrize(
+    ("embedding", "loc", "said"),
+    [
+        ({"model": "unheard-of"}, "model", "The embedding models are: words-64, words-24, sized."),
+        ({"model": "words-24", "dimensions": 64}, "dimensions", "words-24 has 24 dimensions."),
+        ({"model": "sized", "dimensions": 32}, "dimensions", "sized has 16 or 48 dimensions."),
+        ({"dimensions": 24}, "dimensions", "words-64 has 64 dimensions."),
+    ],
+)
+def test_a_model_that_is_not_there_is_refused(models: Models, embedding: Any, loc: str, said: str) -> None:
+    refused = problem(new_kb(models.tenant.admin, "refused", **embedding), 422, "invalid")
+    assert refused["errors"] == [{"loc": ["body", "embedding", loc], "msg": said}]
+
+
+@pytest.mark.parametrize(("asked", "made"), [(None, 16), (16, 16), (48, 48)])
+def test_a_model_in_two_sizes(models: Models, asked: int | None, made: int) -> None:
+    tenant = models.service.new_tenant()
+    reply = new_kb(tenant.admin, "sized", model="sized", dimensions=asked)
+    assert (reply.status_code, reply.json()["embedding"]) == (201, {"model": "sized", "dimensions": made})
+
+
+@pytest.mark.parametrize(("model", "most"), [("words-24", 254), ("words-64", 8189)])
+def test_chunks_are_as_long_as_the_knowledge_base_s_model_reads(models: Models, model: str, most: int) -> None:
+    tenant = models.service.new_tenant()
+    refused = problem(new_kb(tenant.admin, "long", model=model, chunking={"max_tokens": most + 1}), 422, "invalid")
+    assert refused["errors"] == [
+        {
+            "loc": ["body", "chunking", "max_tokens"],
+            "msg": f"The embedding model reads at most {most} tokens of a passage.",
+        }
+    ]
+    assert new_kb(tenant.admin, "long", model=model, chunking={"max_tokens": most}).status_code == 201
+
+
+def test_a_chunker_s_sentences_go_to_the_knowledge_base_s_model(models: Models) -> None:
+    tenant = models.service.new_tenant()
+    chunking = {"strategy": "semantic", "max_tokens": 32, "overlap_tokens": 0, "options": {"min_tokens": 0}}
+    new_kb(tenant.admin, "topics", model="words-24", chunking=chunking).raise_for_status()
+    assert tenant.add_text(SENTENCES, kb="topics")["status"] == "ready"
+    assert any("patient" in text for text in inputs(models.small))
+    stored = models.small.requests
+    body = {"text": SENTENCES, "knowledge_base": "topics"}
+    previewed = tenant.admin.post("/v1/preview", json=body)
+    assert (previewed.status_code, models.small.requests > stored, models.large.requests) == (200, True, 0)
+    by_default = tenant.admin.post("/v1/preview", json={"text": SENTENCES, "chunking": chunking})
+    assert (by_default.status_code, models.large.requests > 0) == (200, True)
+
+
+def test_what_a_model_costs_is_booked_to_it(models: Models) -> None:
+    tenant = models.service.new_tenant()
+    new_kb(tenant.admin, "second", model="words-24").raise_for_status()
+    tenant.add_text(HERON)
+    tenant.add_text(OTTER, kb="second")
+    assert (inputs(models.large), inputs(models.small)) == ([HERON], [OTTER])
+
+
+def test_another_default_leaves_every_knowledge_base_its_model(
+    models: Models, make_database: MakeDatabase, tmp_path: Path
+) -> None:
+    """And one whose model is taken out is searched by words, and refuses what needs it."""
+    urls = make_database()
+    with run_service(settings(tmp_path, models.large, small_endpoint(models.small)), urls) as service:
+        tenant = service.new_tenant()
+        tenant.add_text(HERON)
+    with run_service(settings(tmp_path, models.small, endpoint(models.large)), urls) as service:
+        swapped = Tenant(service, tenant.id, tenant.key, service.client(tenant.key))
+        assert new_kb(swapped.admin, "new").json()["embedding"]["model"] == "words-24"
+        assert swapped.add_text(OTTER, kb="new")["status"] == "ready"
+        assert swapped.add_text(MOSS)["status"] == "ready"
+        answer = swapped.admin.post("/v1/search", json={"query": HERON}).json()
+        assert similarities(answer) == {
+            HERON: cosine(HERON, HERON, LARGE),
+            MOSS: cosine(HERON, MOSS, LARGE),
+            OTTER: cosine(HERON, OTTER, SMALL),
+        }
+        assert answer["warnings"] == []
+    with run_service(settings(tmp_path, models.small), urls) as service:
+        left = Tenant(service, tenant.id, tenant.key, service.client(tenant.key))
+        reason = "Knowledge base 'default' was embedded with model 'words-64', but 'words-24' is configured;"
+        reason += " reindex it or restore the setting."
+        assert left.admin.get("/v1/knowledge-bases/default").json()["index"]["problem"] == reason
+        answer = left.admin.post("/v1/search", json={"query": HERON}).json()
+        assert similarities(answer) == {HERON: None, MOSS: None, OTTER: cosine(HERON, OTTER, SMALL)}
+        assert answer["warnings"] == [f"{reason} Its dense lane was left out."]
+        body = {"text": OTTER, "knowledge_base": "default"}
+        problem(left.admin.post("/v1/preview", json=body), 409, "index_mismatch")
+        problem(left.admin.post("/v1/knowledge-bases/default/documents", json={"text": OTTER}), 409, "index_mismatch")

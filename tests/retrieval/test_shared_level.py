@@ -1,0 +1,198 @@
+"""A search in a knowledge base asks the operator's of the same name too: in one round trip, by that one's own model."""
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import event
+
+from app.access import Principal, Role
+from app.bootstrap import TenantServices
+from app.db.models.tenant_data import Document
+from app.documents.types import DocumentFacts
+from app.embedded_postgres import DatabaseUrls
+from app.ids import encode_id
+from app.knowledge_bases.types import KnowledgeBaseNotFound, NewKnowledgeBase
+from app.retrieval.types import Expansion, Hit, SearchRequest
+from tests.ingestion.workshop import Workshop, open_workshop
+from tests.protocol_servers.embedding import EmbeddingServer
+
+OWN, SHARED = 64, 24
+STRATEGIES = ("simple", "lexical", "hybrid")
+RULES, LEAVE = "the lantern rules are for everybody", "# Leave\n\nThe lantern stays at home.\n\n# Travel\n\nTake two."
+
+
+@pytest.fixture(scope="module")
+async def workshop(database: DatabaseUrls, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Workshop]:
+    """The operator's knowledge bases have a model and a size of their own, and are stamped."""
+    with EmbeddingServer(dimensions=SHARED) as endpoint:
+        model = {"model": "smaller", "base_url": endpoint.base_url, "dimensions": SHARED}
+        further = {"CARREL_EMBEDDING_MODELS": json.dumps([model])}
+        async with open_workshop(database, tmp_path_factory.mktemp("data"), embedding=further) as opened:
+            for name in ("default", "handbook"):
+                new = NewKnowledgeBase(name, model="smaller", metadata_filter={"from": "operator"})
+                await opened.operator.knowledge_bases.create(new)
+            await add(opened, opened.operator, RULES)
+            await add(opened, opened.operator, LEAVE, kb="handbook", media_type="text/markdown")
+            yield opened
+
+
+@pytest.fixture(scope="module")
+async def tenant(workshop: Workshop) -> TenantServices:
+    """With a twin of ``default`` and none of ``alone``."""
+    services = await workshop.new_tenant()
+    await services.knowledge_bases.create(NewKnowledgeBase("alone"))
+    await add(workshop, services, "our own lantern is in the cellar")
+    await add(workshop, services, "the lantern of one alone", kb="alone")
+    return services
+
+
+async def add(
+    workshop: Workshop, services: TenantServices, text: str, *, kb: str = "default", media_type: str = "text/plain",
+    **facts: Any,
+) -> Document:  # fmt: skip
+    uploaded = await services.uploads.upload_text(kb, text, DocumentFacts(**facts), media_type=media_type)
+    await workshop.ingest(uploaded.document)
+    return uploaded.document
+
+
+async def find(services: TenantServices, *kbs: str, query: str = "lantern", **wishes: Any) -> list[Hit]:
+    request = SearchRequest([query], knowledge_bases=kbs or None, **{"top_k": 50, **wishes})
+    result = await services.retrieval.search(request)
+    assert list(result.warnings) == []
+    return list(result.hits)
+
+
+def texts(hits: list[Hit]) -> set[str]:
+    return {hit.chunk.content for hit in hits}
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+async def test_both_are_found_each_by_its_own_model(tenant: TenantServices, strategy: str) -> None:
+    hits = await find(tenant, "default", strategy=strategy, return_vectors=True)
+    assert texts(hits) == {RULES, "our own lantern is in the cellar"}
+    assert {hit.knowledge_base for hit in hits} == {"default"}
+    assert {len(hit.vector or ()) for hit in hits} == {OWN, SHARED}
+    for hit in hits:
+        assert (hit.scores.dense is not None) == (strategy != "lexical")
+        assert (hit.scores.lexical is not None) == (strategy != "simple")
+    (best,) = await find(tenant, "default", strategy=strategy, query=RULES, top_k=1)
+    assert best.chunk.content == RULES
+    if strategy != "lexical":
+        assert best.similarity == pytest.approx(1, abs=1e-3)
+
+
+async def test_which_knowledge_bases_have_a_twin(workshop: Workshop, tenant: TenantServices) -> None:
+    assert texts(await find(tenant, "alone")) == {"the lantern of one alone"}
+    everything = {RULES, "our own lantern is in the cellar", "the lantern of one alone"}
+    assert texts(await find(tenant)) == everything
+    assert texts(await find(tenant, "alone", "default")) == everything
+    with pytest.raises(KnowledgeBaseNotFound):  # the operator's alone
+        await find(tenant, "handbook")
+    operators = await find(workshop.operator)
+    assert len(operators) == len({hit.key for hit in operators})
+    assert {hit.knowledge_base for hit in operators} >= {"default", "handbook"}
+    by_id = encode_id("kb", (await tenant.knowledge_bases.find("default")).row.id)
+    assert RULES in texts(await find(tenant, by_id))
+
+
+async def test_narrowed_keys(workshop: Workshop, tenant: TenantServices) -> None:
+    principal = tenant.principal
+    for_a_user = Principal(principal.tenant_id, principal.tenant_name, Role.READER, user_id="u")
+    assert RULES in texts(await find(workshop.resources.for_tenant(for_a_user)))
+    for name, sees in (("default", True), ("alone", False)):
+        only = frozenset({(await tenant.knowledge_bases.find(name)).row.id})
+        key = Principal(principal.tenant_id, principal.tenant_name, Role.READER, knowledge_base_ids=only)
+        assert (RULES in texts(await find(workshop.resources.for_tenant(key)))) == sees
+
+
+async def test_filters_and_widening_reach_the_twin(workshop: Workshop) -> None:
+    services = await workshop.new_tenant()
+    await services.knowledge_bases.create(NewKnowledgeBase("handbook"))
+    await add(workshop, services, "a lantern of ours", kb="handbook", metadata={"from": "us"})
+    assert texts(await find(services, "handbook", filter={"from": "us"})) == {"a lantern of ours"}
+    theirs: dict[str, Any] = {"filter": {"from": "operator"}, "strategy": "lexical"}
+    (shared,) = await find(services, "handbook", **theirs, expansion=Expansion("section"))
+    assert shared.passage.text.strip().endswith("The lantern stays at home.")
+    (shared,) = await find(services, "handbook", **theirs, expansion=Expansion("window"))
+    assert "Take two." in shared.passage.text
+    result = await services.retrieval.search(
+        SearchRequest(["lantern"], knowledge_bases=["handbook"], filter={"from": "operator"}, explain=True)
+    )
+    assert result.explanation is not None
+    plans = [(one.knowledge_base, one.shared, one.filter) for one in result.explanation.indexes]
+    asked = {"from": "operator"}
+    assert plans == [("handbook", False, asked), ("handbook", True, {"and": [asked, asked]})]
+
+
+async def test_the_operators_filter_holds(workshop: Workshop) -> None:
+    """A document that does not have what its knowledge base stamps is in nobody's search."""
+    await workshop.operator.knowledge_bases.create(NewKnowledgeBase("guarded", metadata_filter={"team": "hr"}))
+    services = await workshop.new_tenant()
+    await services.knowledge_bases.create(NewKnowledgeBase("guarded"))
+    document = await add(workshop, workshop.operator, "a lantern under guard", kb="guarded")
+    assert texts(await find(services, "guarded")) == {"a lantern under guard"}
+    assert (await services.documents.get("guarded", document.id)).id == document.id
+    unstamp = "update {} set metadata = metadata - 'team' where tenant_id = $1"
+    for lane in ("chunk_embedding", "chunk_lexical"):
+        await workshop.owner.execute(unstamp.format(lane), workshop.operator.principal.tenant_id)
+    for strategy in STRATEGIES:
+        assert await find(services, "guarded", strategy=strategy) == []
+
+
+async def test_what_the_operator_deletes_and_what_expires_is_gone_at_once(workshop: Workshop) -> None:
+    await workshop.operator.knowledge_bases.create(NewKnowledgeBase("passing"))
+    tenants = [await workshop.new_tenant() for _ in range(2)]
+    for services in tenants:
+        await services.knowledge_bases.create(NewKnowledgeBase("passing"))
+    soon = datetime.now(UTC) + timedelta(days=1)
+    deleted = await add(workshop, workshop.operator, "a lantern that is deleted", kb="passing")
+    expiring = await add(workshop, workshop.operator, "a lantern that expires", kb="passing", expires_at=soon)
+    for services in tenants:
+        assert len(await find(services, "passing")) == 2
+    await workshop.operator.deletions.delete("passing", deleted.id)
+    for services in tenants:
+        assert texts(await find(services, "passing")) == {"a lantern that expires"}
+    past = {"expires_at": datetime.now(UTC) - timedelta(seconds=1)}
+    await workshop.operator.documents.update("passing", expiring.id, past)
+    for services in tenants:
+        assert await find(services, "passing") == []
+
+
+@contextmanager
+def statements(workshop: Workshop) -> Iterator[list[str]]:
+    """What is sent to the database meanwhile."""
+    sent: list[str] = []
+
+    def heard(query: Any) -> None:
+        sent.append(query.query)
+
+    def listen(connection: Any, _record: Any, _proxy: Any) -> None:
+        connection.driver_connection.add_query_logger(heard)
+
+    def unlisten(connection: Any, _record: Any) -> None:
+        connection.driver_connection.remove_query_logger(heard)
+
+    engine = workshop.resources.database.engine.sync_engine
+    event.listen(engine, "checkout", listen)
+    event.listen(engine, "checkin", unlisten)
+    try:
+        yield sent
+    finally:
+        event.remove(engine, "checkout", listen)
+        event.remove(engine, "checkin", unlisten)
+
+
+async def test_a_twin_costs_no_statement(workshop: Workshop, tenant: TenantServices) -> None:
+    wishes: dict[str, Any] = {"expansion": Expansion("window"), "return_vectors": True}
+    sent = {}
+    for kb in ("alone", "default"):
+        await find(tenant, kb, **wishes)
+        with statements(workshop) as sent[kb]:
+            await find(tenant, kb, **wishes)
+    assert len(sent["alone"]) == len(sent["default"]) > 5
+    lanes = [sql for sql in sent["default"] if "hybrid_search" in sql]
+    assert [sql.count("hybrid_search") for sql in lanes] == [2]
