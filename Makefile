@@ -62,7 +62,7 @@ bench-scale: setup
 	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.scale $(ARGUMENTS)
 
 quality: setup
-	@$(BIN)/python -m benchmarks.quality
+	@$(BIN)/python -m benchmarks.quality --table
 
 fairness-test: setup
 	@$(BIN)/python -m benchmarks.fairness

@@ -10,6 +10,7 @@ import socket
 from http import HTTPStatus
 from typing import Literal
 
+import httptools
 import uvicorn
 from starlette.requests import Request
 from starlette.types import ASGIApp
@@ -60,6 +61,7 @@ class CarefulProtocol(HttpToolsProtocol):
     # request: what it is still holding is no more than that.
     _head_bytes = _headers = _body_bytes = _unread = 0
     _fault = MALFORMED
+    _asks_upgrade = False
     # When something of an answer was taken last, and how much was left of it then.
     _taken_at, _left = 0.0, 0
 
@@ -74,7 +76,8 @@ class CarefulProtocol(HttpToolsProtocol):
         if self._awaits is None and (self.cycle is None or self.cycle.response_complete):
             self._await("head")
         self._unread += len(data)
-        super().data_received(data)
+        self._unset_keepalive_if_required()
+        self._parse(data)
         if self._unread > MAX_HEAD_BYTES and not self.transport.is_closing():
             self._refuse(TOO_LARGE)
 
@@ -98,6 +101,9 @@ class CarefulProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """From now on it is the body that is due."""
+        self._asks_upgrade = self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT"
+        if self._asks_upgrade:
+            return
         super().on_headers_complete()
         self._await("body")
 
@@ -109,6 +115,8 @@ class CarefulProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """Nothing is due until the answer is given."""
+        if self._asks_upgrade:
+            return
         self._unread = 0
         self._awaits = None
         super().on_message_complete()
@@ -131,9 +139,31 @@ class CarefulProtocol(HttpToolsProtocol):
             logger.info("connection.dropped", awaited=self._awaits)
             self._refuse(TOO_LATE)
 
-    def send_400_response(self, msg: str) -> None:  # noqa: ARG002  (it is uvicorn's, and always the same)
-        """What the parser refuses, answered as everything else is."""
-        self._refuse(self._fault)
+    def _parse(self, data: bytes) -> None:
+        """What asks for an upgrade is a request like any other: Java's client asks every plain server for h2c.
+
+        The parser takes such a head for the end of HTTP, and the body behind it for the next request. So a new one gets
+        the head without that wish.
+        """
+        while True:
+            try:
+                self.parser.feed_data(data)
+            except httptools.HttpParserUpgrade as upgrade:
+                if not self._asks_upgrade:
+                    return
+                data = self._plain_head() + data[upgrade.args[0] :]
+                self.parser = httptools.HttpRequestParser(self)
+                self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn makes it
+            except httptools.HttpParserError:
+                self._refuse(self._fault)
+                return
+            else:
+                return
+
+    def _plain_head(self) -> bytes:
+        lines = [b"%s %s HTTP/%s" % (self.parser.get_method(), self.url, self.parser.get_http_version().encode())]
+        lines += [b"%s: %s" % header for header in self.headers if header[0] != b"upgrade"]
+        return b"\r\n".join([*lines, b"", b""])
 
     def _await(self, what: Literal["head", "body"]) -> None:
         self._awaits, self._since, self._body_bytes = what, self.loop.time(), 0

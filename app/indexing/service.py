@@ -88,9 +88,15 @@ class IndexMaintenance:
         figures = await self._fold(tenant_id, index_id)
         if figures is not None and figures.has_drifted:
             await self._reweigh(tenant_id, index_id)
-        if figures is None or self._step(figures.once_live()) is not Step.PROMOTE:
+        if figures is None:
             return True
-        await self._promote(tenant_id, figures)
+        match self._step(figures.once_live()):
+            case Step.PROMOTE:
+                await self._promote(tenant_id, figures)
+            case Step.NOTHING | Step.REBUILD:
+                return await self._complete(tenant_id, figures)
+            case Step.DEMOTE:
+                return True
         figures = await self._fold(tenant_id, index_id)
         return figures is None or figures.vector_index == "hnsw" or figures.held_back is not None
 
@@ -166,15 +172,22 @@ class IndexMaintenance:
             await self._put_into_use(owner, index, figures)
         logger.info("index.rebuilt", index=str(figures.id), chunks=figures.chunks)
 
-    async def _complete(self, tenant_id: UUID, figures: IndexFigures) -> None:
-        """Make what a restored or tampered database has lost of a promoted index."""
+    async def _complete(self, tenant_id: UUID, figures: IndexFigures) -> bool:
+        """Make what a promoted index has lost while it was retired, or in a restored or tampered database.
+
+        False where another's build has to end first.
+        """
         if self.owner is None or figures.vector_index != "hnsw":
-            return
+            return True
         index = PromotedIndex(tenant_id, figures.id, figures.dim)
         async with self.owner.connect() as owner:
-            if not await owner.is_whole(index) and await owner.take_turn():
-                await owner.make(index, chunks=figures.chunks)
-                await self._put_into_use(owner, index, figures)
+            if await owner.is_whole(index):
+                return True
+            if not await owner.take_turn():
+                return False
+            await owner.make(index, chunks=figures.chunks)
+            await self._put_into_use(owner, index, figures)
+        return True
 
     async def _put_into_use(self, owner: OwnerConnection, index: PromotedIndex, figures: IndexFigures) -> None:
         """If it is whole and finds what it should."""

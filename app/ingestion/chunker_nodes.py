@@ -19,9 +19,9 @@ async def remove_unnamed_nodes(db: TenantDatabase, kb_id: UUID) -> None:
     while after is not None:
         async with db.transaction() as session:
             place = {"t": db.tenant_id, "kb": kb_id}
-            kinds = await _kinds(session, place)
-            # Locked, so that nobody adds chunks that name one of them.
+            # Locked, so that nobody adds chunks that name one of them; only then it stays who works with them.
             documents = [row["id"] for row in await session.rows(_DOCUMENTS, {**place, "after": after, "limit": BATCH})]
+            kinds = await _kinds(session, place)
             await _remove(session, place, documents, kinds)
         after = documents[-1] if len(documents) == BATCH else None
 

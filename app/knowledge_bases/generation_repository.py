@@ -41,7 +41,10 @@ class GenerationRepository:
         await self.session.flush()
 
     async def last(self, kb_id: UUID, *, window: timedelta) -> tuple[UUID, dict[str, Any]] | None:
-        """The one that was live before, with its identity; None where that is longer ago than the window."""
+        """The one that was live before, with its identity; None where that is longer ago than the window.
+
+        Until the transaction ends nobody begins to drop it.
+        """
         values = {"tenant": self.tenant_id, "kb": kb_id, "window": window}
         row = await self.session.row(_LAST, values)
         return None if row is None else (row["id"], row["identity"])
@@ -130,7 +133,7 @@ _BY_ID = statement(f"{_GENERATION} and id = :index")
 _LAST = statement("""
 select id, identity from search_index
  where tenant_id = :tenant and kb_id = :kb and state = 'retired' and retired_at > now() - :window::interval
- order by retired_at desc limit 1""")
+ order by retired_at desc limit 1 for no key update""")
 _BEGIN = statement("""
 update search_index i
    set state = 'building', started_at = now(), error = null, job_id = null, documents_done = 0,

@@ -16,6 +16,7 @@ from app.db.session import Session
 from app.db.statements import Record, Statement, statement
 from app.retrieval.types import Expansion, FoundChunk, FoundDocument, Key, Lane, LanePlan
 
+CALLS_AT_ONCE = 1000  # a statement has at most 32,767 parameters, and each call ten
 LANE_TABLES: dict[Lane, str] = {"dense": "chunk_embedding", "lexical": "chunk_lexical"}
 
 
@@ -76,9 +77,7 @@ class TextVersion(NamedTuple):
 
 
 class FoundParts(NamedTuple):
-    """Ranges of the stored texts: the parts of its document that hold a text, by its position, and all passages of a
-    document, by its id.
-    """
+    """Ranges of the stored texts: by a text's position the parts that hold it, by a document's id all its passages."""
 
     parts: Mapping[int, Sequence[tuple[int, int]]]
     passages: Mapping[UUID, Sequence[tuple[int, int]]]
@@ -91,23 +90,13 @@ class RetrievalRepository:
         self.session = session
 
     async def run_lanes(self, calls: Sequence[LaneCall], *, size: int) -> list[LaneList]:
-        """Both lanes of every call, the ``size`` best rows of each, in one statement."""
-        values: dict[str, Any] = {"size": size}
-        for number, call in enumerate(calls):
-            values |= {
-                f"t{number}": call.tenant_id,
-                f"i{number}": call.index_id,
-                f"v{number}": None if call.vector is None else HalfVector(call.vector),
-                f"d{number}": call.dim,
-                f"w{number}": call.term_ids,
-                f"k{number}": call.keys,
-                f"s{number}": call.scopes,
-                f"c{number}": None if call.contains is None else json.dumps(call.contains),
-                f"p{number}": call.path,
-                f"m{number}": 1 if call.only_similarity else size,
-            }
-        rows = await self.session.rows(_lanes(len(calls)), values)
-        return [LaneList(*row) for row in rows if row["lane"] != "dense" or not calls[row["call"]].only_similarity]
+        """Both lanes of every call, the ``size`` best rows of each, in one statement unless there are very many."""
+        found: list[LaneList] = []
+        for first in range(0, len(calls), CALLS_AT_ONCE):
+            some = calls[first : first + CALLS_AT_ONCE]
+            for row in await self.session.rows(_lanes(len(some)), _lane_values(some, size)):
+                found.append(LaneList(first + row[0], *row[1:]))
+        return [one for one in found if one.lane != "dense" or not calls[one.call].only_similarity]
 
     async def read(
         self, keys: Sequence[Key], *, tenants: Sequence[UUID], lane: Lane
@@ -152,6 +141,24 @@ class RetrievalRepository:
             "size": size,
         }
         return LanePlan(*(await self.session.rows(_PLAN, values))[0])
+
+
+def _lane_values(calls: Sequence[LaneCall], size: int) -> dict[str, Any]:
+    values: dict[str, Any] = {"size": size}
+    for number, call in enumerate(calls):
+        values |= {
+            f"t{number}": call.tenant_id,
+            f"i{number}": call.index_id,
+            f"v{number}": None if call.vector is None else HalfVector(call.vector),
+            f"d{number}": call.dim,
+            f"w{number}": call.term_ids,
+            f"k{number}": call.keys,
+            f"s{number}": call.scopes,
+            f"c{number}": None if call.contains is None else json.dumps(call.contains),
+            f"p{number}": call.path,
+            f"m{number}": 1 if call.only_similarity else size,
+        }
+    return values
 
 
 def _texts(expansion: Expansion, chunks: Sequence[FoundText]) -> dict[str, Any]:

@@ -24,6 +24,8 @@ PIECE = b"x" * 65_536
 GUARD_SECONDS = 30
 GET = b"GET /%s HTTP/1.1\r\nHost: x\r\n\r\n"
 POST = b"POST /%s HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n"
+H2C = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAA\r\n"
+CLOSE_OR_H2C = H2C.replace(b"Upgrade, ", b"close, Upgrade, ")
 CHUNKED = b"POST /%s HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
@@ -282,14 +284,33 @@ def test_what_is_no_request_or_too_much_of_one(world: World, request_: bytes, st
         (CHUNKED % b"length" + b"3\r\nabc\r\n0\r\nX-Late: 1\r\nAuthorization: x\r\n\r\n", b"3 False"),
         ((GET % b"x") * 2 + b"GET /x HTTP/1.1\r\nConnection: close\r\n\r\n", b"hello"),
         (b"GET /x HTTP/1.1\r\nConnection: upgrade\r\nUpgrade: websocket\r\nHost: x\r\n\r\n", b"hello"),
+        (b"POST /length HTTP/1.1\r\nContent-Length: 3\r\n" + CLOSE_OR_H2C + b"\r\nabc", b"\r\n\r\n3 False"),
+        (
+            b"POST /length HTTP/1.1\r\nTransfer-Encoding: chunked\r\n" + CLOSE_OR_H2C + b"\r\n1\r\na\r\n0\r\n\r\n",
+            b"1 False",
+        ),
     ],
-    ids=["headers", "query", "trailers", "pipeline", "upgrade"],
+    ids=["headers", "query", "trailers", "pipeline", "upgrade", "h2c", "h2c in chunks"],
 )
 def test_what_is_allowed(world: World, request_: bytes, told: bytes) -> None:
     found = answer_to(world, request_)
     assert b"200 OK" in found
     assert told in found
     assert b"\r\nserver:" not in found.lower()
+
+
+def test_a_body_behind_a_wish_for_an_upgrade_is_no_request_of_its_own(world: World) -> None:
+    """Else whoever shares a connection to us with others could put a request in front of theirs."""
+    hidden, last = GET % b"x", b"GET /x HTTP/1.1\r\nConnection: close\r\n\r\n"
+    head = b"POST /length HTTP/1.1\r\nContent-Length: %d\r\n%s\r\n" % (len(hidden), H2C)
+    with world.client() as client:
+        client.sendall(head.replace(b"\r\n", b"\r\nExpect: 100-continue\r\n", 1))
+        assert client.recv(100).startswith(b"HTTP/1.1 100 Continue")  # so head and body come apart
+        client.sendall(hidden + (head + hidden) * 2 + last)
+        found = rest(client)
+    assert found.count(b"HTTP/1.1 200 OK") == 4
+    assert found.count(b"%d False" % len(hidden)) == 3
+    assert found.count(b"hello") == 1
 
 
 def test_expect_continue(world: World) -> None:

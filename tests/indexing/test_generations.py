@@ -105,3 +105,20 @@ async def test_it_is_dropped_with_all_that_is_its_own(world: World) -> None:
     await ours.remove(index.tenant, index.id)
     assert await index.row() is None
     assert await world.owner.fetchval("select count(*) from lex_totals where index_id = $1", index.id) == 0
+
+
+async def test_one_that_comes_back_has_its_vector_index_before_it_is_live(world: World) -> None:
+    """Retired, it has lost it: strays are dropped, and its row still says that there is one."""
+    index = await world.new_index(8)
+    await index.add(100)
+    await index.maintain()
+    whole = await index.names()
+    await world.owner.execute("update search_index set state = 'retired', retired_at = now() where id = $1", index.id)
+    await world.maintenance.look_after_all()
+    assert await index.names() == set()
+    await world.owner.execute("update search_index set state = 'building' where id = $1", index.id)
+    async with world.owner_database.connect() as other:
+        assert await other.take_turn()
+        assert not await world.maintenance.prepare(index.tenant, index.id)
+    assert await world.maintenance.prepare(index.tenant, index.id)
+    assert (await index.names(), await index.state()) == (whole, "hnsw")

@@ -5,6 +5,7 @@ import json
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -23,9 +24,12 @@ from app.documents.types import DocumentFacts, GivenChunk
 from app.embedded_postgres import DatabaseUrls
 from app.ids import encode_id
 from app.indexing.dropping import DROP_JOB
+from app.indexing.repository import IndexRepository
 from app.inference.embedding import EmbeddingUnavailable
+from app.ingestion.chunker_nodes import remove_unnamed_nodes
 from app.ingestion.reindexing import Reindexer
 from app.job_handlers import HANDLERS, JobContext
+from app.knowledge_bases.generation_repository import GenerationRepository
 from app.knowledge_bases.reindexing import REINDEX_JOB
 from app.knowledge_bases.types import (
     Chunking,
@@ -454,6 +458,39 @@ async def test_an_undo_that_is_cancelled_leaves_what_it_was(desk: Desk) -> None:
     assert (kb.index.id, kb.chunking, desk.workshop.endpoint.requests) == (first, Chunking(), requests)
 
 
+async def test_an_index_is_dropped_or_gone_back_to_never_both(desk: Desk) -> None:
+    """At the end of the window the two may come at the same moment."""
+    await desk.add(1)
+    await desk.start()
+    await desk.work()
+    retired = await desk.index("retired")
+    await desk.owner.execute(
+        "update search_index set retired_at = now() - interval '1 hour' where id = $1", retired["id"]
+    )
+    window = timedelta(days=1)
+
+    async def give_up() -> bool:
+        async with desk.db.transaction() as session:
+            return await IndexRepository(session, desk.tenant, retired["id"]).give_up() is not None
+
+    async def has_come() -> bool:
+        waits = "select 1 from pg_locks where locktype = 'transactionid' and not granted"
+        return dropping.done() or await desk.owner.fetchval(waits) is not None
+
+    async with desk.db.transaction() as session:
+        generations = GenerationRepository(session, desk.tenant)
+        assert await generations.last(retired["kb_id"], window=window) is not None
+        dropping = asyncio.create_task(give_up())
+        await until(has_come)
+        await generations.begin(retired["id"])
+    assert not await dropping
+    assert (await desk.index("building"))["id"] == retired["id"]
+    await desk.services.reindexing.cancel("default")
+    assert await give_up()
+    async with desk.db.transaction() as session:
+        assert await GenerationRepository(session, desk.tenant).last(retired["kb_id"], window=window) is None
+
+
 @pytest.mark.parametrize("what", ["knowledge base", "tenant", "documents"])
 async def test_what_is_deleted_meanwhile_leaves_nothing(desk: Desk, what: str) -> None:
     await desk.add(4)
@@ -517,6 +554,29 @@ async def test_parents_are_each_generations_own(desk: Desk) -> None:
     )
     await desk.handle(DROP_JOB, old)
     assert sorted(await topics()) == sorted(new)
+
+
+async def test_sentences_stay_for_an_index_that_is_begun_while_others_are_cleared(desk: Desk) -> None:
+    (document,) = await desk.add(1)
+    sentences = "select count(*) from node where document_id = $1 and kind = 'sentence'"
+    with_sentences = Chunking("sentence", 24, 0)
+    await desk.start(chunking=with_sentences)
+    await desk.work()
+    dropped = (await desk.index("live"))["id"]
+    await desk.start()
+    await desk.work()
+    await desk.owner.execute("update search_index set retired_at = null where id = $1", dropped)
+    await desk.context.dropping.empty(desk.tenant, dropped)
+    before = await desk.owner.fetchval(sentences, document.id)
+    waits = "select count(*) > 0 from pg_locks where locktype = 'transactionid' and not granted"
+    async with desk.owner.transaction():
+        await desk.owner.execute("select from document where id = $1 for update", document.id)
+        clearing = asyncio.create_task(remove_unnamed_nodes(desk.db, document.kb_id))
+        await until(lambda: desk.owner.fetchval(waits))
+        await desk.start(chunking=with_sentences)
+    await clearing
+    await desk.context.dropping.remove(desk.tenant, dropped)
+    assert await desk.owner.fetchval(sentences, document.id) == before > 0
 
 
 async def test_chunks_that_were_given_keep_their_boundaries(desk: Desk, other_model: EmbeddingServer) -> None:

@@ -196,3 +196,12 @@ async def test_a_twin_costs_no_statement(workshop: Workshop, tenant: TenantServi
     assert len(sent["alone"]) == len(sent["default"]) > 5
     lanes = [sql for sql in sent["default"] if "hybrid_search" in sql]
     assert [sql.count("hybrid_search") for sql in lanes] == [2]
+
+
+async def test_more_than_one_statement_takes(tenant: TenantServices) -> None:
+    """Many queries in many knowledge bases; only the last one here looks for something."""
+    queries = [*["!"] * 3300, "lantern"]
+    request = SearchRequest(queries, knowledge_bases=["alone"], strategy="lexical", explain=True, timeout_seconds=60)
+    result = await tenant.retrieval.search(request)
+    assert texts(list(result.hits)) == {"the lantern of one alone"}
+    assert [place.query for hit in result.hits for place in hit.places] == [3300]

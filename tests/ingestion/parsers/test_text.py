@@ -34,6 +34,28 @@ def test_sample_texts(
     assert ([block.text for block in document.blocks], document.warnings) == (paragraphs, warnings)
 
 
+@pytest.mark.parametrize(
+    ("line", "title", "level"),
+    [
+        ("= Title =", "Title", 1), ("== Title ==", "Title", 2), ("==Title==", "Title", 2),
+        (" = = Early life = = ", "Early life", 2),
+        ("== a == b ==", "a == b", 2), ('=== "Quoted" ===', '"Quoted"', 3), ("======== DEEP ========", "DEEP", 6),
+        ("== Uneven =", None, 0), ("==Uneven =", None, 0), ("===", None, 0), ("= = =", None, 0), ("a == b", None, 0),
+        ("= x", None, 0), (f"= {'long ' * 60} =", None, 0),
+    ],
+)  # fmt: skip
+def test_a_title_between_equals_signs_is_a_heading(
+    line: str, title: str | None, level: int, tmp_path: Path, options: ParseOptions
+) -> None:
+    path = tmp_path / "marked.txt"
+    path.write_text(f"Before.\n{line}\nBehind.", "utf-8")
+    headings = [(block.text, block.level) for block in text.parse(path, options).blocks if block.level]
+    assert headings == ([(title, level)] if title else [])
+    assert [block.text for block in text.parse(path, options).blocks if not block.level] == (
+        ["Before.", "Behind."] if title else [f"Before.\n{' '.join(line.split())}\nBehind."]
+    )
+
+
 @pytest.mark.parametrize("content", [bytes(range(256)) * 40, bytes(4000), b"\x89PNG\r\n\x1a\n" + bytes(100)])
 def test_binary_files_are_corrupt(content: bytes, tmp_path: Path, options: ParseOptions) -> None:
     path = tmp_path / "binary.txt"
