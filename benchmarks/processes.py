@@ -7,10 +7,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import httpx
 
@@ -20,6 +21,7 @@ ROOT = Path(__file__).resolve().parents[1]
 TICK = os.sysconf("SC_CLK_TCK")
 START_SECONDS = 90
 INGESTION_SECONDS = 120
+AnswerT = TypeVar("AnswerT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,13 +155,7 @@ def running_service(embedding_url: str | None) -> Iterator[RunningService]:
         Path(folder).chmod(0o711)  # under root Postgres runs as another user, who has to pass through
         data_dir = Path(folder) / "data"
         log = Path(folder) / "serve.log"
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("CARREL_")}
-        if embedding_url is not None:
-            environment |= {
-                "CARREL_EMBEDDING_BASE_URL": embedding_url,
-                "CARREL_EMBEDDING_MODEL": "directions",
-                "CARREL_EMBEDDING_DIMENSIONS": str(DIMENSIONS),
-            }
+        environment = environment_without_settings(embedding_url)
         command = [sys.executable, "-m", "app.cli", "serve", "--port", "0", "--data-dir", str(data_dir)]
         with log.open("wb") as output:
             process = subprocess.Popen(command, stdout=output, stderr=output, env=environment, cwd=ROOT)
@@ -171,16 +167,39 @@ def running_service(embedding_url: str | None) -> Iterator[RunningService]:
 
 
 def _wait_until_ready(process: "subprocess.Popen[bytes]", data_dir: Path, log: Path) -> tuple[str, str]:
+    def credentials() -> tuple[str, str] | None:
+        found = json.loads((data_dir / "credentials.json").read_text())
+        is_ready = httpx.get(f"{found['url']}/readyz", timeout=2).is_success
+        return (found["url"], found["api_key"]) if is_ready else None
+
+    found = answer_of(process, credentials)
+    if found is None:
+        raise RuntimeError(f"the service did not start:\n{log.read_text()[-3000:]}")
+    return found
+
+
+def answer_of(process: "subprocess.Popen[bytes]", ask: Callable[[], AnswerT | None]) -> AnswerT | None:
+    """What ``ask`` answers once the service is there; None where it has ended, or took too long."""
     end = time.monotonic() + START_SECONDS
     while process.poll() is None and time.monotonic() < end:
-        try:
-            found = json.loads((data_dir / "credentials.json").read_text())
-            if httpx.get(f"{found['url']}/readyz", timeout=2).is_success:
-                return found["url"], found["api_key"]
-        except (OSError, ValueError, httpx.TransportError):
-            pass
+        # Until it listens, and has written its files as a whole.
+        with suppress(OSError, ValueError, httpx.TransportError):
+            if (answer := ask()) is not None:
+                return answer
         time.sleep(0.1)
-    raise RuntimeError(f"the service did not start:\n{log.read_text()[-3000:]}")
+    return None
+
+
+def environment_without_settings(embedding_url: str | None = None) -> dict[str, str]:
+    """This process's, without settings of Carrel's but those of the endpoint."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("CARREL_")}
+    if embedding_url is not None:
+        environment |= {
+            "CARREL_EMBEDDING_BASE_URL": embedding_url,
+            "CARREL_EMBEDDING_MODEL": "directions",
+            "CARREL_EMBEDDING_DIMENSIONS": str(DIMENSIONS),
+        }
+    return environment
 
 
 def _stop(process: "subprocess.Popen[bytes]") -> None:

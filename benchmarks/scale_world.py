@@ -1,7 +1,6 @@
 """Databases of the scale benchmark: a Postgres of its own, the real services on it, and the bare statements."""
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -37,7 +36,7 @@ from app.retrieval.types import Query, SearchRequest, SearchResult
 from app.settings import Settings, load_settings
 from benchmarks.embedding_endpoint import DIMENSIONS
 from benchmarks.loader import Place
-from benchmarks.processes import ROOT, START_SECONDS, process_tree
+from benchmarks.processes import ROOT, answer_of, environment_without_settings, process_tree
 from benchmarks.scale_corpus import Question
 from benchmarks.search import SCOPED
 
@@ -208,11 +207,8 @@ def running_postgres(embedding_url: str) -> Iterator[tuple[EmbeddedPostgres, Set
 def running_api(urls: DatabaseUrls, settings: Settings, key: str) -> Iterator[httpx.Client]:
     """``carrel serve --api-only`` on a database, as a process of its own; a client with the key."""
     (port,) = islice(free_ports(), 1)
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("CARREL_")} | {
+    environment = environment_without_settings(str(settings.embedding.base_url)) | {
         "CARREL_DATABASE_URL": urls.app,
-        "CARREL_EMBEDDING_BASE_URL": str(settings.embedding.base_url),
-        "CARREL_EMBEDDING_MODEL": settings.embedding.model,
-        "CARREL_EMBEDDING_DIMENSIONS": str(DIMENSIONS),
         "CARREL_LOG_LEVEL": "error",
     }
     command = [sys.executable, "-m", "app.cli", "serve", "--api-only", "--port", str(port)]
@@ -222,22 +218,11 @@ def running_api(urls: DatabaseUrls, settings: Settings, key: str) -> Iterator[ht
             with httpx.Client(
                 base_url=f"http://127.0.0.1:{port}", headers={"Authorization": f"Bearer {key}"}, timeout=60
             ) as client:
-                _wait_until_ready(client, process)
+                if not answer_of(process, lambda: client.get("/readyz").is_success or None):
+                    raise RuntimeError("the API did not start")
                 yield client
         finally:
             process.terminate()
-
-
-def _wait_until_ready(client: httpx.Client, process: "subprocess.Popen[bytes]") -> None:
-    end = time.monotonic() + START_SECONDS
-    while process.poll() is None and time.monotonic() < end:
-        try:
-            if client.get("/readyz").is_success:
-                return
-        except httpx.TransportError:
-            pass
-        time.sleep(0.1)
-    raise RuntimeError("the API did not start")
 
 
 def proportional_mb(pid: int) -> float:

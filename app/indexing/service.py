@@ -65,11 +65,9 @@ class IndexMaintenance:
 
         Raises IndexBusy, MaintenanceFailed, and DBAPIError where writers are in the way for long.
         """
-        figures = await self._fold(tenant_id, index_id)
+        figures = await self._fold_and_weigh(tenant_id, index_id)
         if figures is None:
             return
-        if figures.has_drifted:
-            await self._reweigh(tenant_id, index_id)
         match self._step(figures):
             case Step.PROMOTE:
                 await self._promote(tenant_id, figures)
@@ -85,9 +83,7 @@ class IndexMaintenance:
 
         Raises as ``maintain``.
         """
-        figures = await self._fold(tenant_id, index_id)
-        if figures is not None and figures.has_drifted:
-            await self._reweigh(tenant_id, index_id)
+        figures = await self._fold_and_weigh(tenant_id, index_id)
         if figures is None:
             return True
         match self._step(figures.once_live()):
@@ -99,6 +95,12 @@ class IndexMaintenance:
                 return True
         figures = await self._fold(tenant_id, index_id)
         return figures is None or figures.vector_index == "hnsw" or figures.held_back is not None
+
+    async def _fold_and_weigh(self, tenant_id: UUID, index_id: UUID) -> IndexFigures | None:
+        figures = await self._fold(tenant_id, index_id)
+        if figures is not None and figures.has_drifted:
+            await self._reweigh(tenant_id, index_id)
+        return figures
 
     def _step(self, figures: IndexFigures) -> Step:
         return next_step(figures, threshold=self.threshold)

@@ -38,7 +38,7 @@ from app.knowledge_bases.repository import KnowledgeBaseRepository
 from app.knowledge_bases.service import PURGE_JOB
 from app.knowledge_bases.types import IndexMismatch, KnowledgeBaseView
 from app.lexical.languages import document_language, lexical_entries
-from app.lexical.weights import LexicalEntry, reweighed_entries
+from app.lexical.weights import LexicalEntry
 from app.logging import get_logger
 from app.object_store import ObjectStore
 
@@ -80,8 +80,8 @@ class IngestionPipeline:
                 )
                 async with booked_with(db, embedder, embedded.unbooked):
                     made = await self._made(document, kb, passages, embedded)
-                    indexes = await self._replace(db, document, kb, made, embedder, embedded.unbooked)
-                if len(indexes) > 1:
+                    is_building = await self._replace(db, document, kb, made, embedder, embedded.unbooked)
+                if is_building:
                     await self._catch_up(db, document)
         except Superseded:
             return
@@ -97,6 +97,7 @@ class IngestionPipeline:
             kb = await KnowledgeBaseRepository(session, db.tenant_id).find(document.kb_id)
         if kb is None:
             raise Superseded
+        kb.require_match(self.embedders.identities)
         return document, kb, kb.embedder(self.embedders), key
 
     async def _passages(
@@ -158,8 +159,8 @@ class IngestionPipeline:
         made: IndexedDocument,
         embedder: Embedder,
         spent: Spent,
-    ) -> Collection[UUID]:
-        """Put the version in the place of the live one; returns the knowledge base's search indexes."""
+    ) -> bool:
+        """Put the version in the place of the live one; returns whether another search index is being built."""
         async with db.transaction() as session:
             versions = VersionRepository(session, db.tenant_id)
             document = await versions.lock(loaded.id, loaded.version)
@@ -168,7 +169,7 @@ class IngestionPipeline:
             held = await KnowledgeBaseRepository(session, db.tenant_id).hold_indexes(document.kb_id)
             if kb.index.id not in held:
                 raise IndexMismatch(REINDEXED)
-            made = _weighed(made, kb.index.avgdl, held[kb.index.id])
+            made = made.weighed(kb.index.avgdl, held[kb.index.id].avgdl)
             if any(draft.metadata for draft in made.drafts):
                 current = await KnowledgeBaseRepository(session, db.tenant_id).find(document.kb_id)
                 made = _without(made, current.row.stamp if current else {})
@@ -195,7 +196,7 @@ class IngestionPipeline:
                 await self.queue.enqueue(session, PURGE_JOB, tenant_id=db.tenant_id, payload={"keys": gone})
             # Last: the day's row is every document's of the tenant.
             await book(session, db, embedder, spent)
-        return held.keys()
+        return any(one.building for one in held.values())
 
     async def _catch_up(self, db: TenantDatabase, document: Document) -> None:
         """Give it to the generation that is being built, if one is. Where that fails, the job that builds it will."""
@@ -234,13 +235,6 @@ def _refusal(refused: Collection[int], total: int) -> list[str]:
     if not refused:
         return []
     return [f"The embedding model refused {len(refused)} of {total} passages: they are found by their words alone."]
-
-
-def _weighed(made: IndexedDocument, before: float, now: float) -> IndexedDocument:
-    """The same for an index that was re-weighed since it was loaded."""
-    if before == now:
-        return made
-    return replace(made, entries=reweighed_entries(made.entries, avgdl=(before, now)))
 
 
 def _without(made: IndexedDocument, stamp: Mapping[str, object]) -> IndexedDocument:

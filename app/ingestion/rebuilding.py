@@ -26,7 +26,6 @@ from app.knowledge_bases.generation_repository import GenerationRepository
 from app.knowledge_bases.repository import KnowledgeBaseRepository
 from app.knowledge_bases.types import Generation, IndexMismatch
 from app.lexical.languages import AUTO, document_language, lexical_entries
-from app.lexical.weights import reweighed_entries
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +142,7 @@ async def _add(
         return False
     if stored.given:  # what their owner said of them may have got another stamp since
         made = replace(made, drafts=await repository.live_drafts(stored))
-    made = _weighed(made, generation.avgdl, held[generation.id])
+    made = made.weighed(generation.avgdl, held[generation.id].avgdl)
     nodes = list(walk(made.tree.root))
     ids = {node.path: node_id(stored.id, stored.version, node.path) for node in nodes}
     ingestion = IngestionRepository(session, tenant_id)
@@ -156,8 +155,3 @@ async def _add(
         await KnowledgeBaseRepository(session, tenant_id).add_language(generation.id, made.language)
         await repository.tell_language(stored.id, made.language)
     return True
-
-
-def _weighed(made: IndexedDocument, before: float, now: float) -> IndexedDocument:
-    """The same where the generation was re-weighed since it was loaded."""
-    return made if before == now else replace(made, entries=reweighed_entries(made.entries, avgdl=(before, now)))

@@ -4,9 +4,9 @@ import json
 import struct
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any
+from typing import Any, Self
 from uuid import UUID
 
 import numpy as np
@@ -22,7 +22,7 @@ from app.ids import encode_id
 from app.inference.embedding import Vectors
 from app.ingestion.tree import walk
 from app.ingestion.types import ChunkDraft, DocumentTree, PrintedLines, TreeNode
-from app.lexical.weights import DIMENSIONS, LexicalEntry
+from app.lexical.weights import DIMENSIONS, LexicalEntry, reweighed_entries
 
 _json = json.JSONEncoder(ensure_ascii=False).encode
 # A hostile file may nest for ever; nobody's headings go so deep.
@@ -47,6 +47,10 @@ class IndexedDocument:
     entries: Sequence[LexicalEntry]
     unembedded: Collection[int] = ()
     media: Mapping[int, DocumentMedia] = field(default_factory=dict)
+
+    def weighed(self, before: float, now: float) -> Self:
+        """The same for a search index that was re-weighed since this was made."""
+        return self if before == now else replace(self, entries=reweighed_entries(self.entries, avgdl=(before, now)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,8 +88,9 @@ class GenerationRepository:
             reindexing, retired_at = found.get(row["kb_id"], (None, None))
             if row["state"] == "building":
                 reindexing = _reindexing(row)
-            else:
-                retired_at = row["retired_at"]
+            # The last comes last; while it is built again, there is none to go back to.
+            if row["retired_at"] is not None:
+                retired_at = row["retired_at"] if row["state"] == "retired" else None
             found[row["kb_id"]] = reindexing, retired_at
         return found
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from sqlalchemy import delete, func, select, text
@@ -33,10 +33,17 @@ _PAGE = statement(f"""{_SELECT} where k.tenant_id = :tenant and (:only::uuid[] i
    and (:after_time::timestamptz is null or (k.created_at, k.id) < (:after_time, :after_id::uuid))
  order by k.created_at desc, k.id desc limit :limit""")
 _HOLD_INDEXES = statement("""
-select id, avgdl from search_index where tenant_id = :tenant and kb_id = :kb for key share""")
+select id, avgdl, state from search_index where tenant_id = :tenant and kb_id = :kb for key share""")
 _ADD_LANGUAGE = statement("""
 update search_index set languages = array_append(languages, :language::text)
  where tenant_id = :tenant and id = :index and not languages @> array[:language::text]""")
+
+
+class HeldIndex(NamedTuple):
+    """A search index that nobody re-weighs now, and whether it is being built."""
+
+    avgdl: float
+    building: bool
 
 
 class KnowledgeBaseRepository:
@@ -120,14 +127,14 @@ class KnowledgeBaseRepository:
         )
         return {kb: (documents, chunks) for kb, documents, chunks in await self.session.execute(statement)}
 
-    async def hold_indexes(self, kb_id: UUID) -> dict[UUID, float]:
-        """The mean lengths that the weights in its search indexes are made with, which stay until the end.
+    async def hold_indexes(self, kb_id: UUID) -> dict[UUID, HeldIndex]:
+        """Its search indexes; the mean lengths that their weights are made with stay until the end.
 
         For whoever adds, changes or removes chunks, before the first of them: else it and a re-weighing would come to
         wait for each other.
         """
         rows = await self.session.rows(_HOLD_INDEXES, {"tenant": self.tenant_id, "kb": kb_id})
-        return {row["id"]: row["avgdl"] for row in rows}
+        return {row["id"]: HeldIndex(row["avgdl"], row["state"] == "building") for row in rows}
 
     async def add_language(self, index_id: UUID, language: str) -> None:
         """From now on queries in this index are analysed in this language too.

@@ -3,11 +3,12 @@
 import os
 import tempfile
 import threading
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
-from itertools import islice
+from itertools import count, islice, takewhile
 from pathlib import Path
 from typing import BinaryIO
 
@@ -26,8 +27,9 @@ COPY_BYTES = 1024 * 1024
 PAGE_OBJECTS = 1000
 # Not a character of any key: what begins with it is never an object.
 UNFINISHED = "~"
-# A failed one has copied nothing: it is the directory that was gone.
-PUT_ATTEMPTS = 50
+# How long a put tries against whoever removes its directory: a failed attempt takes less than a millisecond, for it
+# has copied nothing, and on a busy machine many in a row may fail.
+PUT_SECONDS = 10
 
 
 class FileObjectStore:
@@ -96,8 +98,9 @@ class FileObjectStore:
         return self._root / checked_key(key)
 
     def _put(self, place: Path, source: Path, stop: threading.Event) -> None:
+        end = time.monotonic() + PUT_SECONDS
         with source.open("rb") as readable:
-            for attempt in range(PUT_ATTEMPTS):
+            for attempt in takewhile(lambda _: time.monotonic() < end, count()):
                 # A delete may take the directory away between its making and its first file: make it again.
                 with _translated(), suppress(FileNotFoundError):
                     if attempt:

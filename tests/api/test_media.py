@@ -27,11 +27,7 @@ def seeing(make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory
                 "CARREL_EMBEDDING_MODEL": "words",
                 "CARREL_EMBEDDING_DIMENSIONS": 64,
             },
-            models={
-                "CARREL_CHAT_BASE_URL": chat.base_url,
-                "CARREL_CHAT_MODEL": "talker",
-                "CARREL_VISION_MODEL": "looker",
-            },
+            models=chat.as_vision,
         )
         with run_service(settings, make_database()) as running:
             yield running

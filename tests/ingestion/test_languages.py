@@ -95,11 +95,14 @@ async def test_a_language_that_is_set_is_not_written_down(workshop: Workshop, se
 async def test_an_index_of_another_analyser_is_refused(workshop: Workshop, services: TenantServices) -> None:
     kb = await found(services)
     assert kb.index.identity["analyser"] == "auto-v1"
+    waiting = await add(services, TEXTS["english"])
     await workshop.owner.execute(
         """update search_index set identity = identity || '{"analyser": "auto-v0"}' where id = $1""", kb.index.id
     )
     with pytest.raises(IndexMismatch, match="auto-v0"):
         await add(services, TEXTS["german"])
+    with pytest.raises(IndexMismatch, match="auto-v0"):
+        await workshop.ingest(waiting)
 
 
 async def stored(workshop: Workshop, kb_id: UUID) -> list[str]:

@@ -10,7 +10,6 @@ import pytest
 
 from app.bootstrap import TenantServices
 from app.db.models.tenant_data import Document
-from app.documents.types import DocumentFacts
 from app.embedded_postgres import DatabaseUrls
 from app.inference.vision import VisionUnavailable
 from app.inference.vision_openai import ATTEMPTS
@@ -20,7 +19,7 @@ from app.ingestion.types import NoText
 from app.job_handlers import JobContext
 from app.knowledge_bases.types import Chunking, NewKnowledgeBase
 from tests.ingestion import illustrated
-from tests.ingestion.workshop import Workshop, open_workshop, until
+from tests.ingestion.workshop import Workshop, open_workshop, until, upload
 from tests.protocol_servers.chat import Asked, ChatServer, says_colour
 
 RED, BLUE = "A red square of 120 by 100 dots.", "A blue square of 200 by 150 dots."
@@ -36,12 +35,7 @@ def chat() -> Iterator[ChatServer]:
 async def workshop(
     database: DatabaseUrls, chat: ChatServer, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Workshop]:
-    models = {
-        "CARREL_CHAT_BASE_URL": chat.base_url,
-        "CARREL_CHAT_MODEL": "talker",
-        "CARREL_VISION_MODEL": "looker",
-    }
-    async with open_workshop(database, tmp_path_factory.mktemp("data"), models=models) as opened:
+    async with open_workshop(database, tmp_path_factory.mktemp("data"), models=chat.as_vision) as opened:
         yield opened
 
 
@@ -53,22 +47,6 @@ async def services(workshop: Workshop, chat: ChatServer) -> AsyncIterator[Tenant
     yield await workshop.new_tenant()
     await workshop.drop_jobs()
     assert await workshop.inconsistencies() == {}
-
-
-async def upload(services: TenantServices, path: Path, *, kb: str = "default", external_id: str = "a") -> Document:
-    """A file as a form has it."""
-    head = (
-        f'--b\r\nContent-Disposition: form-data; name="external_id"\r\n\r\n{external_id}\r\n'
-        f'--b\r\nContent-Disposition: form-data; name="file"; filename="{path.name}"\r\n\r\n'
-    )
-
-    async def body() -> AsyncIterator[bytes]:
-        yield head.encode() + path.read_bytes() + b"\r\n--b--\r\n"
-
-    def facts(fields: Any) -> DocumentFacts:
-        return DocumentFacts(external_id=fields["external_id"])
-
-    return (await services.uploads.upload(kb, body(), b"b", facts)).document
 
 
 async def chunks(workshop: Workshop, document: Document) -> list[Any]:

@@ -44,10 +44,9 @@ async def talkative(
     database: DatabaseUrls, chat: ChatServer, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Workshop]:
     """It does, and they are described besides."""
-    models = {"CARREL_CHAT_BASE_URL": chat.base_url, "CARREL_CHAT_MODEL": "t", "CARREL_VISION_MODEL": "looker"}
     embedding = {"CARREL_EMBEDDING_PICTURES": "messages"}
     data_dir = tmp_path_factory.mktemp("data")
-    async with open_workshop(database, data_dir, models=models, embedding=embedding) as opened:
+    async with open_workshop(database, data_dir, models=chat.as_vision, embedding=embedding) as opened:
         opened.endpoint.picture_form = "messages"
         yield opened
 

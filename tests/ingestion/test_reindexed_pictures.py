@@ -7,12 +7,11 @@ from uuid import UUID
 import pytest
 
 from app.db.session import TenantDatabase
-from app.documents.types import DocumentFacts
 from app.embedded_postgres import DatabaseUrls
 from app.job_handlers import JobContext
 from app.knowledge_bases.types import Chunking, ReindexWishes
 from tests.ingestion import illustrated
-from tests.ingestion.workshop import Workshop, open_workshop
+from tests.ingestion.workshop import Workshop, open_workshop, upload
 from tests.protocol_servers.chat import ChatServer, says_colour
 
 
@@ -27,25 +26,14 @@ def chat() -> Iterator[ChatServer]:
 async def workshop(
     database: DatabaseUrls, chat: ChatServer, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Workshop]:
-    models = {
-        "CARREL_CHAT_BASE_URL": chat.base_url,
-        "CARREL_CHAT_MODEL": "talker",
-        "CARREL_VISION_MODEL": "looker",
-    }
-    async with open_workshop(database, tmp_path_factory.mktemp("data"), models=models) as opened:
+    async with open_workshop(database, tmp_path_factory.mktemp("data"), models=chat.as_vision) as opened:
         yield opened
 
 
 async def test_chunks_that_are_pictures_stay_that(workshop: Workshop, chat: ChatServer, tmp_path: Path) -> None:
     services = await workshop.new_tenant()
     tenant_id = services.principal.tenant_id
-    path = illustrated.pdf(tmp_path / "two.pdf")
-
-    async def body() -> AsyncIterator[bytes]:
-        yield f'--b\r\nContent-Disposition: form-data; name="file"; filename="{path.name}"\r\n\r\n'.encode()
-        yield path.read_bytes() + b"\r\n--b--\r\n"
-
-    document = (await services.uploads.upload("default", body(), b"b", lambda _: DocumentFacts())).document
+    document = await upload(services, illustrated.pdf(tmp_path / "two.pdf"))
     await workshop.ingest(document)
 
     async def shown(index_id: UUID) -> list[tuple[object, ...]]:

@@ -458,6 +458,18 @@ async def test_an_undo_that_is_cancelled_leaves_what_it_was(desk: Desk) -> None:
     assert (kb.index.id, kb.chunking, desk.workshop.endpoint.requests) == (first, Chunking(), requests)
 
 
+async def test_an_older_one_is_none_to_go_back_to_while_the_last_is_built_again(desk: Desk) -> None:
+    await desk.add(1)
+    for _ in range(2):
+        await desk.start()
+        await desk.work()
+    assert (await desk.kb()).retired_at is not None
+    await desk.services.reindexing.undo("default")
+    assert (await desk.kb()).retired_at is None
+    await desk.services.reindexing.cancel("default")
+    assert (await desk.kb()).retired_at is not None
+
+
 async def test_an_index_is_dropped_or_gone_back_to_never_both(desk: Desk) -> None:
     """At the end of the window the two may come at the same moment."""
     await desk.add(1)

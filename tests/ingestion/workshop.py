@@ -94,6 +94,22 @@ async def add_text(services: TenantServices, text: str, **facts: Any) -> Documen
     return uploaded.document
 
 
+async def upload(services: TenantServices, path: Path, *, kb: str = "default", external_id: str = "a") -> Document:
+    """A file as a form has it."""
+    head = (
+        f'--b\r\nContent-Disposition: form-data; name="external_id"\r\n\r\n{external_id}\r\n'
+        f'--b\r\nContent-Disposition: form-data; name="file"; filename="{path.name}"\r\n\r\n'
+    )
+
+    async def body() -> AsyncIterator[bytes]:
+        yield head.encode() + path.read_bytes() + b"\r\n--b--\r\n"
+
+    def facts(fields: Any) -> DocumentFacts:
+        return DocumentFacts(external_id=fields["external_id"])
+
+    return (await services.uploads.upload(kb, body(), b"b", facts)).document
+
+
 async def until(condition: Callable[[], Awaitable[bool]]) -> None:
     end = time.monotonic() + HANG_SECONDS
     while not await condition():

@@ -69,6 +69,15 @@ class ChatServer:
     def base_url(self) -> str:
         return f"http://127.0.0.1:{self._http.server_address[1]}/v1"
 
+    @property
+    def as_vision(self) -> dict[str, str]:
+        """The settings of a service whose pictures it describes."""
+        return {
+            "CARREL_CHAT_BASE_URL": self.base_url,
+            "CARREL_CHAT_MODEL": "talker",
+            "CARREL_VISION_MODEL": "looker",
+        }
+
     def fail(self, how: Failing | int, *, times: int = 1, retry_after: str | None = None) -> None:
         """Spoil the next ``times`` requests: a number is a status, "slow" never answers."""
         with self._lock:

@@ -19,6 +19,7 @@ from app.knowledge_bases.types import Chunking, KnowledgeBaseView, NewKnowledgeB
 from app.retrieval.strategies import find_strategy, strategy_options
 
 router = APIRouter(prefix="/knowledge-bases", tags=["knowledge bases"], route_class=GuardedRoute)
+_DEFAULTS = Chunking()
 BY_REINDEX = {"embedding", "chunking", "language"}
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")]
 
@@ -33,9 +34,9 @@ class EmbeddingIn(Input):
 class ChunkingIn(Input):
     """How documents are cut; sizes in tokens of the embedding model, ``options`` those of the chunker."""
 
-    strategy: Text = "headered"
-    max_tokens: int = Field(170, ge=16, le=8192)
-    overlap_tokens: int = Field(0, ge=0, le=4096)
+    strategy: Text = _DEFAULTS.strategy
+    max_tokens: int = Field(_DEFAULTS.max_tokens, ge=16, le=8192)
+    overlap_tokens: int = Field(_DEFAULTS.overlap_tokens, ge=0, le=4096)
     options: dict[str, Any] = Field(default_factory=dict)
 
     def settings(self) -> Chunking:
