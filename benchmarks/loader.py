@@ -85,11 +85,12 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class LexicalRows:
-    """The lexical lane's part of a batch; ``counts`` is in how many passages each term is."""
+    """The lexical lane's part of a batch; in how many passages each term is, and its greatest weight."""
 
     terms: list[StoredTerms]
     keys: list[list[int]]
     counts: npt.NDArray[np.int64]
+    tops: npt.NDArray[np.float32]
 
 
 def lexical_rows(batch: Batch, table: TermTable, keys: npt.NDArray[np.int32], *, avgdl: float) -> LexicalRows:
@@ -101,13 +102,15 @@ def lexical_rows(batch: Batch, table: TermTable, keys: npt.NDArray[np.int32], *,
     weights = tf / (tf + K1 * (1 - B + B * batch.lengths[place] / avgdl))
     starts = np.searchsorted(place, np.arange(passages + 1)).tolist()
     ids, values = table.ids[terms].astype(">i4").tobytes(), weights.astype(">f4").tobytes()
-    ordered = keys[terms][np.lexsort((keys[terms], place))].tolist()
+    ordered = keys[terms].tolist()
+    tops = np.zeros(size, np.float32)
+    np.maximum.at(tops, terms, weights.astype(np.float32))
     stored, keyed = [], []
     for start, end in pairwise(starts):
         head = struct.pack(">iii", DIMENSIONS, end - start, 0)
         stored.append(StoredTerms(head + ids[4 * start : 4 * end] + values[4 * start : 4 * end]))
         keyed.append(ordered[start:end])
-    return LexicalRows(stored, keyed, np.bincount(terms, minlength=size))
+    return LexicalRows(stored, keyed, np.bincount(terms, minlength=size), tops)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,15 +152,18 @@ class Loader:
         salted = salt(place.index_id)
         keys = np.array([term_key(int(each), salted) for each in table.ids], np.int32)
         counts, tokens, chunks = np.zeros(len(table.ids), np.int64), 0, 0
+        tops = np.zeros(len(table.ids), np.float32)
         for batch in batches:
             lexical = lexical_rows(batch, table, keys, avgdl=avgdl)
             await self._add(place, batch, lexical, _documents(place, chunks, batch.texts, describe))
             counts += lexical.counts
+            np.maximum(tops, lexical.tops, out=tops)
             tokens += int(batch.lengths.sum())
             chunks += len(batch.texts)
         owner, scope = self.connections[0], (place.tenant_id, place.index_id)
-        frequencies = [(*scope, int(keys[n]), int(counts[n])) for n in np.flatnonzero(counts)]
-        await owner.copy_records_to_table("lex_df", records=frequencies, columns=["tenant_id", "index_id", "key", "df"])
+        frequencies = [(*scope, int(keys[n]), int(counts[n]), float(tops[n])) for n in np.flatnonzero(counts)]
+        columns = ["tenant_id", "index_id", "key", "df", "top"]
+        await owner.copy_records_to_table("lex_df", records=frequencies, columns=columns)
         await owner.execute(
             "insert into lex_totals (tenant_id, index_id, chunks, tokens) values ($1, $2, $3, $4)",
             *scope, chunks, tokens,

@@ -234,7 +234,7 @@ def _told_as_ours() -> Iterator[None]:
 
 
 # Privileged is also who may `set role` to one that is; asked of pg_roles, because pg_has_role raises for unknown names.
-# The last revision's functions stand for the whole schema, of which the plain role cannot read the version.
+# What the last revision adds stands for the whole schema, of which the plain role cannot read the version.
 _CHECK = """
 select current_setting('server_version_num')::int as version, current_user as role,
        exists (select from pg_roles r where pg_has_role(r.oid, 'member') and (
@@ -242,7 +242,7 @@ select current_setting('server_version_num')::int as version, current_user as ro
          or exists (select from pg_class c where c.relowner = r.oid and c.relkind in ('r', 'p')))) as privileged,
        coalesce((select string_to_array(extversion, '.')::int[] from pg_extension where extname = 'vector'), '{0}')
          as pgvector,
-       to_regclass('public.picture_description') is not null and to_regproc('public.lexical_lane') is not null
+       exists (select from pg_attribute a where a.attrelid = to_regclass('public.lex_df') and a.attname = 'top')
          and exists (select from pg_roles r where r.rolname = 'carrel_app' and pg_has_role(r.oid, 'usage')) as migrated
 """
 

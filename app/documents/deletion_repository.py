@@ -83,7 +83,7 @@ with gone as (
 ), totals as (
   insert into lex_totals select :t::uuid, index_id, -count(*), -sum(dl) from gone group by index_id
 )
-insert into lex_df select :t::uuid, index_id, k, -count(*) from gone, unnest(keys) k group by index_id, k""")
+insert into lex_df select :t::uuid, index_id, k, -count(*), 0 from gone, unnest(keys) k group by index_id, k""")
 _REMOVE_CHUNKS = """
 with gone as (
   delete from chunk where tenant_id = :t and kb_id = :kb and document_id = any(cast(:ds as uuid[])) returning index_id

@@ -104,6 +104,7 @@ class IndexRepository:
             ids = [row["chunk_id"] for row in rows]
             await self.session.rows(_SET_TERMS, {**self._place, "ids": ids, "terms": terms})
             after = ids[-1]
+        await self.session.rows(_RAISE_TOPS, {**self._place, "longer": max(1.0, avgdl / figures.avgdl)})
         await self.session.rows(_SET_AVGDL, {**self._place, "avgdl": avgdl})
 
     async def set_exact(self, reason: HeldBack | None, *, chunks: int | None = None) -> None:
@@ -182,10 +183,10 @@ select coalesce(sum(g.n), 0)::bigint as rows, count(*) as keys
 # All of them, and no join: without statistics one that picked out the crowded keys took a minute for a few thousand.
 FOLD_FREQUENCIES = statement("""
 with gone as (
-  delete from lex_df where tenant_id = :tenant and index_id = :index returning key, df
+  delete from lex_df where tenant_id = :tenant and index_id = :index returning key, df, top
 )
-insert into lex_df (tenant_id, index_id, key, df)
-select :tenant, :index, key, sum(df) from gone group by key having sum(df) <> 0""")
+insert into lex_df (tenant_id, index_id, key, df, top)
+select :tenant, :index, key, sum(df), max(top) from gone group by key having sum(df) <> 0""")
 _FOLD_TOTALS = statement("""
 with gone as (
   delete from lex_totals where tenant_id = :tenant and index_id = :index returning chunks, tokens
@@ -203,6 +204,10 @@ select chunk_id, dl, sparsevec_send(terms) as terms from chunk_lexical
 _SET_TERMS = statement("""
 update chunk_lexical l set terms = u.terms from unnest(:ids::uuid[], :terms::sparsevec[]) u(id, terms)
  where l.tenant_id = :tenant and l.index_id = :index and l.chunk_id = any(:ids::uuid[]) and l.chunk_id = u.id""")
+# A weight is 1 / (1 + K / tf), and K becomes `longer` times smaller at most; a hair more for what rounding does.
+_RAISE_TOPS = statement("""
+update lex_df set top = least(1, 1.000001 / (1 + (1 / top - 1) / :longer::float8))
+ where tenant_id = :tenant and index_id = :index and top > 0 and :longer::float8 > 1""")
 _SET_AVGDL = statement("update search_index set avgdl = :avgdl where tenant_id = :tenant and id = :index")
 _SET_EXACT = statement("""
 update search_index

@@ -2,7 +2,6 @@
 
 import json
 import struct
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -167,9 +166,9 @@ def _pages(printed: Mapping[int, PrintedLines]) -> dict[str, Any]:
         "pages": list(printed),
         "widths": [page.width / 10 for page in printed.values()],
         "heights": [page.height / 10 for page in printed.values()],
-        "starts": [_int_array(page.lines[::6]) for page in printed.values()],
-        "ends": [_int_array(page.lines[1::6]) for page in printed.values()],
-        "boxes": [_int_array(_boxes(page.lines)) for page in printed.values()],
+        "starts": [_array(page.lines[::6]) for page in printed.values()],
+        "ends": [_array(page.lines[1::6]) for page in printed.values()],
+        "boxes": [_array(_boxes(page.lines)) for page in printed.values()],
     }
 
 
@@ -185,7 +184,7 @@ def _chunks(made: IndexedDocument) -> dict[str, Any]:
         "page_ends": [draft.page_end for draft in drafts],
         "slides": [draft.slide for draft in drafts],
         "sections": [_json(draft.section_titles) for draft in drafts],
-        "paths": [_int_array(draft.node_path) for draft in drafts],
+        "paths": [_array(draft.node_path) for draft in drafts],
         "metadata": [_json(dict(draft.metadata)) for draft in drafts],
     }
 
@@ -199,7 +198,7 @@ def _lanes(made: IndexedDocument, nodes: Mapping[tuple[int, ...], UUID]) -> dict
         ],
         "lengths": [entry.length for entry in made.entries],
         "terms": [_Terms(entry) for entry in made.entries],
-        "keys": [_int_array(entry.keys) for entry in made.entries],
+        "keys": [_array(entry.keys) for entry in made.entries],
     }
 
 
@@ -211,9 +210,14 @@ def _place(draft: ChunkDraft, nodes: Mapping[tuple[int, ...], UUID]) -> dict[str
 
 
 def _deltas(entries: Sequence[LexicalEntry]) -> dict[str, Any]:
-    """In how many chunks each key is."""
-    frequencies = Counter(chain.from_iterable(entry.keys for entry in entries))
-    return {"df_keys": _int_array(frequencies), "df": _int_array(frequencies.values())}
+    """In how many chunks each key is, and its greatest weight in them, as it is stored."""
+    count = sum(len(entry.keys) for entry in entries)
+    keys = np.fromiter(chain.from_iterable(entry.keys for entry in entries), np.int32, count)
+    weights = np.fromiter(chain.from_iterable(entry.weights for entry in entries), np.float32, count)
+    distinct, places, df = np.unique(keys, return_inverse=True, return_counts=True)
+    tops = np.zeros(len(distinct), np.float32)
+    np.maximum.at(tops, places, weights)
+    return {"df_keys": _array(distinct.tolist()), "df": _array(df.tolist()), "df_tops": _array(tops.tolist())}
 
 
 def _shown(media: Mapping[int, DocumentMedia], ids: Sequence[UUID]) -> dict[str, Any]:
@@ -224,8 +228,8 @@ def _shown(media: Mapping[int, DocumentMedia], ids: Sequence[UUID]) -> dict[str,
     }
 
 
-def _int_array(values: Iterable[int]) -> str:
-    """An int4[] as text: arrays of arrays of different lengths cannot be sent, and long ones are slow to send."""
+def _array(values: Iterable[float]) -> str:
+    """An array as text: arrays of arrays of different lengths cannot be sent, and long ones are slow to send."""
     return "{" + ",".join(map(str, values)) + "}"
 
 
@@ -276,8 +280,8 @@ with made as (
   insert into chunk_lexical (tenant_id, index_id, scope_key, chunk_id, metadata, dl, terms, keys)
   select :t::uuid, :i::uuid, :scope::uuid, id, seen, length, terms, keys::int4[] from made
 ), frequencies as (
-  insert into lex_df (tenant_id, index_id, key, df)
-  select :t::uuid, :i::uuid, u.* from unnest(:df_keys::text::int4[], :df::text::int4[]) u
+  insert into lex_df (tenant_id, index_id, key, df, top)
+  select :t::uuid, :i::uuid, u.* from unnest(:df_keys::text::int4[], :df::text::int4[], :df_tops::text::real[]) u
 )
 insert into lex_totals (tenant_id, index_id, chunks, tokens)
 select :t::uuid, :i::uuid, count(*), sum(length) from made""")

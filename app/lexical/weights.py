@@ -21,7 +21,7 @@ class LexicalEntry:
     """One chunk in the lexical lane.
 
     ``length`` counts its terms with repeats; ``term_ids`` are sorted and distinct, in [0, DIMENSIONS), with one of
-    ``weights`` each, in (0, 1); ``keys`` are as many, sorted and distinct, signed 32-bit.
+    ``weights`` and one of ``keys`` each: in (0, 1), and distinct, signed 32-bit.
     """
 
     length: int
@@ -79,7 +79,7 @@ def document_entries(
         order = np.argsort(term_ids)
         term_ids, tf = term_ids[order], tf[order]
         weights = tf / (tf + k1 * (1 - b + b * len(tokens) / avgdl))
-        keys = np.sort(_keys(term_ids, salt))
+        keys = _keys(term_ids, salt)
         entries.append(LexicalEntry(len(tokens), term_ids.tolist(), weights.tolist(), keys.tolist()))
     return entries
 

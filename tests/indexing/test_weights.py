@@ -24,6 +24,7 @@ from app.indexing.types import IndexBusy
 from app.job_handlers import JobContext
 from app.lexical.analyser import analyser_for
 from app.lexical.weights import query_terms, salt
+from tests.ingestion.recount import GREATEST_WEIGHTS
 from tests.ingestion.workshop import Workshop, add_text, open_workshop, until
 
 K1, B = 1.2, 0.75
@@ -75,7 +76,7 @@ class Library:
     async def crowd(self) -> None:
         """Changes that come to nothing, so many that they are worth folding."""
         await self.workshop.owner.execute(
-            "insert into lex_df select tenant_id, index_id, key, sign from lex_df, (values (1), (-1)) s(sign),"
+            "insert into lex_df select tenant_id, index_id, key, sign, 0 from lex_df, (values (1), (-1)) s(sign),"
             " generate_series(1, 1 + 1200 / (select greatest(1, count(*)) from lex_df where index_id = $1))"
             " where index_id = $1",
             self.index,
@@ -197,6 +198,28 @@ async def test_many_changes_become_one_row_a_key(library: Library) -> None:
     await library.maintenance.maintain(library.tenant, library.index)
     assert await library.workshop.owner.fetchval(count, library.index) == len(set(ANALYSER.tokens(" ".join(WORDS))))
     assert await library.workshop.inconsistencies() == {}
+
+
+async def test_the_greatest_weight_of_a_term_is_kept(library: Library) -> None:
+    """As it is, until the index is weighed anew: then no lower, and still less than any term could have."""
+
+    async def greatest() -> dict[int, tuple[float, float]]:
+        found = await library.workshop.owner.fetch(f"{GREATEST_WEIGHTS} where a.index_id = $1", library.index)
+        return {row["key"]: (row["top"], row["weight"]) for row in found}
+
+    await library.put("short", " ".join(WORDS[:5]))
+    await library.put("long", " ".join(WORDS * 2))
+    first = await greatest()
+    assert len(first) == len(set(ANALYSER.tokens(" ".join(WORDS))))
+    assert all(top == weight for top, weight in first.values())
+    for name, text in (("fewer", WORDS[3]), ("more", " ".join(WORDS * 20))):
+        before = await library.avgdl()
+        await library.put(name, text)
+        await library.maintenance.maintain(library.tenant, library.index)
+        assert await library.avgdl() != before
+    assert await library.avgdl() > before
+    await library.delete(next(id_ for id_, text in library.texts.items() if text == " ".join(WORDS * 20)))
+    assert all(weight <= top < 1 for top, weight in (await greatest()).values())
 
 
 async def test_a_change_is_found_and_looked_after_once(library: Library) -> None:

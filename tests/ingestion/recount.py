@@ -2,6 +2,14 @@
 
 import asyncpg
 
+# What is said of each term of an index, and what is so.
+GREATEST_WEIGHTS = """
+select b.index_id, b.key, a.top, b.weight
+  from (select index_id, key, max(top) top from lex_df group by 1, 2) a
+  join (select l.index_id, k.key, max(w.weight[1]::real) weight
+          from chunk_lexical l, unnest(l.keys) with ordinality k(key, n),
+               regexp_matches(l.terms::text, ':([0-9.e+-]+)', 'g') with ordinality w(weight, n)
+         where k.n = w.n group by 1, 2) b on a.index_id = b.index_id and a.key = b.key"""
 CHECKS = {
     "document frequencies": """
         select coalesce(a.index_id, b.index_id), a.df, b.df
@@ -9,6 +17,7 @@ CHECKS = {
           full join (select index_id, k as key, count(*) df from chunk_lexical, unnest(keys) k group by 1, 2) b
             on a.index_id = b.index_id and a.key = b.key
          where a.df is distinct from b.df""",
+    "greatest weights": f"{GREATEST_WEIGHTS} where b.weight > a.top",
     "totals": """
         select coalesce(a.index_id, b.index_id), a.chunks, b.chunks, a.tokens, b.tokens
           from (select index_id, sum(chunks) chunks, sum(tokens) tokens from lex_totals group by 1

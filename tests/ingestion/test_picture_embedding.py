@@ -16,8 +16,8 @@ from app.ingestion.picture_embedding import SLICE
 from app.ingestion.preview import PreviewWishes
 from app.retrieval.types import Hit, SearchRequest
 from tests.ingestion import illustrated
-from tests.ingestion.test_media import chunks, media_keys, upload, warnings
-from tests.ingestion.workshop import Workshop, open_workshop
+from tests.ingestion.test_media import chunks, media_keys, warnings
+from tests.ingestion.workshop import Workshop, open_workshop, upload
 from tests.protocol_servers.chat import Asked, ChatServer, says_colour
 from tests.protocol_servers.embedding import PICTURE_TOKENS
 

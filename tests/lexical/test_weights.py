@@ -74,7 +74,7 @@ def test_entry() -> None:
     assert dict(zip(entry.term_ids, entry.weights, strict=True)) == pytest.approx(
         {term_id("a"): 1 / (1 + norm), term_id("b"): 2 / (2 + norm), term_id("c"): 1 / (1 + norm)}
     )
-    assert entry.keys == sorted(term_key(each, 7) for each in entry.term_ids)
+    assert entry.keys == [term_key(each, 7) for each in entry.term_ids]
     assert all(type(key) is int for key in entry.keys + entry.term_ids)
     assert all(type(weight) is float for weight in entry.weights)
 
@@ -101,8 +101,8 @@ def test_keys_fit_and_differ() -> None:
     for index_salt in (salt(INDEX), 0, 0xFFFFFFFF):
         entry = document_entry(tokens, salt=index_salt, avgdl=100)
         assert len(entry.keys) == len(set(entry.keys)) == len(entry.term_ids)
-        assert -(2**31) <= entry.keys[0] < 0 < entry.keys[-1] < 2**31
-        assert sorted(query_terms(tokens, index_salt)[1]) == entry.keys
+        assert -(2**31) <= min(entry.keys) < 0 < max(entry.keys) < 2**31
+        assert sorted(query_terms(tokens, index_salt)[1]) == sorted(entry.keys)
         assert 0 <= entry.term_ids[0] < entry.term_ids[-1] < DIMENSIONS
         assert entry.term_ids == sorted(set(entry.term_ids))
 

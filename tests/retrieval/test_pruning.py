@@ -30,8 +30,8 @@ with lexical as (
                      token_count, node_path)
   select $1, $2, $3, id, $4, 1, n, '', 0, 0, 1, '{}' from lexical
 ), frequencies as (
-  insert into lex_df (tenant_id, index_id, key, df)
-  select $1, $3, u.* from unnest($11::int[], $12::int[]) u
+  insert into lex_df (tenant_id, index_id, key, df, top)
+  select $1, $3, u.* from unnest($11::int[], $12::int[], $13::real[]) u
 )
 insert into chunk_lexical (tenant_id, index_id, chunk_id, dl, scope_key, metadata, terms, keys)
 select $1, $3, id, length, scope, metadata, terms, keys::int4[] from lexical"""
@@ -123,6 +123,10 @@ async def lane(database: DatabaseUrls) -> AsyncIterator[Lane]:
         entries = document_entries(texts, salt=salt(index.id), avgdl=20)
         ids = [UUID(int=rng.getrandbits(128)) for _ in texts]
         df = Counter(key for entry in entries for key in entry.keys)
+        tops: dict[int, float] = {}
+        for entry in entries:
+            for key, weight in zip(entry.keys, entry.weights, strict=True):
+                tops[key] = max(weight, tops.get(key, 0.0))
         await world.owner.execute(
             ADD, index.tenant, index.kb, index.id, index.document, ids,
             [STRANGER if number % 5 == 4 else SCOPE for number in range(CHUNKS)],
@@ -130,7 +134,7 @@ async def lane(database: DatabaseUrls) -> AsyncIterator[Lane]:
             [entry.length for entry in entries],
             [SparseVector(dict(zip(e.term_ids, e.weights, strict=True)), DIMENSIONS) for e in entries],
             ["{" + ",".join(map(str, entry.keys)) + "}" for entry in entries],
-            list(df), list(df.values()),
+            list(df), list(df.values()), [tops[key] for key in df],
         )  # fmt: skip
         yield Lane(index, ids, postings_of(entries))
 

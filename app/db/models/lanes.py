@@ -15,7 +15,7 @@ from sqlalchemy import (
     Table,
     text,
 )
-from sqlalchemy.dialects.postgresql import ARRAY, JSONB
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB, REAL
 from sqlalchemy.dialects.postgresql import UUID as PG_UUID
 from sqlalchemy.orm import Mapped, mapped_column
 
@@ -72,7 +72,9 @@ lex_df = Table(
     Column("index_id", PG_UUID(as_uuid=True), nullable=False),
     Column("key", Integer, nullable=False),
     Column("df", Integer, nullable=False),
-    Index("lex_df_key", "tenant_id", "index_id", "key", postgresql_include=["df"]),
+    # No weight of the key in the rows that this one counts is greater.
+    Column("top", REAL, nullable=False, server_default=text("1")),
+    Index("lex_df_key", "tenant_id", "index_id", "key", postgresql_include=["df", "top"]),
 )
 lex_totals = Table(
     "lex_totals",
