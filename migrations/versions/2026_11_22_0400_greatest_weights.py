@@ -1,4 +1,4 @@
-"""What a term can add at most, and a vector search that is only as wide as the filter needs.
+"""What a term can add at most, and no wide vector search for a filter that lets all through.
 
 Revision ID: 0023
 Revises: 0022
@@ -99,13 +99,13 @@ begin
   return query select u.id, (-u.d)::real from unnest(ids, ds) u(id, d) where u.d < 0;
 end $f$;
 
--- As before, but a filter that lets much through needs no wide search (recall@10 on real embeddings as before).
+-- As before, but a filter that lets all through needs no wide search. One that keeps half does (recall@10 0.974 at 150, 0.985 at 400).
 create function hnsw_search(p_tenant uuid, p_index uuid, p_query halfvec, p_dim int, p_scopes uuid[], p_contains jsonb, p_path jsonpath, p_k int, p_share float8)
 returns table(chunk_id uuid, score real) language plpgsql stable security definer rows 100
 set search_path = pg_catalog, public, pg_temp set plan_cache_mode = auto
 set hnsw.iterative_scan = relaxed_order set hnsw.ef_search = 100 set hnsw.max_scan_tuples = 20000 set hnsw.scan_mem_multiplier = 4
 set enable_sort = off set enable_bitmapscan = off set enable_seqscan = off as $f$
-declare width int := case when p_contains is null and p_path is null then 100 else least(400, 100 / greatest(p_share, 0.01)) end;
+declare width int := case when p_share > 0.99 then 100 else 400 end;
 begin
   perform check_tenant(p_tenant);
   if p_scopes is null or p_k is null or p_k < 1 or p_k > 1000 or vector_dims(p_query) is distinct from p_dim then
