@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WEIGHTS := models/all-MiniLM-L6-v2
 
-.PHONY: demo test check format lint types contracts bench bench-load bench-scale quality fairness-test kill-test torture swift-test setup clean
+.PHONY: demo test check format lint types contracts bench bench-load bench-scale bench-deletion quality walls api-fuzz audit fairness-test kill-test torture swift-test setup clean
 .DEFAULT_GOAL := help
 
 help:
@@ -14,6 +14,10 @@ help:
 	@echo "make check   format, lint, types, import contracts, tests"
 	@echo "make bench   measure ingestion and search (needs CARREL_EVAL_DATA)"
 	@echo "make bench-scale     search of 1,000 to 1,000,000 chunks (needs CARREL_EVAL_DATA; ARGUMENTS=--quick for 100,000)"
+	@echo "make bench-deletion  what others wait for while a tenant of 500,000 chunks is deleted (ARGUMENTS=--chunks N for less)"
+	@echo "make walls           every operation and table with another tenant's ids, and the answer that unknown ids get"
+	@echo "make api-fuzz        schemathesis over the whole API with every role"
+	@echo "make audit           broken requirements, and advisories about what is locked"
 	@echo "make fairness-test   what one document waits for behind 10,000 of another tenant"
 	@echo "make torture         the torture set (needs CARREL_EVAL_DATA) and 3,000 hostile files"
 	@echo "make swift-test      the object store against OpenStack Swift, where it is installed"
@@ -61,8 +65,22 @@ bench-load: setup
 bench-scale: setup
 	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.scale $(ARGUMENTS)
 
+bench-deletion: setup
+	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.deletion $(ARGUMENTS)
+
 quality: setup
 	@$(BIN)/python -m benchmarks.quality --table
+
+walls: setup
+	@$(BIN)/python -m pytest -q tests/isolation
+	@$(BIN)/python -m benchmarks.walls $(ARGUMENTS)
+
+api-fuzz: setup
+	@$(BIN)/python -m benchmarks.api_fuzz $(ARGUMENTS)
+
+audit: setup
+	@$(BIN)/python -m pip check
+	@$(BIN)/pip-audit --strict --disable-pip --require-hashes --progress-spinner off -r requirements.lock
 
 fairness-test: setup
 	@$(BIN)/python -m benchmarks.fairness

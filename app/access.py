@@ -1,7 +1,9 @@
 """Who is calling and what they may do: the principal that authentication yields and every room is given."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from enum import StrEnum
+from typing import Any, Self
 from uuid import UUID
 
 
@@ -20,10 +22,58 @@ class Role(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Quotas:
+    """What a tenant, or a key of it, may use; None is without a limit.
+
+    A key has ``upload_bytes``, ``searches_per_second`` and ``embedding_tokens_per_day``: what is stored belongs to the
+    tenant, whichever key has brought it.
+    """
+
+    documents: int | None = None
+    stored_bytes: int | None = None
+    chunks: int | None = None
+    upload_bytes: int | None = None
+    embedding_tokens_per_day: int | None = None
+    searches_per_second: float | None = None
+    concurrent_ingestions: int | None = None
+
+    @classmethod
+    def stored(cls, given: Mapping[str, Any] | None) -> Self:
+        """As they stand in the database, where a newer version may know more of them."""
+        known = {field.name for field in fields(cls)}
+        return cls(**{name: value for name, value in (given or {}).items() if name in known})
+
+    def given(self) -> dict[str, Any]:
+        """Those that are set."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value for name, value in values.items() if value is not None}
+
+    @property
+    def counts_documents(self) -> bool:
+        """Whether what is stored has to be counted."""
+        return any(one is not None for one in (self.documents, self.stored_bytes, self.chunks))
+
+
+UNLIMITED = Quotas()
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a request comes from: the id it goes by, and the address of its client."""
+
+    request_id: str | None = None
+    address: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Principal:
-    """Who is calling: the tenant comes from the key alone. ``key_id`` is None for the operator.
+    """Who is calling: the tenant comes from the credential alone. ``key_id`` is None for the operator.
+
+    ``subject`` is whom an identity provider's token was issued to, None for a key. A token's ``key_id`` is no row's but
+    made from issuer and subject, so that what is kept by key is kept apart for each of them.
 
     A key narrowed to a ``user_id`` reaches, of all users' and chats' levels, only that user's and their chats'.
+    ``origin`` is told of requests that may change something.
     """
 
     tenant_id: UUID
@@ -33,6 +83,10 @@ class Principal:
     key_name: str = "operator"
     knowledge_base_ids: frozenset[UUID] | None = None
     user_id: str | None = None
+    subject: str | None = None
+    origin: Origin = Origin()
+    quotas: Quotas = UNLIMITED
+    key_quotas: Quotas = UNLIMITED
 
     def may_see(self, knowledge_base_id: UUID) -> bool:
         """False for a knowledge base outside those that the key is narrowed to."""

@@ -8,7 +8,10 @@ from datetime import timedelta
 from typing import Self
 from uuid import UUID
 
-from app.access import Principal
+from app.access import UNLIMITED, Principal, Quotas
+from app.audit.service import AuditService
+from app.audit.sign_ins import SignInAudit
+from app.audit.types import Actor
 from app.db.session import Database, Session, TenantDatabase
 from app.db.system import SystemDatabase
 from app.documents.deletion import DeletionService
@@ -19,6 +22,8 @@ from app.documents.uploading import UploadService
 from app.documents.watching import DocumentWatch
 from app.inference.embedding.opening import open_embedders
 from app.inference.embedding.registry import Embedders
+from app.inference.rerank import Reranker
+from app.inference.rerank.opening import open_reranker
 from app.inference.vision import VisionModel
 from app.ingestion.chunkers.installed import installed_chunkers
 from app.ingestion.parsers.installed import installed_parsers, plugin_types
@@ -30,13 +35,16 @@ from app.knowledge_bases.reindexing import ReindexService
 from app.knowledge_bases.service import IndexSettings, KnowledgeBaseService, furnish_tenant
 from app.object_store import ObjectStore
 from app.object_store.files import FileObjectStore
+from app.quotas.meter import UsageMeter
+from app.quotas.rates import Rates
+from app.quotas.service import QuotaService
 from app.retrieval.queries import KnownVectors
 from app.retrieval.service import RetrievalService
 from app.retrieval.strategies import STRATEGIES
-from app.settings import ModelSettings, ParserSettings, Settings
-from app.tenants.known_keys import KnownKeys
-from app.tenants.service import Authenticator, KeyService, TenantService
-from app.tenants.types import key_hash
+from app.settings import ModelSettings, ParserSettings, QuotaSettings, Settings
+from app.tenants.authentication import Authenticator
+from app.tenants.opening import open_authenticator
+from app.tenants.service import KeyService, TenantService
 
 # The SDKs are imported where they are chosen: each costs a third of a second at the start and tens of megabytes.
 
@@ -66,6 +74,10 @@ def open_vision(settings: ModelSettings) -> VisionModel | None:
 
     key = settings.chat_api_key.get_secret_value() if settings.chat_api_key else None
     return OpenAIVision(settings.chat_base_url, key, settings.vision_model)
+
+
+def _default_quotas(settings: QuotaSettings) -> Quotas:
+    return UNLIMITED if settings.default is None else Quotas(**settings.default.model_dump())
 
 
 def _parser_pool(settings: ParserSettings, *, processes: int, preview: bool = False) -> ParserPool:
@@ -103,6 +115,7 @@ class TenantServices:
     keys: KeyService
     knowledge_bases: KnowledgeBaseService
     reindexing: ReindexService
+    audit: AuditService
     documents: DocumentService
     deletions: DeletionService
     reading: ReadingService
@@ -110,6 +123,7 @@ class TenantServices:
     uploads: UploadService
     preview: PreviewService
     retrieval: RetrievalService
+    quotas: QuotaService
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +137,16 @@ class Resources:
     embedders: Embedders
     known_vectors: KnownVectors
     vision: VisionModel | None
+    reranker: Reranker | None
     queue: JobQueue
     watch: DocumentWatch
     index_settings: IndexSettings
     previews: PreviewDesk
     authenticator: Authenticator
+    sign_ins: SignInAudit
     tenants: TenantService
+    rates: Rates
+    meter: UsageMeter
 
     @classmethod
     @asynccontextmanager
@@ -137,8 +155,8 @@ class Resources:
     ) -> AsyncIterator[Self]:
         """Connect to everything and check it, once.
 
-        Raises DatabaseRefused, DatabaseUnavailable, EmbeddingMismatch, EmbeddingRejected, and as ``open_embedders``;
-        an embedding endpoint that does not answer is a warning.
+        Raises DatabaseRefused, DatabaseUnavailable, TokensMissing, EmbeddingMismatch, EmbeddingRejected, and as
+        ``open_embedders``; an embedding endpoint that does not answer is a warning.
         """
         async with AsyncExitStack() as stack:
             database = Database.connect(database_url, pool_size=settings.database.pool_size)
@@ -146,8 +164,12 @@ class Resources:
             await database.check()
             watch = DocumentWatch(database)
             stack.push_async_callback(watch.close)
-            authenticator = Authenticator(KnownKeys(SystemDatabase(database)), key_hash(operator_key))
-            stack.push_async_callback(authenticator.known.close)
+            authenticator = open_authenticator(settings.identity, database, operator_key)
+            stack.push_async_callback(authenticator.close)
+            sign_ins = SignInAudit(database, SystemDatabase(database).refused_key)
+            stack.push_async_callback(sign_ins.close)
+            meter = UsageMeter(database)
+            stack.push_async_callback(meter.close)
             objects = open_object_store(settings)
             stack.push_async_callback(objects.close)
             embedders = await asyncio.to_thread(
@@ -158,7 +180,12 @@ class Resources:
             vision = open_vision(settings.models)
             if vision is not None:
                 stack.push_async_callback(vision.close)
-            yield cls._wire(settings, database, watch, objects, embedders, vision, authenticator)
+            reranker = await asyncio.to_thread(open_reranker, settings.rerank)
+            if reranker is not None:
+                stack.push_async_callback(reranker.close)
+            yield cls._wire(
+                settings, database, watch, objects, embedders, vision, reranker, authenticator, sign_ins, meter
+            )
 
     @classmethod
     def _wire(
@@ -169,7 +196,10 @@ class Resources:
         objects: ObjectStore,
         embedders: Embedders,
         vision: VisionModel | None,
+        reranker: Reranker | None,
         authenticator: Authenticator,
+        sign_ins: SignInAudit,
+        meter: UsageMeter,
     ) -> Self:
         system = SystemDatabase(database)
         queue = JobQueue(database, system, settings.worker.max_attempts)
@@ -190,6 +220,7 @@ class Resources:
             embedders=embedders,
             known_vectors=KnownVectors(),
             vision=vision,
+            reranker=reranker,
             queue=queue,
             watch=watch,
             index_settings=index_settings,
@@ -201,21 +232,32 @@ class Resources:
                 describes_pictures=vision is not None,
             ),
             authenticator=authenticator,
-            tenants=TenantService(database, system, queue, authenticator.known, furnish),
+            sign_ins=sign_ins,
+            tenants=TenantService(
+                database, system, queue, authenticator.known, furnish, _default_quotas(settings.quotas)
+            ),
+            rates=Rates(database),
+            meter=meter,
         )
+
+    def audit_of(self, tenant_id: UUID) -> AuditService:
+        """What was done in one tenant, for the operator; the tenant may be gone."""
+        return AuditService(TenantDatabase(self.database, tenant_id))
 
     def for_tenant(self, principal: Principal) -> TenantServices:
         """The services of one caller; cheap, made for every request."""
         db = TenantDatabase(self.database, principal.tenant_id)
         knowledge_bases = KnowledgeBaseService(db, principal, self.index_settings, self.queue)
         documents = DocumentService(db, knowledge_bases, self.objects, self.queue, self.watch)
+        quotas = QuotaService(db, principal, self.rates, self.meter, self.settings.server.max_upload_bytes)
         return TenantServices(
             principal=principal,
-            keys=KeyService(db, self.authenticator.known),
+            keys=KeyService(db, self.authenticator.known, Actor.of(principal)),
             knowledge_bases=knowledge_bases,
             reindexing=ReindexService(
                 db, knowledge_bases, self.queue, timedelta(seconds=self.settings.worker.reindex_undo_seconds)
             ),
+            audit=AuditService(db),
             documents=documents,
             deletions=DeletionService(db, knowledge_bases, self.queue),
             reading=ReadingService(db, knowledge_bases),
@@ -228,10 +270,17 @@ class Resources:
                 queue=self.queue,
                 parseable=installed_parsers().keys(),
                 plugin_types=plugin_types(installed_parsers()),
-                max_upload_bytes=self.settings.server.max_upload_bytes,
+                quotas=quotas,
             ),
             preview=PreviewService(db, knowledge_bases, self.previews),
             retrieval=RetrievalService(
-                db, knowledge_bases, self.embedders, self.known_vectors, self.settings.server.lane_rows
+                db,
+                knowledge_bases,
+                self.embedders,
+                self.known_vectors,
+                quotas,
+                self.settings.server.lane_rows,
+                self.reranker,
             ),
+            quotas=quotas,
         )

@@ -1,4 +1,4 @@
-"""The error tree: eight kinds that every door maps to its own envelope; rooms subclass a kind with a stable code.
+"""The error tree: nine kinds that every door maps to its own envelope; rooms subclass a kind with a stable code.
 
 AppError
 ├── InvalidInput      the request is well-formed but wrong (422)
@@ -8,6 +8,7 @@ AppError
 ├── Conflict          the state of the thing forbids it (409)
 ├── TooLarge          over a limit (413)
 ├── Unsupported       a media type nobody parses (415)
+├── TooMany           more than a limit in time allows; later it works (429)
 └── Unavailable       a dependency is down or slow; worth trying again (503)
 """
 
@@ -69,6 +70,16 @@ class Unsupported(AppError):
     """No parser reads this media type."""
 
     code = "unsupported_media_type"
+
+
+class TooMany(AppError):
+    """Too many requests; try again later."""
+
+    code = "too_many_requests"
+
+    def __init__(self, message: str | None = None, /, *, retry_after: float = 1.0, **fields: Any) -> None:
+        super().__init__(message, **fields)
+        self.retry_after = retry_after
 
 
 class Unavailable(AppError):

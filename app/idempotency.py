@@ -6,7 +6,7 @@ from the next, so that one who lost the lock keeps and releases nothing any more
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -17,7 +17,8 @@ from sqlalchemy import Update, and_, delete, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from app.db.models.ingestion_state import IdempotencyKey
-from app.db.session import Database
+from app.db.session import Database, Session
+from app.db.statements import statement
 from app.errors import Conflict, Unavailable
 from app.logging import get_logger
 
@@ -25,6 +26,8 @@ logger = get_logger(__name__)
 
 KEPT_FOR = timedelta(hours=24)
 LOCK = timedelta(seconds=60)
+# Why an answer is not given again whose subject is gone.
+DELETED = "idempotency_answer_deleted"
 
 
 class RequestInProgress(Conflict):
@@ -53,13 +56,15 @@ class Place:
 class Answer:
     """What is kept of an answer, and the hash of the body that it answers; None: of any.
 
-    Without a body it cannot be given again, and ``headers`` hold why.
+    Without a body it cannot be given again, and ``headers`` hold why. ``subjects`` are what it is about: it goes with
+    them.
     """
 
     request_hash: bytes | None
     status: int
     headers: Mapping[str, str]
     body: bytes | None
+    subjects: Collection[UUID] = ()
 
 
 @dataclass(slots=True)
@@ -138,7 +143,17 @@ class IdempotencyKeys:
                 headers=dict(answer.headers),
                 body=answer.body,
             )
-            await session.execute(kept)
+            if (await session.execute(kept.returning(IdempotencyKey.tenant_id))).first() and answer.subjects:
+                values = {**_columns(run.place), "subjects": list(answer.subjects)}
+                await session.rows(_ADD_SUBJECTS, values)
+
+
+async def forget_answers(session: Session, tenant_id: UUID, subjects: Sequence[UUID]) -> None:
+    """Keep of the answers that are about these only that they were given: a retry must not make them anew."""
+    rows = await session.rows(_REMOVE_SUBJECTS, {"tenant_id": tenant_id, "subjects": list(subjects)})
+    if rows:
+        places = {name: [row[name] for row in rows] for name in ("api_key_id", "route", "key")}
+        await session.rows(_WITHHOLD, {"tenant_id": tenant_id, "code": DELETED, **places})
 
 
 def _columns(place: Place) -> dict[str, Any]:
@@ -148,3 +163,16 @@ def _columns(place: Place) -> dict[str, Any]:
 def _held(run: Run, **values: Any) -> Update:
     """Change the row as long as this run holds it."""
     return update(IdempotencyKey).filter_by(**_columns(run.place), created_at=run.begun, status=None).values(**values)
+
+
+_ADD_SUBJECTS = statement("""
+insert into idempotency_subject (tenant_id, subject_id, api_key_id, route, key)
+select :tenant_id, s, :api_key_id, :route, :key from unnest(:subjects::uuid[]) s on conflict do nothing""")
+_REMOVE_SUBJECTS = statement("""
+delete from idempotency_subject where tenant_id = :tenant_id and subject_id = any(:subjects::uuid[])
+returning api_key_id, route, key""")
+_WITHHOLD = statement("""
+update idempotency_key
+   set body = null, request_hash = null, headers = jsonb_build_object('withheld', :code::text)
+ where tenant_id = :tenant_id and body is not null
+   and (api_key_id, route, key) in (select * from unnest(:api_key_id::uuid[], :route::text[], :key::text[]))""")

@@ -10,10 +10,12 @@ from app.bootstrap import Resources
 from app.db.maintenance import OwnerDatabase
 from app.db.models.control_rows import ClaimedJob
 from app.db.session import TenantDatabase
-from app.documents.deletion import finish_deletion
+from app.documents.erasing import DELETIONS_JOB, STALE, DeletionUpkeep, Erasing
 from app.documents.restamping import restamp_documents
-from app.documents.sweeping import EXPIRED_JOB, OBJECTS_JOB, RECORDS_JOB, Sweeper
+from app.documents.settling import count_objects, settle_documents
+from app.documents.sweeping import EVENTS_JOB, EXPIRED_JOB, OBJECTS_JOB, RECORDS_JOB, Sweeper
 from app.errors import AppError, Unavailable
+from app.ids import derived_id
 from app.indexing.dropping import DROP_JOB, IndexDropping
 from app.indexing.service import INDEX_JOB, PERIODIC_JOB, IndexMaintenance
 from app.inference.embedding import EmbeddingMismatch, EmbeddingRejected, EmbeddingUnavailable
@@ -24,11 +26,14 @@ from app.ingestion.reindexing import Reindexer
 from app.ingestion.types import IngestionError
 from app.job_queue import JobFailure
 from app.knowledge_bases.reindexing import REINDEX_JOB
-from app.knowledge_bases.service import RESTAMP_JOB
+from app.knowledge_bases.service import ERASE_JOB, RESTAMP_JOB
 from app.knowledge_bases.types import IndexMismatch
+from app.quotas.types import NO_KEY, QuotaExceeded
 
 EXPIRED_AT_ONCE = 200
+EVENTS_AT_ONCE = 10_000
 CHANGED_AT_ONCE = 10_000
+DELETIONS_AT_ONCE = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +54,11 @@ class JobContext:
             resources.queue,
             resources.tenants,
             partial(resources.system.expired_documents, limit=EXPIRED_AT_ONCE),
+            partial(
+                resources.system.remove_old_audit_events,
+                keep=timedelta(days=resources.settings.audit.retention_days),
+                limit=EVENTS_AT_ONCE,
+            ),
             timedelta(seconds=resources.settings.worker.orphan_seconds),
         )
 
@@ -73,6 +83,25 @@ class JobContext:
         return IndexDropping(resources.database, resources.queue, find_expired, self.owner)
 
     @property
+    def erasing(self) -> Erasing:
+        """What removes deleted knowledge bases and tenants."""
+        resources = self.resources
+        return Erasing(resources.database, resources.queue, resources.objects, self.dropping, resources.tenants)
+
+    @property
+    def deletion_upkeep(self) -> DeletionUpkeep:
+        """What sees that deletions come to their end, and receipts to theirs."""
+        resources = self.resources
+        keep = timedelta(days=resources.settings.deletion.receipt_retention_days)
+        return DeletionUpkeep(
+            resources.database,
+            resources.queue,
+            resources.objects,
+            partial(resources.system.unfinished_deletions, age=STALE, limit=DELETIONS_AT_ONCE),
+            partial(resources.system.remove_old_deletions, keep=keep, limit=DELETIONS_AT_ONCE),
+        )
+
+    @property
     def reindexer(self) -> Reindexer:
         """What builds the next search index of a knowledge base."""
         rebuilder = DocumentRebuilder(self.resources.embedders)
@@ -95,6 +124,8 @@ def describe_failure(error: BaseException) -> JobFailure:
             return JobFailure("embedding_unavailable", error.message, True, error.retry_after)
         case EmbeddingMismatch() | EmbeddingRejected() | IndexMismatch():
             return JobFailure("embedding_unavailable", error.message, False)
+        case QuotaExceeded():
+            return JobFailure(error.code, error.message, False)
         case Unavailable():
             return JobFailure("internal", error.message, True, error.retry_after)
         case AppError():
@@ -103,24 +134,43 @@ def describe_failure(error: BaseException) -> JobFailure:
 
 
 async def ingest_document(context: JobContext, job: ClaimedJob) -> None:
-    """Payload: ``version``."""
+    """Payload: ``version``, and ``key``, by whose upload it came."""
     if job.document_id is not None:
         db = TenantDatabase(context.resources.database, job.tenant_id)
-        await context.pipeline.ingest(db, job.document_id, int(job.payload["version"]))
+        uploader = UUID(job.payload.get("key") or NO_KEY.hex)
+        await context.pipeline.ingest(db, job.document_id, int(job.payload["version"]), uploader=uploader)
 
 
 async def purge_objects(context: JobContext, job: ClaimedJob) -> None:
     """Payload: ``prefix``, ``prefixes``, ``key``, ``keys``, all below the job's own tenant; and maybe ``deletion``."""
     own, objects = f"{job.tenant_id}/", context.resources.objects
-    for prefix in (job.payload.get("prefix"), *job.payload.get("prefixes", ())):
-        if prefix is not None and prefix.startswith(own):
-            await objects.delete_prefix(prefix)
+    named = (job.payload.get("prefix"), *job.payload.get("prefixes", ()))
+    prefixes = [prefix for prefix in named if prefix is not None and prefix.startswith(own)]
+    for prefix in prefixes:
+        await objects.delete_prefix(prefix)
     for key in (job.payload.get("key"), *job.payload.get("keys", ())):
         if key is not None and key.startswith(own):
             await objects.delete(key)
     if "deletion" in job.payload:
-        db = TenantDatabase(context.resources.database, job.tenant_id)
-        await finish_deletion(db, UUID(job.payload["deletion"]), job.id)
+        await settle_documents(
+            TenantDatabase(context.resources.database, job.tenant_id),
+            [UUID(prefix.split("/")[1]) for prefix in prefixes],
+            deletion_id=UUID(job.payload["deletion"]),
+            job_id=job.id,
+            objects=await count_objects(objects, prefixes),
+        )
+
+
+async def erase_knowledge_base(context: JobContext, job: ClaimedJob) -> None:
+    """Payload: ``knowledge_base``, ``indexes``, ``deletion``."""
+    payload = job.payload
+    await context.erasing.knowledge_base(
+        job.tenant_id,
+        UUID(payload["knowledge_base"]),
+        [UUID(one) for one in payload["indexes"]],
+        deletion_id=UUID(payload["deletion"]),
+        job_id=job.id,
+    )
 
 
 async def restamp_knowledge_base(context: JobContext, job: ClaimedJob) -> None:
@@ -132,8 +182,12 @@ async def restamp_knowledge_base(context: JobContext, job: ClaimedJob) -> None:
 async def delete_tenant(context: JobContext, job: ClaimedJob) -> None:
     """Payload: ``tenant_id``; a job of the system tenant, so that it outlives the rows it removes."""
     tenant_id = UUID(job.payload["tenant_id"])
-    await context.resources.tenants.erase(tenant_id)
-    await context.resources.objects.delete_prefix(f"{tenant_id}/")
+    await context.erasing.tenant(tenant_id, deletion_id=derived_id("deletion", tenant_id), job_id=job.id)
+
+
+async def sweep_deletions(context: JobContext, job: ClaimedJob) -> None:  # noqa: ARG001  (as all handlers)
+    """A periodic job: deletions that have stopped go on, and old receipts go."""
+    await context.deletion_upkeep.run()
 
 
 async def sweep(context: JobContext, job: ClaimedJob) -> None:
@@ -171,10 +225,13 @@ HANDLERS: dict[str, Handler] = {
     "ingest_document": ingest_document,
     "purge_objects": purge_objects,
     "delete_tenant": delete_tenant,
+    ERASE_JOB: erase_knowledge_base,
+    DELETIONS_JOB: sweep_deletions,
     RESTAMP_JOB: restamp_knowledge_base,
     EXPIRED_JOB: sweep,
     OBJECTS_JOB: sweep,
     RECORDS_JOB: sweep,
+    EVENTS_JOB: sweep,
     PERIODIC_JOB: maintain_indexes,
     INDEX_JOB: maintain_index,
     REINDEX_JOB: reindex_knowledge_base,

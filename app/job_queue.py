@@ -8,7 +8,7 @@ import json
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -117,6 +117,22 @@ class JobQueue:
         """Let a version's waiting job run now; False when there is none, waiting or running. The caller has the row."""
         values = {"tenant": tenant_id, "document": document_id, "version": str(version)}
         return await session.row(_HASTEN, values) is not None
+
+    async def resume(self, session: Session, *, tenant_id: UUID, code: str) -> None:
+        """Let the jobs run now that wait because of this, an error's code."""
+        await session.rows(_RESUME, {"tenant": tenant_id, "code": code})
+
+    async def postpone(self, job: ClaimedJob, worker: str, failure: JobFailure, until: datetime) -> None:
+        """Put the job back until then; its document waits with it, and says why. The attempt does not count."""
+        document = {"tenant": job.tenant_id, "document": job.document_id}
+        error = json.dumps({"code": failure.code, "message": failure.message})
+        async with self.database.transaction(job.tenant_id) as session:
+            await session.rows(_LOCK_DOCUMENT, document)
+            fenced = await session.row(_POSTPONE, {**_fence(job, worker), "error": error, "until": until})
+            if fenced is not None and job.document_id is not None:
+                warnings = json.dumps([failure.message])
+                version = {"version": job.payload.get("version"), "warnings": warnings}
+                await session.rows(_POSTPONE_DOCUMENT, {**document, **version})
 
     async def ensure_periodic(self, kind: str, every: timedelta) -> None:
         """See that there is one job of this kind, first run when ``every`` has passed; any number of workers may ask.
@@ -251,6 +267,17 @@ with passed as (
 _FAIL = statement(f"""
 update job set state = :state, worker = null, lease_until = null, error = :error::jsonb,
        run_at = clock_timestamp() + :delay::interval {_FENCE} returning 1""")  # noqa: S608  (constants)
+_POSTPONE = statement(f"""
+update job set state = 'ready', worker = null, lease_until = null, attempts = attempts - 1, error = :error::jsonb,
+       run_at = :until {_FENCE} returning 1""")  # noqa: S608  (constants)
+_POSTPONE_DOCUMENT = statement("""
+update document set status = 'queued', progress = null, warnings = :warnings::jsonb, updated_at = now()
+ where tenant_id = :tenant and id = :document and version = :version and status not in ('ready', 'failed')""")
+_RESUME = statement(f"""
+with resumed as (
+  update job set run_at = now()
+   where tenant_id = :tenant and state = 'ready' and run_at > now() and error ->> 'code' = :code returning 1
+) select pg_notify('{CHANNEL}', '') from resumed limit 1""")  # noqa: S608  (constants)
 _HASTEN = statement(f"""
 with found as (
   update job set run_at = least(run_at, now())

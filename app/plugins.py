@@ -1,4 +1,4 @@
-"""What other distributions bring along: parsers, chunkers and embedders, found by their Python entry points."""
+"""What other distributions bring along: parsers, chunkers, embedders, rerankers, found by their Python entry points."""
 
 from collections.abc import Callable, Mapping
 from importlib.metadata import EntryPoint, entry_points
@@ -11,6 +11,7 @@ from app.logging import get_logger
 logger = get_logger(__name__)
 
 PARSERS, CHUNKERS, EMBEDDERS = "carrel.parsers", "carrel.chunkers", "carrel.embedders"
+RERANKERS = "carrel.rerankers"
 
 LineT = TypeVar("LineT")
 Read = Callable[[EntryPoint, Any, Mapping[str, LineT]], Mapping[str, LineT]]

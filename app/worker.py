@@ -20,6 +20,7 @@ from app.ingestion.pipeline import IngestionPipeline
 from app.job_handlers import HANDLERS, JobContext, UnknownJob, describe_failure
 from app.knowledge_bases.types import IndexMismatch
 from app.logging import bind, get_logger
+from app.quotas.types import TokensSpent
 
 logger = get_logger(__name__)
 
@@ -164,6 +165,10 @@ class Worker:
                 logger.info("job.passed_on", kind=job.kind)
                 return
         failure = describe_failure(error)
+        if isinstance(error, TokensSpent):
+            await queue.postpone(job, self.name, failure, error.until)
+            logger.info("job.postponed", kind=job.kind, code=failure.code)
+            return
         decision = await queue.fail(job, self.name, failure)
         logger.warning(
             "job.failed", kind=job.kind, attempts=job.attempts, dead=decision.dead, code=failure.code, error=error

@@ -7,10 +7,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TypeVar
 
 import httpx
@@ -149,13 +150,15 @@ def embedding_endpoint() -> Iterator[str]:
 
 
 @contextmanager
-def running_service(embedding_url: str | None) -> Iterator[RunningService]:
+def running_service(
+    embedding_url: str | None, *, settings: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[RunningService]:
     """Serve with an endpoint, or with the embedded model where there is none, until the block ends."""
     with tempfile.TemporaryDirectory(prefix="carrel-bench-") as folder:
         Path(folder).chmod(0o711)  # under root Postgres runs as another user, who has to pass through
         data_dir = Path(folder) / "data"
         log = Path(folder) / "serve.log"
-        environment = environment_without_settings(embedding_url)
+        environment = {**environment_without_settings(embedding_url), **settings}
         command = [sys.executable, "-m", "app.cli", "serve", "--port", "0", "--data-dir", str(data_dir)]
         with log.open("wb") as output:
             process = subprocess.Popen(command, stdout=output, stderr=output, env=environment, cwd=ROOT)

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from app.bootstrap import open_parsers
 from app.inference.embedding.opening import open_embedder
+from app.inference.rerank.opening import open_reranker
 from app.documents.inspection import inspect_upload
 from app.documents.types import ReceivedFile
 from app.ingestion.chunkers.installed import installed_chunkers
@@ -58,6 +59,9 @@ async def main():
         parsed, corrupt, too_large = [await parse(pool, file) for file in (card, empty, long)]
     embedder = await asyncio.to_thread(open_embedder, settings.embedding, 1, None)
     await embedder.check()
+    reranker = await asyncio.to_thread(open_reranker, settings.rerank)
+    texts = ["no such words", "weaving by engines", "engines"]
+    scores = await reranker.rerank("engines weaving", texts, top_n=3, seconds=5)
     tree = build_tree(parsed)
     async with open_tools(embedder) as tools:
         options = chunker_options("paragraphs", {"least_characters": 40}, loc=())
@@ -74,6 +78,7 @@ async def main():
         "chunks": [[draft.text, list(draft.section_titles)] for draft in drafts],
         "counts": counts,
         "model": embedder.identity.model,
+        "scores": [round(scores[place], 4) for place in range(3)],
         "norms": [round(float(vector @ vector), 4) for vector in vectors],
         "closer": bool(vectors[0] @ vectors[2] > vectors[1] @ vectors[2]),
     }
@@ -113,13 +118,17 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_page_has_an_example_of_each() -> None:
     groups = re.findall(r'entry-points\."(carrel\.\w+)"', "".join(EXAMPLES.values()))
-    assert sorted(groups) == ["carrel.chunkers", "carrel.embedders", "carrel.parsers"]
-    assert len(EXAMPLES) == 6
+    assert sorted(groups) == ["carrel.chunkers", "carrel.embedders", "carrel.parsers", "carrel.rerankers"]
+    assert len(EXAMPLES) == 8
 
 
 def test_the_examples_work_where_they_are_installed(environment: Path) -> None:
     python = str(environment / "venv" / "bin" / "python")
-    settings = {"CARREL_EMBEDDING_PROVIDER": "hashing", "CARREL_PARSER_MAX_CHARACTERS": "5000"}
+    settings = {
+        "CARREL_EMBEDDING_PROVIDER": "hashing",
+        "CARREL_PARSER_MAX_CHARACTERS": "5000",
+        "CARREL_RERANK_PROVIDER": "overlap",
+    }
     done = run([python, "-W", "error", "-c", WORK], environment, **settings)
     found: dict[str, Any] = json.loads(done.stdout)
     note = "Note: The Analytical Engine weaves algebraic patterns."
@@ -132,6 +141,7 @@ def test_the_examples_work_where_they_are_installed(environment: Path) -> None:
         "chunks": [[note, ["Ada Lovelace"]]],
         "counts": [7],
         "model": "hashing",
+        "scores": [0.0, 1.0, 0.5],
         "norms": [1.0, 1.0, 1.0],
         "closer": True,
     }

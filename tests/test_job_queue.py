@@ -1,9 +1,10 @@
 """The job queue on a real database: turns, leases, fences, and what becomes of a job that fails."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -409,6 +410,7 @@ async def test_who_lost_the_lease_changes_nothing(queue: JobQueue, owner: asyncp
     await queue.release(job, "w")
     await queue.fail(job, "w", FAILURE)
     await queue.fail(job, "w", LATER)
+    await queue.postpone(job, "w", LATER, datetime.now(UTC))
     assert (await owner.fetch("select * from job"), await owner.fetch("select * from document")) == before
 
 
@@ -427,6 +429,28 @@ async def test_a_job_handed_back_has_all_its_attempts(queue: JobQueue, owner: as
         job = await claim(queue)
         assert job.attempts == 1
         await queue.release(job, "w")
+
+
+async def test_a_job_is_postponed_and_resumed_with_all_its_attempts(queue: JobQueue, owner: asyncpg.Connection) -> None:
+    tenant, stranger = await new_tenant(owner), await new_tenant(owner)
+    document = await new_document(owner, tenant)
+    await enqueue(queue, tenant, document_id=document, payload={"version": 1})
+    until = datetime.now(UTC) + timedelta(hours=5)
+    for _ in range(4):
+        job = await claim(queue)
+        assert job.attempts == 1
+        await queue.postpone(job, "w", LATER, until)
+        found = await row(owner, job)
+        assert found is not None
+        assert (found["state"], found["run_at"], found["worker"]) == ("ready", until, None)
+        told = await owner.fetchrow("select status, warnings, error from document where id = $1", document)
+        assert tuple(told) == ("queued", json.dumps([LATER.message]), None)
+        for other, code in ((stranger, LATER.code), (tenant, "another")):
+            async with queue.database.transaction(other) as session:
+                await queue.resume(session, tenant_id=other, code=code)
+        assert await next_job(queue) is None
+        async with queue.database.transaction(tenant) as session:
+            await queue.resume(session, tenant_id=tenant, code=LATER.code)
 
 
 async def test_a_job_that_fits_nobody_is_passed_on_for_a_while(queue: JobQueue, owner: asyncpg.Connection) -> None:

@@ -17,6 +17,7 @@ S3 = {
     "CARREL_S3_SECRET_ACCESS_KEY": "hidden-s3-secret",
 }
 ENDPOINT = {"CARREL_EMBEDDING_BASE_URL": "http://models:1/v1/", "CARREL_EMBEDDING_DIMENSIONS": "8"}
+OIDC = {"CARREL_OIDC_ISSUER": "https://login.example/", "CARREL_OIDC_AUDIENCE": "carrel"}
 FURTHER = {"model": "further", "base_url": "http://models:2/v1/", "dimensions": 16}
 
 
@@ -138,6 +139,23 @@ def test_the_example_s_defaults_are_the_defaults(environment: Environment) -> No
         ({**models({**FURTHER, "api_key_env": "A_KEY"}), "A_KEY": ""}, "api_key_env names a variable that is not set"),
         ({**models(FURTHER), "CARREL_OTHER_KEY": "hidden"}, "CARREL_OTHER_KEY"),
         ({"CARREL_VISION_MODEL": "looker"}, "CARREL_CHAT_BASE_URL"),
+        ({"CARREL_REWRITE_MODEL": "writer"}, "CARREL_CHAT_BASE_URL"),
+        ({"CARREL_CHAT_TIMEOUT_SECONDS": "0"}, "CARREL_CHAT_TIMEOUT_SECONDS"),
+        # quotas
+        ({"CARREL_DEFAULT_QUOTAS": "hidden"}, "CARREL_DEFAULT_QUOTAS: must be a JSON object of quotas"),
+        ({"CARREL_DEFAULT_QUOTAS": "3"}, "CARREL_DEFAULT_QUOTAS: input should be"),
+        ({"CARREL_DEFAULT_QUOTAS": '{"wishes": 3}'}, "CARREL_DEFAULT_QUOTAS.wishes: extra inputs are not permitted"),
+        ({"CARREL_DEFAULT_QUOTAS": '{"documents": -1}'}, "CARREL_DEFAULT_QUOTAS.documents: input should be"),
+        # tokens
+        ({"CARREL_FAILED_SIGN_INS": "0"}, "CARREL_FAILED_SIGN_INS"),
+        ({"CARREL_OIDC_ISSUER": "https://login.example"}, "CARREL_OIDC_AUDIENCE"),
+        ({"CARREL_OIDC_AUDIENCE": "carrel"}, "CARREL_OIDC_ISSUER"),
+        ({**OIDC, "CARREL_OIDC_ISSUER": "login.example"}, "CARREL_OIDC_ISSUER"),
+        ({**OIDC, "CARREL_OIDC_ISSUER": "https://login.example/?a=b"}, "CARREL_OIDC_ISSUER"),
+        ({**OIDC, "CARREL_OIDC_JWKS_URL": "file:///keys"}, "CARREL_OIDC_JWKS_URL"),
+        ({"CARREL_OIDC_JWKS_URL": "https://login.example/keys"}, "CARREL_OIDC_ISSUER"),
+        ({"CARREL_OIDC_USER_CLAIM": "sub"}, "CARREL_OIDC_ISSUER"),
+        ({"CARREL_OIDC_KNOWLEDGE_BASES_CLAIM": "kbs"}, "CARREL_OIDC_ISSUER"),
     ],
 )
 def test_a_wrong_setting_stops_with_one_line_that_names_it(
@@ -180,6 +198,12 @@ def test_a_key_of_the_environment_wins_over_the_file_s(environment: Environment)
     (endpoint,) = environment.load({**listed, "CARREL_FURTHER_KEY": "of-the-process"}).embedding.models
     assert endpoint.api_key is not None
     assert endpoint.api_key.get_secret_value() == "of-the-process"
+
+
+def test_an_issuer_is_kept_to_the_letter(environment: Environment) -> None:
+    identity = environment.load({**OIDC, "CARREL_OIDC_USER_CLAIM": "sub"}).identity
+    assert (identity.oidc_issuer, identity.oidc_user_claim) == ("https://login.example/", "sub")
+    assert (identity.oidc_tenant_claim, identity.oidc_knowledge_bases_claim) == ("carrel_tenant", None)
 
 
 def test_no_secret_shows(environment: Environment) -> None:

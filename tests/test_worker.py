@@ -259,7 +259,7 @@ async def test_periodic_jobs_are_there_from_the_start_and_run(
     workshop: Workshop, database: DatabaseUrls, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     async with workshop.working(), workshop.working():
-        await until(lambda: has_periodic(workshop, 4))
+        await until(lambda: has_periodic(workshop, 6))
     every = dict(
         await workshop.owner.fetch("select kind, extract(epoch from every)::int from job where every is not null")
     )
@@ -267,6 +267,8 @@ async def test_periodic_jobs_are_there_from_the_start_and_run(
         "sweep_expired": 60,
         "sweep_objects": 3600,
         "sweep_records": 3600,
+        "sweep_audit_events": 3600,
+        "sweep_deletions": 60,
         "maintain_indexes": NEVER_SECONDS,
     }
     async with open_workshop(database, tmp_path_factory.mktemp("data"), expiry_seconds=1, sweep_seconds=1) as hasty:

@@ -4,8 +4,9 @@ import base64
 import binascii
 import json
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from ipaddress import ip_address
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -13,14 +14,15 @@ from fastapi import Depends, Query, Request, Response, Security
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
-from app.access import Principal, Role
+from app.access import Origin, Principal, Role
 from app.api.idempotency import CONFLICT, PARAMETER, WRITING, answer_once
 from app.bootstrap import Resources, TenantServices
 from app.documents.uploads import OVERHEAD
-from app.errors import Forbidden, InvalidInput, Unauthorized
+from app.errors import Forbidden, InvalidInput, TooMany, Unauthorized
 from app.idempotency import IdempotencyKeys
+from app.tenants.types import key_hash, looks_like_key
 
-_bearer = HTTPBearer(auto_error=False, description="An API key: `Authorization: Bearer carrel_…`")
+_bearer = HTTPBearer(auto_error=False, description="An API key, or a token: `Authorization: Bearer carrel_…`")
 # What these routes are asked changes nothing, whatever the method: there is nothing that a retry could do twice.
 ASKING_TAGS = frozenset({"search", "agent search", "preview"})
 
@@ -35,7 +37,23 @@ async def _identify(request: Request) -> Principal:
     credentials = await _bearer(request)
     if credentials is None:
         raise Unauthorized
-    return await get_resources(request).authenticator.authenticate(credentials.credentials)
+    resources, token = get_resources(request), credentials.credentials
+    address = request.client.host if request.client else None
+    try:
+        return await resources.authenticator.authenticate(token, address=address)
+    except (Unauthorized, TooMany):
+        resources.sign_ins.note(key_hash(token) if looks_like_key(token) else None, _origin(request))
+        raise
+
+
+def _origin(request: Request) -> Origin:
+    """The address is what uvicorn makes of X-Forwarded-For, and may be any text that a proxy lets pass."""
+    request_id = getattr(request.state, "request_id", None)
+    try:
+        address = ip_address(request.client.host.partition("%")[0]) if request.client else None
+    except ValueError:
+        address = None
+    return Origin(request_id, None if address is None else str(address))
 
 
 class GuardedRoute(APIRoute):
@@ -56,13 +74,14 @@ class GuardedRoute(APIRoute):
         return bool(WRITING & (self.methods or set())) and not ASKING_TAGS & set(self.tags)
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Raises Unauthorized."""
+        """Raises Unauthorized, TooManyFailures."""
         handle = super().get_route_handler()
 
         async def guarded(request: Request) -> Response:
             request.state.principal = principal = await _identify(request)
             if not self.writes:
                 return await handle(request)
+            request.state.principal = principal = replace(principal, origin=_origin(request))
             resources = get_resources(request)
             keys = IdempotencyKeys(resources.database)
             limit = resources.settings.server.max_upload_bytes + OVERHEAD

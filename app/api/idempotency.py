@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Callable, Coroutine
 from typing import Any
+from uuid import UUID
 
 from fastapi import Request
 from fastapi.responses import FileResponse, Response, StreamingResponse
@@ -21,7 +22,8 @@ from app.api.body_digest import HashedBody
 from app.api.problems import PROBLEM, problem
 from app.db.models.base import SYSTEM_TENANT
 from app.errors import Conflict, InvalidInput, TooLarge
-from app.idempotency import Answer, IdempotencyKeys, KeyReused, Place, RequestInProgress
+from app.idempotency import DELETED, Answer, IdempotencyKeys, KeyReused, Place, RequestInProgress
+from app.ids import decode_id
 from app.tenants.types import looks_like_key
 
 HEADER = "Idempotency-Key"
@@ -45,6 +47,8 @@ PARAMETER: dict[str, Any] = {
 CONFLICT: dict[str, Any] = {"description": "It does not fit what is there, or what its key came with first", **PROBLEM}
 
 _KEY = re.compile(r"[!-~]{1,255}")
+# What can be deleted, and then is to leave nothing in an answer that is kept.
+_ID = re.compile(r"\b(doc|kb|ten)_[0-9a-z]{26}\b")
 _LIKE_A_SECRET = re.compile(r"carrel_[0-9A-Za-z]{38}")
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
@@ -62,7 +66,13 @@ class AnswerTooLarge(Conflict):
     code = "idempotency_answer_too_large"
 
 
-WITHHELD: dict[str, type[Conflict]] = {error.code: error for error in (SecretShown, AnswerTooLarge)}
+class AnswerDeleted(Conflict):
+    """This was done already; what it made was deleted since, and its answer with it."""
+
+    code = DELETED
+
+
+WITHHELD: dict[str, type[Conflict]] = {error.code: error for error in (SecretShown, AnswerTooLarge, AnswerDeleted)}
 
 
 async def answer_once(
@@ -123,7 +133,13 @@ async def _answer(response: Response, body: HashedBody) -> Answer | None:
         reason = {"withheld": withheld.code} | ({"made": made} if made else {})
         return Answer(request_hash, response.status_code, reason, None)
     headers = {name: value for name, value in response.headers.items() if name != "content-length"}
-    return Answer(request_hash, response.status_code, headers, content)
+    return Answer(request_hash, response.status_code, headers, content, _subjects(content))
+
+
+def _subjects(content: bytes) -> set[UUID]:
+    found = _ID.finditer(content.decode("utf-8", "replace"))
+    ids = (decode_id(match[1], match[0]) for match in found)
+    return {one for one in ids if one is not None}
 
 
 def _reason_to_withhold(content: bytes) -> type[Conflict] | None:

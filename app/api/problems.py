@@ -17,6 +17,7 @@ from app.errors import (
     InvalidInput,
     NotFound,
     TooLarge,
+    TooMany,
     Unauthorized,
     Unavailable,
     Unsupported,
@@ -35,6 +36,7 @@ STATUS: Sequence[tuple[type[AppError], int]] = (
     (Conflict, 409),
     (TooLarge, 413),
     (Unsupported, 415),
+    (TooMany, 429),
     (Unavailable, 503),
 )
 PROBLEM_SCHEMA: dict[str, Any] = {
@@ -98,6 +100,13 @@ def status_of(error: AppError) -> int:
     return next((status for kind, status in STATUS if isinstance(error, kind)), 500)
 
 
+def _nothing_left(error: TooMany) -> dict[str, str]:
+    seconds = str(ceil(error.retry_after))
+    limit = error.fields.get("limit")
+    told = {"RateLimit-Limit": str(limit), "RateLimit-Remaining": "0", "RateLimit-Reset": seconds}
+    return {"Retry-After": seconds, **({} if limit is None else told)}
+
+
 async def on_app_error(request: Request, error: Exception) -> Response:
     """Our own errors, by kind."""
     if not isinstance(error, AppError):
@@ -108,6 +117,8 @@ async def on_app_error(request: Request, error: Exception) -> Response:
     headers = {}
     if isinstance(error, Unauthorized):
         headers["WWW-Authenticate"] = "Bearer"
+    if isinstance(error, TooMany):
+        headers |= _nothing_left(error)
     if isinstance(error, Unavailable):
         headers["Retry-After"] = str(ceil(error.retry_after))
         logger.warning("request.unavailable", code=error.code, error=error)

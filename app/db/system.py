@@ -13,6 +13,8 @@ from app.db.models.control_rows import (
     ExpiredDocument,
     ListedTenant,
     ReapedJob,
+    RefusedKey,
+    UnfinishedDeletion,
 )
 from app.db.session import Database
 from app.db.statements import statement
@@ -20,8 +22,11 @@ from app.db.statements import statement
 # What is left of a key is told by the database, whose clock decides; subtracted as numbers, for there may be no end.
 _AUTHENTICATE = statement("""
 select tenant_id, tenant_name, key_id, key_name, role, knowledge_base_ids, user_id,
-       coalesce(extract(epoch from expires_at) - extract(epoch from now()), 'infinity')::float8 as seconds_left
+       coalesce(extract(epoch from expires_at) - extract(epoch from now()), 'infinity')::float8 as seconds_left,
+       quotas, key_quotas
   from find_key(:hash)""")
+_REFUSED_KEY = statement("select tenant_id, key_id, key_name from refused_key(:hash)")
+_REMOVE_OLD_EVENTS = statement("select remove_old_audit_events(:keep, :limit) removed")
 # A claim that is lost in a crash of Postgres is just claimed again: nobody waits until the disk has it.
 _CLAIM_JOB = statement("""
 select j.* from set_config('synchronous_commit', 'off', true), claim_job(:worker, :lease, :tenant_concurrency) j""")
@@ -30,6 +35,8 @@ _CLAIM_PACE = statement("""
 select claim_pace(:provider, :requests_per_minute, :tokens_per_minute, :tokens, :interactive) milliseconds""")
 _PAUSE_PROVIDER = statement("select pause_provider(:provider, :milliseconds)")
 _CHANGED_INDEXES = statement("select tenant_id, index_id from changed_indexes(:limit)")
+_UNFINISHED_DELETIONS = statement("select tenant_id, deletion_id from unfinished_deletions(:age, :limit)")
+_REMOVE_OLD_DELETIONS = statement("select remove_old_deletions(:keep, :limit) as removed")
 _EXPIRED_INDEXES = statement("select tenant_id, index_id from expired_indexes(:undo, :limit)")
 
 
@@ -44,6 +51,19 @@ class SystemDatabase:
         async with self.database.single_statement() as session:
             row = await session.row(_AUTHENTICATE, {"hash": key_hash})
         return AuthenticatedKey(**row) if row else None
+
+    async def refused_key(self, key_hash: bytes) -> RefusedKey | None:
+        """The key with this SHA-256, if there was one; for one that was refused."""
+        async with self.database.single_statement() as session:
+            row = await session.row(_REFUSED_KEY, {"hash": key_hash})
+        return RefusedKey(**row) if row else None
+
+    async def remove_old_audit_events(self, *, keep: timedelta, limit: int) -> int:
+        """Remove events that are older, up to 10,000 of them; the last seven days stay. Returns how many went."""
+        async with self.database.single_statement() as session:
+            row = await session.row(_REMOVE_OLD_EVENTS, {"keep": keep, "limit": limit})
+        assert row is not None
+        return int(row["removed"])
 
     async def list_tenants(self, *, after: tuple[datetime, UUID] | None, limit: int) -> list[ListedTenant]:
         """Newest first, beginning behind ``after``."""
@@ -83,6 +103,19 @@ class SystemDatabase:
         async with self.database.single_statement() as session:
             rows = await session.rows(_EXPIRED_INDEXES, {"undo": undo, "limit": limit})
         return [ChangedIndex(**row) for row in rows]
+
+    async def unfinished_deletions(self, *, age: timedelta, limit: int) -> list[UnfinishedDeletion]:
+        """Deletions that are not over ``age`` after they were asked for, the oldest first, up to 10,000."""
+        async with self.database.single_statement() as session:
+            rows = await session.rows(_UNFINISHED_DELETIONS, {"age": age, "limit": limit})
+        return [UnfinishedDeletion(**row) for row in rows]
+
+    async def remove_old_deletions(self, *, keep: timedelta, limit: int) -> int:
+        """Remove receipts that are older than ``keep``, which is a week at least; how many, up to 10,000."""
+        async with self.database.single_statement() as session:
+            row = await session.row(_REMOVE_OLD_DELETIONS, {"keep": keep, "limit": limit})
+        assert row is not None
+        return int(row["removed"])
 
     async def claim_pace(
         self,

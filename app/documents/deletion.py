@@ -1,4 +1,4 @@
-"""Delete documents: out of every search in the same transaction, their originals by a job, and a receipt of it."""
+"""Delete documents: out of every search in the same transaction, their originals by a job, and the receipts of it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -6,12 +6,16 @@ from datetime import UTC, datetime
 from typing import Any, NoReturn
 from uuid import UUID
 
+from app.audit.types import Action, Event
 from app.db.models.ingestion_state import Deletion
+from app.db.receipts import Amount
 from app.db.session import TenantDatabase
 from app.documents.deletion_repository import DeletionRepository
 from app.documents.finding import find_readable
 from app.documents.narrowing import require_own
+from app.documents.receipt_repository import ReceiptRepository
 from app.documents.repository import DocumentFilters
+from app.documents.settling import settle_documents
 from app.documents.types import DocumentNotFound
 from app.errors import InvalidInput, NotFound
 from app.filters import compile_filter
@@ -54,7 +58,8 @@ class DeletionService:
 
     async def delete(self, reference: str, document_id: UUID) -> UUID:
         """One document; returns the deletion's id. Raises KnowledgeBaseNotFound, DocumentNotFound, Forbidden."""
-        deletion, removed = await self._delete(reference, DocumentFilters(ids=[document_id]))
+        filters = DocumentFilters(ids=[document_id])
+        deletion, removed = await self._delete(reference, filters, Action.DOCUMENT_DELETE, document_id)
         if not removed:
             await self._refuse(reference, document_id)
         return deletion
@@ -80,14 +85,17 @@ class DeletionService:
         if selection.filter is not None and not selection.filter and confirm != kb.row.name:
             message = "An empty filter deletes everything: add confirm with the knowledge base's name."
             raise InvalidInput(message, loc=("query", "confirm"))
-        deletion, deleted = await self._delete(reference, selection.filters())
+        deletion, deleted = await self._delete(reference, selection.filters(), Action.DOCUMENT_DELETE_MANY)
         if not deleted:
             async with self.db.transaction() as session:
-                await DeletionRepository(session, self.db.tenant_id).record_nothing(deletion, kb.row.id)
+                await DeletionRepository(session, self.db.tenant_id).record(deletion, kb.row.id, Amount())
+            await settle_documents(self.db, [], deletion_id=deletion, job_id=deletion, objects=0)
         return deletion, deleted
 
-    async def _delete(self, reference: str, filters: DocumentFilters) -> tuple[UUID, int]:
-        """In batches, each gone at once; what comes in meanwhile stays."""
+    async def _delete(
+        self, reference: str, filters: DocumentFilters, action: Action, document_id: UUID | None = None
+    ) -> tuple[UUID, int]:
+        """In batches, each gone at once and an event of its own; what comes in meanwhile stays."""
         deletion, begun, total = new_id(), datetime.now(UTC), 0
         filters = replace(filters, reader=self.knowledge_bases.principal.user_id, own=True)
         before: datetime | None = None  # the first batch needs none: it sees what is there, whatever the clocks say
@@ -97,8 +105,10 @@ class DeletionService:
                 repository = DeletionRepository(session, self.db.tenant_id)
                 found = await repository.lock(kb.row.id, filters, before=before, limit=BATCH)
                 if found:
-                    chunks = await repository.remove(kb.row.id, found)
-                    await repository.record(deletion, kb.row.id, documents=len(found), chunks=chunks)
+                    amount = await repository.remove(kb.row.id, found)
+                    await repository.record(deletion, kb.row.id, amount, document_id=document_id)
+                    counts = {"documents": amount.documents, "chunks": amount.chunks}
+                    await self.knowledge_bases.record(session, Event(action, found, kb.row.id, deletion, counts))
                     prefixes = [f"{self.db.tenant_id}/{document_id}/" for document_id in found]
                     payload = {"prefixes": prefixes, "deletion": str(deletion)}
                     await self.queue.enqueue(session, PURGE_JOB, tenant_id=self.db.tenant_id, payload=payload)
@@ -107,15 +117,12 @@ class DeletionService:
                 return deletion, total
 
     async def receipt(self, deletion_id: UUID) -> Deletion:
-        """What was deleted, and whether the originals are gone too. Raises DeletionNotFound."""
+        """What was deleted, and what was left of it when all was removed. Raises DeletionNotFound.
+
+        A tenant's own is the operator's to read; a key that is narrowed to some knowledge bases reads theirs.
+        """
         async with self.db.transaction() as session:
-            found = await DeletionRepository(session, self.db.tenant_id).get(deletion_id)
-        if found is None or not self.knowledge_bases.principal.may_see(found.kb_id):
+            found = await ReceiptRepository(session, self.db.tenant_id).get(deletion_id)
+        if found is None or not (found.kb_id is None or self.knowledge_bases.principal.may_see(found.kb_id)):
             raise DeletionNotFound
         return found
-
-
-async def finish_deletion(db: TenantDatabase, deletion_id: UUID, job_id: UUID) -> None:
-    """For the worker: the originals of this job are gone."""
-    async with db.transaction() as session:
-        await DeletionRepository(session, db.tenant_id).finish(deletion_id, job_id)

@@ -98,10 +98,10 @@ class DocumentRepository:
     async def restamp(self, document: Document) -> None:
         """Give the lanes what filters see of the document now, and whom it belongs to.
 
-        What belongs to the single chunk (page, node) stays; so does the file's name and type while the row is already
-        that of another version than the live one.
+        What belongs to the single chunk (page, node, suspicions) stays; so does the file's name and type while the row
+        is already that of another version than the live one.
         """
-        kept = ["$page", "$node"]
+        kept = ["$page", "$node", "$suspicious"]
         if document.version != document.live_version:
             kept += ["$source", "$media_type"]
         place = {"t": self.tenant_id, "kb": document.kb_id, "d": document.id}

@@ -10,6 +10,8 @@ from uuid import UUID
 
 from sqlalchemy.exc import IntegrityError
 
+from app.access import Principal
+from app.audit.types import Action, Event
 from app.db.models.tenant_data import Document
 from app.db.session import Session, TenantDatabase
 from app.documents.finding import find_readable
@@ -29,6 +31,11 @@ from app.object_store import ObjectStore
 
 INGEST_JOB = "ingest_document"
 FINAL = ("ready", "failed")
+
+
+def ingest_payload(version: int, principal: Principal) -> dict[str, Any]:
+    """What a document's job says: the version, and the key by whose quotas it is ingested."""
+    return {"version": version} | ({"key": str(principal.key_id)} if principal.key_id else {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +163,7 @@ class DocumentService:
                     document.filterable = filterable(document)
                     await session.flush()
                     await DocumentRepository(session, self.db.tenant_id).restamp(document)
+                    await self.record(session, Action.DOCUMENT_UPDATE, document)
         except IntegrityError as exc:
             raise IdentityTaken from exc  # the only constraints that an update can break are those of identity
         return document
@@ -194,11 +202,16 @@ class DocumentService:
                     INGEST_JOB,
                     tenant_id=tenant_id,
                     document_id=document.id,
-                    payload={"version": version},
+                    payload=ingest_payload(version, self.knowledge_bases.principal),
                     priority=INTERACTIVE,
                 )
                 await session.refresh(document)
+            await self.record(session, Action.DOCUMENT_REINDEX, document)
         return document
+
+    async def record(self, session: Session, action: Action, document: Document) -> None:
+        """Tell the audit what is done to the document in this transaction."""
+        await self.knowledge_bases.record(session, Event(action, [document.id], document.kb_id))
 
 
 def _apply(document: Document, changes: Mapping[str, Any], stamp: Mapping[str, Any]) -> bool:

@@ -4,17 +4,20 @@ import os
 import shutil
 import stat
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import UUID
 
+from app.audit.repository import AuditRepository
+from app.audit.types import SERVICE, Action, Event
 from app.db.models.base import SYSTEM_TENANT
 from app.db.models.control_rows import ExpiredDocument
 from app.db.session import Database
 from app.documents.deletion_repository import DeletionRepository
+from app.documents.erasing import DELETIONS_JOB
 from app.documents.sweep_repository import SweepRepository
 from app.ids import new_id
 from app.job_queue import JobQueue
@@ -29,6 +32,7 @@ logger = get_logger(__name__)
 EXPIRED_JOB = "sweep_expired"
 OBJECTS_JOB = "sweep_objects"
 RECORDS_JOB = "sweep_records"
+EVENTS_JOB = "sweep_audit_events"
 BATCH = 500
 TENANTS = 200
 TEMPORARY_PREFIXES = ("carrel-ingest-", "carrel-upload-")
@@ -41,6 +45,8 @@ def sweep_periods(settings: WorkerSettings) -> dict[str, timedelta]:
         EXPIRED_JOB: timedelta(seconds=settings.expiry_seconds),
         OBJECTS_JOB: timedelta(seconds=settings.sweep_seconds),
         RECORDS_JOB: timedelta(seconds=settings.sweep_seconds),
+        EVENTS_JOB: timedelta(seconds=settings.sweep_seconds),
+        DELETIONS_JOB: timedelta(seconds=settings.expiry_seconds),
     }
 
 
@@ -63,11 +69,18 @@ class Sweeper:
     queue: JobQueue
     tenants: TenantService
     find_expired: Callable[[], Awaitable[Sequence[ExpiredDocument]]]
+    remove_old_events: Callable[[], Awaitable[int]]
     orphan_age: timedelta
 
     async def run(self, job: str) -> None:
         """What the periodic job of this name does."""
-        await {EXPIRED_JOB: self.expired, OBJECTS_JOB: self.orphans, RECORDS_JOB: self.records}[job]()
+        sweeps: Mapping[str, Callable[[], Awaitable[object]]] = {
+            EXPIRED_JOB: self.expired,
+            OBJECTS_JOB: self.orphans,
+            RECORDS_JOB: self.records,
+            EVENTS_JOB: self.events,
+        }
+        await sweeps[job]()
 
     async def expired(self) -> int:
         """Delete the documents whose ``expires_at`` has passed; returns how many. Raises DatabaseUnavailable."""
@@ -89,8 +102,11 @@ class Sweeper:
             expired = await SweepRepository(session, tenant_id).lock_expired(kb_id, documents)
             if expired:
                 deletion, repository = new_id(), DeletionRepository(session, tenant_id)
-                chunks = await repository.remove(kb_id, expired)
-                await repository.record(deletion, kb_id, documents=len(expired), chunks=chunks)
+                amount = await repository.remove(kb_id, expired)
+                await repository.record(deletion, kb_id, amount)
+                counts = {"documents": amount.documents, "chunks": amount.chunks}
+                event = Event(Action.DOCUMENT_EXPIRE, expired, kb_id, deletion, counts)
+                await AuditRepository(session, tenant_id).add(event, SERVICE)
                 prefixes = [f"{tenant_id}/{document_id}/" for document_id in expired]
                 payload = {"prefixes": prefixes, "deletion": str(deletion)}
                 await self.queue.enqueue(session, PURGE_JOB, tenant_id=tenant_id, payload=payload)
@@ -136,6 +152,14 @@ class Sweeper:
                 checkpoints += await repository.remove_old_checkpoints()
         logger.info("sweep.records", answers=answers, checkpoints=checkpoints)
         return answers, checkpoints
+
+    async def events(self) -> int:
+        """Remove audit events that are older than they are kept for, of tenants that are gone too; how many."""
+        removed = 0
+        while batch := await self.remove_old_events():
+            removed += batch
+        logger.info("sweep.audit_events", removed=removed)
+        return removed
 
     async def _all_tenants(self) -> AsyncIterator[UUID]:
         yield SYSTEM_TENANT

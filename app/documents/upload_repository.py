@@ -7,6 +7,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from app.audit.repository import event_values, insert_event
+from app.audit.types import Action, Actor, Event
 from app.db.models.tenant_data import Document
 from app.db.session import Session
 from app.db.statements import statement
@@ -66,38 +68,46 @@ class UploadRepository:
             found = await self.session.row(_BY_NAME, {**place, "external_id": external_id})
         return KnownDocument(found["id"], found["sha256"], found["created_at"]) if found else None
 
-    async def add(self, document: Document, key: str) -> Document | None:
+    async def add(self, document: Document, key: str, *, by: Actor) -> Document | None:
         """Insert it and where its original is; None when another upload with the same identity was faster."""
-        found = await self.session.row(_ADD, {**values_of(document, _COLUMNS), "key": key})
+        values = {**values_of(document, _COLUMNS), "key": key}
+        found = await self.session.row(_ADD, values | event_values(Event(Action.DOCUMENT_CREATE), by))
         return document_from(found) if found else None
 
-    async def begin_version(self, document: Document, key: str) -> Document | None:
+    async def begin_version(self, document: Document, key: str, *, by: Actor) -> Document | None:
         """Make ``document`` the next version of its row, the live one staying; ``key`` is where its original is.
 
         None when the row is gone, promoted, or has these bytes by now.
         """
-        found = await self.session.row(_BEGIN_VERSION, {**values_of(document, _COLUMNS), "key": key})
+        values = {**values_of(document, _COLUMNS), "key": key}
+        found = await self.session.row(_BEGIN_VERSION, values | event_values(Event(Action.DOCUMENT_REPLACE), by))
         return document_from(found) if found else None
 
 
 # Inserting takes the same lock for its foreign key. Who has given a new stamp to all that is there waits for it.
 _STAMPED = statement("""
 select 1 from knowledge_base
- where tenant_id = :tenant and id = :kb and coalesce(pending_filter, metadata_filter) = :stamp::jsonb for key share""")
+ where tenant_id = :tenant and id = :kb and coalesce(pending_filter, metadata_filter) = :stamp::jsonb
+   and deleted_at is null for key share""")
 _KNOWN = """
 select id, sha256, created_at from document
  where tenant_id = :tenant and kb_id = :kb and scope_key = :scope"""
 _BY_CONTENT = statement(f"{_KNOWN} and external_id is null and sha256 = :sha256")
 _BY_NAME = statement(f"{_KNOWN} and external_id = :external_id")
+# What follows a new version, in the statement that writes it: a round trip less for each.
+_PLACED_AND_TOLD = f"""
+placed as (
+  insert into document_object (tenant_id, document_id, version, key)
+  select tenant_id, id, version, :key from written
+), told as (
+  {insert_event("tenant_id", "written", object_ids="array[id]", kb_id="kb_id")}
+)"""  # noqa: S608
 # The names are constants of this module; the values go as parameters.
 _ADD = statement(f"""
 with written as (
   insert into document ({", ".join(_COLUMNS)}) values ({", ".join(f":{name}" for name in _COLUMNS)})
   on conflict do nothing returning {DOCUMENT_COLUMNS}
-), placed as (
-  insert into document_object (tenant_id, document_id, version, key)
-  select tenant_id, id, version, :key from written
-) select * from written""")  # noqa: S608
+), {_PLACED_AND_TOLD} select * from written""")  # noqa: S608
 _BEGIN_VERSION = statement(f"""
 with written as (
   update document
@@ -105,7 +115,4 @@ with written as (
          error = null, progress = null, warnings = '[]', updated_at = now()
    where tenant_id = :tenant_id and kb_id = :kb_id and id = :id and scope_key = :scope_key and sha256 <> :sha256
   returning {DOCUMENT_COLUMNS}
-), placed as (
-  insert into document_object (tenant_id, document_id, version, key)
-  select tenant_id, id, version, :key from written
-) select * from written""")  # noqa: S608
+), {_PLACED_AND_TOLD} select * from written""")  # noqa: S608

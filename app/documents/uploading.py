@@ -10,6 +10,7 @@ from typing import Any
 
 from sqlalchemy.exc import IntegrityError
 
+from app.audit.types import Action, Actor
 from app.db.models.tenant_data import Document
 from app.db.session import Session, TenantDatabase
 from app.documents.given_chunks import encode_chunks
@@ -17,7 +18,7 @@ from app.documents.inspection import inspect_upload
 from app.documents.narrowing import claim
 from app.documents.repository import DocumentRepository
 from app.documents.scopes import Scope
-from app.documents.service import INGEST_JOB, DocumentService
+from app.documents.service import INGEST_JOB, DocumentService, ingest_payload
 from app.documents.types import (
     CHUNKS_TYPE,
     DocumentFacts,
@@ -32,13 +33,15 @@ from app.documents.types import (
 )
 from app.documents.upload_repository import KnownDocument, UploadRepository
 from app.documents.uploads import receive, spool_text
-from app.errors import Conflict, InvalidInput, TooLarge, Unsupported
+from app.errors import Conflict, InvalidInput, TooLarge, TooMany, Unsupported
 from app.ids import new_id
 from app.inference.embedding import EmbeddingIdentity
 from app.job_queue import BULK, INTERACTIVE, JobQueue
 from app.knowledge_bases.service import KnowledgeBaseService
 from app.knowledge_bases.types import KnowledgeBaseNotFound, KnowledgeBaseView
 from app.object_store import ObjectStore
+from app.quotas.service import QuotaService
+from app.quotas.types import QuotaExceeded
 
 _MARKDOWN_HEADING = re.compile(r"^#{1,6}\s", re.MULTILINE)
 # By name or id, or as the caller has found it just now.
@@ -65,7 +68,7 @@ class UploadService:
     queue: JobQueue
     parseable: Collection[str]
     plugin_types: Mapping[str, Collection[str]]
-    max_upload_bytes: int
+    quotas: QuotaService
 
     async def upload(
         self,
@@ -76,10 +79,11 @@ class UploadService:
     ) -> Uploaded:
         """Store a streamed form's file and queue it for ingestion; nothing of the body is read before the checks.
 
-        Raises KnowledgeBaseNotFound, IndexMismatch, UploadTooLarge, EmptyUpload, EncryptedUpload, UnsupportedMediaType.
+        Raises KnowledgeBaseNotFound, IndexMismatch, UploadTooLarge, EmptyUpload, EncryptedUpload, UnsupportedMediaType,
+        QuotaExceeded.
         """
         kb = await self._open(reference)
-        async with receive(body, boundary, limit=self.max_upload_bytes) as form:
+        async with receive(body, boundary, limit=self.quotas.upload_bytes) as form:
             return await self._store(kb, form.files[0], read_facts(form.fields), INTERACTIVE)
 
     async def upload_many(
@@ -95,7 +99,7 @@ class UploadService:
         UploadTooLarge for all of them together; InvalidInput for a field that can hold for one document alone.
         """
         kb = await self._open(reference)
-        async with receive(body, boundary, limit=self.max_upload_bytes, most_files=MOST_FILES) as form:
+        async with receive(body, boundary, limit=self.quotas.upload_bytes, most_files=MOST_FILES) as form:
             facts = read_facts(form.fields)
             for name in ("external_id", "title"):
                 if getattr(facts, name) is not None:
@@ -105,7 +109,7 @@ class UploadService:
     async def _judge(self, kb: KnowledgeBaseView, file: ReceivedFile, facts: DocumentFacts) -> Verdict:
         try:
             return Verdict(file.filename, await self._store(kb, file, facts, BULK))
-        except (InvalidInput, TooLarge, Unsupported, Conflict) as exc:
+        except (InvalidInput, TooLarge, TooMany, Unsupported, Conflict) as exc:
             return Verdict(file.filename, error=exc)
 
     async def upload_text(
@@ -160,6 +164,7 @@ class UploadService:
             await self.objects.put(key, received.path)
             written = await self._write(kb, document, key, priority, replaces=found is not None)
             if written is not None:
+                self.quotas.count(uploads=1, documents=int(found is None), bytes=received.size)
                 return Uploaded(written, kb.row.name, created=True)
         raise UploadConflict
 
@@ -179,15 +184,24 @@ class UploadService:
     async def _write(
         self, kb: KnowledgeBaseView, document: Document, key: str, priority: int, *, replaces: bool
     ) -> Document | None:
-        """Row and job in one transaction; None, and the object gone, when another request was faster."""
+        """Row and job in one transaction; None, and the object gone, when another request was faster.
+
+        Raises KnowledgeBaseNotFound, QuotaExceeded.
+        """
+        grown = ("stored_bytes",) if replaces else ("documents", "stored_bytes")
         try:
             async with self.db.transaction() as session:
                 repository = UploadRepository(session, self.db.tenant_id)
                 written = None
                 if await repository.stamped(kb.row.id, kb.row.stamp):
-                    written = await (repository.begin_version if replaces else repository.add)(document, key)
+                    write = repository.begin_version if replaces else repository.add
+                    written = await write(document, key, by=Actor.of(self.knowledge_bases.principal))
                 if written is not None:
+                    await self.quotas.require_room(session, grown)
                     await self._enqueue(session, written, priority)
+        except QuotaExceeded:
+            await self.objects.delete(key)
+            raise
         except IntegrityError as exc:
             await self.objects.delete(key)
             raise KnowledgeBaseNotFound from exc  # it was deleted while the file came in
@@ -201,7 +215,7 @@ class UploadService:
             INGEST_JOB,
             tenant_id=self.db.tenant_id,
             document_id=document.id,
-            payload={"version": document.version},
+            payload=ingest_payload(document.version, self.knowledge_bases.principal),
             priority=priority,
         )
 
@@ -222,6 +236,7 @@ class UploadService:
             if current is not None and (current.version, current.status) == (document.version, "failed"):
                 await repository.restart(document.id, encoding=facts.encoding)
                 await self._enqueue(session, document, priority)
+                await self.documents.record(session, Action.DOCUMENT_REINDEX, document)
         return Uploaded(await self.documents.get(kb.row.name, found.id), kb.row.name, created=True)
 
 

@@ -9,6 +9,9 @@ from app.filters import predicates
 from app.filters.values import Loc, Scalar, check_number, check_text, instant
 
 NODE = "$node"
+SUSPICIOUS = "$suspicious"
+# A chunk has a list of them, and equality asks for one of it.
+LISTED_NAMES = frozenset({NODE, SUSPICIOUS})
 RESERVED_NAMES = frozenset(
     {
         "$document_id",
@@ -21,6 +24,7 @@ RESERVED_NAMES = frozenset(
         "$dynamic",
         "$page",
         NODE,
+        SUSPICIOUS,
     }
 )
 
@@ -111,7 +115,7 @@ class _Parser:
         if isinstance(value, list | tuple):
             return Condition(predicates.any_of(keys, self._list(value, loc=loc)))
         scalar = self._scalar(value, loc=loc)
-        if keys == (NODE,):  # a chunk has a list of them: its own node and those above it
+        if keys[0] in LISTED_NAMES:
             return Condition(predicates.any_of(keys, [scalar]))
         return Condition(predicates.equals(keys, scalar), _nested(keys, scalar))
 

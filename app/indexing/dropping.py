@@ -56,7 +56,8 @@ class IndexDropping:
                     raise IndexBusy
                 await owner.drop_all(index_id)
         while True:
-            async with self.database.transaction(tenant_id) as session:
+            # The two cascades of each chunk are planned once: planned row by row, they cost five times as much.
+            async with self.database.transaction(tenant_id, kept_plans=True) as session:
                 repository = IndexRepository(session, tenant_id, index_id)
                 if not await repository.hold_alone(seconds=LOCK_SECONDS):
                     return None

@@ -5,14 +5,13 @@ import base64
 import random
 from typing import Any
 
-from openai import APIError, APIStatusError, AsyncOpenAI, Timeout, omit
+from openai import APIError, APIStatusError
 
-from app.inference.embedding.circuit import EndpointFailed
-from app.inference.embedding.openai_errors import failure, is_refusal
+from app.inference.breaker import EndpointFailed
+from app.inference.openai_client import failure, is_refusal, open_client, own_headers
 from app.inference.vision import TASK, Description, VisionRejected, VisionUnavailable
 
 TIMEOUT_SECONDS = 60.0
-CONNECT_SECONDS = 5.0
 ATTEMPTS = 3
 FIRST_DELAY = 0.5
 # Whoever asks for more patience is asked again by a later attempt of the whole document.
@@ -32,16 +31,8 @@ class OpenAIVision:
         timeout_seconds: float = TIMEOUT_SECONDS,
         first_delay: float = FIRST_DELAY,
     ) -> None:
-        # The package would fill in these from the environment, which belongs to other programs.
-        self._headers = {"OpenAI-Organization": omit, "OpenAI-Project": omit}
-        if not api_key:
-            self._headers["Authorization"] = omit
-        self._client = AsyncOpenAI(
-            base_url=base_url,
-            api_key=api_key or "none",
-            timeout=Timeout(timeout_seconds, connect=min(CONNECT_SECONDS, timeout_seconds)),
-            max_retries=0,
-        )
+        self._headers = own_headers(api_key)
+        self._client = open_client(base_url, api_key, timeout_seconds=timeout_seconds)
         self._model = model
         self._first_delay = first_delay
 

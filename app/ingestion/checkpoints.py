@@ -8,6 +8,7 @@ from pgvector import HalfVector
 from app.db.session import Session
 from app.db.statements import statement
 from app.inference.embedding import Vectors
+from app.quotas.types import NO_KEY
 
 
 class CheckpointRepository:
@@ -39,6 +40,13 @@ class CheckpointRepository:
         values = {"t": self.tenant_id, "model": model, "passages": passages, "tokens": tokens}
         await self.session.rows(_BOOK, values)
 
+    async def book_embedding(
+        self, model: str, *, passages: int, tokens: int, key_id: UUID = NO_KEY, chunks: int = 0
+    ) -> None:
+        """The same, and to what the key has used, by whose upload it came; ``chunks`` are stored now."""
+        values = {"t": self.tenant_id, "model": model, "passages": passages, "tokens": tokens}
+        await self.session.rows(_BOOK_EMBEDDING, {**values, "key": key_id, "chunks": chunks})
+
 
 _FIND = statement("""
 select distinct on (content_hash) content_hash, embedding from embedding_checkpoint
@@ -50,7 +58,17 @@ select d.tenant_id, :identity::uuid, d.id, u.*
   from (select tenant_id, id from document where tenant_id = :t and id = :d for key share) d,
        unnest(:hashes::bytea[], :vectors::halfvec[]) u
 on conflict do nothing""")
-_BOOK = statement("""
-insert into embedding_usage values (:t, (now() at time zone 'utc')::date, :model, :passages, :tokens)
+_LEDGER = """
+insert into embedding_usage (tenant_id, day, model, passages, tokens)
+select :t::uuid, (now() at time zone 'utc')::date, :model::text, :passages::bigint, :tokens::bigint
+ where :passages::bigint > 0 or :tokens::bigint > 0
 on conflict (tenant_id, day, model) do update
-   set passages = embedding_usage.passages + excluded.passages, tokens = embedding_usage.tokens + excluded.tokens""")
+   set passages = embedding_usage.passages + excluded.passages, tokens = embedding_usage.tokens + excluded.tokens"""
+_BOOK = statement(_LEDGER)
+_BOOK_EMBEDDING = statement(f"""
+with ledger as ({_LEDGER}
+)
+insert into usage_day as d (tenant_id, day, key_id, chunks, embedding_tokens)
+values (:t::uuid, (now() at time zone 'utc')::date, :key, :chunks::bigint, :tokens::bigint)
+on conflict (tenant_id, day, key_id) do update
+   set chunks = d.chunks + excluded.chunks, embedding_tokens = d.embedding_tokens + excluded.embedding_tokens""")  # noqa: S608  (constants)

@@ -20,9 +20,14 @@ from app.knowledge_bases.types import Chunking
 
 @asynccontextmanager
 async def open_tools(
-    embedder: Embedder, *, book: Callable[[int], Awaitable[None]] | None = None
+    embedder: Embedder,
+    *,
+    book: Callable[[int], Awaitable[None]] | None = None,
+    allow: Callable[[], Awaitable[None]] | None = None,
 ) -> AsyncIterator[ChunkTools]:
     """The embedder's tools for a chunker that runs in a thread meanwhile; ``book`` is told the tokens of each call.
+
+    ``allow`` raises where a call is one too many.
 
     ``embed`` runs on the event loop, and ends with the block: a thread that is left over when the job is cancelled
     gets no more vectors.
@@ -37,6 +42,8 @@ async def open_tools(
             raise asyncio.CancelledError
         calls.add(call)
         try:
+            if allow is not None:
+                await allow()
             embedded = await embedder.embed_documents(texts)
             if book is not None:
                 await book(embedded.tokens)

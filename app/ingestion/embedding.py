@@ -16,6 +16,8 @@ from app.inference.embedding import Embedder, EmbeddingIdentity, EmbeddingReject
 from app.ingestion.checkpoints import CheckpointRepository
 from app.ingestion.passages import Passages
 from app.ingestion.progress import INTERVAL_SECONDS, Progress
+from app.quotas.tokens import TokenBudget
+from app.quotas.types import NO_KEY
 
 SLICE = 64
 # More than so many passages of one document refused by the embedding model, and something else is wrong.
@@ -50,6 +52,7 @@ async def embed_passages(
     *,
     embedder: Embedder,
     progress: Progress,
+    budget: TokenBudget | None = None,
     afresh: bool = False,
 ) -> Embedded:
     """The passages' vectors: those that came with it, those that an earlier attempt checkpointed, the rest made now.
@@ -57,9 +60,11 @@ async def embed_passages(
     Every slice is checkpointed and booked, but a quick one at the end: behind it comes the version's own transaction.
     A slow one has been told of, so that a later attempt finds the document's status changed. ``afresh`` says that it is
     not: no earlier attempt can have left anything.
-    Raises EmbeddingUnavailable, EmbeddingMismatch, EmbeddingRejected, Superseded.
+    Raises EmbeddingUnavailable, EmbeddingMismatch, EmbeddingRejected, Superseded; TokensSpent before a slice that the
+    ``budget`` has nothing left for.
     """
     texts = passages.texts
+    budget = budget or TokenBudget(db)
     vectors = np.zeros((len(texts), embedder.identity.dimensions), np.float32)
     for position, vector in passages.vectors.items():
         vectors[position] = np.asarray(vector, np.float64) / math.hypot(*vector)
@@ -75,6 +80,7 @@ async def embed_passages(
     for start in range(0, len(waiting), SLICE):
         progress.report("embedding", done=done, total=len(texts), unit="chunks", tokens=tokens)
         positions = waiting[start : start + SLICE]
+        await budget.require()
         begun = time.monotonic()
         spent = await _embed_slice(vectors, positions, texts, embedder, refused)
         kept = [position for position in positions if position not in refused]
@@ -83,34 +89,49 @@ async def embed_passages(
             async with db.transaction() as session:
                 repository = CheckpointRepository(session, db.tenant_id)
                 await repository.add(identity, document_id, {hashes[at]: vectors[at] for at in kept})
-                await repository.book(embedder.identity.model, passages=last.passages, tokens=last.tokens)
+                await repository.book_embedding(
+                    embedder.identity.model, passages=last.passages, tokens=last.tokens, key_id=budget.key_id
+                )
             last = Spent()
     return Embedded(vectors, frozenset(refused), last)
 
 
 @asynccontextmanager
-async def booked_with(db: TenantDatabase, embedder: Embedder, spent: Spent) -> AsyncIterator[None]:
+async def booked_with(
+    db: TenantDatabase, embedder: Embedder, spent: Spent, *, key_id: UUID = NO_KEY
+) -> AsyncIterator[None]:
     """The block's own transaction books what was ``spent``; where the block fails, it is booked all the same."""
     try:
         yield
     except BaseException:  # a cancellation costs nothing less
         with suppress(AppError):  # the database may be what failed
             async with db.transaction() as session:
-                await book(session, db, embedder, spent)
+                await book(session, db, embedder, spent, key_id=key_id)
         raise
 
 
-async def book(session: Session, db: TenantDatabase, embedder: Embedder, spent: Spent) -> None:
-    """Add to the day's costs, if there are any."""
-    if spent != Spent():
-        repository = CheckpointRepository(session, db.tenant_id)
-        await repository.book(embedder.identity.model, passages=spent.passages, tokens=spent.tokens)
+async def book(
+    session: Session,
+    db: TenantDatabase,
+    embedder: Embedder,
+    spent: Spent,
+    *,
+    key_id: UUID = NO_KEY,
+    chunks: int = 0,
+) -> None:
+    """Add to the day's costs, if there are any, and the ``chunks`` that were stored."""
+    if spent != Spent() or chunks:
+        await CheckpointRepository(session, db.tenant_id).book_embedding(
+            embedder.identity.model, passages=spent.passages, tokens=spent.tokens, key_id=key_id, chunks=chunks
+        )
 
 
-async def book_sentences(db: TenantDatabase, embedder: Embedder, tokens: int) -> None:
+async def book_sentences(budget: TokenBudget, embedder: Embedder, tokens: int) -> None:
     """Tokens that a chunker spent to find its boundaries: no passage came of them, but they cost the same."""
-    async with db.transaction() as session:
-        await CheckpointRepository(session, db.tenant_id).book(embedder.identity.model, passages=0, tokens=tokens)
+    async with budget.db.transaction() as session:
+        await CheckpointRepository(session, budget.db.tenant_id).book_embedding(
+            embedder.identity.model, passages=0, tokens=tokens, key_id=budget.key_id
+        )
 
 
 def identity_key(identity: EmbeddingIdentity) -> UUID:

@@ -11,6 +11,7 @@ from app.ingestion.checkpoints import CheckpointRepository
 from app.ingestion.media import MOST_FAILURES, digest
 from app.ingestion.passages import Passages
 from app.ingestion.progress import Progress
+from app.quotas.tokens import TokenBudget
 
 SLICE = 16
 SLICE_BYTES = 8 * 1024 * 1024
@@ -26,13 +27,14 @@ class PictureEmbedding:
     embedder: PictureEmbedder
     identity: EmbeddingIdentity
     progress: Progress
+    budget: TokenBudget
 
     async def embed(self, passages: Passages) -> Passages:
         """The passages, with a vector for each that is a picture.
 
         Where a long description is several chunks, the first has the picture's vector. The others are texts; so is,
         with a warning, a picture that the model refuses.
-        Raises EmbeddingUnavailable, EmbeddingMismatch, EmbeddingRejected, Superseded.
+        Raises EmbeddingUnavailable, EmbeddingMismatch, EmbeddingRejected, TokensSpent, Superseded.
         """
         if not passages.pictures:
             return passages
@@ -58,11 +60,14 @@ class PictureEmbedding:
             if refused >= MOST_FAILURES:
                 break
             self.progress.report("embedding", done=start, total=len(waiting), unit="pictures", tokens=tokens)
+            await self.budget.require()
             made, spent = await self._embed({sha256: pictures[sha256] for sha256 in waiting[start:end]})
             async with self.db.transaction() as session:
                 repository = CheckpointRepository(session, self.db.tenant_id)
                 await repository.add(identity, self.document_id, made)
-                await repository.book(self.identity.model, passages=len(made), tokens=spent)
+                await repository.book_embedding(
+                    self.identity.model, passages=len(made), tokens=spent, key_id=self.budget.key_id
+                )
             vectors |= made
             refused, tokens = refused + end - start - len(made), tokens + spent
         return vectors

@@ -41,6 +41,9 @@ from app.lexical.languages import document_language, lexical_entries
 from app.lexical.weights import LexicalEntry
 from app.logging import get_logger
 from app.object_store import ObjectStore
+from app.quotas.service import require_room
+from app.quotas.tokens import TokenBudget
+from app.quotas.types import NO_KEY
 
 logger = get_logger(__name__)
 
@@ -57,18 +60,20 @@ class IngestionPipeline:
     queue: JobQueue
     vision: VisionModel | None = None
 
-    async def ingest(self, db: TenantDatabase, document_id: UUID, version: int) -> None:
+    async def ingest(self, db: TenantDatabase, document_id: UUID, version: int, *, uploader: UUID = NO_KEY) -> None:
         """Ingest one version; doing it again changes nothing. Returns quietly when the version is not wanted any more.
 
-        Raises IngestionError for the file, IndexMismatch for the knowledge base, Unavailable for what may be retried.
+        Raises IngestionError for the file, IndexMismatch for the knowledge base, Unavailable for what may be retried,
+        TokensSpent for what may be another day, QuotaExceeded where its chunks are too many; ``uploader`` is a key.
         """
         try:
-            document, kb, embedder, key = await self._load(db, document_id, version)
+            document, kb, embedder, key, budget = await self._load(db, document_id, version, uploader)
             progress = Progress(db, document_id, version)
             async with progress.telling():
-                passages = await self._passages(db, document, kb, embedder, key, progress)
+                passages = await self._passages(budget, document, kb, embedder, key, progress)
+                await self._require_room(budget, document, len(passages.texts))
                 if embedder.pictures is not None:
-                    seeing = PictureEmbedding(db, document_id, embedder.pictures, embedder.identity, progress)
+                    seeing = PictureEmbedding(db, document_id, embedder.pictures, embedder.identity, progress, budget)
                     passages = await seeing.embed(passages)
                 embedded = await embed_passages(
                     db,
@@ -76,33 +81,43 @@ class IngestionPipeline:
                     passages,
                     embedder=embedder,
                     progress=progress,
+                    budget=budget,
                     afresh=document.status == "queued",
                 )
-                async with booked_with(db, embedder, embedded.unbooked):
+                async with booked_with(db, embedder, embedded.unbooked, key_id=uploader):
                     made = await self._made(document, kb, passages, embedded)
-                    is_building = await self._replace(db, document, kb, made, embedder, embedded.unbooked)
+                    is_building = await self._replace(budget, document, kb, made, embedder, embedded.unbooked)
                 if is_building:
                     await self._catch_up(db, document)
         except Superseded:
             return
 
     async def _load(
-        self, db: TenantDatabase, document_id: UUID, version: int
-    ) -> tuple[Document, KnowledgeBaseView, Embedder, str]:
+        self, db: TenantDatabase, document_id: UUID, version: int, uploader: UUID
+    ) -> tuple[Document, KnowledgeBaseView, Embedder, str, TokenBudget]:
         async with db.transaction() as session:
-            wanted = await VersionRepository(session, db.tenant_id).load(document_id, version)
+            wanted = await VersionRepository(session, db.tenant_id).load(document_id, version, uploader=uploader)
             if wanted is None:
                 raise Superseded
-            document, key = wanted
-            kb = await KnowledgeBaseRepository(session, db.tenant_id).find(document.kb_id)
+            kb = await KnowledgeBaseRepository(session, db.tenant_id).find(wanted.document.kb_id)
         if kb is None:
             raise Superseded
         kb.require_match(self.embedders.identities)
-        return document, kb, kb.embedder(self.embedders), key
+        budget = TokenBudget(db, uploader, wanted.quotas, wanted.key_quotas)
+        if wanted.document.media_type != CHUNKS_TYPE:  # which may bring its vectors
+            await budget.require()  # else it would be parsed once more each day for nothing
+        return wanted.document, kb, kb.embedder(self.embedders), wanted.key, budget
+
+    async def _require_room(self, budget: TokenBudget, document: Document, chunks: int) -> None:
+        """Nothing is paid for that will not be stored; what counts is looked at again as it is."""
+        more = chunks - document.chunk_count
+        if budget.quotas.chunks is not None and more > 0:
+            async with budget.db.transaction() as session:
+                await require_room(session, budget.db.tenant_id, budget.quotas, {"chunks": more})
 
     async def _passages(
         self,
-        db: TenantDatabase,
+        budget: TokenBudget,
         document: Document,
         kb: KnowledgeBaseView,
         embedder: Embedder,
@@ -110,6 +125,7 @@ class IngestionPipeline:
         progress: Progress,
     ) -> Passages:
         """Fetch, parse, chunk; ready chunks need only be fetched."""
+        db = budget.db
         with tempfile.TemporaryDirectory(prefix="carrel-ingest-") as folder:
             path = Path(folder) / "original"
             await self.objects.get(key, path)
@@ -129,7 +145,8 @@ class IngestionPipeline:
             describer = Describer(db, document.id, self.vision, language, progress, keeps=keeps)
             parsed = await describer.describe(parsed)
         progress.report("chunking")
-        async with open_tools(embedder, book=partial(book_sentences, db, embedder)) as tools:
+        book = partial(book_sentences, budget, embedder)
+        async with open_tools(embedder, book=book, allow=budget.require) as tools:
             return await asyncio.to_thread(_chunk, document, kb, parsed, tools)
 
     async def _made(
@@ -153,7 +170,7 @@ class IngestionPipeline:
 
     async def _replace(
         self,
-        db: TenantDatabase,
+        budget: TokenBudget,
         loaded: Document,
         kb: KnowledgeBaseView,
         made: IndexedDocument,
@@ -161,6 +178,7 @@ class IngestionPipeline:
         spent: Spent,
     ) -> bool:
         """Put the version in the place of the live one; returns whether another search index is being built."""
+        db = budget.db
         async with db.transaction() as session:
             versions = VersionRepository(session, db.tenant_id)
             document = await versions.lock(loaded.id, loaded.version)
@@ -190,12 +208,14 @@ class IngestionPipeline:
             )
             if gone is None:
                 raise IndexMismatch(REINDEXED)
+            if len(made.drafts) > loaded.chunk_count:
+                await require_room(session, db.tenant_id, budget.quotas, {"chunks": 0})
             if media:
                 await MediaRepository(session, db.tenant_id).add(list(media.values()))
             if gone:
                 await self.queue.enqueue(session, PURGE_JOB, tenant_id=db.tenant_id, payload={"keys": gone})
             # Last: the day's row is every document's of the tenant.
-            await book(session, db, embedder, spent)
+            await book(session, db, embedder, spent, key_id=budget.key_id, chunks=len(made.drafts))
         return any(one.building for one in held.values())
 
     async def _catch_up(self, db: TenantDatabase, document: Document) -> None:

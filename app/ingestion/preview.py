@@ -26,6 +26,7 @@ from app.ingestion.tree import build_tree
 from app.ingestion.types import Block, ChunkDraft, DocumentTree, NoText, ParsedDocument, ParserTimeout
 from app.knowledge_bases.service import KnowledgeBaseService
 from app.knowledge_bases.types import Chunking
+from app.quotas.tokens import TokenBudget
 
 MOST_BYTES = 50 * 1024 * 1024
 # Of a longer text only so much is cut into chunks: the API process, which answers searches, does it.
@@ -121,7 +122,7 @@ class PreviewService:
         """Of a streamed form's file.
 
         Raises UploadTooLarge, EmptyUpload, EncryptedUpload, UnsupportedMediaType, KnowledgeBaseNotFound, InvalidInput,
-        IndexMismatch, PreviewBusy; IngestionError for what would fail the document; the embedder's errors.
+        IndexMismatch, PreviewBusy, TokensSpent; IngestionError for what would fail the document; the embedder's errors.
         """
         async with receive(body, boundary, limit=MOST_BYTES) as form:
             return await self._make(form.files[0], read_wishes(form.fields), None)
@@ -146,8 +147,9 @@ class PreviewService:
             except ParserTimeout as exc:
                 raise ParserTimeout(f"Parsing took longer than a preview may: {WALL_SECONDS} seconds.") from exc
             parsed.pictures.clear()  # only how many there are is told: up to 64 MB that the API process need not keep
-            book = partial(book_sentences, self.db, embedder)  # what it costs is not forgotten
-            async with open_tools(embedder, book=book) as tools:
+            budget = TokenBudget.of(self.db, self.knowledge_bases.principal)
+            book = partial(book_sentences, budget, embedder)  # what it costs is not forgotten
+            async with open_tools(embedder, book=book, allow=budget.require) as tools:
                 return await asyncio.to_thread(_show, parsed, media_type, chunking, tools)
 
     async def _settings(self, wishes: PreviewWishes) -> tuple[Chunking, Embedder]:

@@ -26,6 +26,7 @@ from app.knowledge_bases.generation_repository import GenerationRepository
 from app.knowledge_bases.repository import KnowledgeBaseRepository
 from app.knowledge_bases.types import Generation, IndexMismatch
 from app.lexical.languages import AUTO, document_language, lexical_entries
+from app.quotas.tokens import TokenBudget
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ class DocumentRebuilder:
             if stored is None or await repository.has(generation.id, stored):
                 return
             given = await _given(repository, stored, embedder) if stored.given else None
-        async with open_tools(embedder, book=partial(book_sentences, db, embedder)) as tools:
+        async with open_tools(embedder, book=partial(book_sentences, TokenBudget(db), embedder)) as tools:
             passages = await asyncio.to_thread(_recut, stored, generation, given, tools)
         # Nobody is told: the document itself is ready.
         progress = Progress(db, document_id, stored.version)

@@ -183,7 +183,7 @@ select c.ordinal, e.embedding from chunk c
                       where e.tenant_id = :t and e.index_id = c.index_id and e.chunk_id = c.id offset 0) e
  where {_IN_LIVE}""")  # noqa: S608
 _STAMPS = statement(f"""
-select l.scope_key, l.metadata - '{{$page,$node}}'::text[] as stamp
+select l.scope_key, l.metadata - '{{$page,$node,$suspicious}}'::text[] as stamp
   from (select c.index_id, c.id, c.ordinal from chunk c where {_IN_LIVE} order by c.ordinal limit :most) c
  cross join lateral (select l.scope_key, l.metadata from chunk_lexical l
                       where l.tenant_id = :t and l.index_id = c.index_id and l.chunk_id = c.id offset 0) l

@@ -19,6 +19,7 @@ from app.documents.deletion_repository import NEGATIVE_DELTAS
 from app.documents.types import chunk_id, filterable, node_id
 from app.ids import encode_id
 from app.inference.embedding import Vectors
+from app.ingestion.flags import suspicions
 from app.ingestion.tree import walk
 from app.ingestion.types import ChunkDraft, DocumentTree, PrintedLines, TreeNode
 from app.lexical.weights import DIMENSIONS, LexicalEntry, reweighed_entries
@@ -203,10 +204,12 @@ def _lanes(made: IndexedDocument, nodes: Mapping[tuple[int, ...], UUID]) -> dict
 
 
 def _place(draft: ChunkDraft, nodes: Mapping[tuple[int, ...], UUID]) -> dict[str, Any]:
-    """Its node and those above it, so that a filter finds everything under one of them; and its page."""
+    """Its node and those above it, so that a filter finds everything under one of them; its page and suspicions."""
     path = tuple(draft.node_path)
     line = [encode_id("nod", nodes[path[:depth]]) for depth in range(max(0, len(path) - MOST_ABOVE), len(path) + 1)]
-    return {"$node": line} if draft.page is None else {"$node": line, "$page": draft.page}
+    place: dict[str, Any] = {"$node": line} if draft.page is None else {"$node": line, "$page": draft.page}
+    suspicious = suspicions(draft.text)
+    return {**place, "$suspicious": suspicious} if suspicious else place
 
 
 def _deltas(entries: Sequence[LexicalEntry]) -> dict[str, Any]:

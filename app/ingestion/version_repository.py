@@ -2,13 +2,25 @@
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from app.access import Quotas
 from app.db.models.tenant_data import Document
 from app.db.session import Session
 from app.db.statements import statement
 from app.documents.records import DOCUMENT_COLUMNS, document_from
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A document to be ingested, where its original is, and what its tenant and the key that brought it may use."""
+
+    document: Document
+    key: str
+    quotas: Quotas
+    key_quotas: Quotas
 
 
 class VersionRepository:
@@ -18,10 +30,14 @@ class VersionRepository:
         self.session = session
         self.tenant_id = tenant_id
 
-    async def load(self, document_id: UUID, version: int) -> tuple[Document, str] | None:
-        """A document whose newest version this is and that is not settled, detached, and where its original is."""
-        row = await self.session.row(_LOAD, {"t": self.tenant_id, "d": document_id, "v": version})
-        return None if row is None else (document_from(row), row["key"])
+    async def load(self, document_id: UUID, version: int, *, uploader: UUID) -> Wanted | None:
+        """A document whose newest version this is and that is not settled, detached; ``uploader`` is a key."""
+        values = {"t": self.tenant_id, "d": document_id, "v": version, "uploader": uploader}
+        row = await self.session.row(_LOAD, values)
+        if row is None:
+            return None
+        quotas, key_quotas = Quotas.stored(row["tenant_quotas"]), Quotas.stored(row["key_quotas"])
+        return Wanted(document_from(row), row["key"], quotas, key_quotas)
 
     async def lock(self, document_id: UUID, version: int) -> Document | None:
         """The same as it is now, kept from every other change until the transaction ends."""
@@ -78,7 +94,9 @@ class VersionRepository:
 
 _WANTED = "tenant_id = :t and id = :d and version = :v and status not in ('ready', 'failed')"
 _LOAD = statement(f"""
-select d.*, o.key from (select {DOCUMENT_COLUMNS} from document where {_WANTED}) d
+select d.*, o.key, (select t.quotas from tenant t where t.id = :t) tenant_quotas,
+       (select k.quotas from api_key k where k.tenant_id = :t and k.id = :uploader) key_quotas
+  from (select {DOCUMENT_COLUMNS} from document where {_WANTED}) d
   join document_object o on o.tenant_id = d.tenant_id and o.document_id = d.id and o.version = d.version""")  # noqa: S608
 _LOCK = statement(f"select {DOCUMENT_COLUMNS} from document where {_WANTED} for update")  # noqa: S608  (constants)
 _SET_STATUS = statement(f"""

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from datetime import timedelta
 from uuid import UUID
 
+from app.audit.types import Action, Event
 from app.db.models.tenant_data import SearchIndex
 from app.db.session import Session, TenantDatabase
 from app.inference.embedding import Embedder
@@ -50,10 +51,12 @@ class ReindexService:
                 await repository.add(wanted)
                 await repository.begin(wanted.id)
                 await self._work_on(session, wanted.id)
+                await self._record(session, Action.KNOWLEDGE_BASE_REINDEX, kb)
             elif not _same(wanted, building):
                 raise ReindexUnderWay
             elif not await repository.is_worked_on(building):
                 await self._work_on(session, building.id)
+                await self._record(session, Action.KNOWLEDGE_BASE_REINDEX, kb)
             return await KnowledgeBaseRepository(session, self.db.tenant_id).counted(kb)
 
     async def undo(self, reference: str) -> KnowledgeBaseView:
@@ -76,6 +79,7 @@ class ReindexService:
                 raise IndexMismatch(f"The model of the index of before, {identity['model']!r}, is not configured now.")
             await repository.begin(index_id)
             await self._work_on(session, index_id)
+            await self._record(session, Action.KNOWLEDGE_BASE_REINDEX_UNDO, kb)
             return await KnowledgeBaseRepository(session, self.db.tenant_id).counted(kb)
 
     async def cancel(self, reference: str) -> None:
@@ -93,6 +97,10 @@ class ReindexService:
             if building is None:
                 raise ReindexNotFound
             await repository.cancel(building.id)
+            await self._record(session, Action.KNOWLEDGE_BASE_REINDEX_CANCEL, kb)
+
+    async def _record(self, session: Session, action: Action, kb: KnowledgeBaseView) -> None:
+        await self.knowledge_bases.record(session, Event(action, [kb.row.id], kb.row.id))
 
     async def _lock(self, session: Session, reference: str) -> KnowledgeBaseView:
         """As it is when nobody else changes it."""

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from sqlalchemy import delete, func, select, text
+from sqlalchemy import func, select
 
 from app.db.models.tenant_data import Document, KnowledgeBase, SearchIndex
 from app.db.session import Session
@@ -19,7 +19,8 @@ _SELECT = """
 select k.tenant_id, k.id, k.name, k.title, k.description, k.language, k.chunking, k.retrieval, k.metadata_filter,
        k.pending_filter, k.created_at, k.updated_at, i.id as index_id, i.identity, i.dim, i.avgdl, i.vector_index,
        i.held_back, i.index_bytes, i.languages
-  from knowledge_base k join search_index i on i.tenant_id = k.tenant_id and i.kb_id = k.id and i.state = 'live'"""
+  from knowledge_base k join search_index i on i.tenant_id = k.tenant_id and i.kb_id = k.id and i.state = 'live'
+       and k.deleted_at is null"""
 # With its twin, the system tenant's of the same name, as a second row where there is one. The system tenant has none.
 _WITH_TWIN = f"{_SELECT} where k.tenant_id = any(array[:tenant::uuid, system_tenant()])"
 _BY_NAME = statement(f"{_WITH_TWIN} and k.name = :reference")
@@ -60,14 +61,17 @@ class KnowledgeBaseRepository:
         self.session.add(index)
         await self.session.flush()
 
-    async def change(self, kb_id: UUID, changes: Mapping[str, Any]) -> None:
-        """Set columns of one that is still there; where nothing differs, nothing is written."""
+    async def change(self, kb_id: UUID, changes: Mapping[str, Any]) -> bool:
+        """Set columns of one that is still there; False where nothing differs, and nothing is written."""
         kb = select(KnowledgeBase).where(KnowledgeBase.tenant_id == self.tenant_id, KnowledgeBase.id == kb_id)
         row = await self.session.scalar(kb)
-        if row is not None:
-            for name, value in changes.items():
-                setattr(row, name, value)
-            await self.session.flush()
+        if row is None:
+            return False
+        different = {name: value for name, value in changes.items() if value != getattr(row, name)}
+        for name, value in different.items():
+            setattr(row, name, value)
+        await self.session.flush()
+        return bool(different)
 
     async def lock(self, kb_id: UUID) -> None:
         """Keep every other change of it waiting until the transaction ends; documents come and go."""
@@ -143,27 +147,6 @@ class KnowledgeBaseRepository:
         """
         values = {"tenant": self.tenant_id, "index": index_id, "language": language}
         await self.session.rows(_ADD_LANGUAGE, values)
-
-    async def take_documents(self, kb_id: UUID) -> list[UUID]:
-        """Every document in it, for its removal: none is added, and what ingestion is about to write waits."""
-        kb = select(KnowledgeBase.id).where(KnowledgeBase.tenant_id == self.tenant_id, KnowledgeBase.id == kb_id)
-        await self.session.execute(kb.with_for_update())
-        documents = select(Document.id).where(Document.tenant_id == self.tenant_id, Document.kb_id == kb_id)
-        return list(await self.session.scalars(documents.with_for_update()))
-
-    async def remove(self, kb_id: UUID) -> None:
-        """Remove it with everything in it; what has no foreign key first."""
-        for table in ("lex_df", "lex_totals"):
-            await self.session.execute(
-                text(
-                    f"delete from {table} d using search_index i where d.tenant_id = :tenant and i.tenant_id = :tenant "  # noqa: S608
-                    "and i.kb_id = :kb and d.index_id = i.id"
-                ),
-                {"tenant": self.tenant_id, "kb": kb_id},
-            )
-        await self.session.execute(
-            delete(KnowledgeBase).where(KnowledgeBase.tenant_id == self.tenant_id, KnowledgeBase.id == kb_id)
-        )
 
 
 def _view(row: Record) -> KnowledgeBaseView:

@@ -10,7 +10,10 @@ from uuid import UUID
 from sqlalchemy.exc import IntegrityError
 
 from app.access import Principal
+from app.audit.repository import AuditRepository
+from app.audit.types import Action, Actor, Event
 from app.db.models.tenant_data import KnowledgeBase, SearchIndex
+from app.db.receipts import open_receipt
 from app.db.session import Session, TenantDatabase
 from app.errors import Forbidden, InvalidInput
 from app.filters import compile_filter
@@ -28,11 +31,13 @@ from app.knowledge_bases.types import (
     NewKnowledgeBase,
     StampUnderWay,
 )
+from app.knowledge_bases.withdrawal_repository import WithdrawalRepository
 from app.lexical.languages import identity_name
 from app.lexical.weights import K1, B
 
 PURGE_JOB = "purge_objects"
 RESTAMP_JOB = "restamp_knowledge_base"
+ERASE_JOB = "erase_knowledge_base"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +75,9 @@ class KnowledgeBaseService:
         self._check(new)
         try:
             async with self.db.transaction() as session:
-                return await _insert(KnowledgeBaseRepository(session, self.db.tenant_id), new, self.settings)
+                made = await _insert(KnowledgeBaseRepository(session, self.db.tenant_id), new, self.settings)
+                await self.record(session, Event(Action.KNOWLEDGE_BASE_CREATE, [made.row.id], made.row.id))
+                return made
         except IntegrityError as exc:
             raise KnowledgeBaseExists(f"A knowledge base named {new.name!r} is there already.") from exc
 
@@ -119,7 +126,8 @@ class KnowledgeBaseService:
             plain = {name: value for name, value in changes.items() if name != "metadata_filter"}
             if "metadata_filter" in changes:
                 plain |= await self._restamp(session, view.row.id, changes["metadata_filter"])
-            await repository.change(view.row.id, plain)
+            if await repository.change(view.row.id, plain):
+                await self.record(session, Event(Action.KNOWLEDGE_BASE_UPDATE, [view.row.id], view.row.id))
             return await repository.counted(await _stored(repository, view.row.id))
 
     async def _restamp(self, session: Session, kb_id: UUID, stamp: dict[str, Any]) -> dict[str, Any]:
@@ -139,16 +147,32 @@ class KnowledgeBaseService:
         )
         return {"pending_filter": stamp}
 
-    async def delete(self, reference: str) -> None:
-        """Remove it and everything in it; the objects follow by jobs. Raises KnowledgeBaseNotFound."""
+    async def delete(self, reference: str) -> UUID:
+        """Out of every reading at once, its name free; a job removes what is in it. Returns the deletion's id.
+
+        Raises KnowledgeBaseNotFound, Forbidden.
+        """
         self.require_whole()
         async with self.db.transaction() as session:
-            view = await self.find_in(session, reference)
-            repository = KnowledgeBaseRepository(session, self.db.tenant_id)
-            for document_id in await repository.take_documents(view.row.id):
-                payload = {"prefix": f"{self.db.tenant_id}/{document_id}/"}
-                await self.queue.enqueue(session, PURGE_JOB, tenant_id=self.db.tenant_id, payload=payload)
-            await repository.remove(view.row.id)
+            kb_id = (await self.find_in(session, reference)).row.id
+            withdrawn = await WithdrawalRepository(session, self.db.tenant_id, kb_id).withdraw()
+            if withdrawn is None:  # deleted by another just now
+                raise KnowledgeBaseNotFound
+            deletion, amount = new_id(), withdrawn.amount
+            await open_receipt(
+                session, self.db.tenant_id, deletion, kind="knowledge_base", object_id=kb_id, kb_id=kb_id, amount=amount
+            )
+            payload = {
+                "deletion": str(deletion), "knowledge_base": str(kb_id), "indexes": [*map(str, withdrawn.indexes)]
+            }  # fmt: skip
+            await self.queue.enqueue(session, ERASE_JOB, tenant_id=self.db.tenant_id, payload=payload)
+            event = Event(Action.KNOWLEDGE_BASE_DELETE, [kb_id], kb_id, deletion, {"documents": amount.documents})
+            await self.record(session, event)
+        return deletion
+
+    async def record(self, session: Session, event: Event) -> None:
+        """Tell the audit what the caller does in this transaction."""
+        await AuditRepository(session, self.db.tenant_id).add(event, Actor.of(self.principal))
 
     def require_whole(self) -> None:
         """Raises Forbidden for a key that is narrowed to a user: a knowledge base is everybody's."""

@@ -82,10 +82,11 @@ class ObjectStore(Protocol):
         What unfinished writes left under it goes too. Raises ObjectStoreUnavailable.
         """
 
-    def list_objects(self) -> AsyncIterator[StoredObject]:
-        """Every object, those of one ``tenant/`` together, in no other promised order.
+    def list_objects(self, prefix: str | None = None) -> AsyncIterator[StoredObject]:
+        """Every object, or those below ``prefix`` (ends with ``/``).
 
-        What is written or deleted meanwhile may be in it or not. Raises ObjectStoreUnavailable.
+        Those of one ``tenant/`` come together, in no other promised order. What is written or deleted meanwhile may be
+        in it or not. Raises ObjectStoreUnavailable.
         """
 
     async def discard_unfinished(self, prefix: str, *, before: datetime) -> int:

@@ -78,8 +78,8 @@ class FileObjectStore:
         place = self._root / checked_prefix(prefix)
         return await self._threads.run(partial(self._delete_below, place))
 
-    async def list_objects(self) -> AsyncIterator[StoredObject]:
-        found = self._walk()
+    async def list_objects(self, prefix: str | None = None) -> AsyncIterator[StoredObject]:
+        found = self._walk(self._root if prefix is None else self._root / checked_prefix(prefix))
         while page := await self._threads.run(lambda _: list(islice(found, PAGE_OBJECTS))):
             for one in page:
                 yield one
@@ -156,8 +156,8 @@ class FileObjectStore:
             self._remove_empty(place)
         return count
 
-    def _walk(self) -> Iterator[StoredObject]:
-        return (found for found in self._files(self._root) if UNFINISHED not in found.key)
+    def _walk(self, below: Path) -> Iterator[StoredObject]:
+        return (found for found in self._files(below) if UNFINISHED not in found.key)
 
     def _files(self, below: Path) -> Iterator[StoredObject]:
         with _translated():

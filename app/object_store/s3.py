@@ -116,9 +116,9 @@ class S3ObjectStore:
     async def delete_prefix(self, prefix: str) -> int:
         return await self._threads.run(partial(self._delete_below, checked_prefix(prefix)))
 
-    async def list_objects(self) -> AsyncIterator[StoredObject]:
-        after = ""
-        while page := await self._threads.run(partial(self._page, after)):
+    async def list_objects(self, prefix: str | None = None) -> AsyncIterator[StoredObject]:
+        below, after = "" if prefix is None else checked_prefix(prefix), ""
+        while page := await self._threads.run(partial(self._page, below, after)):
             for found in page:
                 yield found
             after = page[-1].key
@@ -269,10 +269,10 @@ class S3ObjectStore:
                 raise
         return count
 
-    def _page(self, after: str, _: threading.Event) -> list[StoredObject]:
+    def _page(self, below: str, after: str, _: threading.Event) -> list[StoredObject]:
         """The next keys in order."""
         with translated():
-            answer = self._connected().client.list_objects_v2(Bucket=self._bucket, StartAfter=after)
+            answer = self._connected().client.list_objects_v2(Bucket=self._bucket, Prefix=below, StartAfter=after)
         return [StoredObject(item["Key"], item["LastModified"]) for item in answer.get("Contents", [])]
 
     def _check(self) -> None:

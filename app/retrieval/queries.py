@@ -18,13 +18,17 @@ from app.inference.embedding import (
     EmbeddingRejected,
     EmbeddingUnavailable,
 )
+from app.inference.embedding.estimating import estimate
 from app.logging import get_logger
+from app.quotas.service import QuotaService
+from app.quotas.types import TokensSpent
 from app.retrieval.course import Course
 from app.retrieval.types import Query
 
 logger = get_logger(__name__)
 
 Vector = npt.NDArray[np.float32]
+Pay = Callable[[Sequence[str]], Awaitable[None]]
 # Of the time left, what the embedding model may take: the lanes need theirs, and perhaps a second try.
 EMBED_SHARE = 0.5
 KEPT = 1000
@@ -42,12 +46,19 @@ class KnownVectors:
 
     _kept: OrderedDict[tuple[UUID, EmbeddingIdentity, str], Vector] = field(default_factory=OrderedDict)
 
-    async def embed(self, embedder: Embedder, tenant_id: UUID, texts: Sequence[str]) -> list[Vector]:
-        """A vector for each text; the model is asked for those that are not known. Raises as ``embed_queries``."""
+    async def embed(
+        self, embedder: Embedder, tenant_id: UUID, texts: Sequence[str], *, pay: Pay | None = None
+    ) -> list[Vector]:
+        """A vector for each text; the model is asked for those that are not known, when they are paid for.
+
+        Raises as ``pay`` and ``embed_queries``.
+        """
         identity = embedder.identity
         known = {text: self._kept.get((tenant_id, identity, text)) for text in texts}
         missing = [text for text, vector in known.items() if vector is None]
         if missing:
+            if pay is not None:
+                await pay(missing)
             known |= zip(missing, await embedder.embed_queries(missing), strict=True)
         for text, vector in known.items():
             if vector is not None and len(text) <= LONGEST_KEPT:
@@ -65,7 +76,7 @@ class QueryVectors:
     """Embeds the queries of one search."""
 
     known: KnownVectors
-    tenant_id: UUID
+    quotas: QuotaService
     course: Course
 
     async def of(
@@ -73,12 +84,12 @@ class QueryVectors:
     ) -> list[Vector | None]:
         """Their vectors in order; None, with the warning, where the model cannot answer in its share of the time left.
 
-        Raises EmbeddingUnavailable, where they are ``required``.
+        Raises EmbeddingUnavailable or TokensSpent, where they are ``required``.
         """
         vectors = [query.vector for query in queries]
         words = [number for number, one in enumerate(queries) if one.vector is None and one.text is not None]
         pictures = [number for number, one in enumerate(queries) if one.picture is not None]
-        for numbers, embed in ((words, self._embed_words), (pictures, _embed_pictures)):
+        for numbers, embed in ((words, self._embed_words), (pictures, self._embed_pictures)):
             if numbers:
                 asked = partial(embed, embedder, [queries[number] for number in numbers])
                 made = await self._made(asked, required=required, warning=warning)
@@ -92,6 +103,11 @@ class QueryVectors:
         try:
             async with asyncio.timeout(self.course.remaining * EMBED_SHARE):
                 return await embed()
+        except TokensSpent as exc:
+            if required:
+                raise
+            self.course.warn(f"{exc.message} Only the words were searched for.")
+            return []
         except FAILURES as exc:
             if required:
                 raise EmbeddingUnavailable from exc
@@ -101,14 +117,20 @@ class QueryVectors:
 
     async def _embed_words(self, embedder: Embedder, queries: Sequence[Query]) -> Sequence[Vector]:
         texts = [query.text for query in queries if query.text is not None]
-        return await self.known.embed(embedder, self.tenant_id, texts)
+        return await self.known.embed(embedder, self.quotas.db.tenant_id, texts, pay=self._pay)
 
+    async def _pay(self, texts: Sequence[str]) -> None:
+        await self.quotas.tokens.require()
+        self.quotas.count(query_tokens=sum(map(estimate, texts)))
 
-async def _embed_pictures(embedder: Embedder, queries: Sequence[Query]) -> Sequence[Vector]:
-    files = [query.picture for query in queries if query.picture is not None]
-    if embedder.pictures is None:  # its knowledge bases are searched by the other queries alone
-        return []
-    return list((await embedder.pictures.embed_pictures(files, interactive=True)).vectors)
+    async def _embed_pictures(self, embedder: Embedder, queries: Sequence[Query]) -> Sequence[Vector]:
+        files = [query.picture for query in queries if query.picture is not None]
+        if embedder.pictures is None:  # its knowledge bases are searched by the other queries alone
+            return []
+        await self.quotas.tokens.require()
+        made = await embedder.pictures.embed_pictures(files, interactive=True)
+        self.quotas.count(query_tokens=made.tokens)
+        return list(made.vectors)
 
 
 def usable(queries: Sequence[Query], course: Course, *, dense: bool, pictures: bool) -> list[Query]:

@@ -285,7 +285,7 @@ def _found(row: Record) -> tuple[FoundChunk, FoundDocument]:
     stamp = row["stamp"]
     attributes = {key: value for key, value in stamp.items() if not key.startswith("$")}
     created = stamp.get("$source_created_at")
-    of_chunk = (*row[1:14], attributes)
+    of_chunk = (*row[1:14], attributes, stamp.get("$suspicious", []))
     document = FoundDocument(
         tenant_id=row["tenant_id"],
         id=row["document_id"],

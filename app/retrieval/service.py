@@ -14,11 +14,14 @@ from app.documents.narrowing import within
 from app.documents.scopes import SHARED, Scope
 from app.filters import compile_filter
 from app.inference.embedding.registry import Embedders
+from app.inference.rerank import Reranker
 from app.knowledge_bases.service import KnowledgeBaseService
 from app.knowledge_bases.types import KnowledgeBaseView
+from app.quotas.service import QuotaService
 from app.retrieval.course import Course
 from app.retrieval.finder import LANE_ROWS, Finder
 from app.retrieval.queries import KnownVectors, QueryVectors, check_dimensions, usable
+from app.retrieval.reranking import ROWS, rerank
 from app.retrieval.rewriting import clip, conversation_queries
 from app.retrieval.strategies import DEFAULT_STRATEGY, find_strategy, strategy_options
 from app.retrieval.strategies.context import SearchContext, Strategy, Target
@@ -52,13 +55,15 @@ class RetrievalService:
     knowledge_bases: KnowledgeBaseService
     embedders: Embedders
     known: KnownVectors
+    quotas: QuotaService
     lane_rows: int = LANE_ROWS
+    reranker: Reranker | None = None
 
     async def search(self, request: SearchRequest) -> SearchResult:
         """The best passages for the request.
 
         Raises KnowledgeBaseNotFound, IndexMismatch (dense search of an index that another model made), InvalidInput,
-        EmbeddingUnavailable, SearchUnavailable. An empty result means that nothing matched.
+        EmbeddingUnavailable, TokensSpent, SearchUnavailable. An empty result means that nothing matched.
         """
         course = Course.of(request.timeout_seconds * OWN_SHARE)
         try:
@@ -77,23 +82,27 @@ class RetrievalService:
         pictures = any(model.pictures is not None for model in models)
         queries = usable(_queries(request), course, dense=strategy.name != "lexical", pictures=pictures)
         top_k = _top_k(request, views)
+        depth = max(top_k, ROWS) if request.rerank and self.reranker is not None else top_k
         finder = Finder(
             db=self.db,
             course=course,
             searched={one.kb.index.id.bytes: Searched(one.kb.row.tenant_id, one.kb.row.name) for one in targets},
-            top_k=top_k,
+            top_k=depth,
             score_threshold=request.score_threshold,
             lane_rows=self.lane_rows,
-            expansion=_bounded(request.expansion, top_k),
+            expansion=_bounded(request.expansion, depth),
             return_vectors=request.return_vectors,
             explain=request.explain,
         )
-        vectors = QueryVectors(self.known, self.db.tenant_id, course)
+        vectors = QueryVectors(self.known, self.quotas, course)
         context = SearchContext(finder, vectors, course, queries, targets)
         if queries and targets:
             self._check_vectors(strategy, context)
+        hits = await strategy.run(context, options) if queries and targets else []
+        if request.rerank:
+            hits = await rerank(self.reranker, course, queries, hits)
         return SearchResult(
-            hits=await strategy.run(context, options) if queries and targets else [],
+            hits=hits[:top_k],
             queries=[query.text for query in queries if query.text is not None],
             strategy=strategy.name,
             warnings=course.warnings,

@@ -74,6 +74,7 @@ class SearchRequest:
     scope: Scope = field(default_factory=Scope)
     exclude_dynamic: bool = False
     expansion: Expansion | None = None
+    rerank: bool = False
     return_vectors: bool = False
     explain: bool = False
     timeout_seconds: float = 5.0
@@ -112,6 +113,7 @@ class FoundChunk:
     media_ordinal: int | None
     media_type: str | None
     attributes: dict[str, Any]
+    flags: list[str]
 
 
 @dataclass(frozen=True, slots=True)

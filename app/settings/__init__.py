@@ -17,21 +17,32 @@ from pydantic import (
 )
 from pydantic_settings import NoDecode
 
+from app.settings.audit import AuditSettings
+from app.settings.deletion import DeletionSettings
 from app.settings.embedding import EmbeddingSettings, FurtherModel
 from app.settings.environment import environment, user_cache_dir
 from app.settings.group import PREFIX, Group, HttpUrl, PostgresUrl, env, variable
+from app.settings.identity import IdentitySettings
+from app.settings.quotas import Limits, QuotaSettings
+from app.settings.rerank import RerankSettings
 
 __all__ = [
     "FOREIGN",
     "GROUPS",
+    "AuditSettings",
     "DatabaseSettings",
+    "DeletionSettings",
     "EmbeddingSettings",
     "FurtherModel",
     "Group",
     "HttpUrl",
+    "IdentitySettings",
+    "Limits",
     "ModelSettings",
     "ObjectStoreSettings",
     "ParserSettings",
+    "QuotaSettings",
+    "RerankSettings",
     "ServerSettings",
     "Settings",
     "SettingsError",
@@ -116,22 +127,21 @@ class ObjectStoreSettings(Group):
 
 
 class ModelSettings(Group):
-    """Chat, vision and rerank models; so far only the vision model is used, at the chat model's endpoint."""
+    """Chat and vision models; so far only the vision model is used, at the chat model's endpoint."""
 
     required_together = ("chat_base_url", "chat_model")
     chat_base_url: HttpUrl | None = env("CHAT_BASE_URL", None)
     chat_api_key: SecretStr | None = env("CHAT_API_KEY", None)
     chat_model: str | None = env("CHAT_MODEL", None)
+    chat_timeout_seconds: float = env("CHAT_TIMEOUT_SECONDS", 60.0, gt=0, le=600)
     rewrite_model: str | None = env("REWRITE_MODEL", None)
     vision_model: str | None = env("VISION_MODEL", None)
-    rerank_url: HttpUrl | None = env("RERANK_URL", None)
-    rerank_api_key: SecretStr | None = env("RERANK_API_KEY", None)
-    rerank_model: str | None = env("RERANK_MODEL", None)
 
     @model_validator(mode="after")
-    def _vision_has_a_home(self) -> Self:
-        if self.vision_model is not None and self.chat_base_url is None:
-            raise ValueError(f"{PREFIX}VISION_MODEL needs {PREFIX}CHAT_BASE_URL")
+    def _all_have_a_home(self) -> Self:
+        for name, model in {"REWRITE_MODEL": self.rewrite_model, "VISION_MODEL": self.vision_model}.items():
+            if model is not None and self.chat_base_url is None:
+                raise ValueError(f"{PREFIX}{name} needs {PREFIX}CHAT_BASE_URL")
         return self
 
 
@@ -182,12 +192,17 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     server: ServerSettings
+    identity: IdentitySettings
     database: DatabaseSettings
     object_store: ObjectStoreSettings
     embedding: EmbeddingSettings
     models: ModelSettings
+    rerank: RerankSettings
     parser: ParserSettings
     worker: WorkerSettings
+    quotas: QuotaSettings
+    audit: AuditSettings
+    deletion: DeletionSettings
 
 
 GROUPS: dict[str, Any] = {name: field.annotation for name, field in Settings.model_fields.items()}

@@ -1,13 +1,13 @@
-"""Keys that were valid a moment ago: kept for seconds, and only while the database can tell that one has changed."""
+"""Credentials that were valid a moment ago: kept for seconds, and only while the database can tell of changes."""
 
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from app.access import Principal, Role
+from app.access import Principal, Quotas, Role
 from app.db.listening import listen
 from app.db.models.control_rows import AuthenticatedKey
 from app.db.system import SystemDatabase
@@ -20,8 +20,16 @@ MOST_KEYS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
+class Found:
+    """Who has a valid credential, and for how long it is valid at most."""
+
+    principal: Principal
+    seconds_left: float
+
+
+@dataclass(frozen=True, slots=True)
 class Kept:
-    """Who has a key, and until when that need not be asked again."""
+    """Who has a credential, and until when that need not be asked again."""
 
     principal: Principal
     tenant: str
@@ -30,7 +38,7 @@ class Kept:
 
 @dataclass(slots=True)
 class KnownKeys:
-    """Valid keys by their SHA-256; listens from the first look-up on.
+    """Valid keys and tokens by their SHA-256; listens from the first look-up on.
 
     Nothing is kept while nothing is heard: then every look-up asks the database.
     """
@@ -46,11 +54,15 @@ class KnownKeys:
 
     async def find(self, key_hash: bytes) -> Principal | None:
         """Who has the valid key with this hash, if there is one."""
-        kept = self._kept.get(key_hash)
+        return await self.find_by(key_hash, lambda: self._ask(key_hash))
+
+    async def find_by(self, digest: bytes, ask: Callable[[], Awaitable[Found | None]]) -> Principal | None:
+        """Who has the credential with this hash; ``ask`` finds out where that is not known."""
+        kept = self._kept.get(digest)
         if kept is not None and self.clock() < kept.until:
-            self._kept.move_to_end(key_hash)
+            self._kept.move_to_end(digest)
             return kept.principal
-        return await self._look_up(key_hash)
+        return await self._look_up(digest, ask)
 
     def forget(self, tenant_id: UUID) -> None:
         """The tenant or one of its keys has changed: for who changed it, ahead of the notification."""
@@ -62,29 +74,33 @@ class KnownKeys:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
-    async def _look_up(self, key_hash: bytes) -> Principal | None:
+    async def _ask(self, key_hash: bytes) -> Found | None:
+        found = await self.system.authenticate(key_hash)
+        return Found(_principal(found), found.seconds_left) if found else None
+
+    async def _look_up(self, digest: bytes, ask: Callable[[], Awaitable[Found | None]]) -> Principal | None:
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(
                 listen(self.system.database, CHANNEL, self._heard, self._hears, on_lost=self._hears_nothing)
             )
         asked_at, changes = self.clock(), self._changes
-        found = await self.system.authenticate(key_hash)
+        found = await ask()
         if found is None:
             return None
-        principal = _principal(found)
+        principal = found.principal
         # An answer may be older than a change that was told of meanwhile.
         if self._hearing and changes == self._changes:
             until = asked_at + min(self.seconds, found.seconds_left)
-            self._kept[key_hash] = Kept(principal, str(principal.tenant_id), until)
-            self._kept.move_to_end(key_hash)
+            self._kept[digest] = Kept(principal, str(principal.tenant_id), until)
+            self._kept.move_to_end(digest)
             if len(self._kept) > self.most:
                 self._kept.popitem(last=False)
         return principal
 
     def _heard(self, tenant: str) -> None:
         self._changes += 1
-        for key_hash in [key_hash for key_hash, kept in self._kept.items() if kept.tenant == tenant]:
-            del self._kept[key_hash]
+        for digest in [digest for digest, kept in self._kept.items() if kept.tenant == tenant]:
+            del self._kept[digest]
 
     def _hears(self) -> None:
         self._hears_nothing()
@@ -106,4 +122,6 @@ def _principal(found: AuthenticatedKey) -> Principal:
         key_name=found.key_name,
         knowledge_base_ids=None if allowed is None else frozenset(allowed),
         user_id=found.user_id,
+        quotas=Quotas.stored(found.quotas),
+        key_quotas=Quotas.stored(found.key_quotas),
     )

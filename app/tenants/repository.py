@@ -1,18 +1,38 @@
 """Tenant and key queries."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from uuid import UUID
 
 from sqlalchemy import delete, func, select, text, tuple_, update
-from sqlalchemy.ext.asyncio import AsyncSession
 
-from app.db.models.control_plane import ApiKey, Tenant
+from app.db.models.control_plane import ApiKey, ApiKeyUse, Tenant
+from app.db.receipts import Amount
+from app.db.session import Session
+from app.db.statements import statement
+from app.tenants.types import ListedKey
+
+# What is no key of the tenant any more, or never was one, is left out: a token's id, and a key that went meanwhile.
+_NOTE_USES = statement("""
+insert into api_key_use as u (tenant_id, key_id, last_used_at)
+select k.tenant_id, k.id, used.at
+  from unnest(:ids::uuid[], :times::timestamptz[]) used(id, at)
+ cross join lateral (select tenant_id, id from api_key where tenant_id = :tenant and id = used.id offset 0) k
+ on conflict (tenant_id, key_id) do update set last_used_at = greatest(u.last_used_at, excluded.last_used_at)""")
+
+_AMOUNT = statement("""
+select d.* from tenant t
+ cross join lateral (
+   select count(*) as documents, coalesce(sum(chunk_count), 0)::bigint as chunks,
+          coalesce(sum(bytes), 0)::bigint as bytes
+     from document where tenant_id = :tenant) d
+ where t.id = :tenant""")
 
 
 class TenantRepository:
     """One tenant's own row and keys; the session's scope decides which tenant that is."""
 
-    def __init__(self, session: AsyncSession) -> None:
+    def __init__(self, session: Session) -> None:
         self.session = session
 
     async def add(self, tenant: Tenant) -> Tenant:
@@ -26,10 +46,15 @@ class TenantRepository:
         """The tenant, unless it is being deleted."""
         return await self.session.scalar(select(Tenant).where(Tenant.id == tenant_id, Tenant.deleted_at.is_(None)))
 
-    async def rename(self, tenant_id: UUID, name: str) -> Tenant | None:
-        """Give it another name."""
-        statement = update(Tenant).where(Tenant.id == tenant_id, Tenant.deleted_at.is_(None)).values(name=name)
-        return await self.session.scalar(statement.returning(Tenant))
+    async def lock(self, tenant_id: UUID) -> Tenant | None:
+        """The same; nobody else changes it until the transaction ends, and everybody adds to what it has."""
+        query = select(Tenant).where(Tenant.id == tenant_id, Tenant.deleted_at.is_(None))
+        return await self.session.scalar(query.with_for_update(key_share=True))
+
+    async def amount(self, tenant_id: UUID) -> Amount | None:
+        """What it has, also while it is being deleted; None where it is not there."""
+        row = await self.session.row(_AMOUNT, {"tenant": tenant_id})
+        return None if row is None else Amount(**row)
 
     async def mark_deleted(self, tenant_id: UUID) -> bool:
         """Shut its keys out; True also when that was done before."""
@@ -56,13 +81,29 @@ class TenantRepository:
         await self.session.refresh(key)
         return key
 
-    async def list_keys(self, tenant_id: UUID, *, after: tuple[datetime, UUID] | None, limit: int) -> list[ApiKey]:
+    async def list_keys(self, tenant_id: UUID, *, after: tuple[datetime, UUID] | None, limit: int) -> list[ListedKey]:
         """Keys that are not revoked, newest first."""
-        statement = select(ApiKey).where(ApiKey.tenant_id == tenant_id, ApiKey.revoked_at.is_(None))
+        used = (ApiKeyUse.tenant_id == ApiKey.tenant_id) & (ApiKeyUse.key_id == ApiKey.id)
+        query = select(ApiKey, ApiKeyUse.last_used_at).outerjoin(ApiKeyUse, used)
+        query = query.where(ApiKey.tenant_id == tenant_id, ApiKey.revoked_at.is_(None))
         if after is not None:
-            statement = statement.where(tuple_(ApiKey.created_at, ApiKey.id) < after)
-        statement = statement.order_by(ApiKey.created_at.desc(), ApiKey.id.desc()).limit(limit)
-        return list(await self.session.scalars(statement))
+            query = query.where(tuple_(ApiKey.created_at, ApiKey.id) < after)
+        found = await self.session.execute(query.order_by(ApiKey.created_at.desc(), ApiKey.id.desc()).limit(limit))
+        return [ListedKey(row, last_used_at) for row, last_used_at in found]
+
+    async def lock_key(self, tenant_id: UUID, key_id: UUID) -> ApiKey | None:
+        """A key that is not revoked; nobody else changes it until the transaction ends."""
+        query = select(ApiKey).where(ApiKey.tenant_id == tenant_id, ApiKey.id == key_id, ApiKey.revoked_at.is_(None))
+        return await self.session.scalar(query.with_for_update())
+
+    async def now(self) -> datetime:
+        """The moment of this transaction by the database's clock, by which keys end."""
+        return (await self.session.execute(select(func.now()))).scalar_one()
+
+    async def note_uses(self, tenant_id: UUID, uses: Mapping[UUID, datetime]) -> None:
+        """When each key was used last."""
+        values = {"tenant": tenant_id, "ids": list(uses), "times": list(uses.values())}
+        await self.session.rows(_NOTE_USES, values)
 
     async def revoke_key(self, tenant_id: UUID, key_id: UUID) -> bool:
         """Make a key invalid from now on; False when there is no such valid key."""

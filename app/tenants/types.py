@@ -4,8 +4,11 @@ import hashlib
 import re
 import secrets
 import zlib
+from dataclasses import dataclass
+from datetime import datetime
 
-from app.errors import NotFound
+from app.db.models.control_plane import ApiKey
+from app.errors import AppError, Conflict, NotFound, TooMany
 
 _ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _KEY = re.compile(r"carrel_[0-9A-Za-z]{38}")
@@ -21,6 +24,46 @@ class ApiKeyNotFound(NotFound):
     """There is no such API key."""
 
     code = "api_key_not_found"
+
+
+class ApiKeyExpired(Conflict):
+    """That key has expired; make a new one."""
+
+    code = "api_key_expired"
+
+
+class ApiKeyReplaced(Conflict):
+    """That key has been replaced already; rotate the one that replaced it."""
+
+    code = "api_key_replaced"
+
+
+class TokensMissing(AppError):
+    """Tokens need `pip install carrel[oidc]`; or leave CARREL_OIDC_ISSUER out."""
+
+    code = "tokens_missing"
+
+
+class TooManyFailures(TooMany):
+    """Too many failed sign-ins from this address; try again later."""
+
+    code = "too_many_failed_sign_ins"
+
+
+@dataclass(frozen=True, slots=True)
+class IssuedKey:
+    """A new key; ``secret`` is shown once and stored nowhere."""
+
+    row: ApiKey
+    secret: str
+
+
+@dataclass(frozen=True, slots=True)
+class ListedKey:
+    """A key and when it was used last."""
+
+    row: ApiKey
+    last_used_at: datetime | None
 
 
 def _base62(number: int, length: int) -> str:

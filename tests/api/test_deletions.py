@@ -4,12 +4,14 @@ import asyncio
 import json
 import time
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import asyncpg
 import pytest
 
+from app.db.models.base import SYSTEM_TENANT
 from app.documents.deletion import BATCH
 from app.ids import decode_id
 from tests.api.problems import problem
@@ -277,3 +279,95 @@ def test_who_sees_a_receipt(service: Service, tenant: Tenant, shelf: dict[str, s
     problem(service.new_tenant().admin.get(path), 404, "deletion_not_found")
     for nothing in ("nothing", "del_01h455vb4pex5vsknk084sn02q", shelf["grey"]):
         problem(tenant.admin.get(f"/v1/deletions/{nothing}"), 404, "deletion_not_found")
+
+
+def test_what_a_receipt_says(tenant: Tenant) -> None:
+    document = add(tenant, "Proven.")
+    bytes_kept = tenant.admin.get(f"{DOCUMENTS}/{document}").json()["bytes"]
+    reply = tenant.admin.delete(f"{DOCUMENTS}/{document}")
+    receipt = finished(tenant, reply.headers[HEADER])
+    remaining, kept = receipt.pop("remaining"), receipt.pop("kept")
+    assert remaining["objects"] == 0
+    assert {"document", "document_object", "node", "chunk", "chunk_embedding", "chunk_lexical", "job"} <= set(remaining)
+    assert not any(remaining.values())
+    assert {"audit_event", "deletion", "embedding_usage"} <= set(kept)
+    assert not set(kept) & set(remaining)
+    times = [datetime.fromisoformat(receipt.pop(name)) for name in ("requested_at", "finished_at", "retention_until")]
+    assert times == sorted(times)
+    assert (times[2] - times[0]).days == 365
+    assert receipt == {
+        "id": reply.headers[HEADER], "kind": "document", "object": document, "documents": 1, "chunks": 1,
+        "bytes": bytes_kept,
+    }  # fmt: skip
+
+
+def test_a_knowledge_base_has_a_receipt_and_leaves_its_name(service: Service, tenant: Tenant) -> None:
+    made = tenant.admin.post("/v1/knowledge-bases", json={"name": "brief", "title": "Brief"}).json()
+    add(tenant, "A brief heron.", kb="brief")
+    add(tenant, "A heron that stays.")
+    narrowed = tenant.client("reader", knowledge_bases=["brief"])
+    reply = tenant.admin.delete("/v1/knowledge-bases/brief")
+    assert (reply.status_code, reply.content) == (204, b"")
+    for client in (tenant.admin, narrowed):
+        for name in ("brief", made["id"]):
+            problem(client.get(f"/v1/knowledge-bases/{name}"), 404, "knowledge_base_not_found")
+            problem(client.post(f"/v1/knowledge-bases/{name}/search", json={"query": "heron"}), 404)
+    assert narrowed.get("/v1/me").json()["key"]["knowledge_bases"] == []
+    assert texts(tenant, "heron") == {"A heron that stays."}
+    problem(tenant.admin.delete("/v1/knowledge-bases/brief"), 404, "knowledge_base_not_found")
+    tenant.admin.post("/v1/knowledge-bases", json={"name": "brief"}).raise_for_status()
+    assert add(tenant, "A brief heron.", kb="brief") in listed(tenant, "brief")
+    receipt = finished(tenant, reply.headers[HEADER])
+    assert (receipt["kind"], receipt["object"]) == ("knowledge_base", made["id"])
+    assert (receipt["documents"], receipt["chunks"]) == (1, 1)
+    assert {"knowledge_base", "search_index", "lex_df", "document"} <= set(receipt["remaining"])
+    assert not any(receipt["remaining"].values())
+    assert len(objects(service, tenant)) == 2
+    problem(narrowed.get(f"/v1/deletions/{reply.headers[HEADER]}"), 404, "deletion_not_found")
+
+
+IN_AN_ANSWER = "A title that is only in an answer"
+
+
+@pytest.mark.parametrize("what", ["document", "documents", "knowledge base"])
+def test_answers_that_are_kept_for_retries_go_with_what_they_are_about(
+    service: Service, tenant: Tenant, what: str
+) -> None:
+    tenant.admin.post("/v1/knowledge-bases", json={"name": "brief"}).raise_for_status()
+    path, again = "/v1/knowledge-bases/brief/documents", {"Idempotency-Key": "the-same"}
+    body = {"text": "Said once.", "title": IN_AN_ANSWER}
+    first = tenant.admin.post(path, params={"wait": 60}, json=body, headers=again)
+    assert tenant.admin.post(path, params={"wait": 60}, json=body, headers=again).content == first.content
+    renamed = {"title": IN_AN_ANSWER, "description": "x"}
+    tenant.admin.patch("/v1/knowledge-bases/brief", json=renamed, headers=again).raise_for_status()
+    if what == "document":
+        reply = tenant.admin.delete(f"{path}/{first.json()['id']}")
+    elif what == "documents":
+        reply = tenant.admin.delete(path, params={"ids": first.json()["id"]})
+    else:
+        reply = tenant.admin.delete("/v1/knowledge-bases/brief")
+    receipt = finished(tenant, reply.headers[HEADER])
+    assert receipt["remaining"]["idempotency_subject"] == 0
+    kept = "select count(*) from idempotency_key where tenant_id = $1 and position($2::text::bytea in body) > 0"
+    left = run(service.urls.owner, kept, values=(decode_id("ten", tenant.id), IN_AN_ANSWER))
+    assert left == (0 if what == "knowledge base" else 1)
+    # What was done once is not done again by a retry, though nobody knows any more what was answered.
+    problem(tenant.admin.post(path, params={"wait": 60}, json=body, headers=again), 409, "idempotency_answer_deleted")
+
+
+def test_a_name_goes_from_the_operators_answers_with_the_tenant(service: Service) -> None:
+    tenant, again = service.new_tenant("before"), {"Idempotency-Key": "rename"}
+    path = f"/v1/tenants/{tenant.id}"
+    service.operator.patch(path, json={"name": IN_AN_ANSWER}, headers=again).raise_for_status()
+    deletion = service.operator.delete(path).headers[HEADER]
+    eventually(lambda: service.operator.get(f"/v1/deletions/{deletion}").json()["finished_at"] is not None)
+    kept = "select count(*) from idempotency_key where position($1::text::bytea in body) > 0 and tenant_id = $2"
+    assert run(service.urls.owner, kept, values=(IN_AN_ANSWER, SYSTEM_TENANT)) == 0
+
+
+def test_a_document_that_is_sent_again_after_it_was_deleted_is_a_new_one(tenant: Tenant) -> None:
+    first = add(tenant, "Twice.")
+    finished(tenant, tenant.admin.delete(f"{DOCUMENTS}/{first}").headers[HEADER])
+    second = add(tenant, "Twice.")
+    assert second != first
+    assert texts(tenant, "twice") == {"Twice."}

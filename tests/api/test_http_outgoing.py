@@ -24,8 +24,9 @@ ALLOWED = {
     "cli": {"socket", "httpx"},
     "db": {"asyncpg"},
     "embedded_postgres": {"socket"},
-    "inference": {"openai"},
+    "inference": {"httpx", "httpx2", "openai"},
     "object_store": {"boto3", "botocore", "s3transfer"},
+    "tenants": {"httpx"},
     "worker.py": {"socket"},
 }
 

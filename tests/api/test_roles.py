@@ -23,9 +23,13 @@ NEEDED = {
     "DELETE /v1/tenants/{tenant}": OPERATOR,
     "GET /v1/me": READER,
     "GET /v1/capabilities": READER,
+    "GET /v1/usage": ADMIN,
+    "GET /v1/audit-events": ADMIN,
+    "GET /v1/tenants/{tenant}/audit-events": OPERATOR,
     "POST /v1/api-keys": ADMIN,
     "GET /v1/api-keys": ADMIN,
     "DELETE /v1/api-keys/{api_key}": ADMIN,
+    "POST /v1/api-keys/{api_key}/rotate": ADMIN,
     "POST /v1/knowledge-bases": ADMIN,
     "GET /v1/knowledge-bases": READER,
     f"GET {KB}": READER,
@@ -205,8 +209,11 @@ def test_a_narrowed_key_widens_nothing(narrowed: tuple[Tenant, dict[str, Any]]) 
     tenant, _ = narrowed
     client = tenant.client("admin", knowledge_bases=["default"])
     problem(client.get("/v1/api-keys"), 403, "forbidden")
+    problem(client.get("/v1/audit-events"), 403, "forbidden")
+    problem(client.get("/v1/usage"), 403, "forbidden")
     problem(client.post("/v1/api-keys", json={"name": "k", "role": "reader"}), 403, "forbidden")
     problem(client.delete(f"/v1/api-keys/{client.get('/v1/me').json()['key']['id']}"), 403, "forbidden")
+    problem(client.post(f"/v1/api-keys/{client.get('/v1/me').json()['key']['id']}/rotate"), 403, "forbidden")
     problem(client.post("/v1/knowledge-bases", json={"name": "mine"}), 403, "forbidden")
 
 
@@ -235,6 +242,25 @@ def test_a_key_for_a_user(tenant: Tenant) -> None:
     problem(client.delete(f"{documents}/{others['id']}"), 404, "document_not_found")
     problem(client.get("/v1/api-keys"), 403, "forbidden")
     problem(client.delete("/v1/knowledge-bases/default"), 403, "forbidden")
+
+
+def test_a_writer_deletes_documents_one_at_a_time(tenant: Tenant) -> None:
+    documents = "/v1/knowledge-bases/default/documents"
+    first, second = (tenant.add_text(f"The {word} heron.")["id"] for word in ("grey", "white"))
+    writer, reader = tenant.client("writer"), tenant.client("reader")
+    many: tuple[dict[str, str], ...] = (
+        {"filter": '{"$title": "x"}'}, {"filter": "{}", "confirm": "default"}, {"ids": first}, {"external_id": "x"},
+    )  # fmt: skip
+    for client in (reader, writer):
+        for query in many:
+            problem(client.delete(documents, params=query), 403, "forbidden")
+        problem(client.delete("/v1/knowledge-bases/default"), 403, "forbidden")
+        problem(client.delete(f"/v1/tenants/{tenant.id}"), 403, "forbidden")
+    problem(tenant.admin.delete(f"/v1/tenants/{tenant.id}"), 403, "forbidden")
+    problem(reader.delete(f"{documents}/{first}"), 403, "forbidden")
+    assert {one["id"] for one in reader.get(documents).json()["items"]} == {first, second}
+    assert writer.delete(f"{documents}/{first}").status_code == 204
+    assert [one["id"] for one in reader.get(documents).json()["items"]] == [second]
 
 
 def test_a_key_whose_knowledge_base_is_gone_sees_nothing(tenant: Tenant) -> None:

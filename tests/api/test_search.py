@@ -47,7 +47,7 @@ def test_the_shape_of_a_reply(shelf: Tenant) -> None:
         assert set(result) == {
             "score", "text", "chunk_id", "chunk_index", "total_chunks", "document", "knowledge_base", "similarity",
             "page", "page_end", "slide", "section_titles", "node_path", "media", "metadata", "citation",
-            "scores", "start", "end", "passage_start", "passage_end",
+            "scores", "start", "end", "passage_start", "passage_end", "flags",
         }  # fmt: skip
         assert set(result["document"]) == {"id", "source", "title", "metadata", "source_uri", "source_created_at"}
         assert result["text"].strip()

@@ -20,7 +20,7 @@ def test_a_tenant_is_made_with_a_key_and_a_knowledge_base(service: Service) -> N
     reply = service.operator.post("/v1/tenants", json={"name": " Harbour Ltd. "})
     assert reply.status_code == 201
     made = reply.json()
-    assert set(made) == {"id", "name", "created_at", "api_key"}
+    assert set(made) == {"id", "name", "created_at", "quotas", "api_key"}
     assert set(made["api_key"]) == {"id", "role", "key"}
     assert (made["name"], made["api_key"]["role"]) == ("Harbour Ltd.", "admin")
     admin = service.client(made["api_key"]["key"])
@@ -30,7 +30,7 @@ def test_a_tenant_is_made_with_a_key_and_a_knowledge_base(service: Service) -> N
     assert me["limits"] == {"upload_bytes": service.settings.server.max_upload_bytes}
     assert [kb["name"] for kb in admin.get("/v1/knowledge-bases").json()["items"]] == ["default"]
     found = service.operator.get(f"/v1/tenants/{made['id']}").json()
-    assert found == {name: made[name] for name in ("id", "name", "created_at")}
+    assert found == {name: made[name] for name in ("id", "name", "created_at", "quotas")}
 
 
 def test_a_tenant_is_renamed(service: Service) -> None:
@@ -97,7 +97,8 @@ async def test_a_deleted_tenant_leaves_nothing(service: Service) -> None:
     } <= set(before)
     assert list(folder.glob("*/*"))
 
-    assert service.operator.delete(f"/v1/tenants/{tenant.id}").status_code == 202
+    reply = service.operator.delete(f"/v1/tenants/{tenant.id}")
+    assert reply.status_code == 202
     for client in (tenant.admin, reader):
         problem(client.get("/v1/me"), 401, "unauthorized")
         problem(client.post("/v1/search", json={"query": "words"}), 401)
@@ -106,10 +107,17 @@ async def test_a_deleted_tenant_leaves_nothing(service: Service) -> None:
     problem(service.operator.patch(f"/v1/tenants/{tenant.id}", json={"name": "back"}), 404)
     assert tenant.id not in service.operator.get("/v1/tenants", params={"limit": 200}).text
 
-    deadline = time.monotonic() + 30
-    while await rows_of(service, own) or folder.exists():
+    receipt, deadline = f"/v1/deletions/{reply.headers['carrel-deletion-id']}", time.monotonic() + 30
+    while (told := service.operator.get(receipt).json())["finished_at"] is None:
         assert time.monotonic() < deadline
         time.sleep(0.05)
+    assert (told["kind"], told["object"], told["documents"], told["chunks"]) == ("tenant", tenant.id, 1, 1)
+    assert before.keys() - told["remaining"].keys() <= set(told["kept"]) == {"audit_event", "deletion"}
+    assert not any(told["remaining"].values())
+    assert (await rows_of(service, own)).keys() <= {"audit_event", "deletion"}
+    assert not folder.exists()
+    for client in (neighbour.admin, neighbour.client("reader")):
+        problem(client.get(receipt), 404, "deletion_not_found")
     assert neighbour.admin.post("/v1/search", json={"query": "words"}).json()["results"]
 
 

@@ -27,7 +27,13 @@ CALLABLE = {
     "changed_indexes",
     "expired_indexes",
     "search_plan",
+    "refused_key",
+    "remove_old_audit_events",
+    "unfinished_deletions",
+    "remove_old_deletions",
 }
+# What the plain role adds and reads, and never changes.
+APPEND_ONLY = {"audit_event"}
 # Definer functions take values, not SQL, names or literals: every text argument is told here, with what it is.
 TEXT_ARGUMENTS = {("claim_job", "p_worker"): "stored as a value in job.worker"}
 PATH = "search_path=pg_catalog, public, pg_temp"
@@ -72,6 +78,8 @@ async def tables_without_walls(owner: asyncpg.Connection) -> set[str]:
             for role in policy["roles"]:
                 by_role.setdefault(role, set()).add(policy["polcmd"].decode())
         wanted = {"*"} if table["relispartition"] else {"r", "a", "w", "d"}
+        if table["relname"] in APPEND_ONLY:
+            wanted = {"r", "a"}
         covered = by_role.get(table["owner"] if table["relispartition"] else APP, set())
         scoped = all(
             "current_tenant()" in (policy[expression] or "current_tenant()")
@@ -122,7 +130,7 @@ async def test_policies_of_definer_roles_are_the_listed_ones(owner: asyncpg.Conn
             (CONTROL, table)
             for table in (
                 *("tenant", "api_key", "job", "job_lane", "document", "provider_pace", "lex_totals"),
-                "search_index",
+                *("search_index", "audit_event", "deletion", "knowledge_base"),
             )
         ),
     }
@@ -138,7 +146,8 @@ async def test_grants_are_the_listed_ones(owner: asyncpg.Connection) -> None:
     assert [row["relname"] for row in rows if row["relispartition"]] == []
     everything = ["DELETE", "INSERT", "SELECT", "UPDATE"]
     held = {(row["role"], row["relname"]): row["kinds"] for row in rows}
-    assert all(kinds == everything for (role, _), kinds in held.items() if role == APP)
+    for (role, table), kinds in held.items():
+        assert role != APP or kinds == (["INSERT", "SELECT"] if table in APPEND_ONLY else everything), table
     plain = {row["relname"] for row in await owner.fetch(TABLES) if not row["relispartition"]} - {"alembic_version"}
     assert {table for role, table in held if role == APP} == plain
     assert {key: kinds for key, kinds in held.items() if key[0] != APP} == {
@@ -151,6 +160,8 @@ async def test_grants_are_the_listed_ones(owner: asyncpg.Connection) -> None:
         (CONTROL, "job"): ["SELECT", "UPDATE"],
         (CONTROL, "job_lane"): ["INSERT", "SELECT", "UPDATE"],
         (CONTROL, "provider_pace"): ["INSERT", "SELECT", "UPDATE"],
+        (CONTROL, "audit_event"): ["DELETE"],
+        (CONTROL, "deletion"): ["DELETE"],
     }
     columns = await owner.fetch(
         "select a.attrelid::regclass::text, a.attname, x.privilege_type from pg_attribute a, aclexplode(a.attacl) x"
@@ -160,6 +171,9 @@ async def test_grants_are_the_listed_ones(owner: asyncpg.Connection) -> None:
         *(("document", name, "SELECT") for name in ("tenant_id", "id", "version", "status", "kb_id", "expires_at")),
         *(("document", name, "UPDATE") for name in ("status", "error", "progress", "updated_at")),
         *(("lex_totals", name, "SELECT") for name in ("tenant_id", "index_id", "folded")),
+        *(("audit_event", name, "SELECT") for name in ("tenant_id", "created_at", "id")),
+        *(("deletion", name, "SELECT") for name in ("tenant_id", "id", "requested_at", "finished_at")),
+        *(("knowledge_base", name, "SELECT") for name in ("tenant_id", "id", "deleted_at")),
         *(("search_index", name, "SELECT") for name in ("tenant_id", "id", "kb_id", "state", "retired_at")),
     }
 
@@ -293,5 +307,12 @@ async def test_there_is_nothing_else_that_could_look_over_a_wall(owner: asyncpg.
     )
     extensions = await owner.fetch("select extname from pg_extension order by 1")
     assert (views, rules) == (0, 0)
-    assert [row[0] for row in triggers] == ["api_key_changed", "document_changed", "tenant_changed"]
+    assert [row[0] for row in triggers] == [
+        "api_key_changed",
+        "document_added",
+        "document_changed",
+        "document_gone",
+        "document_grown",
+        "tenant_changed",
+    ]
     assert [row[0] for row in extensions] == ["plpgsql", "vector"]

@@ -23,6 +23,7 @@ VALUES: Mapping[str, object] = {
     "document.id": DOCUMENT,
     "chunk.id": CHUNK,
     "api_key.role": "admin",
+    "audit_event.actor": "service",
     "dim": 3,
 }
 BY_TYPE: Mapping[str, object] = {
@@ -33,6 +34,7 @@ BY_TYPE: Mapping[str, object] = {
     "int8": 1,
     "int2": 1,
     "float4": 1.0,
+    "float8": 1.0,
     "bytea": b"bytes",
     "bool": True,
     "date": date(2026, 1, 2),
@@ -40,6 +42,7 @@ BY_TYPE: Mapping[str, object] = {
     "halfvec": "[1,2,3]",
     "sparsevec": "{1:0.5}/10",
     "_int4": [1, 2],
+    "_uuid": [uuid.UUID(int=7)],
 }
 
 _TABLES = """

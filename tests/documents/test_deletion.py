@@ -7,8 +7,9 @@ import pytest
 
 from app.bootstrap import TenantServices
 from app.db.models.ingestion_state import Deletion
-from app.documents.deletion import finish_deletion
+from app.db.receipts import Amount
 from app.documents.deletion_repository import DeletionRepository
+from app.documents.settling import settle_documents
 from app.embedded_postgres import DatabaseUrls
 from app.knowledge_bases.service import PURGE_JOB
 from tests.ingestion.workshop import Workshop, open_workshop
@@ -30,9 +31,14 @@ async def batch(services: TenantServices, deletion: UUID) -> UUID:
     kb = await services.knowledge_bases.find("default")
     tenant_id = services.principal.tenant_id
     async with services.deletions.db.transaction() as session:
-        await DeletionRepository(session, tenant_id).record(deletion, kb.row.id, documents=1, chunks=10)
+        await DeletionRepository(session, tenant_id).record(deletion, kb.row.id, Amount(1, 10, 100))
         payload = {"prefixes": [], "deletion": str(deletion)}
         return await services.deletions.queue.enqueue(session, PURGE_JOB, tenant_id=tenant_id, payload=payload)
+
+
+async def settle(services: TenantServices, deletion: UUID, job: UUID) -> None:
+    """What a job does when its originals are gone."""
+    await settle_documents(services.deletions.db, [], deletion_id=deletion, job_id=job, objects=0)
 
 
 async def test_it_is_over_with_its_last_job(services: TenantServices) -> None:
@@ -41,20 +47,20 @@ async def test_it_is_over_with_its_last_job(services: TenantServices) -> None:
     await batch(services, other)
     for job in jobs:
         assert (await services.deletions.receipt(deletion)).finished_at is None
-        await finish_deletion(services.deletions.db, deletion, job)
+        await settle(services, deletion, job)
     found = await services.deletions.receipt(deletion)
-    assert (found.documents, found.chunks, found.finished_at is not None) == (3, 30, True)
+    assert (found.documents, found.chunks, found.bytes, found.finished_at is not None) == (3, 30, 300, True)
     assert (await services.deletions.receipt(other)).finished_at is None
 
 
 async def test_another_batch_opens_it_again(services: TenantServices) -> None:
     """The first one's originals may be gone before the second one has begun."""
     deletion = uuid4()
-    await finish_deletion(services.deletions.db, deletion, await batch(services, deletion))
+    await settle(services, deletion, await batch(services, deletion))
     assert (await services.deletions.receipt(deletion)).finished_at is not None
     job = await batch(services, deletion)
     assert (await services.deletions.receipt(deletion)).finished_at is None
-    await finish_deletion(services.deletions.db, deletion, job)
+    await settle(services, deletion, job)
     assert (await services.deletions.receipt(deletion)).finished_at is not None
 
 
@@ -62,5 +68,5 @@ async def test_a_job_whose_record_is_gone_is_no_failure(workshop: Workshop, serv
     deletion = uuid4()
     job = await batch(services, deletion)
     await workshop.owner.execute(f"delete from {Deletion.__tablename__} where id = $1", deletion)
-    await finish_deletion(services.deletions.db, deletion, job)
+    await settle(services, deletion, job)
     assert not await workshop.owner.fetchval("select count(*) from job where id = $1", job)

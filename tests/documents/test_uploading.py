@@ -9,6 +9,7 @@ from uuid import UUID, uuid4
 import pytest
 from sqlalchemy import select
 
+from app.audit.types import SERVICE
 from app.bootstrap import TenantServices
 from app.db.models.tenant_data import Document
 from app.documents.scopes import Scope
@@ -16,6 +17,7 @@ from app.documents.types import DocumentFacts, Uploaded
 from app.documents.upload_repository import UploadRepository
 from app.documents.uploading import SMALL_BYTES
 from app.embedded_postgres import DatabaseUrls
+from app.knowledge_bases.service import ERASE_JOB
 from app.knowledge_bases.types import KnowledgeBaseNotFound, NewKnowledgeBase
 from tests.documents.test_uploads import BOUNDARY, form, part
 from tests.ingestion.workshop import Workshop, add_text, open_workshop
@@ -99,7 +101,7 @@ async def test_a_version_begins_only_on_the_row_that_was_meant(
     elif change == "gone":
         await services.deletions.delete("default", document.id)
     async with services.documents.db.transaction() as session:
-        begun = await UploadRepository(session, document.tenant_id).begin_version(wanted, "a/key")
+        begun = await UploadRepository(session, document.tenant_id).begin_version(wanted, "a/key", by=SERVICE)
     assert (begun is not None) == (change == "none")
     placed = await workshop.owner.fetchval("select count(*) from document_object where key = 'a/key'")
     assert placed == (change == "none")
@@ -118,7 +120,8 @@ async def test_a_knowledge_base_that_goes_while_the_file_comes_in(workshop: Work
     with pytest.raises(KnowledgeBaseNotFound):
         await services.uploads.upload("brief", pieces(), BOUNDARY, lambda _: DocumentFacts())
     assert files_of(workshop, services) == []
-    assert await workshop.owner.fetchval("select count(*) from job where tenant_id = $1", tenant_of(services)) == 0
+    jobs = await workshop.owner.fetch("select kind from job where tenant_id = $1", tenant_of(services))
+    assert [row["kind"] for row in jobs] == [ERASE_JOB]
 
 
 def tenant_of(services: TenantServices) -> UUID:

@@ -41,6 +41,7 @@ RESERVED = {
     "$created_at": "2026-02-01T12:30:00.123456+00:00",
     "$page": 3,
     "$node": "node_1",
+    "$suspicious": "instructions",
 }
 
 

@@ -22,6 +22,7 @@ from app.indexing.repository import FOLD_FREQUENCIES
 from app.indexing.service import IndexMaintenance
 from app.indexing.types import IndexBusy
 from app.job_handlers import JobContext
+from app.knowledge_bases.service import ERASE_JOB
 from app.lexical.analyser import analyser_for
 from app.lexical.weights import query_terms, salt
 from tests.ingestion.recount import GREATEST_WEIGHTS
@@ -247,6 +248,7 @@ async def test_a_deleted_knowledge_base_leaves_nothing_to_fold(library: Library)
     await library.services.knowledge_bases.delete("default")
     await library.maintenance.maintain(library.tenant, library.index)
     await library.maintenance.look_after_all()
+    await library.workshop.run_jobs(ERASE_JOB)
     for table in ("lex_df", "lex_totals"):
         left = f"select count(*) from {table} where index_id = $1"
         assert await library.workshop.owner.fetchval(left, library.index) == 0

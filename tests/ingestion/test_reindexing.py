@@ -31,6 +31,7 @@ from app.ingestion.reindexing import Reindexer
 from app.job_handlers import HANDLERS, JobContext
 from app.knowledge_bases.generation_repository import GenerationRepository
 from app.knowledge_bases.reindexing import REINDEX_JOB
+from app.knowledge_bases.service import ERASE_JOB
 from app.knowledge_bases.types import (
     Chunking,
     IndexMismatch,
@@ -519,6 +520,7 @@ async def test_what_is_deleted_meanwhile_leaves_nothing(desk: Desk, what: str) -
     # Without the tenant nobody pays: the job goes with it, whatever it says.
     with suppress(IntegrityError):
         await working
+    await desk.workshop.run_jobs(ERASE_JOB)
     for table in ("chunk", "chunk_embedding", "chunk_lexical", "node", "document_text"):
         assert await desk.owner.fetchval(f"select count(*) from {table} where tenant_id = $1", desk.tenant) == 0, table
     for table in ("lex_df", "lex_totals"):

@@ -1,6 +1,7 @@
 """Everything that ingests, put together in the test's event loop, with an embedding endpoint that fails on demand."""
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -14,6 +15,7 @@ import asyncpg
 from app.access import Principal, Role
 from app.bootstrap import Resources, TenantServices
 from app.db.models.base import SYSTEM_TENANT
+from app.db.models.control_rows import ClaimedJob
 from app.db.models.tenant_data import Document
 from app.db.session import TenantDatabase
 from app.documents.types import DocumentFacts
@@ -21,6 +23,7 @@ from app.embedded_postgres import DatabaseUrls
 from app.ingestion.parsers import PARSERS, ParserSpec
 from app.ingestion.parsers.pool import ParserPool
 from app.ingestion.pipeline import IngestionPipeline
+from app.job_handlers import HANDLERS, JobContext
 from app.worker import Worker
 from tests.fixtures.service import OPERATOR_KEY, settings_for
 from tests.ingestion.recount import inconsistencies
@@ -57,6 +60,19 @@ class Workshop:
     async def drop_jobs(self) -> None:
         """For tests that call the pipeline themselves."""
         await self.owner.execute("delete from job")
+
+    async def run_jobs(self, *kinds: str) -> int:
+        """What a worker does with the jobs of these kinds that wait, in their order, until none is left; how many."""
+        done = 0
+        while row := await self.owner.fetchrow(
+            "select * from job where kind = any($1) and state = 'ready' order by created_at, id limit 1", kinds
+        ):
+            payload = json.loads(row["payload"])
+            job = ClaimedJob(row["tenant_id"], row["id"], row["kind"], row["document_id"], payload, 1, 5)
+            await HANDLERS[job.kind](JobContext(self.resources, self.pipeline), job)
+            await self.owner.execute("delete from job where id = $1", job.id)
+            done += 1
+        return done
 
     async def document(self, document_id: UUID) -> asyncpg.Record:
         return await self.owner.fetchrow("select * from document where id = $1", document_id)

@@ -20,6 +20,8 @@ PLAIN = frozenset(
     overlap_tokens top_k metadata metadata_filter language chunking embedding retrieval role expires_at source_uri
     source_created_at encoding media_type text file query queries messages content score_threshold
     timeout_seconds offsets depth level dynamic chunks vector page section_titles options
+    action from to format overlap_seconds by quotas documents stored_bytes upload_bytes embedding_tokens_per_day
+    searches_per_second concurrent_ingestions
     exclude_dynamic expand expand_options window max_characters return_vectors explain merge image""".split()  # noqa: SIM905  (a list of words)
 )
 
@@ -70,12 +72,17 @@ TEXT = {"text": "A text <fresh> to keep."}
 
 TEMPLATES: Mapping[str, tuple[Template, ...]] = {
     "POST /v1/tenants": (Template(json={"name": "a tenant"}),),
-    "PATCH /v1/tenants/{tenant}": (Template(json={"name": "renamed"}),),
+    "PATCH /v1/tenants/{tenant}": (
+        Template(json={"name": "renamed"}),
+        Template(json={"quotas": {"documents": 10_000, "searches_per_second": 1000}}),
+    ),
+    "GET /v1/usage": (Template(), Template(query={"by": "key"})),
     "POST /v1/api-keys": (
         Template(json={"name": "a key", "role": "reader"}),
         Template(json={"name": "a key", "role": "reader", "knowledge_bases": ["<kb>"]}),
         Template(json={"name": "a key", "role": "reader", "user_id": "<user_id>"}),
     ),
+    "POST /v1/api-keys/{api_key}/rotate": (Template(), Template(json={"overlap_seconds": 60})),
     "POST /v1/knowledge-bases": (Template(json={"name": "<taken>"}),),
     f"PATCH {KB}": (Template(json={"title": "renamed"}), Template(json={"metadata_filter": {"department": "hr"}})),
     f"POST {KB}/reindex": (Template(), Template(json={"chunking": {"max_tokens": 100}})),
@@ -113,6 +120,15 @@ TEMPLATES: Mapping[str, tuple[Template, ...]] = {
         Template(json={"scope": {"level": "chat_shared", "chat_id": "<promoted_chat>"}}),
     ),
     f"GET {KB}/documents/{{document}}/chunks": (Template(), Template(query={"node": "<node>"})),
+    "GET /v1/tenants/{tenant}/audit-events": (
+        Template(query={"actor": "<api_key>"}),
+        Template(query={"object_id": "<document>"}),
+    ),
+    "GET /v1/audit-events": (
+        Template(query={"format": "jsonl", "object_id": "<document>"}),
+        Template(query={"actor": "<api_key>"}),
+        *(Template(query={"object_id": f"<{place}>"}) for place in ("document", "api_key", "tenant", "deletion")),
+    ),
     f"POST {KB}/search": (Template(json=ASK), BY_DOCUMENT, *SCOPES),
     "POST /v1/search": (Template(json=ASK), Template(json={**ASK, "knowledge_bases": ["<kb>"]}), BY_DOCUMENT, *SCOPES),
     "POST /v1/preview": (

@@ -10,7 +10,7 @@ import pytest
 from app.embedded_postgres import EmbeddedPostgres
 from app.ids import decode_id
 from tests.fixtures.service import Service
-from tests.isolation.sql import SECRET, SYSTEM, Walls
+from tests.isolation.sql import SECRET, SYSTEM, Walls, tried
 from tests.isolation.worlds import operators
 
 # Rows of tables that ordinary use empties again, or fills only now and then.
@@ -18,6 +18,7 @@ PASSING = (
     "insert into embedding_checkpoint select $1, $2, '\\x00', id, '[1]' from document where tenant_id = $1 limit 1",
     "insert into embedding_usage values ($1, '1999-01-01', $2::uuid::text, 1, 1)",
     "insert into idempotency_key (tenant_id, api_key_id, route, key, locked_until) values ($1, $2, 'r', 'k', now())",
+    "insert into idempotency_subject values ($1, $2, $2, 'r', 'k')",
     "insert into document_page select $1, id, 1, 1, 1, '{0}', '{1}', '{0,0,1,1}' from document"
     " where tenant_id = $1 and id <> $2 limit 1",
     "insert into document_media select $1, id, 1, 7, $2::uuid::text, 'image/png', 1, 64, 64, '\\x00' from document"
@@ -27,6 +28,11 @@ PASSING = (
     "insert into provider_pace (tenant_id, provider) values ($1, $2)",
     "insert into deletion (tenant_id, id, kb_id, documents, chunks) values ($1, $2, $2, 1, 1)",
     "insert into chat (tenant_id, chat_id, user_id) values ($1, $2::uuid::text, 'a user')",
+    "insert into rate_bucket values ($1, $2, 1, 1, now())",
+    "insert into tenant_usage select $1, 0, 0, 0 where $2::uuid is not null on conflict do nothing",
+    "insert into usage_day (tenant_id, day, key_id) values ($1, '1999-01-01', $2)",
+    "insert into api_key_use select $1, id, now() from api_key where tenant_id = $1 and id <> $2 limit 1"
+    " on conflict do nothing",
 )
 
 
@@ -68,11 +74,12 @@ def walls(service: Service, postgres_server: EmbeddedPostgres) -> Iterator[Walls
         await connection.execute("delete from job where id = $1", made.job)
         for table in (
             "embedding_checkpoint", "embedding_usage", "idempotency_key", "deletion", "document_page", "document_media",
-            "picture_description", "provider_pace", "chat",
+            "picture_description", "provider_pace", "chat", "rate_bucket", "tenant_usage", "usage_day",
         ):  # fmt: skip
             await connection.execute(f"delete from {table} where tenant_id = any($1)", [made.a, SYSTEM])
         await connection.close()
 
     prepared = asyncio.run(prepare())
     yield prepared
+    print(f"\n{tried['statements']} statements so far")
     asyncio.run(clear(prepared))

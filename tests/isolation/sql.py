@@ -1,6 +1,7 @@
 """SQL as the service's own role in the name of one tenant, for the tests of the walls in the database."""
 
 import uuid
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ SECRET = "Quetzalcoatlus"
 TABLES = """select c.relname from pg_class c where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')
    and c.relispartition = $1 and c.relname <> 'alembic_version' order by 1"""
 REFUSED = asyncpg.InsufficientPrivilegeError
+tried: Counter[str] = Counter()
 SEARCHES = ("hybrid_search", "dense_search", "bm25_search")
 
 
@@ -45,6 +47,7 @@ async def acting(url: str, tenant: uuid.UUID | None) -> AsyncIterator[asyncpg.Co
 
 async def attempt(connection: asyncpg.Connection, sql: str, *values: object) -> object:
     """The command tag of a statement, or its error, in a savepoint of its own and undone."""
+    tried["statements"] += 1
     savepoint = connection.transaction()
     await savepoint.start()
     try:

@@ -5,15 +5,10 @@ the same request with A's ids and with invented ones, all of them and one at a t
 body must be the same. Then it succeeds for the owner again: nobody has done anything to it.
 """
 
-import json
-import re
-import secrets
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
-import httpx
 import pytest
 from fastapi import FastAPI
 from starlette.routing import Mount, Route
@@ -21,7 +16,8 @@ from starlette.routing import Mount, Route
 from app.bootstrap import Resources
 from app.main import create_app
 from tests.fixtures.service import Service
-from tests.isolation.cases import PLACE, SECRET, TEMPLATES, Case, Template, cases_of, unknown_words
+from tests.isolation.cases import SECRET, TEMPLATES, Case, Template, cases_of, unknown_words
+from tests.isolation.comparing import outcome, send, tried
 from tests.isolation.routes import Endpoint, endpoints
 from tests.isolation.worlds import Attacker, Ids, World, invented, make_world, operators, own
 
@@ -33,12 +29,8 @@ def unopened() -> AbstractAsyncContextManager[Resources]:
 ENDPOINTS = list(endpoints(create_app(unopened).routes))
 # Those that change nothing come first: what attackers upload to themselves must not appear between two searches.
 CASES = sorted((case for endpoint in ENDPOINTS for case in cases_of(endpoint)), key=lambda case: not case.reads)
-PER_REQUEST = {"date", "x-request-id", "content-length", "server-timing"}
-MADE = {"location", "carrel-deletion-id"}
-PER_OBJECT = {"timings_ms", "status", "progress", "version", "live_version", "chunk_count", "sha256", "hint", "bytes"}
 # Fields of cases that can be the operator's; there are no users and no chats there.
 SHAREABLE = {"kb", "kb_name", "document", "node", "chunk", "n", "external_id"}
-tried: Counter[str] = Counter()
 
 
 @pytest.fixture(scope="module")
@@ -47,50 +39,6 @@ def world(service: Service) -> Iterator[World]:
     print(
         f"\n{len(ENDPOINTS)} endpoints, {len(CASES)} cases, {tried['pairs']} comparisons, {tried['requests']} requests"
     )
-
-
-def send(client: httpx.Client, case: Case, ids: Ids) -> httpx.Response:
-    tried["requests"] += 1
-    words = {**ids, "fresh": secrets.token_hex(8)}
-
-    def filled(value: Any) -> Any:
-        return json.loads(PLACE.sub(lambda found: words[found[1]], json.dumps(value)))
-
-    path = re.sub(r"{(\w+)}", lambda found: words[found[1]], case.endpoint.path)
-    template = case.template
-    if template.form is None:
-        return client.request(
-            case.endpoint.method, path, params=filled(dict(template.query)), json=filled(template.json)
-        )
-    file = {"file": ("a.txt", f"A file {words['fresh']} to keep.".encode())}
-    return client.request(case.endpoint.method, path, data=filled(dict(template.form)), files=file)
-
-
-def without(value: Any, names: set[str]) -> Any:
-    if isinstance(value, dict):
-        return {name: without(inner, names) for name, inner in value.items() if name not in names}
-    return [without(inner, names) for inner in value] if isinstance(value, list) else value
-
-
-def outcome(reply: httpx.Response, sent: Ids) -> tuple[int, dict[str, str], Any]:
-    """Status, headers and body as far as they may not differ: an error exactly, a success but for what it made."""
-    headers = {name: value for name, value in reply.headers.items() if name not in PER_REQUEST}
-    body = reply.text
-    is_json = "json" in headers.get("content-type", "")
-    if reply.is_error:
-        return reply.status_code, headers, without(json.loads(body), {"request_id"}) if is_json else body
-    for name in MADE & headers.keys():
-        headers[name] = generic(headers[name], sent)
-    body = generic(body, sent)
-    return reply.status_code, headers, without(json.loads(body), PER_OBJECT) if is_json and body else body
-
-
-def generic(text: str, sent: Ids) -> str:
-    for name, value in sent.items():
-        text = text.replace(value, f"<{name}>")
-    text = re.sub(r"\b[a-z]{2,3}_[0-9a-hjkmnp-tv-z]{26}\b", "<id>", text)
-    text = re.sub(r"\bcarrel_\w{38}\b", "<key>", text)
-    return re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z", "<time>", text)
 
 
 def attempts(groups: Sequence[Sequence[str]], mine: Ids, theirs: Ids, nothing: Ids) -> Iterator[tuple[Ids, Ids]]:

@@ -11,7 +11,7 @@ import uuid
 import asyncpg
 import pytest
 
-from tests.architecture.test_schema import CALLABLE, OURS
+from tests.architecture.test_schema import APPEND_ONLY, CALLABLE, OURS
 from tests.isolation.sql import REFUSED, SEARCHES, SECRET, SYSTEM, Walls, acting, attempt, call, key, scopes_of, tables
 
 # What a tenant reads of the system tenant: what a search finds, and what is told of a document.
@@ -19,6 +19,13 @@ SHARED = {
     "knowledge_base", "search_index", "document", "document_object", "document_text", "document_page",
     "document_media", "node", "chunk", "chunk_embedding", "chunk_lexical", "lex_df", "lex_totals",
 }  # fmt: skip
+
+
+def nothing_done(table: str, changed: object, removed: object) -> bool:
+    """Whether no row was changed and none removed; where there is no right to it, because that was refused."""
+    if table in APPEND_ONLY:
+        return isinstance(changed, REFUSED) and isinstance(removed, REFUSED)
+    return (changed, removed) == ("UPDATE 0", "DELETE 0")
 
 
 async def test_every_table_with_every_statement(walls: Walls) -> None:
@@ -32,11 +39,11 @@ async def test_every_table_with_every_statement(walls: Walls) -> None:
                 await b.fetchval(f"select count(*) from {table} where {key(table)} not in ($1, $2)", walls.b, SYSTEM)
                 == 0
             )
-            assert (
-                await attempt(b, f"update {table} set {key(table)} = {key(table)} where {key(table)} = $1", walls.a)
-                == "UPDATE 0"
+            changed = await attempt(
+                b, f"update {table} set {key(table)} = {key(table)} where {key(table)} = $1", walls.a
             )
-            assert await attempt(b, f"delete from {table} where {key(table)} = $1", walls.a) == "DELETE 0"
+            removed = await attempt(b, f"delete from {table} where {key(table)} = $1", walls.a)
+            assert nothing_done(table, changed, removed)
             for statement in (
                 f"insert into {table} select ($1::text::{table}).*",
                 f"insert into {table} select ($1::text::{table}).* on conflict do nothing",
@@ -100,10 +107,10 @@ async def test_every_function_is_known_and_helpers_are_closed(walls: Walls) -> N
     async with acting(walls.url, walls.b) as b:
         for function in await b.fetch(OURS):
             name, types = function["proname"], function["types"]
-            if name in ("notify_document", "notify_key"):  # a trigger's: nobody can call it
-                continue
             arguments = ", ".join(f"null::{kind}" for kind in types)
             outcome = await attempt(b, f"select * from {name}({arguments})")
+            if "return type trigger" in str(outcome):  # nobody can call it
+                continue
             if name in CALLABLE - {*SEARCHES, "search_plan"}:
                 assert isinstance(outcome, str), (name, outcome)
             else:
@@ -138,7 +145,9 @@ async def test_copy_goes_through_the_walls(walls: Walls) -> None:
             assert isinstance(await attempt(b, statement), REFUSED), statement
     async with acting(walls.url, walls.b) as b:
         with pytest.raises(asyncpg.FeatureNotSupportedError):
-            await b.copy_records_to_table("lex_df", records=[(walls.a, walls.index, 1, 1)])
+            await b.copy_records_to_table(
+                "lex_df", records=[(walls.a, walls.index, 1, 1)], columns=["tenant_id", "index_id", "key", "df"]
+            )
 
 
 async def test_query_functions_go_through_the_walls(walls: Walls) -> None:
@@ -191,8 +200,8 @@ async def test_the_shared_level_is_read_and_not_written(walls: Walls) -> None:
             seen = await b.fetchval(f"select count(*) from {table} where {key(table)} = $1", SYSTEM)
             assert (seen > 0) == (table in SHARED), table
             changed = f"update {table} set {key(table)} = {key(table)} where {key(table)} = $1"
-            assert await attempt(b, changed, SYSTEM) == "UPDATE 0"
-            assert await attempt(b, f"delete from {table} where {key(table)} = $1", SYSTEM) == "DELETE 0"
+            removed = f"delete from {table} where {key(table)} = $1"
+            assert nothing_done(table, await attempt(b, changed, SYSTEM), await attempt(b, removed, SYSTEM))
             assert isinstance(await attempt(b, f"insert into {table} select ($1::text::{table}).*", row), REFUSED)
             moved = await attempt(b, f"update {table} set {key(table)} = $1", SYSTEM)
             assert isinstance(moved, REFUSED) or moved == "UPDATE 0", (table, moved)

@@ -158,6 +158,8 @@ async def test_a_prefix_ends_with_a_slash_and_is_never_everything(store: ObjectS
         await store.delete_prefix(prefix)
     with pytest.raises(InvalidObjectKey):
         await store.discard_unfinished(prefix, before=datetime.now(UTC))
+    with pytest.raises(InvalidObjectKey):
+        [found async for found in store.list_objects(prefix)]
 
 
 async def test_every_object_is_listed_with_its_time(store: ObjectStore, tenant: str, a_file: AFile) -> None:
@@ -168,6 +170,8 @@ async def test_every_object_is_listed_with_its_time(store: ObjectStore, tenant: 
     await store.delete(f"{tenant}/a/2")
     listed = {found.key: found.modified async for found in store.list_objects() if found.key.startswith(tenant)}
     assert listed.keys() == keys - {f"{tenant}/a/2"}
+    assert {found.key async for found in store.list_objects(f"{tenant}/a/")} == {f"{tenant}/a/1"}
+    assert [found.key async for found in store.list_objects(f"{tenant}/nothing/")] == []
     for modified in listed.values():
         assert abs((modified - before).total_seconds()) < 60  # servers have clocks of their own
 

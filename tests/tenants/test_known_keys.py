@@ -12,15 +12,19 @@ import asyncpg
 import pytest
 
 from app.access import Principal, Role
+from app.audit.types import SERVICE
 from app.db.models.control_rows import AuthenticatedKey
 from app.db.session import Database, Session, TenantDatabase
 from app.db.system import SystemDatabase
 from app.embedded_postgres import DatabaseUrls, EmbeddedPostgres
 from app.errors import Unauthorized
 from app.job_queue import JobQueue
+from app.tenants.authentication import Authenticator
+from app.tenants.failed_sign_ins import FailedSignIns
+from app.tenants.key_uses import KeyUses
 from app.tenants.known_keys import CHANNEL, MOST_KEYS, KnownKeys
-from app.tenants.service import Authenticator, IssuedKey, KeyService, TenantService
-from app.tenants.types import key_hash, new_key
+from app.tenants.service import KeyService, TenantService
+from app.tenants.types import IssuedKey, key_hash, new_key
 from tests.db.test_broken_connections import cutting
 
 # Longer than any test takes: what ends earlier has been told of.
@@ -52,7 +56,7 @@ class Process:
     tenants: TenantService
 
     def keys(self, tenant_id: UUID) -> KeyService:
-        return KeyService(TenantDatabase(self.system.database, tenant_id), self.authenticator.known)
+        return KeyService(TenantDatabase(self.system.database, tenant_id), self.authenticator.known, SERVICE)
 
     async def is_asked(self, key: IssuedKey) -> bool:
         """Whether the database was asked for the key."""
@@ -95,11 +99,12 @@ async def process(
     system = Asked(database)
     system.answers.set()
     known = KnownKeys(system, seconds, most, clock)
+    authenticator = Authenticator(known, key_hash(OPERATOR_KEY), KeyUses(database), FailedSignIns(20))
     tenants = TenantService(database, system, JobQueue(database, system, 5), known, furnish)
     try:
-        yield Process(system, Authenticator(known, key_hash(OPERATOR_KEY)), tenants)
+        yield Process(system, authenticator, tenants)
     finally:
-        await known.close()
+        await authenticator.close()
         await database.close()
 
 
@@ -170,7 +175,7 @@ async def test_a_deleted_tenant_is_refused_by_the_very_next_request(one: Process
 @pytest.mark.usefixtures("untold")
 async def test_a_renamed_tenant_has_its_new_name_in_the_very_next_request(one: Process, key: IssuedKey) -> None:
     await one.keeps(key)
-    await one.tenants.rename(key.row.tenant_id, "another name")
+    await one.tenants.update(key.row.tenant_id, name="another name")
     assert (await one.authenticator.authenticate(key.secret)).tenant_name == "another name"
 
 

@@ -6,6 +6,7 @@ from app.api.problems import PROBLEM
 from app.api.v1 import (
     agent_search,
     api_keys,
+    audit_events,
     capabilities,
     chunks,
     deletions,
@@ -19,6 +20,7 @@ from app.api.v1 import (
     search,
     tenants,
     uploads,
+    usage,
 )
 
 _RESPONSES = {
@@ -29,6 +31,7 @@ _RESPONSES = {
         404: "Nothing there that this key may see",
         413: "Too large",
         422: "Not valid",
+        429: "Too many requests; try again after Retry-After",
         503: "A dependency is down; try again",
     }.items()
 }
@@ -50,6 +53,8 @@ for module in (
     nodes,
     media,
     preview,
+    usage,
     capabilities,
+    audit_events,
 ):
     router.include_router(module.router)

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from app.api.dependencies import CurrentReader, GuardedRoute
-from app.api.v1.search_results import server_timing
+from app.api.v1.searching import admitted_search
 from app.bootstrap import TenantServices
 from app.retrieval.rewriting import ASKING, MAX_MESSAGES
 from app.retrieval.types import Message, SearchRequest, SearchUnavailable
@@ -63,10 +63,9 @@ async def _answer(
         knowledge_bases=knowledge_bases,
         top_k=body.top_k or DEFAULT_TOP_K,
     )
-    result = await tenant.retrieval.search(request)
+    result = await admitted_search(tenant, request, response)
     if not result.hits and result.warnings:  # a lane was left out, so nothing found does not mean nothing there
         raise SearchUnavailable
-    response.headers["Server-Timing"] = server_timing(result.timings_ms)
     texts = [_unjoined(hit.chunk.content) for hit in result.hits]
     return [text for text in texts if text.strip()]
 

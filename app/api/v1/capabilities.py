@@ -124,7 +124,7 @@ async def capabilities(resources: CurrentResources, _: CurrentReader) -> dict[st
         "models": {
             "chat": settings.models.chat_model is not None,
             "vision": settings.models.vision_model is not None,
-            "rerank": settings.models.rerank_url is not None,
+            "rerank": settings.rerank.configured,
         },
         "languages": [AUTO, *languages()],
         "limits": {

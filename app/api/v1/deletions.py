@@ -1,21 +1,24 @@
 """Delete documents, one or many, and the receipts of it."""
 
 from collections.abc import Sequence
-from typing import Annotated
+from datetime import timedelta
+from typing import Annotated, cast
 from uuid import UUID
 
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel
 
-from app.api.dependencies import CurrentAdmin, CurrentReader, CurrentWriter, GuardedRoute
+from app.api.dependencies import CurrentAdmin, CurrentReader, CurrentResources, CurrentWriter, GuardedRoute
+from app.api.v1.deletion_header import DELETION_HEADER, gone, told_by_header
 from app.api.v1.documents import document_id, parse_filter
 from app.api.v1.schemas import Identifier, Text, Time
+from app.db.receipts import Kind
 from app.documents.deletion import DeletionNotFound, Selection
+from app.documents.remains import KEPT_BY_KIND
 from app.ids import decode_id, encode_id
 
 router = APIRouter(tags=["documents"], route_class=GuardedRoute)
 DOCUMENTS = "/knowledge-bases/{kb}/documents"
-HEADER = "Carrel-Deletion-Id"
 
 
 class DeletedOut(BaseModel):
@@ -26,27 +29,34 @@ class DeletedOut(BaseModel):
 
 
 class DeletionOut(BaseModel):
-    """A receipt; ``finished_at`` is null while originals are still being removed. Searches saw nothing at once."""
+    """A receipt; ``finished_at`` is null while something is still being removed. Searches saw nothing at once.
+
+    ``object`` is what was deleted, or the knowledge base that documents were deleted from; null in receipts of old.
+    ``remaining`` says what was left when all was removed: rows by table, and objects; null before that. ``kept`` names
+    what is not among it. The receipt itself is kept until ``retention_until``.
+    """
 
     id: str
+    kind: Kind
+    object: str | None
     documents: int
     chunks: int
+    bytes: int
     requested_at: Time
     finished_at: Time | None
+    remaining: dict[str, int] | None
+    kept: list[str]
+    retention_until: Time
 
 
-@router.delete(
-    DOCUMENTS + "/{document}",
-    status_code=204,
-    responses={204: {"headers": {HEADER: {"schema": {"type": "string"}}}, "description": "Gone"}},
-)
+@router.delete(DOCUMENTS + "/{document}", status_code=204, responses=told_by_header(204, "Gone"))
 async def delete_document(kb: str, document: str, tenant: CurrentWriter) -> Response:
     """Out of every search when this answers, whatever it is being done to; rows are gone, the original follows."""
     deletion = await tenant.deletions.delete(kb, document_id(document))
-    return Response(status_code=204, headers={HEADER: encode_id("del", deletion)})
+    return gone(204, deletion)
 
 
-@router.delete(DOCUMENTS, status_code=202, response_model=DeletedOut)
+@router.delete(DOCUMENTS, status_code=202, response_model=DeletedOut, responses=told_by_header(202, "Gone"))
 async def delete_documents(
     kb: str,
     tenant: CurrentAdmin,
@@ -63,7 +73,7 @@ async def delete_documents(
         filter=parse_filter(filter),
     )
     deletion, deleted = await tenant.deletions.delete_many(kb, selection, confirm=confirm)
-    response.headers[HEADER] = encode_id("del", deletion)
+    response.headers[DELETION_HEADER] = encode_id("del", deletion)
     return DeletedOut(deletion=encode_id("del", deletion), deleted=deleted)
 
 
@@ -74,16 +84,25 @@ def _document_ids(given: Sequence[str]) -> list[UUID]:
 
 
 @router.get("/deletions/{deletion}", response_model=DeletionOut)
-async def get_deletion(deletion: str, tenant: CurrentReader) -> DeletionOut:
-    """The receipt of a deletion."""
+async def get_deletion(deletion: str, tenant: CurrentReader, resources: CurrentResources) -> DeletionOut:
+    """The receipt of a deletion; that of a tenant is read by the operator."""
     key = decode_id("del", deletion)
     if key is None:
         raise DeletionNotFound
     found = await tenant.deletions.receipt(key)
     return DeletionOut(
         id=deletion,
+        kind=cast(Kind, found.kind),
+        object=None if found.object_id is None else encode_id(_PREFIXES[found.kind], found.object_id),
         documents=found.documents,
         chunks=found.chunks,
+        bytes=found.bytes,
         requested_at=found.requested_at,
         finished_at=found.finished_at,
+        remaining=found.remaining,
+        kept=sorted(KEPT_BY_KIND[found.kind]),
+        retention_until=found.requested_at + timedelta(days=resources.settings.deletion.receipt_retention_days),
     )
+
+
+_PREFIXES = {"document": "doc", "documents": "kb", "knowledge_base": "kb", "tenant": "ten"}

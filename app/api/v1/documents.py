@@ -198,8 +198,8 @@ async def reindex_document(kb: str, document: str, tenant: CurrentWriter) -> Doc
     "/{document}/content",
     response_class=StreamingResponse,
     responses={
-        200: {"description": "All of it", "content": {"application/octet-stream": {}}},
-        206: {"description": "The bytes of `Range`", "content": {"application/octet-stream": {}}},
+        200: {"description": "All of it", "content": {"*/*": {}}},
+        206: {"description": "The bytes of `Range`", "content": {"*/*": {}}},
         302: {"description": "A link for a few minutes"},
         416: {"description": "The range begins behind the end", **PROBLEM},
     },

@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field, StringConstraints, field_validator, model
 
 from app.api.dependencies import CurrentAdmin, CurrentPage, CurrentReader, CurrentResources, GuardedRoute, next_cursor
 from app.api.problems import PROBLEM
+from app.api.v1.deletion_header import gone, told_by_header
 from app.api.v1.schemas import STORABLE, Input, Listing, Metadata, Text, Time
 from app.bootstrap import Resources
 from app.errors import Forbidden, InvalidInput
@@ -290,8 +291,7 @@ async def update_knowledge_base(
     return knowledge_base_out(await tenant.knowledge_bases.update(kb, changes), resources)
 
 
-@router.delete("/{kb}", status_code=204)
+@router.delete("/{kb}", status_code=204, responses=told_by_header(204, "Out of reach"))
 async def delete_knowledge_base(kb: str, tenant: CurrentAdmin) -> Response:
-    """Remove it with its documents: out of every search at once, the originals follow."""
-    await tenant.knowledge_bases.delete(kb)
-    return Response(status_code=204)
+    """Out of every search at once, and its name is free; what is in it is removed by a job."""
+    return gone(204, await tenant.knowledge_bases.delete(kb))

@@ -8,10 +8,11 @@ from pydantic import ConfigDict, Field, StringConstraints, model_validator
 from app.api.dependencies import CurrentReader, GuardedRoute
 from app.api.v1.schemas import STORABLE, Input, ScopeId, Text
 from app.api.v1.search_queries import QueryIn, Words, query_of
-from app.api.v1.search_results import SearchOut, search_out, server_timing
+from app.api.v1.search_results import SearchOut, search_out
+from app.api.v1.searching import admitted_search
 from app.documents.scopes import Scope
 from app.errors import InvalidInput
-from app.retrieval.types import Expansion, Message, Query, SearchRequest, SearchResult
+from app.retrieval.types import Expansion, Message, Query, SearchRequest
 
 router = APIRouter(tags=["search"], route_class=GuardedRoute)
 
@@ -73,6 +74,7 @@ class SearchIn(Input):
     exclude_dynamic: bool = Field(False, description="Leave out documents that were uploaded as dynamic")
     expand: Literal["none", "window", "section", "parent"] = "none"
     expand_options: ExpandOptions = ExpandOptions()
+    rerank: bool = Field(False, description="Have the configured reranker order the best; `score` is then its own")
     return_vectors: bool = Field(False, description="Add the stored vector to each result")
     explain: bool = Field(
         False, description="Tell what the lanes gave, how they were searched, and what was understood"
@@ -104,6 +106,7 @@ class SearchIn(Input):
             scope=Scope(self.scope.user_id, self.scope.chat_id, self.scope.agent_id),
             exclude_dynamic=self.exclude_dynamic,
             expansion=self._expansion(),
+            rerank=self.rerank,
             return_vectors=self.return_vectors,
             explain=self.explain,
             timeout_seconds=self.timeout_seconds,
@@ -127,15 +130,10 @@ class MultiSearchIn(SearchIn):
 @router.post("/knowledge-bases/{kb}/search", response_model=SearchOut)
 async def search_knowledge_base(kb: str, body: SearchIn, tenant: CurrentReader, response: Response) -> SearchOut:
     """Search one knowledge base."""
-    return _answer(await tenant.retrieval.search(body.request([kb])), response)
+    return search_out(await admitted_search(tenant, body.request([kb]), response))
 
 
 @router.post("/search", response_model=SearchOut)
 async def search(body: MultiSearchIn, tenant: CurrentReader, response: Response) -> SearchOut:
     """Search several knowledge bases at once."""
-    return _answer(await tenant.retrieval.search(body.request(body.knowledge_bases)), response)
-
-
-def _answer(result: SearchResult, response: Response) -> SearchOut:
-    response.headers["Server-Timing"] = server_timing(result.timings_ms)
-    return search_out(result)
+    return search_out(await admitted_search(tenant, body.request(body.knowledge_bases), response))

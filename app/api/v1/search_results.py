@@ -45,7 +45,8 @@ class ResultOut(BaseModel):
 
     ``text`` is the range from ``start`` to ``end`` of the document's stored text: the passage itself, which is the one
     from ``passage_start`` to ``passage_end``, or what ``expand`` has made of it. ``places`` are there with ``explain``,
-    ``vector`` with ``return_vectors``.
+    ``vector`` with ``return_vectors``. ``flags`` say what in the passage speaks to a model and not to a reader:
+    ``instructions``, ``chat_markup``, ``hidden_text``.
     """
 
     score: float
@@ -68,6 +69,7 @@ class ResultOut(BaseModel):
     node_path: list[str]
     media: MediaOut | None
     metadata: dict[str, Any]
+    flags: list[str]
     citation: str
     vector: list[float] | None = Field(None, exclude_if=lambda vector: vector is None)
     places: list[PlaceOut] | None = Field(None, exclude_if=lambda places: places is None)
@@ -148,6 +150,7 @@ def _result(hit: Hit) -> ResultOut:
         node_path=node_ids(document.id, chunk.version, chunk.node_path),
         media=media_out(hit.knowledge_base, document.id, chunk.media_ordinal, chunk.media_type),
         metadata=chunk.attributes,
+        flags=chunk.flags,
         citation=hit.citation,
         vector=None if hit.vector is None else list(hit.vector),
         places=[PlaceOut(**place._asdict()) for place in hit.places] or None,

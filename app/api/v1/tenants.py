@@ -1,11 +1,13 @@
 """The operator's routes: tenants; and ``/v1/me`` for everybody."""
 
-from typing import Annotated, Any
+from dataclasses import asdict
+from typing import Annotated, Any, Self
 from uuid import UUID
 
 from fastapi import APIRouter, Response
-from pydantic import BaseModel, StringConstraints
+from pydantic import BaseModel, StringConstraints, model_validator
 
+from app.access import Quotas
 from app.api.dependencies import (
     CurrentOperator,
     CurrentPage,
@@ -14,20 +16,46 @@ from app.api.dependencies import (
     GuardedRoute,
     next_cursor,
 )
+from app.api.v1.deletion_header import gone, told_by_header
 from app.api.v1.schemas import STORABLE, Input, Listing, Time
+from app.audit.types import Actor
 from app.db.models.control_plane import Tenant
 from app.db.models.control_rows import ListedTenant
 from app.ids import decode_id, encode_id
+from app.settings import Limits
 from app.tenants.types import TenantNotFound
 
 router = APIRouter(route_class=GuardedRoute)
 Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200), STORABLE]
 
 
+class QuotasIn(Limits):
+    """What a tenant may use; null is without a limit. What is left out is as the service gives it, or stays."""
+
+
+class QuotasOut(Limits):
+    """What a tenant may use; null is without a limit."""
+
+
 class TenantIn(Input):
-    """A new tenant, or another name for one."""
+    """A new tenant."""
 
     name: Name
+    quotas: QuotasIn | None = None
+
+
+class TenantChanges(Input):
+    """Another name, or other quotas, of which those that are left out stay."""
+
+    name: Name | None = None
+    quotas: QuotasIn | None = None
+
+    @model_validator(mode="after")
+    def _changes_something(self) -> Self:
+        given = self.model_fields_set
+        if not given or any(getattr(self, name) is None for name in given):
+            raise ValueError("one of name and quotas is needed, and neither is null")
+        return self
 
 
 class FirstKey(BaseModel):
@@ -46,14 +74,20 @@ class TenantOut(BaseModel):
     created_at: Time
 
 
-class NewTenantOut(TenantOut):
+class TenantFullOut(TenantOut):
+    """A tenant and what it may use."""
+
+    quotas: QuotasOut
+
+
+class NewTenantOut(TenantFullOut):
     """A tenant that was just made."""
 
     api_key: FirstKey
 
 
 class KeyFacts(BaseModel):
-    """The key of this request."""
+    """The key of this request; of a token there is no id, and its subject is the name."""
 
     id: str | None
     name: str
@@ -63,11 +97,12 @@ class KeyFacts(BaseModel):
 
 
 class MeOut(BaseModel):
-    """Who is calling."""
+    """Who is calling; ``used`` says how much of those limits is gone that run out."""
 
     tenant: dict[str, str]
     key: KeyFacts
-    limits: dict[str, Any]
+    limits: dict[str, int | float]
+    used: dict[str, int]
 
 
 def tenant_out(tenant: Tenant | ListedTenant) -> dict[str, Any]:
@@ -75,7 +110,16 @@ def tenant_out(tenant: Tenant | ListedTenant) -> dict[str, Any]:
     return {"id": encode_id("ten", tenant.id), "name": tenant.name, "created_at": tenant.created_at}
 
 
-def _tenant_id(text: str) -> UUID:
+def _full_out(tenant: Tenant) -> dict[str, Any]:
+    return {**tenant_out(tenant), "quotas": QuotasOut.model_validate(asdict(Quotas.stored(tenant.quotas)))}
+
+
+def _changes(quotas: QuotasIn | None) -> dict[str, Any] | None:
+    return None if quotas is None else quotas.model_dump(exclude_unset=True)
+
+
+def tenant_id(text: str) -> UUID:
+    """The id in a path. Raises TenantNotFound for what is no tenant's id."""
     found = decode_id("ten", text)
     if found is None:
         raise TenantNotFound
@@ -83,11 +127,12 @@ def _tenant_id(text: str) -> UUID:
 
 
 @router.post("/tenants", status_code=201, response_model=NewTenantOut, tags=["tenants"])
-async def create_tenant(body: TenantIn, resources: CurrentResources, _: CurrentOperator) -> dict[str, Any]:
+async def create_tenant(body: TenantIn, resources: CurrentResources, operator: CurrentOperator) -> dict[str, Any]:
     """Make a tenant with its first admin key and the knowledge base ``default``."""
-    tenant, issued = await resources.tenants.create(body.name)
+    by = Actor.of(operator.principal)
+    tenant, issued = await resources.tenants.create(body.name, quotas=_changes(body.quotas), by=by)
     key = FirstKey(id=encode_id("key", issued.row.id), role=issued.row.role, key=issued.secret)
-    return {**tenant_out(tenant), "api_key": key}
+    return {**_full_out(tenant), "api_key": key}
 
 
 @router.get("/tenants", response_model=Listing[TenantOut], tags=["tenants"])
@@ -100,38 +145,48 @@ async def list_tenants(page: CurrentPage, resources: CurrentResources, _: Curren
     return {"items": [tenant_out(tenant) for tenant in items if tenant.deleted_at is None], "next_cursor": cursor}
 
 
-@router.get("/tenants/{tenant}", response_model=TenantOut, tags=["tenants"])
+@router.get("/tenants/{tenant}", response_model=TenantFullOut, tags=["tenants"])
 async def get_tenant(tenant: str, resources: CurrentResources, _: CurrentOperator) -> dict[str, Any]:
     """One tenant."""
-    return tenant_out(await resources.tenants.get(_tenant_id(tenant)))
+    return _full_out(await resources.tenants.get(tenant_id(tenant)))
 
 
-@router.patch("/tenants/{tenant}", response_model=TenantOut, tags=["tenants"])
-async def rename_tenant(tenant: str, body: TenantIn, resources: CurrentResources, _: CurrentOperator) -> dict[str, Any]:
-    """Give a tenant another name."""
-    return tenant_out(await resources.tenants.rename(_tenant_id(tenant), body.name))
+@router.patch("/tenants/{tenant}", response_model=TenantFullOut, tags=["tenants"])
+async def change_tenant(
+    tenant: str, body: TenantChanges, resources: CurrentResources, operator: CurrentOperator
+) -> dict[str, Any]:
+    """Give a tenant another name, or other quotas; they hold at once, on every replica."""
+    by = Actor.of(operator.principal)
+    changes = _changes(body.quotas)
+    return _full_out(await resources.tenants.update(tenant_id(tenant), name=body.name, quotas=changes, by=by))
 
 
-@router.delete("/tenants/{tenant}", status_code=202, tags=["tenants"])
-async def delete_tenant(tenant: str, resources: CurrentResources, _: CurrentOperator) -> Response:
+@router.delete(
+    "/tenants/{tenant}",
+    status_code=202,
+    response_class=Response,
+    tags=["tenants"],
+    responses=told_by_header(202, "Its keys are shut out"),
+)
+async def delete_tenant(tenant: str, resources: CurrentResources, operator: CurrentOperator) -> Response:
     """Shut its keys out at once; rows, vectors and objects are removed by a job."""
-    await resources.tenants.delete(_tenant_id(tenant))
-    return Response(status_code=202)
+    return gone(202, await resources.tenants.delete(tenant_id(tenant), by=Actor.of(operator.principal)))
 
 
 @router.get("/me", response_model=MeOut, tags=["me"])
-async def me(tenant: CurrentReader, resources: CurrentResources) -> dict[str, Any]:
+async def me(tenant: CurrentReader) -> dict[str, Any]:
     """The tenant and the key of this request, and the limits that hold for it."""
     principal = tenant.principal
     allowed = principal.knowledge_base_ids
     return {
         "tenant": {"id": encode_id("ten", principal.tenant_id), "name": principal.tenant_name},
         "key": KeyFacts(
-            id=encode_id("key", principal.key_id) if principal.key_id else None,
+            id=encode_id("key", principal.key_id) if principal.key_id and principal.subject is None else None,
             name=principal.key_name,
             role=principal.role.value,
             knowledge_bases=None if allowed is None else sorted(encode_id("kb", kb) for kb in allowed),
             user_id=principal.user_id,
         ),
-        "limits": {"upload_bytes": resources.settings.server.max_upload_bytes},
+        "limits": tenant.quotas.limits(),
+        "used": await tenant.quotas.used(),
     }

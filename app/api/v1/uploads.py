@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
-from app.api.dependencies import CurrentResources, CurrentWriter, GuardedRoute
+from app.api.dependencies import CurrentWriter, GuardedRoute
 from app.api.middleware import MAX_JSON_BYTES
 from app.api.problems import PROBLEM, status_of
 from app.api.v1.documents import DocumentOut, document_out
@@ -93,11 +93,10 @@ async def upload_document(
     kb: str,
     request: Request,
     tenant: CurrentWriter,
-    resources: CurrentResources,
     wait: Annotated[float, Query(ge=0, le=60, description="Seconds to wait for it to be ready")] = 0,
 ) -> Response:
     """Store a file, or a text, and queue it for ingestion."""
-    uploaded = await _receive(kb, request, tenant, resources.settings.server.max_upload_bytes)
+    uploaded = await _receive(kb, request, tenant, tenant.quotas.upload_bytes)
     document = uploaded.document
     if wait:
         document = await tenant.documents.wait(document, wait)
@@ -141,14 +140,17 @@ def _verdict_out(verdict: Verdict) -> VerdictOut:
     return VerdictOut(filename=verdict.filename, status=status, document=document, error=None)
 
 
-@router.post("/batch", response_model=VerdictsOut, openapi_extra=_BATCH_BODY)
-async def upload_batch(
-    kb: str, request: Request, tenant: CurrentWriter, resources: CurrentResources
-) -> dict[str, list[VerdictOut]]:
+@router.post(
+    "/batch",
+    response_model=VerdictsOut,
+    openapi_extra=_BATCH_BODY,
+    responses={415: {"description": "Not multipart/form-data", **PROBLEM}},
+)
+async def upload_batch(kb: str, request: Request, tenant: CurrentWriter) -> dict[str, list[VerdictOut]]:
     """Store many files in one request; each gets a verdict of its own, and interactive uploads go first."""
     kind, boundary = content_type(request)
     found = await tenant.knowledge_bases.find(kb)
-    limit = resources.settings.server.max_upload_bytes
+    limit = tenant.quotas.upload_bytes
     _refuse_large(request, limit + OVERHEAD, limit)
     if kind != FORM or not boundary:
         raise Unsupported("Send multipart/form-data with parts named 'file'.")

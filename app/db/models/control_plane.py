@@ -30,10 +30,14 @@ class Tenant(Created, Base):
     id: Mapped[UUID] = mapped_column(primary_key=True)
     name: Mapped[str]
     deleted_at: Mapped[datetime | None]
+    quotas: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default=text("'{}'"))
 
 
 class ApiKey(Created, TenantOwned, Base):
-    """A credential. Only the SHA-256 of the key is stored; ``hint`` is its beginning, for people."""
+    """A credential. Only the SHA-256 of the key is stored; ``hint`` is its beginning, for people.
+
+    ``replaced_by`` is the key that rotation has made in its place.
+    """
 
     __tablename__ = "api_key"
     __table_args__ = (
@@ -51,6 +55,21 @@ class ApiKey(Created, TenantOwned, Base):
     user_id: Mapped[str | None]
     expires_at: Mapped[datetime | None]
     revoked_at: Mapped[datetime | None]
+    replaced_by: Mapped[UUID | None]
+    quotas: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default=text("'{}'"))
+
+
+class ApiKeyUse(TenantOwned, Base):
+    """When a key was used last, to the minute; apart from the key, of whose changes every process is told."""
+
+    __tablename__ = "api_key_use"
+    __table_args__ = (
+        ForeignKeyConstraint(["tenant_id", "key_id"], ["api_key.tenant_id", "api_key.id"], ondelete="CASCADE"),
+        {"postgresql_with": {"fillfactor": "70"}},
+    )
+
+    key_id: Mapped[UUID] = mapped_column(primary_key=True)
+    last_used_at: Mapped[datetime]
 
 
 class Chat(Created, TenantOwned, Base):

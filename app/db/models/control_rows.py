@@ -18,6 +18,17 @@ class AuthenticatedKey:
     knowledge_base_ids: list[UUID] | None
     user_id: str | None
     seconds_left: float
+    quotas: dict[str, Any] | None = None
+    key_quotas: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedKey:
+    """A key that is not valid any more, and whose it is."""
+
+    tenant_id: UUID
+    key_id: UUID
+    key_name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,3 +81,11 @@ class ChangedIndex:
 
     tenant_id: UUID
     index_id: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class UnfinishedDeletion:
+    """A deletion that is not over although it was asked for some time ago."""
+
+    tenant_id: UUID
+    deletion_id: UUID

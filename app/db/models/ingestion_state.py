@@ -5,7 +5,17 @@ from typing import Any
 from uuid import UUID
 
 from pgvector.sqlalchemy import HALFVEC
-from sqlalchemy import BigInteger, ForeignKey, ForeignKeyConstraint, Index, LargeBinary, SmallInteger, func
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    LargeBinary,
+    SmallInteger,
+    func,
+    text,
+)
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
@@ -56,15 +66,45 @@ class IdempotencyKey(Created, TenantOwned, Base):
     locked_until: Mapped[datetime]
 
 
+class IdempotencySubject(TenantOwned, Base):
+    """What a kept answer is about, by id: a document, a knowledge base or a tenant. It goes with that."""
+
+    __tablename__ = "idempotency_subject"
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["tenant_id", "api_key_id", "route", "key"],
+            [f"idempotency_key.{name}" for name in ("tenant_id", "api_key_id", "route", "key")],
+            ondelete="CASCADE",
+        ),
+        Index("idempotency_subject_answer_idx", "tenant_id", "api_key_id", "route", "key"),
+    )
+
+    subject_id: Mapped[UUID] = mapped_column(primary_key=True)
+    api_key_id: Mapped[UUID] = mapped_column(primary_key=True)
+    route: Mapped[str] = mapped_column(primary_key=True)
+    key: Mapped[str] = mapped_column(primary_key=True)
+
+
 class Deletion(TenantOwned, Base):
-    """A deletion and how far it is; it outlives what was deleted, and says nothing of its content."""
+    """A deletion and how far it is; it outlives what was deleted, the tenant too, and says nothing of its content.
+
+    That of a tenant is the system tenant's. ``remaining`` is what was left when all was removed, by table.
+    """
 
     __tablename__ = "deletion"
+    __table_args__ = (
+        CheckConstraint("kind in ('document', 'documents', 'knowledge_base', 'tenant')", name="kind"),
+        Index("deletion_requested_at_idx", "requested_at"),
+        Index("deletion_unfinished_idx", "requested_at", postgresql_where=text("finished_at is null")),
+    )
 
-    tenant_id: Mapped[UUID] = mapped_column(ForeignKey("tenant.id", ondelete="CASCADE"), primary_key=True)
     id: Mapped[UUID] = mapped_column(primary_key=True)
-    kb_id: Mapped[UUID]
+    kb_id: Mapped[UUID | None]
+    kind: Mapped[str] = mapped_column(server_default=text("'documents'"))
+    object_id: Mapped[UUID | None]
     documents: Mapped[int]
     chunks: Mapped[int] = mapped_column(BigInteger)
+    bytes: Mapped[int] = mapped_column(BigInteger, server_default=text("0"))
     requested_at: Mapped[datetime] = mapped_column(server_default=func.now())
     finished_at: Mapped[datetime | None]
+    remaining: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))

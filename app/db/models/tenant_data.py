@@ -42,6 +42,7 @@ class KnowledgeBase(Updated, TenantOwned, Base):
     retrieval: Mapped[dict[str, Any]] = mapped_column(JSONB)
     metadata_filter: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default=_EMPTY)
     pending_filter: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
+    deleted_at: Mapped[datetime | None]
 
 
 class SearchIndex(Created, TenantOwned, Base):

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from openai import APIError, APIStatusError, AsyncOpenAI, Timeout, omit
+from openai import APIError, APIStatusError, omit
 
+from app.inference.breaker import Breaker, EndpointFailed
 from app.inference.embedding import (
     EmbeddingIdentity,
     EmbeddingRejected,
@@ -19,18 +20,17 @@ from app.inference.embedding import (
     PictureFile,
     Vectors,
 )
-from app.inference.embedding.circuit import Breaker, EndpointFailed
 from app.inference.embedding.estimating import batches, estimate
-from app.inference.embedding.openai_errors import failure, is_refusal, rejected
+from app.inference.embedding.openai_errors import rejected
 from app.inference.embedding.openai_inputs import Inputs, PictureForm, Pictures, Texts
 from app.inference.embedding.openai_reply import UnusableReply, read_reply, used_tokens
 from app.inference.embedding.pacing import NoPace, Pace
+from app.inference.openai_client import failure, is_refusal, open_client, own_headers
 
 FIRST_BATCH = 64
 PICTURE_BATCH = 8
 # Providers refuse requests over a total of 120,000 to 300,000 tokens; the estimate errs upwards.
 BATCH_TOKENS = 100_000
-CONNECT_SECONDS = 5.0
 # What a server says when a request is too large for it. The same numbers also mean a text that it does not take, and
 # only halving tells the two apart.
 TOO_LARGE = frozenset({400, 413, 422})
@@ -101,17 +101,8 @@ class OpenAIEmbedder:
         ``pictures`` is how the endpoint takes them, if it does. Without ``pace`` calls are limited by nothing but the
         endpoint's own word.
         """
-        # The package would fill in these from the environment, which belongs to other programs; and a key left out here
-        # is one that the endpoint does not need.
-        self._headers = {"OpenAI-Organization": omit, "OpenAI-Project": omit}
-        if not api_key:
-            self._headers["Authorization"] = omit
-        self._client = AsyncOpenAI(
-            base_url=base_url,
-            api_key=api_key or "none",
-            timeout=Timeout(timeout_seconds, connect=min(CONNECT_SECONDS, timeout_seconds)),
-            max_retries=0,
-        )
+        self._headers = own_headers(api_key)
+        self._client = open_client(base_url, api_key, timeout_seconds=timeout_seconds)
         self._identity = EmbeddingIdentity(model, dimensions, "remote", query_prefix, document_prefix)
         self._dimensions = dimensions if send_dimensions else omit
         self._max_tokens = max_tokens
@@ -119,7 +110,7 @@ class OpenAIEmbedder:
         self._picture_form = pictures
         self._pictures = BatchSize(1 if pictures == "messages" else PICTURE_BATCH)
         self._pace: Pace = pace or NoPace()
-        self._breaker = Breaker()
+        self._breaker = Breaker("embedding", EmbeddingUnavailable)
 
     @property
     def identity(self) -> EmbeddingIdentity:

@@ -14,8 +14,8 @@ import pytest
 from app.db.session import Database
 from app.db.system import SystemDatabase
 from app.embedded_postgres import DatabaseUrls
+from app.inference.breaker import FAILURES
 from app.inference.embedding import EmbeddingMismatch, EmbeddingRejected, EmbeddingUnavailable
-from app.inference.embedding.circuit import FAILURES
 from app.inference.embedding.openai import OpenAIEmbedder
 from app.inference.embedding.pacing import SharedPace
 from tests.inference.embedding.conftest import EmbedderOpener

@@ -7,9 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from app.errors import InvalidInput
-from app.inference.embedding import EmbeddingUnavailable
-from app.inference.embedding.circuit import (
+from app.errors import InvalidInput, Unavailable
+from app.inference.breaker import (
     FAILURES,
     TRIAL_SECONDS,
     Breaker,
@@ -73,6 +72,32 @@ def test_a_call_that_tells_nothing(before: Circuit, trial: bool, after: Circuit)
     assert abandoned(before, trial=trial) == after
 
 
+class EndpointDown(Unavailable):
+    """As an adapter has one."""
+
+    code = "endpoint_down"
+
+
+class Clock:
+    """Shows what it is set to."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def breaker(clock: Clock) -> Breaker:
+    return Breaker("parrot", EndpointDown, clock=clock)
+
+
 def call(breaker: Breaker, error: BaseException | None = None, *, hangs_after: float = math.inf) -> None:
     with contextlib.suppress(EndpointFailed, InvalidInput, asyncio.CancelledError):  # noqa: SIM117
         with breaker.call(hangs_after=hangs_after):
@@ -85,19 +110,17 @@ def repeat(breaker: Breaker, make: Callable[[], BaseException | None], times: in
         call(breaker, make(), **options)
 
 
-def test_failures_in_a_row_open_it() -> None:
-    breaker = Breaker()
+def test_failures_in_a_row_open_it(breaker: Breaker) -> None:
     repeat(breaker, lambda: EndpointFailed("HTTP 500"), FAILURES)
-    with pytest.raises(EmbeddingUnavailable) as raised:
+    with pytest.raises(EndpointDown, match="The parrot endpoint") as raised:
         breaker.check()
     assert 0.0 < raised.value.retry_after <= 1.0
-    with pytest.raises(EmbeddingUnavailable), breaker.call(hangs_after=math.inf):
+    with pytest.raises(EndpointDown), breaker.call(hangs_after=math.inf):
         pytest.fail("nobody may call")
 
 
 @pytest.mark.parametrize("answer", [None, InvalidInput()], ids=["success", "refusal"])
-def test_an_answer_between_starts_anew(answer: Exception | None) -> None:
-    breaker = Breaker()
+def test_an_answer_between_starts_anew(breaker: Breaker, answer: Exception | None) -> None:
     for _ in range(3):
         repeat(breaker, lambda: EndpointFailed("HTTP 500"), FAILURES - 1)
         call(breaker, answer)
@@ -105,17 +128,80 @@ def test_an_answer_between_starts_anew(answer: Exception | None) -> None:
 
 
 @pytest.mark.parametrize(("hangs_after", "opens"), [(0.0, True), (math.inf, False)])
-def test_being_given_up_counts_where_it_took_long(hangs_after: float, opens: bool) -> None:
-    breaker = Breaker()
+def test_being_given_up_counts_where_it_took_long(breaker: Breaker, hangs_after: float, opens: bool) -> None:
     repeat(breaker, asyncio.CancelledError, FAILURES, hangs_after=hangs_after)
-    with pytest.raises(EmbeddingUnavailable) if opens else contextlib.nullcontext():
+    with pytest.raises(EndpointDown) if opens else contextlib.nullcontext():
         breaker.check()
 
 
-def test_a_late_answer_closes_it() -> None:
-    breaker = Breaker()
+def test_a_late_answer_closes_it(breaker: Breaker) -> None:
     with breaker.call(hangs_after=math.inf):
         repeat(breaker, lambda: EndpointFailed("no connection"), FAILURES)
-        with pytest.raises(EmbeddingUnavailable):
+        with pytest.raises(EndpointDown):
             breaker.check()
     breaker.check()
+
+
+def open_up(breaker: Breaker) -> None:
+    repeat(breaker, lambda: EndpointFailed("HTTP 500"), FAILURES)
+
+
+@pytest.mark.parametrize("answer", [None, InvalidInput()], ids=["success", "refusal"])
+def test_the_trial_that_is_answered_closes_it(breaker: Breaker, clock: Clock, answer: Exception | None) -> None:
+    open_up(breaker)
+    clock.now += 1.0
+    call(breaker, answer)
+    repeat(breaker, lambda: EndpointFailed("HTTP 500"), FAILURES - 1)
+    breaker.check()
+
+
+def test_one_call_tries_while_the_others_wait(breaker: Breaker, clock: Clock) -> None:
+    open_up(breaker)
+    clock.now += 1.0
+    with breaker.call(hangs_after=math.inf):
+        with pytest.raises(EndpointDown) as raised:
+            breaker.check()
+        assert raised.value.retry_after == TRIAL_SECONDS
+    breaker.check()
+
+
+def test_the_others_do_not_wait_for_the_end_of_a_long_answer(breaker: Breaker, clock: Clock) -> None:
+    open_up(breaker)
+    clock.now += 1.0
+    with contextlib.suppress(EndpointFailed), breaker.call(hangs_after=math.inf):
+        breaker.answering()
+        repeat(breaker, lambda: EndpointFailed("HTTP 500"), FAILURES - 2)
+        raise EndpointFailed("it breaks off")
+    breaker.check()
+    call(breaker, EndpointFailed("HTTP 500"))
+    with pytest.raises(EndpointDown):
+        breaker.check()
+
+
+def test_a_trial_that_fails_doubles_the_time(breaker: Breaker, clock: Clock) -> None:
+    open_up(breaker)
+    clock.now += 1.0
+    call(breaker, EndpointFailed("HTTP 500"))
+    with pytest.raises(EndpointDown) as raised:
+        breaker.check()
+    assert 1.0 <= raised.value.retry_after <= 2.0
+    clock.now += 2.0
+    breaker.check()
+
+
+def test_a_trial_that_is_given_up_leaves_it_to_the_next(breaker: Breaker, clock: Clock) -> None:
+    open_up(breaker)
+    clock.now += 1.0
+    call(breaker, asyncio.CancelledError())
+    breaker.check()
+    with breaker.call(hangs_after=math.inf), pytest.raises(EndpointDown):
+        breaker.check()
+
+
+def test_being_given_up_is_measured_by_the_clock(breaker: Breaker, clock: Clock) -> None:
+    for _ in range(FAILURES):
+        with contextlib.suppress(asyncio.CancelledError), breaker.call(hangs_after=5.0):
+            clock.now += 5.0
+            raise asyncio.CancelledError
+    with pytest.raises(EndpointDown):
+        breaker.check()

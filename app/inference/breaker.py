@@ -5,12 +5,13 @@ The decisions are functions of a state and a moment; ``Breaker`` holds the state
 
 import asyncio
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from time import monotonic
+from typing import Literal
 
-from app.inference.embedding import EmbeddingUnavailable
+from app.errors import Unavailable
 from app.logging import get_logger
 
 logger = get_logger(__name__)
@@ -22,13 +23,16 @@ LONGEST_SECONDS = 60.0
 # What callers are told while somebody else finds out whether the endpoint is back.
 TRIAL_SECONDS = 1.0
 
+FailureKind = Literal["timeout", "unreachable", "failed", "rate_limited", "garbage"]
+
 
 class EndpointFailed(Exception):
     """A call that another try may mend; the message holds no content."""
 
-    def __init__(self, reason: str, retry_after: float | None = None) -> None:
+    def __init__(self, reason: str, retry_after: float | None = None, *, kind: FailureKind = "garbage") -> None:
         super().__init__(reason)
         self.retry_after = retry_after
+        self.kind = kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,18 +83,23 @@ def abandoned(circuit: Circuit, *, trial: bool) -> Circuit:
 
 
 class Breaker:
-    """The circuit of one endpoint, shared by all calls of a process."""
+    """The circuit of one endpoint, shared by all calls of a process that have the same patience.
 
-    def __init__(self) -> None:
+    ``name`` is the endpoint's in the log and to callers, who get ``unavailable`` while the circuit is open.
+    """
+
+    def __init__(self, name: str, unavailable: type[Unavailable], *, clock: Callable[[], float] = monotonic) -> None:
+        self._name = name
+        self._unavailable = unavailable
+        self._clock = clock
         self._circuit = Circuit()
 
     def check(self) -> None:
-        """Raises EmbeddingUnavailable, with the time left, while the circuit is open."""
-        left = seconds_left(self._circuit, monotonic())
+        """Raises ``unavailable``, with the time left, while the circuit is open."""
+        left = seconds_left(self._circuit, self._clock())
         if left > 0.0:
-            raise EmbeddingUnavailable(
-                "The embedding endpoint has failed several times and is left alone for a moment.", retry_after=left
-            )
+            message = f"The {self._name} endpoint has failed several times and is left alone for a moment."
+            raise self._unavailable(message, retry_after=left)
 
     @contextmanager
     def call(self, *, hangs_after: float) -> Iterator[None]:
@@ -100,7 +109,7 @@ class Breaker:
         self.check()
         trial = not self._circuit.closed
         self._circuit = entered(self._circuit)
-        started = monotonic()
+        started = self._clock()
         after = Circuit()
         try:
             yield
@@ -108,19 +117,24 @@ class Breaker:
             after = self._failed(trial)
             raise
         except asyncio.CancelledError:
-            hung = monotonic() - started >= hangs_after
+            hung = self._clock() - started >= hangs_after
             after = self._failed(trial) if hung else abandoned(self._circuit, trial=trial)
             raise
         finally:
             self._become(after)
 
+    def answering(self) -> None:
+        """A call has begun to get a long answer: where it is the trial, nobody need wait for its end."""
+        if not self._circuit.closed:
+            self._become(Circuit())
+
     def _failed(self, trial: bool) -> Circuit:
-        return failed(self._circuit, monotonic(), trial=trial, spread=random.random())  # noqa: S311  no secret
+        return failed(self._circuit, self._clock(), trial=trial, spread=random.random())  # noqa: S311  no secret
 
     def _become(self, circuit: Circuit) -> None:
         if circuit.closed and not self._circuit.closed:
-            logger.info("embedding.circuit_closed")
+            logger.info(f"{self._name}.circuit_closed")
         if circuit.open_until > self._circuit.open_until:
-            seconds = round(circuit.open_until - monotonic(), 1)
-            logger.warning("embedding.circuit_opened", failures=circuit.failures, seconds=seconds)
+            seconds = round(circuit.open_until - self._clock(), 1)
+            logger.warning(f"{self._name}.circuit_opened", failures=circuit.failures, seconds=seconds)
         self._circuit = circuit

@@ -1,0 +1,27 @@
+"""A search as its caller's quotas admit it, and what its reply says of them."""
+
+from fastapi import Response
+
+from app.api.v1.search_results import server_timing
+from app.bootstrap import TenantServices
+from app.quotas.types import RateState
+from app.retrieval.types import SearchRequest, SearchResult
+
+
+async def admitted_search(tenant: TenantServices, request: SearchRequest, response: Response) -> SearchResult:
+    """Search, and count it. Raises RateLimited, and as ``RetrievalService.search``."""
+    rate = await tenant.quotas.admit_search()
+    if rate is not None:
+        response.headers.update(_rate_headers(rate))
+    result = await tenant.retrieval.search(request)
+    tenant.quotas.count(searches=1)
+    response.headers["Server-Timing"] = server_timing(result.timings_ms)
+    return result
+
+
+def _rate_headers(rate: RateState) -> dict[str, str]:
+    return {
+        "RateLimit-Limit": str(rate.limit),
+        "RateLimit-Remaining": str(rate.remaining),
+        "RateLimit-Reset": str(rate.reset),
+    }

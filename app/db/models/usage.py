@@ -1,0 +1,54 @@
+"""What tenants use: what they have stored, what each of their keys did on a day, and what is left of their rates."""
+
+from datetime import date, datetime
+from uuid import UUID
+
+from sqlalchemy import BigInteger, Double, ForeignKey, text
+from sqlalchemy.orm import Mapped, mapped_column
+
+from app.db.models.base import Base, TenantOwned
+
+_NONE = text("0")
+
+
+class TenantUsage(TenantOwned, Base):
+    """What a tenant with quotas has stored now, kept by triggers; a tenant without quotas has no row."""
+
+    __tablename__ = "tenant_usage"
+    __table_args__ = ({"postgresql_with": {"fillfactor": "50"}},)
+
+    tenant_id: Mapped[UUID] = mapped_column(ForeignKey("tenant.id", ondelete="CASCADE"), primary_key=True)
+    documents: Mapped[int] = mapped_column(BigInteger)
+    stored_bytes: Mapped[int] = mapped_column(BigInteger)
+    chunks: Mapped[int] = mapped_column(BigInteger)
+
+
+class UsageDay(TenantOwned, Base):
+    """What a key did on a day (UTC); a ``key_id`` of zeros stands for no key."""
+
+    __tablename__ = "usage_day"
+    __table_args__ = ({"postgresql_with": {"fillfactor": "50"}},)
+
+    tenant_id: Mapped[UUID] = mapped_column(ForeignKey("tenant.id", ondelete="CASCADE"), primary_key=True)
+    day: Mapped[date] = mapped_column(primary_key=True)
+    key_id: Mapped[UUID] = mapped_column(primary_key=True)
+    uploads: Mapped[int] = mapped_column(BigInteger, server_default=_NONE)
+    documents: Mapped[int] = mapped_column(BigInteger, server_default=_NONE)
+    bytes: Mapped[int] = mapped_column(BigInteger, server_default=_NONE)
+    chunks: Mapped[int] = mapped_column(BigInteger, server_default=_NONE)
+    searches: Mapped[int] = mapped_column(BigInteger, server_default=_NONE)
+    embedding_tokens: Mapped[int] = mapped_column(BigInteger, server_default=_NONE)
+    query_tokens: Mapped[int] = mapped_column(BigInteger, server_default=_NONE)
+
+
+class RateBucket(TenantOwned, Base):
+    """Searches that a tenant, or a key of it, has left; ``granted`` is what was taken last."""
+
+    __tablename__ = "rate_bucket"
+    __table_args__ = ({"prefixes": ["UNLOGGED"], "postgresql_with": {"fillfactor": "50"}},)
+
+    tenant_id: Mapped[UUID] = mapped_column(ForeignKey("tenant.id", ondelete="CASCADE"), primary_key=True)
+    bucket: Mapped[UUID] = mapped_column(primary_key=True)
+    tokens: Mapped[float] = mapped_column(Double)
+    granted: Mapped[float] = mapped_column(Double)
+    filled_at: Mapped[datetime]

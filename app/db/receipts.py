@@ -1,0 +1,55 @@
+"""Receipts of deletions: opened by whoever deletes, in the transaction that puts the thing out of reach."""
+
+from dataclasses import dataclass
+from typing import Literal
+from uuid import UUID
+
+from app.db.session import Session
+from app.db.statements import statement
+
+Kind = Literal["document", "documents", "knowledge_base", "tenant"]
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """What there was of it: documents, chunks that searches saw, bytes of originals."""
+
+    documents: int = 0
+    chunks: int = 0
+    bytes: int = 0
+
+
+async def open_receipt(
+    session: Session,
+    tenant_id: UUID,
+    deletion_id: UUID,
+    *,
+    kind: Kind,
+    object_id: UUID | None,
+    kb_id: UUID | None,
+    amount: Amount,
+    adds: bool = False,
+) -> None:
+    """Begin a receipt. One that is there stays as it is, or with ``adds`` is open again for a further batch."""
+    values = {
+        "tenant": tenant_id,
+        "id": deletion_id,
+        "kind": kind,
+        "object": object_id,
+        "kb": kb_id,
+        "documents": amount.documents,
+        "chunks": amount.chunks,
+        "bytes": amount.bytes,
+    }
+    await session.rows(_ADD if adds else _OPEN, values)
+
+
+_INSERT = """
+insert into deletion (tenant_id, id, kind, object_id, kb_id, documents, chunks, bytes)
+values (:tenant, :id, :kind, :object, :kb, :documents, :chunks, :bytes)
+on conflict (tenant_id, id)"""
+_OPEN = statement(f"{_INSERT} do nothing")
+_ADD = statement(f"""{_INSERT} do update
+   set documents = deletion.documents + excluded.documents, chunks = deletion.chunks + excluded.chunks,
+       bytes = deletion.bytes + excluded.bytes,
+       finished_at = null  -- the originals of the batches before may be gone already""")  # noqa: S608

@@ -1,0 +1,52 @@
+"""Removing what was in a knowledge base that nobody finds any more, some documents at a time."""
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from app.db.session import Session
+from app.db.statements import statement
+
+
+class ErasureRepository:
+    """Queries in one tenant."""
+
+    def __init__(self, session: Session, tenant_id: UUID) -> None:
+        self.session = session
+        self.tenant_id = tenant_id
+
+    async def knowledge_bases(self) -> list[UUID]:
+        """All that the tenant has, also those that are being deleted."""
+        rows = await self.session.rows(_KNOWLEDGE_BASES, {"t": self.tenant_id})
+        return [row["id"] for row in rows]
+
+    async def take(self, kb_id: UUID, *, limit: int) -> list[UUID]:
+        """Some of its documents, kept from every other change until the transaction ends."""
+        rows = await self.session.rows(_TAKE, {**self._place(kb_id), "limit": limit})
+        return [row["id"] for row in rows]
+
+    async def remove_documents(self, kb_id: UUID, documents: Sequence[UUID]) -> None:
+        """With all that hangs on them; of the sums over its search indexes nothing is subtracted: they go whole."""
+        await self.session.rows(_REMOVE_DOCUMENTS, {**self._place(kb_id), "ds": list(documents)})
+
+    async def remove_empty(self, kb_id: UUID) -> bool:
+        """The knowledge base itself; False where a document has come in that was on its way when it was deleted."""
+        place = self._place(kb_id)
+        await self.session.rows(_HOLD, place)
+        return await self.session.row(_REMOVE_EMPTY, place) is not None
+
+    def _place(self, kb_id: UUID) -> dict[str, Any]:
+        return {"t": self.tenant_id, "kb": kb_id}
+
+
+_KNOWLEDGE_BASES = statement("select id from knowledge_base where tenant_id = :t order by id")
+_TAKE = statement("select id from document where tenant_id = :t and kb_id = :kb order by id limit :limit for update")
+_REMOVE_DOCUMENTS = statement("delete from document where tenant_id = :t and kb_id = :kb and id = any(:ds::uuid[])")
+_HOLD = statement("select 1 from knowledge_base where tenant_id = :t and id = :kb for update")
+_REMOVE_EMPTY = statement("""
+with removed as (
+  delete from knowledge_base k where k.tenant_id = :t and k.id = :kb
+     and not exists (select from document d where d.tenant_id = :t and d.kb_id = :kb) returning 1
+)
+select 1 where exists (select from removed)
+             or not exists (select from document where tenant_id = :t and kb_id = :kb)""")

@@ -1,0 +1,77 @@
+"""Receipts of deletions: read, told what is left, and closed with the last job that works for them."""
+
+import json
+from collections.abc import Mapping
+from datetime import timedelta
+from uuid import UUID
+
+from sqlalchemy import select
+
+from app.db.models.ingestion_state import Deletion
+from app.db.session import Session
+from app.db.statements import statement
+
+
+class ReceiptRepository:
+    """Queries in one tenant; a tenant's own receipt is the system tenant's."""
+
+    def __init__(self, session: Session, tenant_id: UUID) -> None:
+        self.session = session
+        self.tenant_id = tenant_id
+
+    async def get(self, deletion_id: UUID) -> Deletion | None:
+        """The receipt."""
+        query = select(Deletion).where(Deletion.tenant_id == self.tenant_id, Deletion.id == deletion_id)
+        return await self.session.scalar(query)
+
+    async def lock(self, deletion_id: UUID) -> Deletion | None:
+        """The same, kept from every other change until the transaction ends."""
+        query = select(Deletion).where(Deletion.tenant_id == self.tenant_id, Deletion.id == deletion_id)
+        return await self.session.scalar(query.with_for_update())
+
+    async def finish(self, deletion_id: UUID, job_id: UUID) -> None:
+        """What this job had to do is done, and nothing of it is left; where it was the last one, so is everything.
+
+        The job goes here, under the lock of the receipt, so that of the last two exactly one sees that it is the last.
+        """
+        values = {"t": self.tenant_id, "id": deletion_id, "job": job_id, "deletion": str(deletion_id)}
+        await self.session.rows(_REMOVE_JOB, values)
+        await self.session.rows(_FINISH, values)
+
+    async def tell(self, deletion_id: UUID, remaining: Mapping[str, int]) -> None:
+        """What is left, beside what was told by the jobs before."""
+        values = {"t": self.tenant_id, "id": deletion_id, "remaining": json.dumps(dict(remaining))}
+        await self.session.rows(_TELL, values)
+
+    async def close_all(self) -> None:
+        """For a tenant of which nothing is left: what its earlier deletions had to do is done."""
+        await self.session.rows(_CLOSE_ALL, {"t": self.tenant_id})
+
+    async def erased_tenants(self, *, within: timedelta) -> list[UUID]:
+        """The tenants whose deletion has come to its end lately; the system tenant has their receipts."""
+        rows = await self.session.rows(_ERASED_TENANTS, {"t": self.tenant_id, "within": within})
+        return [row["object_id"] for row in rows]
+
+    async def revive(self, deletion_id: UUID) -> bool:
+        """Have its jobs that were given up tried again; False where no job works for it."""
+        values = {"t": self.tenant_id, "deletion": str(deletion_id)}
+        row = await self.session.row(_REVIVE, values)
+        return row is not None and row["jobs"] > 0
+
+
+_REMOVE_JOB = statement("delete from job where tenant_id = :t and id = :job")
+_TELL = statement("""
+update deletion set remaining = coalesce(remaining, '{}') || :remaining::jsonb where tenant_id = :t and id = :id""")
+_FINISH = statement("""
+update deletion set finished_at = now() where tenant_id = :t and id = :id
+   and not exists (select from job j where j.tenant_id = :t and j.payload ->> 'deletion' = :deletion)""")
+_CLOSE_ALL = statement("update deletion set finished_at = now() where tenant_id = :t and finished_at is null")
+_ERASED_TENANTS = statement("""
+select object_id from deletion
+ where tenant_id = :t and kind = 'tenant' and finished_at > now() - :within::interval and object_id is not null""")
+_REVIVE = statement("""
+with revived as (
+  update job set state = 'ready', attempts = 0, error = null, run_at = now()
+   where tenant_id = :t and payload ->> 'deletion' = :deletion and state = 'dead'
+)
+select count(*) as jobs from job where tenant_id = :t and payload ->> 'deletion' = :deletion""")

@@ -1,0 +1,27 @@
+"""Server-sent events out of bytes as they arrive (WHATWG HTML, section 9.2): the data of each event, nothing else."""
+
+from collections.abc import Iterator
+
+
+class EventStream:
+    """Fed with pieces of any length; whoever feeds it limits the whole."""
+
+    def __init__(self) -> None:
+        self._rest = bytearray()
+        self._data: list[bytes] = []
+
+    def feed(self, piece: bytes) -> Iterator[bytes]:
+        """The data of the events that this piece completes."""
+        first, *lines = piece.split(b"\n")
+        self._rest += first
+        for line in lines:
+            yield from self._line(bytes(self._rest).removesuffix(b"\r"))
+            self._rest[:] = line
+
+    def _line(self, line: bytes) -> Iterator[bytes]:
+        name, _, value = line.partition(b":")
+        if name == b"data":
+            self._data.append(value.removeprefix(b" "))
+        elif not line and self._data:
+            yield b"\n".join(self._data)
+            self._data.clear()

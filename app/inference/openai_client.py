@@ -1,0 +1,70 @@
+"""What the adapters of OpenAI-compatible endpoints share: a client without surprises, and what goes wrong in our own
+words: never the server's, which may repeat the text.
+"""
+
+import re
+from email.utils import parsedate_to_datetime
+from time import time
+
+from openai import APIConnectionError, APIError, APIStatusError, APITimeoutError, AsyncOpenAI, Omit, Timeout, omit
+
+from app.inference.breaker import EndpointFailed, FailureKind
+
+CONNECT_SECONDS = 5.0
+WORTH_RETRYING = frozenset({408, 409, 425, 429})
+NUMBER = re.compile(r"\d{1,9}(\.\d+)?")
+# Nobody is believed who sends us away for longer: jobs come back and ask.
+LONGEST_WAIT = 3600.0
+
+
+def open_client(base_url: str, api_key: str | None, *, timeout_seconds: float | None) -> AsyncOpenAI:
+    """A client that tries everything once; None leaves it to its caller how long that may take."""
+    connect = CONNECT_SECONDS if timeout_seconds is None else min(CONNECT_SECONDS, timeout_seconds)
+    return AsyncOpenAI(
+        base_url=base_url,
+        api_key=api_key or "none",
+        timeout=Timeout(timeout_seconds, connect=connect),
+        max_retries=0,
+    )
+
+
+def own_headers(api_key: str | None) -> dict[str, Omit]:
+    """What each request leaves out.
+
+    The package would fill in some headers from the environment, which belongs to other programs; and a key left out
+    here is one that the endpoint does not need.
+    """
+    headers = {"OpenAI-Organization": omit, "OpenAI-Project": omit}
+    return headers if api_key else {**headers, "Authorization": omit}
+
+
+def is_refusal(error: Exception) -> bool:
+    """Whether the endpoint understood the request and will not serve it, now or later."""
+    return isinstance(error, APIStatusError) and error.status_code < 500 and error.status_code not in WORTH_RETRYING
+
+
+def failure(error: APIError) -> EndpointFailed:
+    """Anything else."""
+    reason, kind = _reason(error)
+    return EndpointFailed(reason, _retry_after(error), kind=kind)
+
+
+def _reason(error: APIError) -> tuple[str, FailureKind]:
+    if isinstance(error, APIStatusError):
+        return f"HTTP {error.status_code}", "rate_limited" if error.status_code == 429 else "failed"
+    if isinstance(error, APITimeoutError):
+        return "no answer in time", "timeout"
+    if isinstance(error, APIConnectionError):
+        return "no connection", "unreachable"
+    return "no usable answer", "garbage"
+
+
+def _retry_after(error: APIError) -> float | None:
+    """Seconds that the server asks for, from a number or a date; None where it says nothing readable."""
+    value = error.response.headers.get("retry-after", "") if isinstance(error, APIStatusError) else ""
+    if NUMBER.fullmatch(value):
+        return min(LONGEST_WAIT, float(value))
+    try:
+        return min(LONGEST_WAIT, max(0.0, parsedate_to_datetime(value).timestamp() - time()))
+    except (ValueError, OverflowError):
+        return None

@@ -1,0 +1,39 @@
+"""Reranking: the protocol between retrieval and whatever scores texts against a query."""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, Protocol
+
+from app.errors import Unavailable
+from app.inference.breaker import FailureKind
+
+# "refused": it will not serve this request, now or later; "left_alone": it has failed so often that it was not asked.
+Reason = FailureKind | Literal["refused", "left_alone"]
+
+
+class RerankUnavailable(Unavailable):
+    """The reranker gives no scores; results keep their order."""
+
+    code = "rerank_unavailable"
+
+    def __init__(
+        self, message: str | None = None, /, *, reason: Reason = "left_alone", retry_after: float = 2.0
+    ) -> None:
+        super().__init__(message, retry_after=retry_after)
+        self.reason = reason
+
+
+class Reranker(Protocol):
+    """Says how well each of a few texts answers a query."""
+
+    @property
+    def name(self) -> str:
+        """The model's name, or what stands for it."""
+
+    async def rerank(self, query: str, texts: Sequence[str], *, top_n: int, seconds: float) -> Mapping[int, float]:
+        """Scores by position in ``texts``, greater ones better, finite; of at least the best ``top_n`` where it can.
+
+        What is not there was not scored. It ends within ``seconds``. Raises RerankUnavailable, and nothing else.
+        """
+
+    async def close(self) -> None:
+        """Let go of connections and threads."""

@@ -1,0 +1,16 @@
+"""vLLM's ``POST /rerank``: as Cohere's, but it refuses what is too long for the model unless it is told to cut it."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from app.inference.rerank import cohere
+from app.inference.rerank.wire import Asked
+
+
+def body(asked: Asked) -> Mapping[str, Any]:
+    """-1 stands for the longest that the model reads."""
+    return {**cohere.body(asked), "truncate_prompt_tokens": -1}
+
+
+VLLM = replace(cohere.COHERE, body=body)

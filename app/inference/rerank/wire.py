@@ -1,0 +1,29 @@
+"""What the families of rerank endpoints differ in: the body of a request, and where an answer has its scores."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One request: ``top_n`` is how many scores are wanted of those of ``texts``."""
+
+    model: str | None
+    query: str
+    texts: Sequence[str]
+    top_n: int
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """How one family is spoken to.
+
+    ``results`` names the list in an answer, None where the answer is that list; ``score`` names a number in each entry,
+    beside ``index``. ``most_documents`` is what a request may hold, unless the settings say otherwise.
+    """
+
+    body: Callable[[Asked], Mapping[str, Any]]
+    results: str | None
+    score: str
+    most_documents: int

@@ -1,0 +1,1 @@
+"""Quotas: what a tenant and its keys may use, and what they have used."""

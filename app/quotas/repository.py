@@ -1,0 +1,152 @@
+"""Counting what a tenant has stored and used, and taking from its rates."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+from uuid import UUID
+
+from app.access import Quotas
+from app.db.session import Session
+from app.db.statements import Record, statement
+from app.quotas.types import Stored, Used
+
+# What is counted in memory; chunks and the tokens of documents are booked where they are stored.
+COUNTED = ("uploads", "documents", "bytes", "searches", "query_tokens")
+_USED = ("uploads", "documents", "bytes", "chunks", "searches", "embedding_tokens")
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What was taken from a bucket, and what it still holds."""
+
+    granted: float
+    tokens: float
+
+
+@dataclass(frozen=True, slots=True)
+class TokensToday:
+    """What was embedded today for a tenant, and of that for a key; and their quotas as they are now."""
+
+    of_tenant: int
+    of_key: int
+    quotas: Quotas
+    key_quotas: Quotas
+
+
+class QuotaRepository:
+    """Queries in one tenant."""
+
+    def __init__(self, session: Session, tenant_id: UUID) -> None:
+        self.session = session
+        self.tenant_id = tenant_id
+
+    async def begin_counting(self) -> None:
+        """Count the tenant's documents from now on; waits for all that are being added and removed."""
+        await self.session.rows(_LOCK, {"t": self.tenant_id})
+        await self.session.rows(_BEGIN, {"t": self.tenant_id})
+
+    async def stop_counting(self) -> None:
+        """The tenant has no quota any more of what is stored."""
+        await self.session.rows(_STOP, {"t": self.tenant_id})
+
+    async def limit_jobs(self, most: int | None) -> None:
+        """How many jobs of the tenant run at once; None is as many as of any."""
+        await self.session.rows(_LIMIT_JOBS, {"t": self.tenant_id, "most": most})
+
+    async def counted(self) -> Stored | None:
+        """What is stored now, this transaction's own part included; None where it is not counted."""
+        row = await self.session.row(_COUNTED, {"t": self.tenant_id})
+        return Stored(**row) if row else None
+
+    async def stored(self) -> Stored:
+        """The same, looked up where it is not counted."""
+        row = await self.session.row(_STORED, {"t": self.tenant_id})
+        assert row is not None
+        return await self.counted() or Stored(**row)
+
+    async def take(self, bucket: UUID, *, asked: int, rate: float, burst: float) -> Grant:
+        """Take as many as there are of those that are asked for."""
+        values = {"t": self.tenant_id, "bucket": bucket, "asked": asked, "rate": rate, "burst": burst}
+        row = await self.session.row(_TAKE, values)
+        assert row is not None
+        return Grant(**row)
+
+    async def tokens_today(self, key_id: UUID) -> TokensToday:
+        """What was embedded today (UTC)."""
+        row = await self.session.row(_TOKENS, {"t": self.tenant_id, "key": key_id})
+        assert row is not None
+        quotas, key_quotas = Quotas.stored(row["quotas"]), Quotas.stored(row["key_quotas"])
+        return TokensToday(row["of_tenant"], row["of_key"], quotas, key_quotas)
+
+    async def add(self, rows: Mapping[tuple[date, UUID], Mapping[str, int]]) -> None:
+        """Add what keys did on days."""
+        places = sorted(rows)  # so that two processes lock in one order
+        values: dict[str, Any] = {"t": self.tenant_id}
+        values |= {"days": [day for day, _ in places], "keys": [key for _, key in places]}
+        values |= {name: [rows[place].get(name, 0) for place in places] for name in COUNTED}
+        await self.session.rows(_ADD, values)
+
+    async def days(self, begin: date, end: date) -> list[tuple[date, Used]]:
+        """What was used on each day from ``begin`` to ``end`` on which anything was."""
+        rows = await self.session.rows(_DAYS, {"t": self.tenant_id, "begin": begin, "end": end})
+        return [(row["day"], _used(row)) for row in rows]
+
+    async def keys(self, begin: date, end: date) -> Sequence[tuple[UUID, str | None, Used]]:
+        """What each key used in that time, with its name where it is still there; the busiest first."""
+        rows = await self.session.rows(_KEYS, {"t": self.tenant_id, "begin": begin, "end": end})
+        return [(row["key_id"], row["name"], _used(row)) for row in rows]
+
+
+def _used(row: Record) -> Used:
+    return Used(**{name: int(row[name]) for name in _USED})
+
+
+# The triggers that count share this lock; with it alone, nobody is in the middle of adding or removing.
+_LOCK = statement("select pg_advisory_xact_lock(7302, hashtext(:t::uuid::text))")
+_BEGIN = statement("""
+insert into tenant_usage (tenant_id, documents, stored_bytes, chunks)
+select :t::uuid, count(*), coalesce(sum(bytes), 0), coalesce(sum(chunk_count), 0) from document where tenant_id = :t
+on conflict do nothing""")
+_STOP = statement("delete from tenant_usage where tenant_id = :t")
+_LIMIT_JOBS = statement("""
+insert into job_lane (tenant_id, max_running) values (:t, :most::smallint)
+on conflict (tenant_id) do update set max_running = excluded.max_running""")
+_COUNTED = statement("select documents, stored_bytes, chunks from tenant_usage where tenant_id = :t")
+_STORED = statement("""
+select count(*) documents, coalesce(sum(bytes), 0)::bigint stored_bytes, coalesce(sum(chunk_count), 0) chunks
+  from document where tenant_id = :t""")
+_REFILLED = """
+least(:burst::float8, b.tokens + :rate::float8 * greatest(0, extract(epoch from clock_timestamp() - b.filled_at)))"""
+_GRANTED = f"greatest(0, least(:asked::float8, floor({_REFILLED})))"
+_TAKE = statement(f"""
+insert into rate_bucket as b (tenant_id, bucket, tokens, granted, filled_at)
+values (:t, :bucket, :burst::float8 - :asked::float8, :asked::float8, clock_timestamp())
+on conflict (tenant_id, bucket) do update
+   set tokens = {_REFILLED} - {_GRANTED}, granted = {_GRANTED}, filled_at = greatest(clock_timestamp(), b.filled_at)
+returning granted, tokens""")  # noqa: S608  (constants)
+_TOKENS = statement("""
+select coalesce(sum(embedding_tokens + query_tokens), 0)::bigint of_tenant,
+       coalesce(sum(embedding_tokens + query_tokens) filter (where key_id = :key), 0)::bigint of_key,
+       (select t.quotas from tenant t where t.id = :t) quotas,
+       (select k.quotas from api_key k where k.tenant_id = :t and k.id = :key) key_quotas
+  from usage_day where tenant_id = :t and day = (now() at time zone 'utc')::date""")
+_ADD = statement("""
+insert into usage_day as d (tenant_id, day, key_id, uploads, documents, bytes, searches, query_tokens)
+select :t::uuid, u.* from unnest(:days::date[], :keys::uuid[], :uploads::bigint[], :documents::bigint[],
+                                 :bytes::bigint[], :searches::bigint[], :query_tokens::bigint[]) u
+on conflict (tenant_id, day, key_id) do update
+   set uploads = d.uploads + excluded.uploads, documents = d.documents + excluded.documents,
+       bytes = d.bytes + excluded.bytes, searches = d.searches + excluded.searches,
+       query_tokens = d.query_tokens + excluded.query_tokens""")
+_SUMS = """
+sum(uploads) uploads, sum(documents) documents, sum(bytes) bytes, sum(chunks) chunks, sum(searches) searches,
+sum(embedding_tokens + query_tokens) embedding_tokens"""
+_DAYS = statement(f"""
+select day, {_SUMS} from usage_day where tenant_id = :t and day between :begin and :end
+ group by day order by day""")  # noqa: S608  (constants)
+_KEYS = statement(f"""
+select u.*, k.name from (select key_id, {_SUMS} from usage_day where tenant_id = :t and day between :begin and :end
+                          group by key_id) u
+  left join api_key k on k.tenant_id = :t and k.id = u.key_id
+ order by u.searches + u.uploads desc, u.key_id limit 1000""")  # noqa: S608  (constants)

@@ -1,0 +1,135 @@
+"""What one caller may use, and what was used."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import date
+from typing import Any
+from uuid import UUID
+
+from app.access import Principal, Quotas
+from app.db.session import Session, TenantDatabase
+from app.errors import Forbidden
+from app.quotas.meter import UsageMeter
+from app.quotas.rates import Rates
+from app.quotas.repository import QuotaRepository
+from app.quotas.tokens import TokenBudget
+from app.quotas.types import NO_KEY, QuotaExceeded, RateState, Stored, TokensSpent, Used
+
+_DAILY = TokensSpent.QUOTA
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaService:
+    """The quotas of a tenant and its key, and the meter that counts what they do."""
+
+    db: TenantDatabase
+    principal: Principal
+    rates: Rates
+    meter: UsageMeter
+    most_upload_bytes: int
+
+    @property
+    def upload_bytes(self) -> int:
+        """How large an upload may be: the least of what the service, the tenant and the key allow."""
+        limits = (self.most_upload_bytes, self.principal.quotas.upload_bytes, self.principal.key_quotas.upload_bytes)
+        return min(limit for limit in limits if limit is not None)
+
+    @property
+    def tokens(self) -> TokenBudget:
+        """What may be embedded today."""
+        return TokenBudget.of(self.db, self.principal)
+
+    def count(self, **counts: int) -> None:
+        """Count what the caller did."""
+        self.meter.add(self.principal.tenant_id, self.principal.key_id, **counts)
+
+    async def admit_search(self) -> RateState | None:
+        """Take a search from the key's rate and the tenant's; None where neither has one. Raises RateLimited."""
+        tenant_id, key_id = self.principal.tenant_id, self.principal.key_id or NO_KEY
+        own, whole = self.principal.key_quotas.searches_per_second, self.principal.quotas.searches_per_second
+        of_key = None if own is None else await self.rates.take(tenant_id, key_id, own)
+        if whole is None:
+            return of_key
+        try:
+            of_tenant = await self.rates.take(tenant_id, NO_KEY, whole)
+        except BaseException:
+            if own is not None:
+                self.rates.give_back(tenant_id, key_id, own)
+            raise
+        return of_tenant if of_key is None or of_tenant.remaining < of_key.remaining else of_key
+
+    async def require_room(self, session: Session, grown: Collection[str]) -> None:
+        """What the caller's transaction has added fits: ``grown`` are the quotas that it touches. Raises QuotaExceeded.
+
+        The triggers have counted it, and keep others who add from going on until the transaction ends.
+        """
+        await require_room(session, self.db.tenant_id, self.principal.quotas, dict.fromkeys(grown, 0))
+
+    def limits(self) -> dict[str, Any]:
+        """Those that hold for the caller."""
+        limits = {**self.principal.quotas.given(), "upload_bytes": self.upload_bytes}
+        for name, value in self.principal.key_quotas.given().items():
+            limits[name] = min(value, limits.get(name, value))
+        return limits
+
+    async def used(self) -> dict[str, int]:
+        """What is used of the limits that run out; nothing is asked where there are none."""
+        limits = self.limits().keys()
+        used: dict[str, int] = {}
+        if not limits & {"documents", "stored_bytes", "chunks", _DAILY}:
+            return used
+        await self.meter.write(self.db.tenant_id)
+        async with self.db.transaction() as session:
+            repository = QuotaRepository(session, self.db.tenant_id)
+            if self.principal.quotas.counts_documents:
+                used |= asdict(await repository.stored())
+            today = await repository.tokens_today(self.principal.key_id or NO_KEY)
+        own, whole = self.principal.key_quotas.embedding_tokens_per_day, self.principal.quotas.embedding_tokens_per_day
+        is_of_key = own is not None and (whole is None or own < whole)  # the one that limits() tells
+        used[_DAILY] = today.of_key if is_of_key else today.of_tenant
+        return {name: value for name, value in used.items() if name in limits}
+
+    async def stored(self) -> Stored:
+        """What the tenant has stored now. Raises Forbidden."""
+        self._require_whole()
+        async with self.db.transaction() as session:
+            return await QuotaRepository(session, self.db.tenant_id).stored()
+
+    async def by_day(self, begin: date, end: date) -> Sequence[tuple[date, Used]]:
+        """What the tenant used on each day on which it did. Raises Forbidden."""
+        self._require_whole()
+        await self.meter.write(self.db.tenant_id)
+        async with self.db.transaction() as session:
+            return await QuotaRepository(session, self.db.tenant_id).days(begin, end)
+
+    async def by_key(self, begin: date, end: date) -> Sequence[tuple[UUID, str | None, Used]]:
+        """What each of its keys used in that time. Raises Forbidden."""
+        self._require_whole()
+        await self.meter.write(self.db.tenant_id)
+        async with self.db.transaction() as session:
+            return await QuotaRepository(session, self.db.tenant_id).keys(begin, end)
+
+    def _require_whole(self) -> None:
+        if self.principal.knowledge_base_ids is not None or self.principal.user_id is not None:
+            raise Forbidden("A key that is narrowed does not see what others use.")
+
+
+async def require_room(session: Session, tenant_id: UUID, quotas: Quotas, more: Mapping[str, int]) -> None:
+    """The same for whoever has the quotas from elsewhere; ``more`` is yet to be added. Raises QuotaExceeded."""
+    limits = {name: getattr(quotas, name) for name in more}
+    if all(limit is None for limit in limits.values()):
+        return
+    counted = await QuotaRepository(session, tenant_id).counted()
+    for name, limit in limits.items():
+        if counted is not None and limit is not None and getattr(counted, name) + more[name] > limit:
+            raise QuotaExceeded.of(name, limit)
+
+
+async def set_quotas(session: Session, tenant_id: UUID, quotas: Quotas) -> None:
+    """Begin or stop counting what is stored, as they need it; and how many jobs run at once."""
+    repository = QuotaRepository(session, tenant_id)
+    if quotas.counts_documents:
+        await repository.begin_counting()
+    else:
+        await repository.stop_counting()
+    await repository.limit_jobs(quotas.concurrent_ingestions)

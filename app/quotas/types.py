@@ -1,0 +1,79 @@
+"""The nouns of quotas: what is over one, what is left of a rate, and what was used."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, time, timedelta
+from math import ceil
+from typing import ClassVar, Self
+from uuid import UUID
+
+from app.errors import TooMany
+
+# Stands for no key: the operator, and what nobody's upload has caused.
+NO_KEY = UUID(int=0)
+# What is over a quota of what is stored fits again once something is deleted: sooner, there is no use in asking.
+ROOM_SECONDS = 60.0
+
+
+class QuotaExceeded(TooMany):
+    """A quota of this tenant is used up."""
+
+    code = "quota_exceeded"
+
+    @classmethod
+    def of(cls, quota: str, limit: int) -> Self:
+        """Of what is stored."""
+        message = f"This tenant's quota of {limit} {quota.replace('_', ' ')} is used up: delete some, or ask for more."
+        return cls(message, retry_after=ROOM_SECONDS, quota=quota, limit=limit)
+
+
+class TokensSpent(QuotaExceeded):
+    """The day's embedding tokens are used up."""
+
+    QUOTA: ClassVar[str] = "embedding_tokens_per_day"
+
+    def __init__(self, limit: int, now: datetime) -> None:
+        self.until = next_day(now)
+        message = f"The quota of {limit} embedding tokens a day is used up until {self.until:%Y-%m-%dT%H:%M:%SZ}."
+        seconds = max(1, ceil((self.until - now).total_seconds()))
+        super().__init__(message, retry_after=seconds, quota=self.QUOTA, limit=limit)
+
+
+class RateLimited(TooMany):
+    """More searches a second than are allowed; try again a moment later."""
+
+    code = "rate_limited"
+
+
+def next_day(now: datetime) -> datetime:
+    """When the day (UTC) of this moment is over."""
+    return datetime.combine(now.astimezone(UTC).date() + timedelta(days=1), time(), UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class RateState:
+    """A bucket of searches after one was taken: what it holds when full, now, and in how many seconds it is full."""
+
+    limit: int
+    remaining: int
+    reset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What a tenant has stored now."""
+
+    documents: int
+    stored_bytes: int
+    chunks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """What was used on a day, or by a key; ``embedding_tokens`` are those of documents and of queries."""
+
+    uploads: int
+    documents: int
+    bytes: int
+    chunks: int
+    searches: int
+    embedding_tokens: int

@@ -1,0 +1,43 @@
+"""Hits of sources whose scores cannot be compared: scaled into one list, equal texts once (pure)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from app.retrieval.types import Hit
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What one source has found, best first, and what it counts for beside the others (above 0)."""
+
+    scale: float
+    hits: Sequence[Hit]
+
+
+def merge_sources(sources: Sequence[Source]) -> list[Hit]:
+    """All hits, best first, ties by source, then as the source has them; scores as scaled.
+
+    The best of a source scores its scale, and the others in proportion: min-max scaling would make the last of many
+    good hits worth nothing. Only where scores are negative the least becomes 0.
+    """
+    scaled = [hit for source in sources for hit in _scaled(source)]
+    return sorted(scaled, key=lambda hit: -hit.score)
+
+
+def without_duplicates(hits: Sequence[Hit]) -> list[Hit]:
+    """Of hits that say the same but for white space the first; a hit without words is like no other."""
+    kept, seen = [], set()
+    for hit in hits:
+        words = " ".join(hit.passage.text.split())
+        if words and words in seen:
+            continue
+        seen.add(words)
+        kept.append(hit)
+    return kept
+
+
+def _scaled(source: Source) -> list[Hit]:
+    scores = [hit.score for hit in source.hits]
+    floor = min(0.0, *scores) if scores else 0.0
+    span = max(scores, default=0.0) - floor
+    return [replace(hit, score=source.scale * ((hit.score - floor) / span if span else 1.0)) for hit in source.hits]

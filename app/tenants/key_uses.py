@@ -1,0 +1,78 @@
+"""When keys were used last: noted in memory, written in the background."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from uuid import UUID
+
+from sqlalchemy.exc import DBAPIError
+
+from app.db.session import Database
+from app.errors import AppError
+from app.logging import get_logger
+from app.tenants.repository import TenantRepository
+
+logger = get_logger(__name__)
+
+# A key that is used all the time is written once in so long; so much is lost where a process is killed.
+KEPT_SECONDS = 60.0
+LOOK_SECONDS = 1.0
+CLOSING_SECONDS = 5.0
+Use = tuple[UUID, UUID]
+
+
+@dataclass(slots=True)
+class KeyUses:
+    """Writes a key's first use within a second or two, and its later ones at most once a minute."""
+
+    database: Database
+    seconds: float = KEPT_SECONDS
+    look_seconds: float = LOOK_SECONDS
+    clock: Callable[[], float] = time.monotonic
+    _used: dict[Use, datetime] = field(default_factory=dict)
+    _written: dict[Use, float] = field(default_factory=dict)
+    _task: asyncio.Task[None] | None = None
+
+    def note(self, tenant_id: UUID, key_id: UUID) -> None:
+        """The key was used now."""
+        self._used[tenant_id, key_id] = datetime.now(UTC)
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run())
+
+    async def write(self) -> None:
+        """Write the uses of keys that have not been written for a while."""
+        now = self.clock()
+        self._written = {use: at for use, at in self._written.items() if now - at < self.seconds}
+        due: dict[UUID, dict[UUID, datetime]] = {}
+        for (tenant_id, key_id), at in sorted(self._used.items()):  # so that two processes lock in one order
+            if (tenant_id, key_id) not in self._written:
+                due.setdefault(tenant_id, {})[key_id] = at
+        for tenant_id, uses in due.items():
+            async with self.database.transaction(tenant_id) as session:
+                await TenantRepository(session).note_uses(tenant_id, uses)
+            for key_id, at in uses.items():
+                self._written[tenant_id, key_id] = now
+                if self._used[tenant_id, key_id] == at:
+                    del self._used[tenant_id, key_id]
+
+    async def close(self) -> None:
+        """Write what is left."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        self._written.clear()
+        try:
+            async with asyncio.timeout(CLOSING_SECONDS):
+                await self.write()
+        except (AppError, DBAPIError, TimeoutError) as error:
+            logger.warning("key_uses.lost", error=error)
+
+    async def _run(self) -> None:
+        while self._used or self._written:
+            await asyncio.sleep(self.look_seconds)
+            try:
+                await self.write()
+            except (AppError, DBAPIError) as error:  # tried again at the next look
+                logger.warning("key_uses.waiting", error=error)

@@ -1,0 +1,138 @@
+"""``make api-fuzz``: Schemathesis over every operation of the OpenAPI description, with every role.
+
+A running service with a tenant for each role, which has one of everything, so that made-up values and real ids come
+together. No reply may be a server error (but 503, which is documented), have an undocumented status, media type or
+header, or a body that its schema does not describe. What ends things, the asking key among them, comes after the rest,
+so that there is something left to ask for.
+"""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.processes import RunningService, embedding_endpoint, end_as_usual, running_service
+from benchmarks.walls import visited
+from tests.isolation.grid import real
+from tests.isolation.worlds import Ids, operators
+
+SECONDS = 460
+CHECKS = (
+    "not_a_server_error,status_code_conformance,content_type_conformance,response_headers_conformance,"
+    "response_schema_conformance"
+)
+KEYS = r"^(revoke|rotate)_api_key_"
+ENDING = rf"_delete$|{KEYS}"
+GROUPS = (
+    ("reading and writing", 0.75, ("--exclude-operation-id-regex", ENDING)),
+    ("deleting", 0.18, ("--include-operation-id-regex", "_delete$", "--exclude-operation-id-regex", KEYS)),
+    ("keys", 0.07, ("--include-operation-id-regex", KEYS)),
+)
+# Of the values in a path, so many are real ones.
+SHARE_OF_REAL = 0.7
+FIELDS = ("kb", "document", "node", "chunk", "api_key", "tenant", "deletion", "n")
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """A role, its key and the ids that it has."""
+
+    role: str
+    key: str
+    ids: Ids
+
+
+def callers(running: RunningService) -> Iterator[Caller]:
+    """The operator comes last: its deletions reach the others' tenants."""
+    service = visited(running)
+    for role in ("reader", "writer", "admin"):
+        tenant = service.new_tenant(f"of the {role}")
+        key = tenant.admin.post("/v1/api-keys", json={"name": role, "role": role}).raise_for_status().json()["key"]
+        yield Caller(role, key, real(tenant, "A text that is asked for."))
+    key = (running.data_dir / "operator-key").read_text().strip()
+    ids = real(operators(service), "A text that is asked for.")
+    yield Caller("operator", key, {**ids, "tenant": service.new_tenant("to be asked for").id})
+    for client in service.clients:
+        client.close()
+
+
+def configuration(ids: Ids) -> str:
+    """Schemathesis's: the ids, and which statuses are no server's error."""
+    known = [name for name in FIELDS if name in ids]
+    lines = ["[parameters]"]
+    lines += [f'"path.{name}" = {{ dictionary = "{name}", probability = {SHARE_OF_REAL} }}' for name in known]
+    for name in known:
+        lines += [f"[dictionaries.{name}]", f"values = [{json.dumps(ids[name])}]"]
+    lines += ["[checks.not_a_server_error]", 'expected-statuses = ["2xx", "3xx", "4xx", "503"]']
+    return "\n".join(lines) + "\n"
+
+
+def fuzz(url: str, caller: Caller, chosen: Sequence[str], *, seconds: int, seed: int) -> tuple[bool, str]:
+    """One run: whether nothing was found, and what Schemathesis says."""
+    with tempfile.TemporaryDirectory() as folder:
+        config = Path(folder) / "schemathesis.toml"
+        config.write_text(configuration(caller.ids))
+        command = [
+            str(Path(sys.executable).with_name("schemathesis")), "--config-file", str(config), "--no-color",
+            "run", f"{url}/openapi.json", *chosen, "--header", f"Authorization: Bearer {caller.key}",
+            "--checks", CHECKS, "--phases", "examples,coverage,fuzzing", "--max-time", str(seconds),
+            "--seed", str(seed), "--workers", "2", "--request-timeout", "30", "--continue-on-failure", "--no-shrink",
+            "--generation-database", "none", "--suppress-health-check", "all", "--warnings", "off",
+        ]  # fmt: skip
+        environment = {"PATH": os.defpath, "HOME": folder, "LC_ALL": "C.UTF-8"}
+        done = subprocess.run(
+            command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=seconds + 120
+        )
+    return done.returncode == 0, done.stdout + done.stderr
+
+
+def run(running: RunningService, *, seconds: int, seed: int) -> int:
+    """Fuzz with every role; returns in how many runs something was found."""
+    failures = 0
+    everybody = list(callers(running))
+    for caller in everybody:
+        for name, share, chosen in GROUPS:
+            budget = max(8, round(seconds * share / len(everybody)))
+            begun = time.monotonic()
+            is_clean, told = fuzz(running.url, caller, chosen, seconds=budget, seed=seed)
+            failures += not is_clean
+            cases = re.search(r"(\d+) generated", told)
+            operations = re.search(r"Tested: (\d+)", told)
+            print(
+                f"{caller.role}, {name}: {operations[1] if operations else 0} operations, {cases[1] if cases else 0} "
+                f"requests in {time.monotonic() - begun:.0f} s: {'clean' if is_clean else 'FOUND'}",
+                flush=True,
+            )
+            if not is_clean:
+                print(_shortened(told))
+    return failures
+
+
+def _shortened(told: str) -> str:
+    """Without the long values that made it happen; the seed makes them again."""
+    lines = [line[:400] for line in told.partition(" FAILURES ")[2].splitlines() or told.splitlines()]
+    return "\n".join(lines[:120])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=int, default=SECONDS)
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    lenient = {"CARREL_FAILED_SIGN_INS": "1000000"}  # made-up keys are tried without end
+    with embedding_endpoint() as embedding_url, running_service(embedding_url, settings=lenient) as running:
+        failures = run(running, seconds=given.seconds, seed=given.seed)
+    print("nothing was found" if not failures else f"something was found in {failures} runs")
+    return int(bool(failures))
+
+
+if __name__ == "__main__":
+    end_as_usual()
+    sys.exit(main())

@@ -1,0 +1,135 @@
+"""``make bench-deletion``: a tenant of 500,000 chunks is deleted while another one searches.
+
+The tables are filled by COPY, in a database of the benchmark's own. The searches go over HTTP to an API that is a
+process of its own; the deletion runs here, as in a worker.
+"""
+
+import argparse
+import asyncio
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from itertools import cycle
+
+import httpx
+
+from app.db.maintenance import OwnerDatabase
+from app.db.models.base import SYSTEM_TENANT
+from app.documents.erasing import Erasing
+from app.documents.receipt_repository import ReceiptRepository
+from app.ids import new_id
+from app.indexing.dropping import IndexDropping
+from benchmarks.loader import Loader
+from benchmarks.processes import embedding_endpoint, end_as_usual
+from benchmarks.scale_corpus import MEAN, MadeUp, Question, shares
+from benchmarks.scale_world import ScaleDatabase, Shelf, running_api, running_postgres
+
+GOING, STAYING = 500_000, 10_000
+IDLE_SECONDS = 30.0
+PAUSE_SECONDS = 0.02
+QUESTIONS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Milliseconds of searches."""
+
+    count: int
+    p50: float
+    p99: float
+
+    @classmethod
+    def of(cls, times: Sequence[float]) -> "Latency":
+        return cls(len(times), statistics.median(times), statistics.quantiles(times, n=100)[98])
+
+
+def search(client: httpx.Client, question: Question) -> float:
+    """Milliseconds of one search, which must find something."""
+    body = {"query": question.text}
+    started = time.perf_counter()
+    reply = client.post("/v1/knowledge-bases/default/search", json=body)
+    took = (time.perf_counter() - started) * 1000
+    if not reply.raise_for_status().json()["results"]:
+        raise RuntimeError("the other tenant's search found nothing")
+    return took
+
+
+async def searches(client: httpx.Client, questions: Sequence[Question], until: asyncio.Event) -> list[float]:
+    """One after the other, until the end is told."""
+    times = []
+    for question in cycle(questions):
+        times.append(await asyncio.to_thread(search, client, question))
+        await asyncio.sleep(PAUSE_SECONDS)
+        if until.is_set():
+            return times
+    return times
+
+
+async def delete(database: ScaleDatabase, going: Shelf) -> float:
+    """What the operator's DELETE and the job after it do; seconds. Raises RuntimeError where something is left."""
+    resources, tenant_id = database.resources, going.place.tenant_id
+    undo = partial(resources.system.expired_indexes, undo=timedelta(days=1), limit=1)
+    dropping = IndexDropping(resources.database, resources.queue, undo, OwnerDatabase(database.urls.owner))
+    erasing = Erasing(resources.database, resources.queue, resources.objects, dropping, resources.tenants)
+    started = time.monotonic()
+    deletion = await resources.tenants.delete(tenant_id)
+    await erasing.tenant(tenant_id, deletion_id=deletion, job_id=new_id())
+    took = time.monotonic() - started
+    await database.owner.execute("delete from job")
+    async with resources.database.transaction(SYSTEM_TENANT) as session:
+        receipt = await ReceiptRepository(session, SYSTEM_TENANT).get(deletion)
+    if receipt is None or receipt.remaining is None or any(receipt.remaining.values()):
+        raise RuntimeError("something is left of the tenant")
+    return took
+
+
+async def run(database: ScaleDatabase, client: httpx.Client, going: Shelf, questions: Sequence[Question]) -> None:
+    """Idle, then beside the deletion."""
+    for question in questions:  # whatever is slow once
+        await asyncio.to_thread(search, client, question)
+    end = asyncio.Event()
+    asyncio.get_running_loop().call_later(IDLE_SECONDS, end.set)
+    idle = Latency.of(await searches(client, questions, end))
+    end = asyncio.Event()
+    beside = asyncio.create_task(searches(client, questions, end))
+    took = await delete(database, going)
+    end.set()
+    busy = Latency.of(await beside)
+    print("\n| another tenant's searches | how many | p50, ms | p99, ms |\n| --- | --- | --- | --- |")
+    for name, found in (("idle", idle), ("beside the deletion", busy)):
+        print(f"| {name} | {found.count} | {found.p50:.1f} | {found.p99:.1f} |")
+    print(f"\ndeleted in {took:.0f} s; p50 {busy.p50 / idle.p50:.2f}x, p99 {busy.p99 / idle.p99:.2f}x of idle")
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="make bench-deletion", description=__doc__)
+    parser.add_argument("--chunks", type=int, default=GOING, metavar="N", help=f"of the tenant (default: {GOING})")
+    parser.add_argument("--promoted", action="store_true", help="with a vector index of its own")
+    given = parser.parse_args(arguments)
+    made = MadeUp(1)
+
+    async def whole() -> None:
+        async with ScaleDatabase.open(postgres, "deletion", settings) as database:
+            going, staying = await database.new_shelf("going"), await database.new_shelf("staying")
+            async with Loader.open(database.superuser_url) as loader, loader.bulk():
+                for shelf, chunks in ((going, given.chunks), (staying, STAYING)):
+                    batches = made.batches(chunks, seed=chunks)
+                    await loader.fill(shelf.place, batches, made.terms, shares, avgdl=MEAN)
+            if given.promoted:
+                await database.promote_in_haste(going.place, given.chunks)
+            print(f"{given.chunks} chunks loaded", file=sys.stderr, flush=True)
+            with running_api(database.urls, settings, staying.key) as client:
+                await run(database, client, going, made.questions(QUESTIONS))
+
+    with embedding_endpoint() as endpoint, running_postgres(endpoint) as (postgres, settings):
+        asyncio.run(whole())
+    return 0
+
+
+if __name__ == "__main__":
+    end_as_usual()
+    sys.exit(main(sys.argv[1:]))

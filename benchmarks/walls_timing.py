@@ -1,0 +1,35 @@
+"""Whether two samples of times differ: the Mann-Whitney test (Mann and Whitney 1947), and Holm's correction (1979)."""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from statistics import NormalDist
+
+
+def mann_whitney(one: Sequence[float], other: Sequence[float]) -> float:
+    """The two-sided p-value that both come from one distribution; by the normal approximation, corrected for ties."""
+    pooled = [*one, *other]
+    counts = Counter(pooled)
+    ranks, below = {}, 0
+    for value in sorted(counts):
+        ranks[value] = below + (counts[value] + 1) / 2
+        below += counts[value]
+    n, m = len(one), len(other)
+    total = n + m
+    ties = sum(count**3 - count for count in counts.values())
+    variance = n * m / 12 * (total + 1 - ties / (total * (total - 1))) if total > 1 else 0.0
+    if variance <= 0:
+        return 1.0
+    u = sum(ranks[value] for value in one) - n * (n + 1) / 2
+    z = (abs(u - n * m / 2) - 0.5) / math.sqrt(variance)
+    return min(1.0, 2 * (1 - NormalDist().cdf(z)))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """The p-values, corrected for being so many."""
+    order = sorted(range(len(p_values)), key=lambda place: p_values[place])
+    corrected, worst = [0.0] * len(p_values), 0.0
+    for rank, place in enumerate(order):
+        worst = max(worst, min(1.0, p_values[place] * (len(p_values) - rank)))
+        corrected[place] = worst
+    return corrected

@@ -1,0 +1,166 @@
+"""Keys in use: rotation with an overlap, and when each was used last."""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import asyncpg
+import httpx
+import pytest
+
+from app.ids import encode_id, new_id
+from tests.api.problems import problem
+from tests.fixtures.service import Service, Tenant
+
+DAY = timedelta(days=1)
+A_LITTLE = timedelta(seconds=30)
+
+
+def make(tenant: Tenant, **fields: Any) -> dict[str, Any]:
+    reply = tenant.admin.post("/v1/api-keys", json={"name": "a key", "role": "reader", **fields})
+    reply.raise_for_status()
+    found: dict[str, Any] = reply.json()
+    return found
+
+
+def listed(tenant: Tenant) -> dict[str, dict[str, Any]]:
+    return {key["id"]: key for key in tenant.admin.get("/v1/api-keys", params={"limit": 200}).json()["items"]}
+
+
+def rotate(tenant: Tenant, key: str, **body: Any) -> httpx.Response:
+    return tenant.admin.post(f"/v1/api-keys/{key}/rotate", json=body or None)
+
+
+def moment(text: str | None) -> datetime:
+    assert text is not None
+    return datetime.fromisoformat(text)
+
+
+def test_a_rotated_key_goes_on_for_a_day_beside_the_new_one(service: Service, tenant: Tenant) -> None:
+    kb = tenant.admin.get("/v1/knowledge-bases/default").json()["id"]
+    old = make(tenant, role="writer", user_id="ada", knowledge_bases=["default"])
+    reply = rotate(tenant, old["id"])
+    assert reply.status_code == 201
+    new = reply.json()
+    same = {"name": "a key", "role": "writer", "user_id": "ada", "knowledge_bases": [kb], "expires_at": None}
+    assert {name: new[name] for name in same} == same
+    assert new["id"] != old["id"]
+    assert new["key"] != old["key"]
+    assert new["replaced_by"] is None
+    for key, narrowed in ((old, same), (new, same)):
+        me = service.client(key["key"]).get("/v1/me").json()["key"]
+        assert (me["id"], me["user_id"], me["knowledge_bases"]) == (key["id"], "ada", narrowed["knowledge_bases"])
+    after = listed(tenant)[old["id"]]
+    assert after["replaced_by"] == new["id"]
+    assert abs(moment(after["expires_at"]) - datetime.now(UTC) - DAY) < A_LITTLE
+    assert new["key"] not in tenant.admin.get("/v1/api-keys").text
+
+
+def test_without_an_overlap_the_old_key_ends_at_once(service: Service, tenant: Tenant) -> None:
+    old = make(tenant)
+    client = service.client(old["key"])
+    assert client.get("/v1/me").status_code == 200  # and is kept
+    new = rotate(tenant, old["id"], overlap_seconds=0).json()
+    problem(client.get("/v1/me"), 401, "unauthorized")
+    assert service.client(new["key"]).get("/v1/me").status_code == 200
+
+
+@pytest.mark.parametrize(("days", "overlap", "left"), [(2, 86_400, 1), (2, 30 * 86_400, 2), (None, 30 * 86_400, 30)])
+def test_the_old_key_ends_at_the_earlier_time(tenant: Tenant, days: int | None, overlap: int, left: int) -> None:
+    end = None if days is None else (datetime.now(UTC) + days * DAY).isoformat()
+    old = make(tenant, expires_at=end)
+    new = rotate(tenant, old["id"], overlap_seconds=overlap).json()
+    assert new["expires_at"] == old["expires_at"]
+    assert abs(moment(listed(tenant)[old["id"]]["expires_at"]) - datetime.now(UTC) - left * DAY) < A_LITTLE
+
+
+def test_a_key_rotates_itself(service: Service, tenant: Tenant) -> None:
+    (first,) = listed(tenant).values()
+    new = rotate(tenant, first["id"], overlap_seconds=60).json()
+    assert tenant.admin.get("/v1/me").json()["key"]["id"] == first["id"]
+    again = service.client(new["key"]).post(f"/v1/api-keys/{new['id']}/rotate")
+    assert again.status_code == 201
+
+
+def test_keys_that_cannot_be_rotated(service: Service, tenant: Tenant) -> None:
+    replaced, revoked, brief = make(tenant), make(tenant), make(tenant)
+    expired = make(tenant, expires_at=(datetime.now(UTC) + timedelta(seconds=0.3)).isoformat())
+    new = rotate(tenant, replaced["id"]).json()
+    problem(rotate(tenant, replaced["id"]), 409, "api_key_replaced")
+    tenant.admin.delete(f"/v1/api-keys/{new['id']}").raise_for_status()
+    problem(rotate(tenant, replaced["id"]), 409, "api_key_replaced")
+    tenant.admin.delete(f"/v1/api-keys/{revoked['id']}").raise_for_status()
+    rotate(tenant, brief["id"], overlap_seconds=0).raise_for_status()
+    problem(rotate(tenant, brief["id"]), 409, "api_key_replaced")
+    time.sleep(max(0, (moment(expired["expires_at"]) - datetime.now(UTC)).total_seconds()) + 0.05)
+    problem(rotate(tenant, expired["id"]), 409, "api_key_expired")
+    other = make(service.new_tenant())
+    for unknown in (revoked["id"], other["id"], encode_id("key", new_id()), tenant.id, "nothing", "%00"):
+        problem(rotate(tenant, unknown), 404, "api_key_not_found")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"overlap_seconds": -1}, {"overlap_seconds": 30 * 86_400 + 1}, {"overlap_seconds": "a day"},
+        {"overlap_seconds": None}, {"overlap_seconds": 1.5}, {"overlap": 60}, {"role": "admin"},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_rotations_that_are_none(tenant: Tenant, body: dict[str, Any]) -> None:
+    key = make(tenant)
+    problem(rotate(tenant, key["id"], **body), 422, "invalid")
+    assert listed(tenant)[key["id"]]["replaced_by"] is None
+
+
+def test_one_of_many_rotations_at_once_makes_a_key(tenant: Tenant) -> None:
+    key, before = make(tenant), len(listed(tenant))
+    with ThreadPoolExecutor(8) as pool:
+        replies = list(pool.map(lambda _: rotate(tenant, key["id"]), range(16)))
+    assert sorted(reply.status_code for reply in replies) == [201] + [409] * 15
+    assert len(listed(tenant)) == before + 1
+
+
+def test_a_rotation_that_is_sent_again_makes_no_second_key(tenant: Tenant) -> None:
+    key = make(tenant)
+    headers = {"Idempotency-Key": "rotate"}
+    path = f"/v1/api-keys/{key['id']}/rotate"
+    assert tenant.admin.post(path, headers=headers).status_code == 201
+    problem(tenant.admin.post(path, headers=headers), 409)
+    assert len(listed(tenant)) == 3
+
+
+def test_a_key_says_when_it_was_used_last(service: Service, tenant: Tenant) -> None:
+    used, unused = make(tenant), make(tenant)
+    assert used["last_used_at"] is None
+    before = datetime.now(UTC)
+    service.client(used["key"]).get("/v1/me").raise_for_status()
+    deadline = time.monotonic() + 30
+    while listed(tenant)[used["id"]]["last_used_at"] is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    found = listed(tenant)
+    assert before - A_LITTLE <= moment(found[used["id"]]["last_used_at"]) <= datetime.now(UTC)
+    assert found[unused["id"]]["last_used_at"] is None
+
+
+async def test_no_request_waits_for_its_use_to_be_written(service: Service, tenant: Tenant) -> None:
+    client = service.client(make(tenant)["key"])
+    connection = await asyncpg.connect(service.urls.owner)
+    transaction = connection.transaction()
+    await transaction.start()
+    await connection.execute("lock table api_key_use in access exclusive mode")
+    try:
+        for _ in range(3):
+            assert client.get("/v1/me", timeout=20).status_code == 200
+    finally:
+        await transaction.rollback()
+        await connection.close()
+
+
+def test_refused_use_is_no_use(service: Service, tenant: Tenant) -> None:
+    """Nor is what somebody tries with the beginning of a key."""
+    key = make(tenant)
+    problem(service.client(key["key"][:-1] + "!").get("/v1/me"), 401)
+    assert listed(tenant)[key["id"]]["last_used_at"] is None

@@ -1,0 +1,195 @@
+"""The audit of the routes: each that writes leaves its event, and what is told is no text and no secret."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from app.ids import decode_id
+from tests.api.audit import events, of_tenant, told_of, told_since
+from tests.fixtures.service import Service, Tenant
+from tests.isolation.cases import Case, cases_of
+from tests.isolation.comparing import send
+from tests.isolation.test_http_walls import ENDPOINTS
+from tests.isolation.worlds import Ids, invented, own
+
+KB = "/v1/knowledge-bases/{kb}"
+DOCUMENTS = f"{KB}/documents"
+WRITING = ("POST", "PUT", "PATCH", "DELETE")
+# What changes nothing, whatever its method.
+ASKING = {
+    "POST /v1/preview",
+    "POST /v1/search",
+    f"POST {KB}/search",
+    "POST /v1/agent-search",
+    f"POST {KB}/agent-search",
+}
+# What is told of each other route: the actions of one request, and of another where they hang on what is there.
+TOLD: dict[str, tuple[list[str], ...]] = {
+    "POST /v1/tenants": (["tenant.create", "key.create"],),
+    "PATCH /v1/tenants/{tenant}": (["tenant.update"],),
+    "DELETE /v1/tenants/{tenant}": (["tenant.delete"],),
+    "POST /v1/api-keys": (["key.create"],),
+    "POST /v1/api-keys/{api_key}/rotate": (["key.rotate"],),
+    "DELETE /v1/api-keys/{api_key}": (["key.revoke"],),
+    "POST /v1/knowledge-bases": (["knowledge_base.create"],),
+    f"PATCH {KB}": (["knowledge_base.update"],),
+    f"DELETE {KB}": (["knowledge_base.delete"],),
+    f"POST {KB}/reindex": (["knowledge_base.reindex"],),
+    f"DELETE {KB}/reindex": (["knowledge_base.reindex_cancel"],),
+    f"POST {KB}/reindex/undo": (["knowledge_base.reindex_undo"],),
+    f"POST {DOCUMENTS}": (["document.create"], ["document.replace"]),
+    f"POST {DOCUMENTS}/batch": (["document.create"],),
+    f"DELETE {DOCUMENTS}": (["document.delete_many"],),
+    f"PATCH {DOCUMENTS}/{{document}}": (["document.update"],),
+    f"DELETE {DOCUMENTS}/{{document}}": (["document.delete"],),
+    f"POST {DOCUMENTS}/{{document}}/reindex": (["document.reindex"],),
+}
+WRITES = [one for one in ENDPOINTS if one.method in WRITING and one.name not in ASKING]
+CASES = [case for endpoint in WRITES for case in cases_of(endpoint)]
+PLANTED = "xylophonist"
+
+
+@pytest.fixture(scope="module")
+def owner(service: Service) -> Tenant:
+    return service.new_tenant("audited")
+
+
+def test_every_route_that_writes_is_told_of() -> None:
+    assert {endpoint.name for endpoint in WRITES} == set(TOLD)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_a_write_leaves_exactly_its_event(service: Service, owner: Tenant, case: Case) -> None:
+    fields = (*case.fields, *case.template.needs, *(["document"] if DOCUMENTS in case.endpoint.path else []))
+    ids = own(owner, "The heron fishes.", fields=fields, form="id")
+    given: Ids = {**ids, "taken": invented("id")["taken"]}
+    client = service.operator if case.operators else owner.admin
+    about = ids["tenant"] if case.operators else owner.id
+    before = told_of(service, about)
+    reply = send(client, case, given)
+    assert reply.is_success, reply.text
+    if case.endpoint.name == "POST /v1/tenants":
+        about = reply.json()["id"]
+    told = told_since(before, told_of(service, about))
+    assert [event["action"] for event in told] in TOLD[case.endpoint.name]
+    for event in told:
+        assert event["object"]["type"] == event["action"].split(".")[0]
+        assert event["object"]["ids"]
+        assert (event["request_id"], event["address"]) == (reply.headers["x-request-id"], "127.0.0.1")
+        assert event["actor"]["kind"] == ("operator" if case.operators else "key")
+        assert event["knowledge_base"] == (ids["kb"] if KB in case.endpoint.path else event["knowledge_base"])
+    if "document" in case.fields:
+        assert told[0]["object"]["ids"] == [ids["document"]]
+    if reply.headers.get("carrel-deletion-id"):
+        assert told[0]["deletion"] == reply.headers["carrel-deletion-id"]
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.fields], ids=str)
+def test_a_write_that_is_refused_leaves_none(service: Service, owner: Tenant, case: Case) -> None:
+    before = of_tenant(service, owner.id)
+    nothing = invented("id")
+    nothing["taken"] = "default"
+    if case.endpoint.name == "POST /v1/api-keys":
+        nothing["user_id"] = ""
+    client = service.operator if case.operators else owner.admin
+    assert send(client, case, nothing).is_error
+    assert of_tenant(service, owner.id) == before
+
+
+def test_who_has_done_it_is_told(service: Service, tenant: Tenant) -> None:
+    made = tenant.admin.post("/v1/api-keys", json={"name": "the scribe", "role": "writer"}).json()
+    writer = service.client(made["key"])
+    document = writer.post(f"{KB.format(kb='default')}/documents", json={"text": "A text."}).json()
+    event = events(tenant.admin)[-1]
+    assert event["actor"] == {"kind": "key", "id": made["id"], "name": "the scribe"}
+    assert event["object"] == {"type": "document", "ids": [document["id"]]}
+    assert event["counts"] == {}
+    assert decode_id("evt", event["id"])
+    created = datetime.fromisoformat(event["created_at"])
+    assert abs(created - datetime.now(UTC)) < timedelta(minutes=5)
+    assert events(tenant.admin, actor=made["id"]) == [event]
+    assert events(tenant.admin, actor="the scribe") == [event]
+    assert [one["action"] for one in events(tenant.admin, actor="operator")] == ["tenant.create", "key.create"]
+
+
+def test_what_changes_nothing_is_not_told(tenant: Tenant) -> None:
+    path = f"{KB.format(kb='default')}/documents"
+    headers = {"Idempotency-Key": "once"}
+    made = tenant.admin.post(path, json={"text": "A text."}, headers=headers).json()
+    before = events(tenant.admin)
+    again = tenant.admin.post(path, json={"text": "A text."}, headers=headers)
+    assert again.headers["idempotent-replayed"] == "true"
+    assert tenant.admin.post(path, json={"text": "A text."}).status_code == 200
+    same = {"metadata": made["metadata"], "title": made["title"]}
+    assert tenant.admin.patch(f"{path}/{made['id']}", json=same).status_code == 200
+    assert tenant.admin.patch(KB.format(kb="default"), json={"title": None}).status_code == 200
+    assert tenant.admin.delete(path, params={"external_id": "nothing"}).status_code == 202
+    tenant.admin.post("/v1/search", json={"query": "text"}).raise_for_status()
+    tenant.admin.get(f"{path}/{made['id']}").raise_for_status()
+    tenant.service.operator.patch(f"/v1/tenants/{tenant.id}", json={"name": "tenant"}).raise_for_status()
+    assert events(tenant.admin) == before
+
+
+def test_the_same_bytes_with_another_title_are_a_change(tenant: Tenant) -> None:
+    path = f"{KB.format(kb='default')}/documents"
+    tenant.admin.post(path, json={"text": "A text."}).raise_for_status()
+    tenant.admin.post(path, json={"text": "A text.", "title": "Another"}).raise_for_status()
+    assert [event["action"] for event in events(tenant.admin)[-2:]] == ["document.create", "document.update"]
+
+
+def test_many_are_deleted_in_one_event(tenant: Tenant) -> None:
+    made = {tenant.add_text(f"Text {number}.")["id"] for number in range(3)}
+    reply = tenant.admin.delete(f"{KB.format(kb='default')}/documents", params={"filter": "{}", "confirm": "default"})
+    event = events(tenant.admin)[-1]
+    assert (event["action"], event["counts"]) == ("document.delete_many", {"documents": 3, "chunks": 3})
+    assert set(event["object"]["ids"]) == made
+    assert event["deletion"] == reply.json()["deletion"]
+    for found in (*made, event["deletion"], event["knowledge_base"]):
+        assert event in events(tenant.admin, object_id=found)
+
+
+def test_nothing_that_was_sent_is_told(service: Service, tenant: Tenant) -> None:
+    """A word in every place a caller can put one, but for a key's name, which is told."""
+    path = f"{KB.format(kb='default')}/documents"
+    fields: dict[str, Any] = {
+        "title": PLANTED,
+        "metadata": {PLANTED: PLANTED},
+        "external_id": PLANTED,
+        "user_id": PLANTED,
+    }
+    document = tenant.add_text(f"The {PLANTED} plays.", **fields)["id"]
+    tenant.admin.post(path, files={"file": (f"{PLANTED}.txt", PLANTED.encode())}).raise_for_status()
+    tenant.admin.patch(f"{path}/{document}", json={"title": f"{PLANTED}s"}).raise_for_status()
+    base = {"name": PLANTED, "title": PLANTED, "description": PLANTED, "metadata_filter": {PLANTED: PLANTED}}
+    tenant.admin.post("/v1/knowledge-bases", json=base).raise_for_status()
+    tenant.admin.patch(f"/v1/knowledge-bases/{PLANTED}", json={"description": f"{PLANTED}s"}).raise_for_status()
+    tenant.admin.post("/v1/search", json={"query": PLANTED}).raise_for_status()
+    tenant.admin.delete(path, params={"external_id": PLANTED}).raise_for_status()
+    tenant.admin.delete(f"/v1/knowledge-bases/{PLANTED}").raise_for_status()
+    service.operator.patch(f"/v1/tenants/{tenant.id}", json={"name": PLANTED}).raise_for_status()
+    issued = tenant.admin.post("/v1/api-keys", json={"name": "k", "role": "reader", "user_id": PLANTED}).json()["key"]
+    service.client(f"carrel_{PLANTED}").get("/v1/me", headers={"User-Agent": PLANTED})
+    told = json.dumps(of_tenant(service, tenant.id)) + json.dumps(events(service.operator))
+    assert told.count('"action"') > 10
+    assert PLANTED not in told
+    for key in (tenant.key, issued):
+        assert key not in told
+        assert key[7:20] not in told
+
+
+def test_the_address_is_the_clients(service: Service, tenant: Tenant) -> None:
+    """uvicorn believes X-Forwarded-For of this machine; what is no address is not told."""
+    given = {
+        "203.0.113.9": "203.0.113.9",
+        "2001:DB8::1": "2001:db8::1",
+        "fe80::1%any text": "fe80::1",
+        "any text": None,
+    }
+    for header, address in given.items():
+        reply = tenant.admin.post(
+            "/v1/api-keys", json={"name": "k", "role": "reader"}, headers={"X-Forwarded-For": header}
+        )
+        assert reply.status_code == 201
+        assert events(tenant.admin)[-1]["address"] == address

@@ -1,0 +1,107 @@
+"""Results in the order of a reranker, and what becomes of them without one."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.fixtures.database import MakeDatabase
+from tests.fixtures.service import Service, Tenant, run_service, settings_for
+from tests.protocol_servers.embedding import EmbeddingServer
+from tests.protocol_servers.rerank import RerankServer
+
+# The more of the question's words a text has, the better the reranker finds it; the search prefers the short one.
+TEXTS = [
+    "harbour harbour",
+    "the harbour of the town is old",
+    "the old harbour of the town and its two piers are closed",
+]
+QUESTION = "old harbour two piers closed"
+
+
+@pytest.fixture(scope="module")
+def reranker() -> Iterator[RerankServer]:
+    with RerankServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def tenant(
+    reranker: RerankServer, make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Tenant]:
+    with EmbeddingServer() as embedding:
+        settings = settings_for(
+            tmp_path_factory.mktemp("reranking"),
+            embedding={
+                "CARREL_EMBEDDING_BASE_URL": embedding.base_url,
+                "CARREL_EMBEDDING_MODEL": "words",
+                "CARREL_EMBEDDING_DIMENSIONS": 64,
+            },
+            rerank={"CARREL_RERANK_URL": reranker.url},
+        )
+        with run_service(settings, make_database()) as running:
+            tenant = running.new_tenant()
+            fill(tenant)
+            yield tenant
+
+
+def fill(tenant: Tenant) -> None:
+    for number, text in enumerate(TEXTS):
+        body = {"text": text, "external_id": str(number)}
+        reply = tenant.admin.post("/v1/knowledge-bases/default/documents?wait=30", json=body)
+        assert reply.json()["status"] == "ready", reply.text
+
+
+def search(tenant: Tenant, **asked: Any) -> dict[str, Any]:
+    reply = tenant.admin.post(
+        "/v1/knowledge-bases/default/search", json={"query": QUESTION, "strategy": "simple"} | asked
+    )
+    assert reply.status_code == 200, reply.text
+    found: dict[str, Any] = reply.json()
+    return found
+
+
+def texts(found: dict[str, Any]) -> list[str]:
+    return [result["text"] for result in found["results"]]
+
+
+def test_the_order_is_the_rerankers(tenant: Tenant, reranker: RerankServer) -> None:
+    plain = texts(search(tenant))
+    reranker.received.clear()
+    found = search(tenant, rerank=True)
+    assert texts(found) == TEXTS[::-1]
+    assert [result["score"] for result in found["results"]] == pytest.approx([1.0, 0.4, 0.2])
+    (asked,) = reranker.received
+    assert (asked.query, sorted(asked.texts)) == (QUESTION, sorted(plain))
+    assert found["warnings"] == []
+
+
+def test_more_is_shown_to_it_than_is_wanted(tenant: Tenant) -> None:
+    assert texts(search(tenant, rerank=True, top_k=1)) == [TEXTS[2]]
+
+
+@pytest.mark.parametrize("how", [500, "not_json", "indexes"])
+def test_when_it_fails_the_order_is_that_of_the_search(tenant: Tenant, reranker: RerankServer, how: Any) -> None:
+    plain = search(tenant)
+    reranker.fail(how)
+    found = search(tenant, rerank=True)
+    assert texts(found) == texts(plain)
+    assert [result["score"] for result in found["results"]] == [result["score"] for result in plain["results"]]
+    assert found["warnings"] == ["The reranker could not answer: the order is that of the search."]
+
+
+def test_what_it_cannot_be_asked_is_a_warning(tenant: Tenant, reranker: RerankServer) -> None:
+    reranker.received.clear()
+    found = search(tenant, query=None, queries=[{"vector": [1.0] + [0.0] * 63}], rerank=True)
+    assert found["warnings"] == ["Only words can be reranked: the order is that of the search."]
+    found = search(tenant, rerank=True, timeout_seconds=0.9)
+    assert found["warnings"] == ["There was no time left to rerank: the order is that of the search."]
+    assert reranker.received == []
+
+
+def test_without_a_reranker_it_is_a_warning(service: Service) -> None:
+    tenant = service.new_tenant()
+    fill(tenant)
+    found = search(tenant, rerank=True)
+    assert texts(found) == texts(search(tenant))
+    assert found["warnings"] == ["No reranker is configured: the order is that of the search."]

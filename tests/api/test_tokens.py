@@ -1,0 +1,318 @@
+"""Tokens of an identity provider: what they allow, and every way in which one is not valid."""
+
+import base64
+import hashlib
+import hmac
+import json
+import logging
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+import jwt
+import pytest
+
+from app.db.models.base import SYSTEM_TENANT
+from app.ids import encode_id, new_id
+from tests.api.problems import problem
+from tests.fixtures.database import MakeDatabase
+from tests.fixtures.service import Service, Tenant, run_service, settings_for
+from tests.protocol_servers.issuer import AUDIENCE, Issuer, SigningKey
+
+Temporary = pytest.TempPathFactory
+Sign = Callable[..., httpx.Client]
+DOCUMENTS = "/v1/knowledge-bases/default/documents"
+# Made once: an RSA key takes its time.
+KEYS = {algorithm: SigningKey.make(algorithm, algorithm) for algorithm in ("RS256", "PS256", "ES256", "ES384", "EdDSA")}
+STRANGER = SigningKey.make("ES256")
+
+
+@pytest.fixture(scope="module")
+def issuer() -> Iterator[Issuer]:
+    with Issuer(keys=list(KEYS.values())) as running:
+        yield running
+
+
+def identity(issuer: Issuer, **more: str) -> dict[str, dict[str, Any]]:
+    named = {"ISSUER": issuer.url, "AUDIENCE": AUDIENCE, **more}
+    return {"identity": {f"CARREL_OIDC_{name}": value for name, value in named.items()}}
+
+
+@pytest.fixture(scope="module")
+def trusting(
+    make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory, issuer: Issuer
+) -> Iterator[Service]:
+    settings = settings_for(tmp_path_factory.mktemp("trusting"), **identity(issuer))
+    with run_service(settings, make_database()) as running:
+        yield running
+
+
+@pytest.fixture
+def tenant(trusting: Service) -> Tenant:
+    return trusting.new_tenant("of tokens")
+
+
+def claims_for(issuer: Issuer, tenant: Tenant, role: str = "admin", **claims: Any) -> dict[str, Any]:
+    return issuer.claims(**{"carrel_tenant": tenant.id, "carrel_role": role, **claims})
+
+
+@pytest.fixture
+def signed(trusting: Service, issuer: Issuer, tenant: Tenant) -> Sign:
+    def make(role: str = "admin", **claims: Any) -> httpx.Client:
+        return trusting.client(KEYS["ES256"].sign(claims_for(issuer, tenant, role, **claims)))
+
+    return make
+
+
+def part(data: Any) -> str:
+    return base64.urlsafe_b64encode(json.dumps(data).encode()).rstrip(b"=").decode()
+
+
+@pytest.mark.parametrize("algorithm", KEYS)
+def test_a_token_is_a_credential(trusting: Service, issuer: Issuer, tenant: Tenant, algorithm: str) -> None:
+    client = trusting.client(KEYS[algorithm].sign(claims_for(issuer, tenant, "reader", sub="ada@example.com")))
+    me = client.get("/v1/me").json()
+    assert me["tenant"] == {"id": tenant.id, "name": "of tokens"}
+    assert me["key"] == {
+        "id": None, "name": "ada@example.com", "role": "reader", "knowledge_bases": None, "user_id": None
+    }  # fmt: skip
+    assert client.get(DOCUMENTS).json()["items"] == []
+    problem(client.post(DOCUMENTS, json={"text": "x"}), 403, "forbidden")
+
+
+def test_roles_are_those_of_keys(signed: Sign, tenant: Tenant) -> None:
+    assert signed("writer").post(DOCUMENTS, json={"text": "A token's text."}).status_code == 202
+    problem(signed("writer").get("/v1/api-keys"), 403, "forbidden")
+    assert signed("admin").post("/v1/api-keys", json={"name": "k", "role": "reader"}).status_code == 201
+    problem(signed("admin").post("/v1/tenants", json={"name": "mine"}), 403, "forbidden")
+
+
+def test_a_token_is_not_listed_as_a_key(signed: Sign, tenant: Tenant) -> None:
+    client = signed()
+    names = [key["name"] for key in client.get("/v1/api-keys").json()["items"]]
+    assert names == ["first key"]
+
+
+def test_what_one_subject_has_sent_another_does_not_get(signed: Sign) -> None:
+    headers = {"Idempotency-Key": "same"}
+    first = signed(sub="ada").post(DOCUMENTS, json={"text": "Ada's."}, headers=headers).json()["id"]
+    assert signed(sub="ada").post(DOCUMENTS, json={"text": "Ada's."}, headers=headers).json()["id"] == first
+    assert signed(sub="bob").post(DOCUMENTS, json={"text": "Bob's."}, headers=headers).json()["id"] != first
+
+
+MAIN = KEYS["ES256"]
+Bad = Callable[[Issuer, Tenant], str]
+
+
+def with_claims(**claims: Any) -> Bad:
+    return lambda issuer, tenant: MAIN.sign(claims_for(issuer, tenant, **claims))
+
+
+def none_at_all(issuer: Issuer, tenant: Tenant) -> str:
+    return f"{part({'alg': 'none', 'typ': 'JWT', 'kid': 'ES256'})}.{part(claims_for(issuer, tenant))}."
+
+
+def by_secret(key: SigningKey) -> Bad:
+    """Signed with the public key as if it were a shared secret."""
+
+    def make(issuer: Issuer, tenant: Tenant) -> str:
+        text = f"{part({'alg': 'HS256', 'typ': 'JWT', 'kid': key.kid})}.{part(claims_for(issuer, tenant))}"
+        mac = hmac.new(key.public_pem, text.encode(), hashlib.sha256).digest()
+        return f"{text}.{base64.urlsafe_b64encode(mac).rstrip(b'=').decode()}"
+
+    return make
+
+
+def altered(issuer: Issuer, tenant: Tenant) -> str:
+    head, _, signature = MAIN.sign(claims_for(issuer, tenant, "reader")).split(".")
+    return f"{head}.{part(claims_for(issuer, tenant, 'admin'))}.{signature}"
+
+
+def oversized(issuer: Issuer, tenant: Tenant) -> str:
+    return MAIN.sign(claims_for(issuer, tenant, padding="x" * 8192))
+
+
+def with_head(head: Any) -> Bad:
+    return lambda issuer, tenant: f"{part(head)}.{part(claims_for(issuer, tenant))}.{'A' * 86}"
+
+
+def without_kid(issuer: Issuer, tenant: Tenant) -> str:
+    return jwt.encode(claims_for(issuer, tenant), MAIN.private, "ES256")
+
+
+def under_another_algorithm(issuer: Issuer, tenant: Tenant) -> str:
+    """The key is the issuer's, but not for that algorithm."""
+    return jwt.encode(claims_for(issuer, tenant), KEYS["RS256"].private, "RS512", {"kid": "RS256"})
+
+
+LONG_AGO, SOON = int(time.time()) - 3600, int(time.time()) + 3600
+BAD: dict[str, Bad] = {
+    "none": none_at_all,
+    "HS256 with an RSA public key": by_secret(KEYS["RS256"]),
+    "HS256 with an EC public key": by_secret(MAIN),
+    "a stranger's key under our kid": lambda issuer, tenant: STRANGER.sign(claims_for(issuer, tenant)),
+    "unknown kid": lambda issuer, tenant: SigningKey("nobody", "ES256", MAIN.private).sign(claims_for(issuer, tenant)),
+    "no kid": without_kid,
+    "kid of another type": with_head({"alg": "ES256", "kid": 5}),
+    "another key's kid": lambda issuer, tenant: SigningKey("ES384", "ES256", MAIN.private).sign(
+        claims_for(issuer, tenant)
+    ),
+    "another algorithm": under_another_algorithm,
+    "crit": lambda issuer, tenant: MAIN.sign(claims_for(issuer, tenant), crit=["exp"]),
+    "its own key": lambda issuer, tenant: SigningKey("inside", "ES256", STRANGER.private).sign(
+        claims_for(issuer, tenant), jwk=STRANGER.public
+    ),
+    "altered": altered,
+    "expired": with_claims(exp=LONG_AGO),
+    "no end": with_claims(exp=None),
+    "not yet": with_claims(nbf=SOON),
+    "issued in the future": with_claims(iat=SOON),
+    "end of another type": with_claims(exp="soon"),
+    "another audience": with_claims(aud="another"),
+    "audience in part": with_claims(aud=AUDIENCE[:-1]),
+    "no audience": with_claims(aud=None),
+    "another issuer": with_claims(iss="https://another.example"),
+    "no issuer": with_claims(iss=None),
+    "no subject": with_claims(sub=None),
+    "empty subject": with_claims(sub=""),
+    "long subject": with_claims(sub="x" * 257),
+    "subject with NUL": with_claims(sub="a\0b"),
+    "subject of two lines": with_claims(sub="a\nb"),
+    "subject with half a pair": with_claims(sub="\ud800"),
+    "no tenant": with_claims(carrel_tenant=None),
+    "tenant of another type": with_claims(carrel_tenant=["ten"]),
+    "unknown tenant": with_claims(carrel_tenant=encode_id("ten", new_id())),
+    "the system's tenant": with_claims(carrel_tenant=encode_id("ten", SYSTEM_TENANT)),
+    "tenant by name": with_claims(carrel_tenant="of tokens"),
+    "no role": with_claims(carrel_role=None),
+    "operator": with_claims(carrel_role="operator"),
+    "unknown role": with_claims(carrel_role="ADMIN"),
+    "roles": with_claims(carrel_role=["admin"]),
+    "oversized": oversized,
+    "nothing": lambda issuer, tenant: "..",
+    "words": lambda issuer, tenant: "a.b.c",
+    "deep head": lambda issuer, tenant: f"{base64.urlsafe_b64encode(b'[' * 3000).decode()}.e30.AAAA",
+    "two parts": lambda issuer, tenant: ".".join(MAIN.sign(claims_for(issuer, tenant)).split(".")[:2]),
+    "five parts": lambda issuer, tenant: MAIN.sign(claims_for(issuer, tenant)) + ".a.b",
+    "head that is a list": with_head([]),
+}
+
+
+@pytest.fixture(scope="module")
+def home(trusting: Service) -> Tenant:
+    """One for all that is refused."""
+    return trusting.new_tenant("of tokens")
+
+
+@pytest.fixture(scope="module")
+def nobody(trusting: Service) -> httpx.Client:
+    return trusting.client()
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_token_that_is_not_valid(nobody: httpx.Client, issuer: Issuer, home: Tenant, name: str) -> None:
+    headers = {"Authorization": f"Bearer {BAD[name](issuer, home)}"}
+    found = problem(nobody.get("/v1/me", headers=headers), 401, "unauthorized")
+    assert found["detail"] == "The API key is not valid."  # nor why
+
+
+def test_the_log_has_the_kind_of_fault_and_nothing_of_the_token(
+    trusting: Service, issuer: Issuer, tenant: Tenant, caplog: pytest.LogCaptureFixture
+) -> None:
+    token = MAIN.sign(claims_for(issuer, tenant, exp=LONG_AGO, sub="someone-in-particular"))
+    with caplog.at_level(logging.INFO):
+        problem(trusting.client(token).get("/v1/me"), 401)
+    (record,) = [record for record in caplog.records if record.getMessage() == "token.refused"]
+    told = str(vars(record))
+    assert "ExpiredSignatureError" in told
+    assert not [word for word in (*token.split("."), tenant.id, "someone-in-particular") if word in told]
+
+
+def test_the_same_tokens_without_a_fault_are_valid(trusting: Service, issuer: Issuer, tenant: Tenant) -> None:
+    for claims in ({}, {"aud": ["another", AUDIENCE]}, {"nbf": None, "iat": None}, {"exp": int(time.time()) - 10}):
+        token = MAIN.sign(claims_for(issuer, tenant, **claims))
+        assert trusting.client(token).get("/v1/me").status_code == 200, claims
+
+
+def test_a_deleted_tenant_s_tokens_are_refused_at_once(trusting: Service, signed: Sign, tenant: Tenant) -> None:
+    client = signed()
+    assert client.get("/v1/me").status_code == 200
+    trusting.operator.delete(f"/v1/tenants/{tenant.id}").raise_for_status()
+    problem(client.get("/v1/me"), 401, "unauthorized")
+
+
+def test_a_renamed_tenant_has_its_new_name_at_once(trusting: Service, signed: Sign, tenant: Tenant) -> None:
+    client = signed()
+    client.get("/v1/me").raise_for_status()
+    trusting.operator.patch(f"/v1/tenants/{tenant.id}", json={"name": "renamed"}).raise_for_status()
+    assert client.get("/v1/me").json()["tenant"]["name"] == "renamed"
+
+
+def test_one_tenant_s_token_does_not_reach_another(trusting: Service, signed: Sign) -> None:
+    other = trusting.new_tenant("another")
+    document = other.add_text("Another's text.")["id"]
+    problem(signed().get(f"{DOCUMENTS}/{document}"), 404, "document_not_found")
+    assert signed().post("/v1/search", json={"query": "another's text"}).json()["results"] == []
+
+
+def test_where_no_issuer_is_named_a_token_is_none(service: Service, issuer: Issuer) -> None:
+    other = service.new_tenant("without tokens")
+    problem(service.client(MAIN.sign(claims_for(issuer, other))).get("/v1/me"), 401, "unauthorized")
+
+
+@pytest.fixture(scope="module")
+def narrowing(
+    make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory, issuer: Issuer
+) -> Iterator[Service]:
+    """A service whose tokens name user and knowledge bases, and that has other names for tenant and role."""
+    claims = {
+        "USER_CLAIM": "sub",
+        "KNOWLEDGE_BASES_CLAIM": "bases",
+        "TENANT_CLAIM": "https://c.example/t",
+        "ROLE_CLAIM": "r",
+    }
+    jwks = {"JWKS_URL": f"{issuer.url}/keys"}
+    settings = settings_for(tmp_path_factory.mktemp("narrowing"), **identity(issuer, **claims, **jwks))
+    with run_service(settings, make_database()) as running:
+        yield running
+
+
+def test_tokens_may_be_narrowed(narrowing: Service, issuer: Issuer) -> None:
+    tenant = narrowing.new_tenant("narrowed")
+    tenant.admin.post("/v1/knowledge-bases", json={"name": "closed"}).raise_for_status()
+    opened, closed = (tenant.admin.get(f"/v1/knowledge-bases/{name}").json()["id"] for name in ("default", "closed"))
+    tenant.add_text("The crane of us all.")
+    tenant.add_text("The crane of Ada.", user_id="ada")
+    tenant.add_text("The crane behind a door.", kb="closed")
+
+    def client(**claims: Any) -> httpx.Client:
+        usual = {"https://c.example/t": tenant.id, "r": "admin", "sub": "ada", "bases": [opened]}
+        return narrowing.client(MAIN.sign(issuer.claims(**{**usual, **claims})))
+
+    me = client().get("/v1/me").json()["key"]
+    assert (me["user_id"], me["knowledge_bases"]) == ("ada", [opened])
+    scope = {"query": "crane", "scope": {"user_id": "ada"}}
+    assert len(client().post("/v1/search", json=scope).json()["results"]) == 2
+    assert len(client(sub="bob").post("/v1/search", json=scope).json()["results"]) == 1
+    assert len(client(bases=[opened, closed]).post("/v1/search", json={"query": "crane"}).json()["results"]) == 2
+    problem(client().get("/v1/knowledge-bases/closed"), 404)
+    problem(client().get("/v1/api-keys"), 403, "forbidden")
+    for bases in (None, [], "default", opened, ["default"], [tenant.id], [opened, None], [opened] * 101):
+        problem(client(bases=bases).get("/v1/me"), 401, "unauthorized")
+    other = narrowing.new_tenant("other").admin.get("/v1/knowledge-bases/default").json()["id"]
+    assert client(bases=[other]).get("/v1/knowledge-bases").json()["items"] == []
+
+
+def test_while_the_issuer_does_not_tell_its_keys(
+    make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    with Issuer() as silent:
+        silent.failing = 503
+        settings = settings_for(tmp_path_factory.mktemp("silent"), **identity(silent))
+        with run_service(settings, make_database(), worker=False) as running:
+            tenant = running.new_tenant("with keys")  # keys go on
+            token = silent.token(carrel_tenant=tenant.id, carrel_role="reader")
+            problem(running.client(token).get("/v1/me"), 503, "issuer_unavailable")
+            problem(running.client("a.b.c").get("/v1/me"), 401, "unauthorized")
+            assert tenant.admin.get("/v1/me").status_code == 200

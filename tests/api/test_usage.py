@@ -1,0 +1,92 @@
+"""GET /v1/usage: by day, by key, and what is stored now; of one's own tenant alone."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.api.problems import problem
+from tests.fixtures.service import Service, Tenant
+
+DOCUMENTS = "/v1/knowledge-bases/default/documents"
+
+
+def usage(client: httpx.Client, **query: str) -> dict[str, Any]:
+    reply = client.get("/v1/usage", params=query)
+    reply.raise_for_status()
+    found: dict[str, Any] = reply.json()
+    return found
+
+
+def test_a_tenant_that_has_done_nothing(tenant: Tenant) -> None:
+    today = datetime.now(UTC).date()
+    found = usage(tenant.admin)
+    assert (found["to"], found["by"], found["items"]) == (str(today), "day", [])
+    assert found["from"] == str(today - timedelta(days=29))
+    assert found["stored"] == {"documents": 0, "stored_bytes": 0, "chunks": 0}
+
+
+def test_what_was_done_by_day_and_by_key(service: Service, tenant: Tenant) -> None:
+    writer, stranger = tenant.client("writer"), service.new_tenant("stranger")
+    text = "# Waders\n\nThe avocet has a bill that bends upwards."
+    assert writer.post(DOCUMENTS, params={"wait": 30}, json={"text": text}).json()["status"] == "ready"
+    tenant.add_text("A second text.")
+    for _ in range(3):
+        writer.post("/v1/search", json={"query": "which bill bends"}).raise_for_status()
+    problem(writer.post("/v1/search", json={}), 422)
+    stranger.add_text("Of another tenant.")
+    stranger.admin.post("/v1/search", json={"query": "which bill bends"}).raise_for_status()
+
+    (today,) = usage(tenant.admin)["items"]
+    assert today["day"] == str(datetime.now(UTC).date())
+    numbers = {name: today[name] for name in ("uploads", "documents", "bytes", "chunks", "searches")}
+    assert numbers == {
+        "uploads": 2, "documents": 2, "bytes": len(text) + len("A second text."), "chunks": 2, "searches": 3,
+    }  # fmt: skip
+    by_key = {item["name"]: item for item in usage(tenant.admin, by="key")["items"]}
+    assert by_key.keys() == {"a writer", "first key"}
+    assert by_key["a writer"]["searches"] == 3
+    assert by_key["a writer"]["key"] == writer.get("/v1/me").json()["key"]["id"]
+    assert by_key["first key"]["bytes"] == len("A second text.")
+    assert all(item["embedding_tokens"] > 0 for item in by_key.values())
+    assert sum(item["embedding_tokens"] for item in by_key.values()) == today["embedding_tokens"]
+    assert usage(tenant.admin)["stored"] == {"documents": 2, "stored_bytes": numbers["bytes"], "chunks": 2}
+    (theirs,) = usage(stranger.admin)["items"]
+    assert (theirs["uploads"], theirs["searches"]) == (1, 1)
+
+
+def test_what_is_deleted_was_used_all_the_same(tenant: Tenant) -> None:
+    document = tenant.add_text("It comes, and it goes.")
+    tenant.admin.delete(f"{DOCUMENTS}/{document['id']}").raise_for_status()
+    found = usage(tenant.admin)
+    assert found["stored"]["documents"] == 0
+    assert found["items"][0]["documents"] == 1
+
+
+def test_other_days_have_nothing(tenant: Tenant) -> None:
+    tenant.add_text("Today.")
+    yesterday = str(datetime.now(UTC).date() - timedelta(days=1))
+    assert usage(tenant.admin, to=yesterday)["items"] == []
+    assert usage(tenant.admin, **{"from": yesterday})["items"]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"from": "2026-02-30"}, {"to": "today"}, {"by": "hour"}, {"from": "2024-01-01", "to": "2026-01-01"},
+        {"from": "2026-01-02", "to": "2026-01-01"}, {"from": "9999-12-31"},
+    ],
+)  # fmt: skip
+def test_times_that_are_none(tenant: Tenant, query: dict[str, str]) -> None:
+    problem(tenant.admin.get("/v1/usage", params=query), 422, "invalid")
+
+
+def test_the_ends_of_the_calendar(tenant: Tenant) -> None:
+    assert usage(tenant.admin, to="0001-01-02")["from"] == "0001-01-01"
+    assert usage(tenant.admin, **{"from": "9999-12-31", "to": "9999-12-31"})["items"] == []
+
+
+def test_a_narrowed_key_sees_none_of_it(tenant: Tenant) -> None:
+    for narrowing in ({"knowledge_bases": ["default"]}, {"user_id": "u"}):
+        problem(tenant.client("admin", **narrowing).get("/v1/usage"), 403, "forbidden")

@@ -1,0 +1,57 @@
+"""Reading the audit to its end, batch by batch."""
+
+from collections.abc import AsyncIterator
+
+import asyncpg
+import pytest
+
+from app.audit.service import BATCH, AuditService
+from app.audit.types import Action, EventFilters
+from app.db.session import Database, TenantDatabase
+from app.embedded_postgres import DatabaseUrls
+from app.ids import new_id
+
+MANY = 3 * BATCH + 1
+TENANT, OTHER = new_id(), new_id()
+
+
+@pytest.fixture(scope="module")
+async def audit(database: DatabaseUrls) -> AsyncIterator[AuditService]:
+    """Events of two tenants, seven at a time in the same moment."""
+    owner = await asyncpg.connect(database.owner)
+    for tenant in (TENANT, OTHER):
+        await owner.execute(
+            "insert into audit_event (tenant_id, created_at, id, action, object_type, object_ids, actor, counts)"
+            " select $1, now() - (i / 7) * interval '1 second', gen_random_uuid(),"
+            "   case when i % 2 = 0 then 'key.create' else 'key.revoke' end, 'key', '{}', 'service',"
+            "   jsonb_build_object('number', i) from generate_series(1, $2::int) i",
+            tenant, MANY,
+        )  # fmt: skip
+    await owner.close()
+    connected = Database.connect(database.app, pool_size=1)
+    yield AuditService(TenantDatabase(connected, TENANT))
+    await connected.close()
+
+
+async def test_each_is_told_once(audit: AuditService) -> None:
+    pages = [page async for page in audit.pages(EventFilters(), after=None)]
+    assert [len(page) for page in pages] == [BATCH, BATCH, BATCH, 1]
+    told = [recorded for page in pages for recorded in page]
+    assert {recorded.event.counts["number"] for recorded in told} == set(range(1, MANY + 1))
+    places = [(recorded.created_at, recorded.id) for recorded in told]
+    assert places == sorted(places, reverse=True)
+
+
+async def test_a_place_and_filters_hold_to_the_end(audit: AuditService) -> None:
+    filters = EventFilters(action=Action.KEY_CREATE)
+    first = await audit.page(filters, after=None, limit=10)
+    last = first[-1]
+    rest = [one async for page in audit.pages(filters, after=(last.created_at, last.id)) for one in page]
+    assert len(first) + len(rest) == MANY // 2
+    assert {one.event.action for one in rest} == {Action.KEY_CREATE}
+    assert not {one.id for one in first} & {one.id for one in rest}
+
+
+async def test_a_tenant_is_known_by_what_is_told(audit: AuditService) -> None:
+    assert await audit.is_known()
+    assert not await AuditService(TenantDatabase(audit.db.database, new_id())).is_known()

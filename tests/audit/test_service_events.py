@@ -1,0 +1,55 @@
+"""What the service does by itself: what has expired is told, and events that are old enough go."""
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from app.documents.sweeping import EVENTS_JOB, EXPIRED_JOB, Sweeper, sweep_periods
+from app.embedded_postgres import DatabaseUrls
+from app.job_handlers import HANDLERS, JobContext
+from tests.ingestion.workshop import Workshop, add_text, open_workshop
+
+
+@pytest.fixture(scope="module")
+async def workshop(database: DatabaseUrls, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Workshop]:
+    async with open_workshop(database, tmp_path_factory.mktemp("data")) as opened:
+        yield opened
+
+
+@pytest.fixture
+def sweeper(workshop: Workshop) -> Sweeper:
+    return JobContext(workshop.resources, workshop.pipeline).sweeper
+
+
+async def test_what_expires_is_told(workshop: Workshop, sweeper: Sweeper) -> None:
+    services = await workshop.new_tenant()
+    soon = [await add_text(services, text, expires_at=datetime.now(UTC) - timedelta(days=1)) for text in ("a", "b")]
+    stays = await add_text(services, "c")
+    await sweeper.run(EXPIRED_JOB)
+    (row,) = await workshop.owner.fetch("select * from audit_event where action = 'document.expire'")
+    assert set(row["object_ids"]) == {document.id for document in soon}
+    assert (row["tenant_id"], row["kb_id"], row["actor"]) == (stays.tenant_id, stays.kb_id, "service")
+    receipt = await workshop.owner.fetchval("select id from deletion where tenant_id = $1", stays.tenant_id)
+    assert row["deletion_id"] == receipt
+
+
+async def test_old_events_go_by_the_setting(workshop: Workshop, sweeper: Sweeper) -> None:
+    days = workshop.resources.settings.audit.retention_days
+    tenant = (await workshop.new_tenant()).principal.tenant_id
+    await workshop.owner.execute("update audit_event set created_at = now() - interval '1 day'")
+    for age in (days - 1, days + 1, days + 400):
+        await workshop.owner.execute(
+            "insert into audit_event (tenant_id, created_at, id, action, object_type, object_ids, actor)"
+            " values ($1, now() - $2::interval, gen_random_uuid(), 'key.revoke', 'key', '{}', 'service')",
+            tenant, timedelta(days=age),
+        )  # fmt: skip
+    assert await sweeper.events() == 2
+    assert await sweeper.events() == 0
+    ages = await workshop.owner.fetch("select created_at from audit_event where action = 'key.revoke'")
+    assert [(datetime.now(UTC) - row["created_at"]).days for row in ages] == [days - 1]
+
+
+def test_it_is_a_periodic_job(workshop: Workshop) -> None:
+    assert EVENTS_JOB in sweep_periods(workshop.resources.settings.worker)
+    assert EVENTS_JOB in HANDLERS

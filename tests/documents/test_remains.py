@@ -1,0 +1,82 @@
+"""What is counted as left: every table of tenants in the catalogue, or named as kept or unrelated, with a reason."""
+
+from collections.abc import AsyncIterator
+
+import asyncpg
+import pytest
+
+from app.documents import remains
+from app.documents.remains import KEPT, KEPT_BY_KIND, TABLES, UNRELATED, Columns
+from app.embedded_postgres import DatabaseUrls
+
+COUNTS = {
+    "documents": (remains.of_documents,),
+    "knowledge_base": (remains.of_documents, remains.of_knowledge_base),
+    "tenant": (remains.of_tenant,),
+}
+# What documents have nothing to do with, though knowledge bases and tenants do.
+ABOVE_DOCUMENTS = {"api_key", "knowledge_base", "search_index"}
+
+
+@pytest.fixture(scope="module")
+async def owner(database: DatabaseUrls) -> AsyncIterator[asyncpg.Connection]:
+    connection = await asyncpg.connect(database.owner)
+    yield connection
+    await connection.close()
+
+
+async def tables(owner: asyncpg.Connection) -> dict[str, Columns]:
+    return {row["name"]: frozenset(row["columns"]) for row in await owner.fetch(TABLES.sql)}
+
+
+def forgotten(found: dict[str, Columns], kind: str) -> set[str]:
+    """Tables that are neither counted for this kind nor named."""
+    counted = {name for name, columns in found.items() for count in COUNTS[kind] if count(name, columns)}
+    named = KEPT_BY_KIND[kind] | (set() if kind == "tenant" else UNRELATED)
+    return found.keys() - counted - named - (ABOVE_DOCUMENTS if kind == "documents" else set())
+
+
+@pytest.mark.parametrize("kind", COUNTS)
+async def test_no_table_is_forgotten(owner: asyncpg.Connection, kind: str) -> None:
+    found = await tables(owner)
+    assert {"tenant", "document", "chunk_embedding", "idempotency_subject", "job", "audit_event"} <= found.keys()
+    assert forgotten(found, kind) == set()
+
+
+@pytest.mark.parametrize(
+    ("column", "seen"),
+    [
+        ("document_id uuid", {"documents", "knowledge_base", "tenant"}),
+        ("kb_id uuid", {"knowledge_base", "tenant"}),
+        ("index_id uuid", {"knowledge_base", "tenant"}),
+        ("something_id uuid", {"tenant"}),
+    ],
+)
+async def test_a_new_table_is_counted_or_noticed(owner: asyncpg.Connection, column: str, seen: set[str]) -> None:
+    transaction = owner.transaction()
+    await transaction.start()
+    await owner.execute(f"create table added (tenant_id uuid, {column})")
+    found = await tables(owner)
+    await transaction.rollback()
+    assert {kind for kind in COUNTS if "added" not in forgotten(found, kind)} == seen
+
+
+async def test_what_is_named_is_there(owner: asyncpg.Connection) -> None:
+    named = UNRELATED | ABOVE_DOCUMENTS | frozenset().union(*KEPT_BY_KIND.values())
+    assert named <= (await tables(owner)).keys()
+
+
+async def test_what_is_counted_through_chunks_cannot_outlive_them(owner: asyncpg.Connection) -> None:
+    for table, columns in (await tables(owner)).items():
+        if "chunk_id" in columns:
+            keys = await owner.fetch(
+                "select convalidated, condeferrable, confdeltype from pg_constraint"
+                " where conrelid = $1::text::regclass and confrelid = 'chunk'::regclass and contype = 'f'", table,
+            )  # fmt: skip
+            assert [tuple(key) for key in keys] == [(True, False, b"c")], table
+
+
+async def test_what_is_kept_hangs_on_no_tenant(owner: asyncpg.Connection) -> None:
+    for table in KEPT:
+        keys = "select count(*) from pg_constraint where conrelid = $1::text::regclass and contype = 'f'"
+        assert await owner.fetchval(keys, table) == 0, table

@@ -1,0 +1,206 @@
+"""A chat model's text as it comes: in pieces of any size, stalling, breaking off, given up."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from app.inference.breaker import FAILURES
+from app.inference.chat import ChatMessage, ChatStream, ChatTokens, ChatUnavailable
+from app.inference.chat_openai import OpenAIChat
+from tests.protocol_servers.chat import ChatServer, Failing
+
+HELLO = [ChatMessage("user", "hello, café 🚗")]
+SAID = "You said: hello, café 🚗"
+AMPLE = 30.0
+
+
+@pytest.fixture
+def server() -> Iterator[ChatServer]:
+    with ChatServer() as running:
+        yield running
+
+
+@pytest.fixture
+async def chat(server: ChatServer) -> AsyncIterator[OpenAIChat]:
+    model = OpenAIChat(server.base_url, "secret", "talker", idle_seconds=5.0, first_delay=0.01)
+    yield model
+    await model.close()
+
+
+async def read(chat: OpenAIChat, came: list[str], *, seconds: float = AMPLE, max_tokens: int = 50) -> ChatStream:
+    async with chat.stream(HELLO, max_tokens=max_tokens, seconds=seconds) as answer:
+        async for piece in answer.pieces:
+            came.append(piece)
+    return answer
+
+
+async def streamed(chat: OpenAIChat) -> tuple[list[str], ChatStream]:
+    came: list[str] = []
+    return came, await read(chat, came)
+
+
+async def spoiled(chat: OpenAIChat, *, seconds: float = AMPLE, max_tokens: int = 50) -> tuple[str, ChatUnavailable]:
+    """What came, and how it ended."""
+    came: list[str] = []
+    with pytest.raises(ChatUnavailable) as caught:
+        await read(chat, came, seconds=seconds, max_tokens=max_tokens)
+    assert "may repeat the input" not in caught.value.message
+    return "".join(came), caught.value
+
+
+@pytest.mark.parametrize("fragment", [None, 1, 7])
+async def test_pieces_come_one_by_one(server: ChatServer, chat: OpenAIChat, fragment: int | None) -> None:
+    server.fragment = fragment
+    pieces, answer = await streamed(chat)
+    assert pieces == ["You ", "said: ", "hello, ", "café ", "🚗"]
+    assert (answer.tokens, answer.cut_off) == (ChatTokens(75, 25), False)
+    assert server.talks[0].body["stream_options"] == {"include_usage": True}
+
+
+async def test_the_first_piece_does_not_wait_for_the_last(server: ChatServer, chat: OpenAIChat) -> None:
+    server.fail("stall")
+    async with asyncio.timeout(10.0), chat.stream(HELLO, max_tokens=50, seconds=AMPLE) as answer:
+        assert await anext(aiter(answer.pieces)) == "You "
+
+
+async def test_the_connection_is_used_again(server: ChatServer, chat: OpenAIChat) -> None:
+    for _ in range(3):
+        await streamed(chat)
+    assert server.connections == 1
+
+
+async def test_one_that_does_not_stream_answers_in_one_piece(server: ChatServer, chat: OpenAIChat) -> None:
+    server.streams = False
+    pieces, answer = await streamed(chat)
+    assert (pieces, answer.tokens) == ([SAID], ChatTokens(75, 25))
+
+
+async def test_one_that_does_not_count_is_not_asked_to(server: ChatServer, chat: OpenAIChat) -> None:
+    server.lacks, server.blames = {"stream_options"}, False
+    for _ in range(2):
+        pieces, answer = await streamed(chat)
+        assert ("".join(pieces), answer.tokens) == (SAID, ChatTokens())
+    assert ["stream_options" in talk.body for talk in server.talks] == [True, False, False]
+
+
+async def test_one_that_used_its_tokens_up_says_so(server: ChatServer, chat: OpenAIChat) -> None:
+    server.fail("length")
+    assert (await streamed(chat))[1].cut_off
+
+
+@pytest.mark.parametrize("how", [429, 500, "disconnect"])
+async def test_before_the_first_piece_it_is_tried_once_more(
+    server: ChatServer, chat: OpenAIChat, how: Failing | int
+) -> None:
+    server.fail(how, retry_after="0.01")
+    assert "".join((await streamed(chat))[0]) == SAID
+    assert len(server.talks) == 2
+
+
+@pytest.mark.parametrize(
+    ("how", "came", "reason"),
+    [
+        ("break_off", "You ", "unreachable"),
+        ("error_event", "You ", "garbage"),
+        ("no_end", SAID, "garbage"),
+        ("filtered", SAID, "refused"),
+        ("refusal", "", "refused"),
+        ("empty", "", "garbage"),
+        ("garbage", "", "garbage"),
+        ("not_json", "", "garbage"),
+        (401, "", "refused"),
+        (429, "", "rate_limited"),
+    ],
+)
+async def test_what_goes_wrong_is_told_after_what_came(
+    server: ChatServer, chat: OpenAIChat, how: Failing | int, came: str, reason: str
+) -> None:
+    server.fail(how, retry_after="600")
+    text, error = await spoiled(chat)
+    assert (text, error.reason, len(server.talks)) == (came, reason, 1)
+
+
+async def test_a_stall_ends_the_answer(server: ChatServer) -> None:
+    chat = OpenAIChat(server.base_url, None, "talker", idle_seconds=0.1)
+    server.fail("stall")
+    async with asyncio.timeout(10.0):
+        text, error = await spoiled(chat)
+    assert (text, error.reason) == ("You ", "timeout")
+    assert await asyncio.to_thread(server.left.wait, 10.0)
+    await chat.close()
+
+
+async def test_thinking_first_is_no_stall(server: ChatServer) -> None:
+    chat = OpenAIChat(server.base_url, None, "talker", idle_seconds=0.5)
+    server.late_seconds = 0.7
+    assert "".join((await streamed(chat))[0]) == SAID
+    await chat.close()
+
+
+@pytest.mark.parametrize("how", ["slow", "stall"])
+async def test_no_stream_takes_longer_than_it_may(server: ChatServer, chat: OpenAIChat, how: Failing) -> None:
+    server.fail(how)
+    async with asyncio.timeout(10.0):
+        _, error = await spoiled(chat, seconds=0.2)
+    assert error.reason == "timeout"
+
+
+async def test_an_endless_answer_is_not_read(server: ChatServer, chat: OpenAIChat) -> None:
+    server.fail("endless")
+    async with asyncio.timeout(20.0):
+        _, error = await spoiled(chat, max_tokens=1)
+    assert (error.reason, "too long" in error.message) == ("garbage", True)
+
+
+@pytest.mark.parametrize("leave", ["break", "raise", "cancel"])
+async def test_a_stream_that_is_left_closes_its_connection(server: ChatServer, chat: OpenAIChat, leave: str) -> None:
+    server.fail("stall")
+    begun = asyncio.Event()
+
+    async def read() -> None:
+        async with chat.stream(HELLO, max_tokens=50, seconds=AMPLE) as answer:
+            async for _ in answer.pieces:
+                begun.set()
+                if leave == "break":
+                    break
+                if leave == "raise":
+                    raise LookupError
+
+    reading = asyncio.create_task(read())
+    await begun.wait()
+    if leave == "cancel":
+        reading.cancel()
+    expected = {"break": None, "raise": LookupError, "cancel": asyncio.CancelledError}[leave]
+    (ended,) = await asyncio.gather(reading, return_exceptions=True)
+    assert type(ended) is (expected or type(None))
+    assert await asyncio.to_thread(server.left.wait, 10.0)
+
+
+async def test_readers_that_leave_do_not_break_the_circuit(server: ChatServer, chat: OpenAIChat) -> None:
+    for _ in range(FAILURES + 1):
+        async with chat.stream(HELLO, max_tokens=50, seconds=AMPLE) as answer:
+            assert await anext(aiter(answer.pieces)) == "You "
+    assert "".join((await streamed(chat))[0]) == SAID
+
+
+async def test_nobody_waits_for_the_end_of_the_stream_that_is_the_trial(server: ChatServer) -> None:
+    now = 100.0
+    chat = OpenAIChat(server.base_url, None, "talker", clock=lambda: now)
+    server.fail("not_json", times=FAILURES)
+    for _ in range(FAILURES):
+        await spoiled(chat)
+    assert (await spoiled(chat))[1].reason == "left_alone"
+    now += 1.0
+    server.fail("stall")
+    async with chat.stream(HELLO, max_tokens=50, seconds=AMPLE) as answer:
+        assert await anext(aiter(answer.pieces)) == "You "
+        assert "".join((await streamed(chat))[0]) == SAID
+    await chat.close()
+
+
+async def test_one_that_keeps_failing_is_left_alone(server: ChatServer, chat: OpenAIChat) -> None:
+    server.fail("error_event", times=FAILURES)
+    for _ in range(FAILURES):
+        assert (await spoiled(chat))[0] == "You "
+    assert (await spoiled(chat))[1].reason == "left_alone"

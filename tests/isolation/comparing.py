@@ -1,0 +1,67 @@
+"""Sending a case, and what of its reply may not differ between another's ids and ids of nothing."""
+
+import json
+import re
+import secrets
+from collections import Counter
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+
+from tests.isolation.cases import PLACE, Case
+from tests.isolation.worlds import Ids
+
+PER_REQUEST = {"date", "x-request-id", "content-length", "server-timing"}
+MADE = {"location", "carrel-deletion-id"}
+PER_OBJECT = {"timings_ms", "status", "progress", "version", "live_version", "chunk_count", "sha256", "hint", "bytes"}
+tried: Counter[str] = Counter()
+
+Outcome = tuple[int, dict[str, str], Any]
+
+
+def send(client: httpx.Client, case: Case, ids: Ids) -> httpx.Response:
+    """One request, with these ids in path, query and body."""
+    tried["requests"] += 1
+    words = {**ids, "fresh": secrets.token_hex(8)}
+
+    def filled(value: Any) -> Any:
+        return json.loads(PLACE.sub(lambda found: words[found[1]], json.dumps(value)))
+
+    path = re.sub(r"{(\w+)}", lambda found: quote(words[found[1]], safe=""), case.endpoint.path)
+    template = case.template
+    if template.form is None:
+        return client.request(
+            case.endpoint.method, path, params=filled(dict(template.query)), json=filled(template.json)
+        )
+    file = {"file": ("a.txt", f"A file {words['fresh']} to keep.".encode())}
+    return client.request(case.endpoint.method, path, data=filled(dict(template.form)), files=file)
+
+
+def without(value: Any, names: set[str]) -> Any:
+    """The same without these fields, wherever they are."""
+    if isinstance(value, dict):
+        return {name: without(inner, names) for name, inner in value.items() if name not in names}
+    return [without(inner, names) for inner in value] if isinstance(value, list) else value
+
+
+def outcome(reply: httpx.Response, sent: Ids) -> Outcome:
+    """Status, headers and body as far as they may not differ: an error exactly, a success but for what it made."""
+    headers = {name: value for name, value in reply.headers.items() if name not in PER_REQUEST}
+    body = reply.text
+    is_json = "json" in headers.get("content-type", "")
+    if reply.is_error:
+        return reply.status_code, headers, without(json.loads(body), {"request_id"}) if is_json else body
+    for name in MADE & headers.keys():
+        headers[name] = generic(headers[name], sent)
+    body = generic(body, sent)
+    return reply.status_code, headers, without(json.loads(body), PER_OBJECT) if is_json and body else body
+
+
+def generic(text: str, sent: Ids) -> str:
+    """With names for what was sent and for what differs between any two requests."""
+    for name, value in sent.items():
+        text = text.replace(value, f"<{name}>")
+    text = re.sub(r"\b[a-z]{2,3}_[0-9a-hjkmnp-tv-z]{26}\b", "<id>", text)
+    text = re.sub(r"\bcarrel_\w{38}\b", "<key>", text)
+    return re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z", "<time>", text)

@@ -1,0 +1,122 @@
+"""No definer function reads an object of the caller's in the place of ours.
+
+Whoever may make temporary objects can name them as our tables, types and functions; where ``pg_temp`` is not the last
+of a function's ``search_path``, they come first. The plain role may not make any: here, in its own database, it may.
+"""
+
+import re
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+import asyncpg
+import pytest
+
+from app.embedded_postgres import DatabaseUrls, EmbeddedPostgres
+from tests.architecture.test_schema import OURS, PATH
+from tests.isolation.sql import acting, attempt
+
+OWN_TYPES = {"halfvec": "public.halfvec", "sparsevec": "public.sparsevec"}
+# An argument of every type that our functions take: what makes them go all the way.
+ARGUMENTS = {
+    "uuid": f"'{uuid.UUID(int=7)}'", "bytea": r"'\x00'", "integer": "384", "bigint": "1", "text": "'x'", "real": "0.5",
+    "double precision": "1", "boolean": "true", "interval": "'1 s'",
+    "timestamp with time zone": "now()",
+    "uuid[]": f"array['{uuid.UUID(int=7)}']", "integer[]": "'{1}'", "real[]": "'{1}'", "text[]": "'{x}'",
+    "halfvec": "array_fill(0.5::real, array[384])", "jsonb": "'{}'", "jsonpath": "'$.a == 1'", "date": "now()",
+}  # fmt: skip
+SHADOWED = """
+select c.relname from pg_class c where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')
+   and c.relname <> 'alembic_version' order by 1"""
+TYPES = "select typname from pg_type where typnamespace = 'public'::regnamespace and typtype = 'b' and typelem = 0"
+DEFINERS = f"""
+select o.* from ({OURS}) o join pg_proc p on p.oid = o.oid
+ where p.prosecdef and p.prorettype <> 'trigger'::regtype order by o.proname"""
+CALLER = uuid.UUID(int=7)
+# A view that cannot be written to and a type that has no dimensions are other ways to meet a shadow.
+MET = re.compile(r"read the shadow|cannot (insert into|update|delete from) view|type modifier is not allowed")
+SAYS = "begin raise exception 'read the shadow'; end"
+
+
+@dataclass(frozen=True)
+class Ground:
+    """A database where the plain role may make temporary objects and call everything of ours."""
+
+    app: str
+    superuser: str
+    functions: list[Any]
+    definers: list[Any]
+
+
+@pytest.fixture(scope="module")
+async def ground(database: DatabaseUrls, postgres_server: EmbeddedPostgres) -> Ground:
+    name = database.app.rpartition("/")[2]
+    superuser = postgres_server.url(name)
+    connection = await asyncpg.connect(superuser)
+    await connection.execute(f"grant temporary on database {name} to carrel_runtime")
+    await connection.execute("grant execute on all functions in schema public to carrel_runtime")
+    functions, definers = await connection.fetch(OURS), await connection.fetch(DEFINERS)
+    await connection.close()
+    return Ground(database.app, superuser, functions, definers)
+
+
+async def shadow(connection: asyncpg.Connection) -> int:
+    """Make views, types and functions named as ours, that say so when they are read; returns their number."""
+    await connection.execute(f"create function pg_temp.say() returns boolean language plpgsql as $${SAYS}$$")
+    tables = [row[0] for row in await connection.fetch(SHADOWED)]
+    for table in tables:
+        await connection.execute(
+            f"create function pg_temp.read_{table}() returns setof public.{table} language plpgsql as $${SAYS}$$;"
+            f"create temporary view {table} as select * from pg_temp.read_{table}();"
+            f"grant all on pg_temp.{table} to public"
+        )
+    types = [row[0] for row in await connection.fetch(TYPES)]
+    for name in types:
+        await connection.execute(f"create domain pg_temp.{name} as text check (pg_temp.say())")
+    functions = await connection.fetch(OURS)
+    for function in functions:
+        arguments = ", ".join(f"public.{kind}" if kind in types else kind for kind in function["types"])
+        await connection.execute(
+            f"create function pg_temp.{function['proname']}({arguments}) returns boolean language sql"
+            " as 'select pg_temp.say()'"
+        )
+    return len(tables) + len(types) + len(functions)
+
+
+def call_of(function: Any) -> str:
+    arguments = ", ".join(f"{ARGUMENTS[kind]}::{OWN_TYPES.get(kind, kind)}" for kind in function["types"])
+    return f"select * from public.{function['proname']}({arguments})"
+
+
+async def outcomes(ground: Ground, *, shadowed: bool) -> dict[str, str]:
+    """What each function answers: its command tag, or its error."""
+    async with acting(ground.app, CALLER) as caller:
+        if shadowed:
+            assert await shadow(caller) > 40
+        return {one["proname"]: str(await attempt(caller, call_of(one))) for one in ground.definers}
+
+
+async def test_every_definer_function_reads_our_own(ground: Ground) -> None:
+    plain = await outcomes(ground, shadowed=False)
+    assert len(plain) >= 15
+    assert {name: outcome for name, outcome in plain.items() if not outcome.startswith("SELECT")} == {}
+    assert await outcomes(ground, shadowed=True) == plain
+
+
+async def test_a_search_path_without_its_end_would_be_noticed(ground: Ground) -> None:
+    """Each function as it would be without ``pg_temp`` behind the others: the caller's objects come first then."""
+    superuser = await asyncpg.connect(ground.superuser)
+
+    async def lead(path: str) -> None:
+        for one in ground.functions:  # definers call others of ours
+            signature = f"public.{one['proname']}({', '.join(OWN_TYPES.get(kind, kind) for kind in one['types'])})"
+            if PATH in one["config"]:
+                await superuser.execute(f"alter function {signature} set {path}")
+
+    await lead("search_path = pg_catalog, public")
+    try:
+        led = await outcomes(ground, shadowed=True)
+    finally:
+        await lead(PATH)
+        await superuser.close()
+    assert {name: outcome for name, outcome in led.items() if not MET.search(outcome)} == {}

@@ -1,0 +1,35 @@
+"""What ``make api-fuzz`` asks: every operation there is, in one of its groups, and with real ids."""
+
+import re
+import tomllib
+from typing import Any
+
+from app.main import create_app
+from benchmarks.api_fuzz import FIELDS, GROUPS, configuration
+from tests.isolation.cases import PATH_FIELDS
+from tests.isolation.grid import unreal
+from tests.isolation.test_http_walls import unopened
+
+
+def chosen(arguments: tuple[str, ...], operation: str) -> bool:
+    options = dict(zip(arguments[::2], arguments[1::2], strict=True))
+    wanted, unwanted = options.get("--include-operation-id-regex", ""), options.get("--exclude-operation-id-regex")
+    return bool(re.search(wanted, operation)) and not (unwanted and re.search(unwanted, operation))
+
+
+def test_every_operation_is_in_one_group() -> None:
+    paths: dict[str, dict[str, Any]] = create_app(unopened).openapi()["paths"]
+    operations = [(method, told["operationId"]) for methods in paths.values() for method, told in methods.items()]
+    for method, operation in operations:
+        groups = [name for name, _, arguments in GROUPS if chosen(arguments, operation)]
+        assert len(groups) == 1, operation
+        assert (method == "delete") <= (groups[0] != "reading and writing"), operation
+    assert sum(share for _, share, _ in GROUPS) == 1.0
+
+
+def test_every_id_in_a_path_has_a_real_one() -> None:
+    ids = unreal()["id"]
+    found = tomllib.loads(configuration(ids))
+    assert set(FIELDS) == PATH_FIELDS
+    assert {name: found["dictionaries"][name]["values"] for name in FIELDS} == {name: [ids[name]] for name in FIELDS}
+    assert set(found["parameters"]) == {f"path.{name}" for name in FIELDS}

@@ -1,0 +1,266 @@
+"""Rerank endpoints of every family: they score texts by the query's words, and fail on demand as real ones do."""
+
+import json
+import math
+import re
+import threading
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any, Literal, Self
+
+Style = Literal["tei", "cohere", "jina", "vllm"]
+Failing = Literal[
+    "never",
+    "late",
+    "drip",
+    "disconnect",
+    "redirect",
+    "not_json",
+    "deep",
+    "wrong_shape",
+    "huge",
+    "indexes",
+    "from_one",
+    "negative",
+    "duplicates",
+    "text_scores",
+    "nan",
+    "infinity",
+    "null",
+    "all_null",
+    "enormous",
+    "short",
+    "empty",
+]
+# What each family takes beside the query and its texts.
+TAKES: dict[Style, set[str]] = {
+    "tei": {"truncate", "raw_scores", "return_text", "truncation_direction"},
+    "cohere": {"model", "top_n", "max_tokens_per_doc"},
+    "jina": {"model", "top_n", "return_documents"},
+    "vllm": {"model", "top_n", "truncate_prompt_tokens"},
+}
+SCORES: dict[Failing, Any] = {
+    "nan": math.nan,
+    "infinity": -math.inf,
+    "null": None,
+    "enormous": 10**400,
+    "text_scores": "high",
+}
+
+
+def relevance(query: str, text: str) -> float:
+    """The share of the query's words that are in the text."""
+    asked, there = (set(re.findall(r"\w+", one.lower())) for one in (query, text))
+    return len(asked & there) / len(asked)
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A request that came in."""
+
+    query: str
+    texts: list[str]
+    body: dict[str, Any]
+    headers: dict[str, str]
+
+
+@dataclass
+class RerankServer:
+    """``with RerankServer("tei") as server`` serves ``server.url``; ``fail`` spoils the next requests.
+
+    More than ``max_documents``, or a text of more than ``max_characters``, is refused with ``too_large``.
+    """
+
+    style: Style = "cohere"
+    api_key: str | None = None
+    max_documents: int | None = None
+    max_characters: int | None = None
+    too_large: int = 422
+    received: list[Received] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._failures: list[tuple[Failing | int, str | None]] = []
+        self._lock = threading.Lock()
+        self.stopping = threading.Event()
+        self.released = threading.Event()
+        self.left = threading.Event()
+
+    def __enter__(self) -> Self:
+        self._http = _Http(self)
+        self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stopping.set()
+        self.released.set()
+        self._http.shutdown()
+        self._http.server_close()
+        self._thread.join()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._http.server_address[1]}/rerank"
+
+    @property
+    def sizes(self) -> list[int]:
+        """How many texts each request had."""
+        return [len(request.texts) for request in self.received]
+
+    def fail(self, how: Failing | int, *, times: int = 1, retry_after: str | None = None) -> None:
+        """Spoil the next ``times`` requests: a number is a status, "late" answers once ``released`` is set."""
+        with self._lock:
+            self._failures += [(how, retry_after)] * times
+
+    def take(self, request: Received) -> tuple[Failing | int | None, str | None]:
+        """Write a request down; what is to go wrong with it."""
+        with self._lock:
+            self.received.append(request)
+            return self._failures.pop(0) if self._failures else (None, None)
+
+    def refusal(self, request: Received) -> int | None:
+        """The status for a request that a well-behaved endpoint of this family refuses."""
+        if self.api_key is not None and request.headers.get("authorization") != f"Bearer {self.api_key}":
+            return 401
+        named = {"query", "texts" if self.style == "tei" else "documents"}
+        if not named <= request.body.keys() <= named | TAKES[self.style]:
+            return 400
+        if not request.texts or any(not text.strip() for text in request.texts):
+            return 400
+        if self.max_documents is not None and len(request.texts) > self.max_documents:
+            return self.too_large
+        if self.max_characters is not None and max(map(len, request.texts)) > self.max_characters:
+            return self.too_large
+        return None
+
+    def reply(self, request: Received, how: Failing | None) -> Any:
+        """The body of a successful answer, best first, spoiled where it is to be."""
+        name = "score" if self.style == "tei" else "relevance_score"
+        found = [
+            {"index": index, name: relevance(request.query, text), **self._shown(request, text)}
+            for index, text in enumerate(request.texts)
+        ]
+        found.sort(key=lambda entry: -entry[name])
+        _spoil(found, how, name)
+        found = found[: request.body.get("top_n", len(found))]
+        return found if self.style == "tei" else {"id": "an-id", "results": found, "usage": {"total_tokens": 1}}
+
+    def _shown(self, request: Received, text: str) -> dict[str, Any]:
+        """Some send the text back, and Jina's unless it is told not to."""
+        shows = self.style == "vllm" or (self.style == "jina" and request.body.get("return_documents", True))
+        return {"document": {"text": text}} if shows else {}
+
+
+def _spoil(found: list[dict[str, Any]], how: Failing | None, name: str) -> None:
+    indexes = {"indexes": len(found) + 7, "negative": -1, "duplicates": found[0]["index"]}
+    if how in indexes:
+        found[-1]["index"] = indexes[how]
+    elif how == "from_one":
+        for entry in found:
+            entry["index"] += 1
+    elif how in SCORES:
+        found[0][name] = SCORES[how]
+    elif how == "all_null":
+        for entry in found:
+            entry[name] = None
+    elif how == "short":
+        del found[1:]
+    elif how == "empty":
+        found.clear()
+
+
+class _Http(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, rerank: RerankServer) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.rerank = rerank
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that has given up is no news."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    wbufsize = -1
+    disable_nagle_algorithm = True
+    server: _Http
+
+    def do_POST(self) -> None:
+        rerank = self.server.rerank
+        body = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))))
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        request = Received(body["query"], body.get("texts") or body.get("documents") or [], body, headers)
+        how, retry_after = rerank.take(request)
+        if self.path != "/rerank":
+            self.refuse(404)
+        elif (status := rerank.refusal(request)) is not None:
+            self.refuse(status)
+        elif isinstance(how, int):
+            self.refuse(how, {"Retry-After": retry_after} if retry_after else {})
+        elif not self.spoil(how):
+            self.answer(200, json.dumps(rerank.reply(request, how)).encode())
+
+    def spoil(self, how: Failing | None) -> bool:
+        """Fail outside the answer; whether there is nothing more to say."""
+        if how == "disconnect":
+            self.close_connection = True
+        elif how == "redirect":
+            self.answer(307, b"", {"Location": self.server.rerank.url})
+        elif how == "not_json":
+            self.answer(200, b"<html>welcome</html>")
+        elif how == "deep":
+            self.answer(200, b"[" * 50_000)
+        elif how == "wrong_shape":
+            self.answer(200, b'{"data": [0.3, 0.1]}')
+        elif how == "huge":
+            self.answer(200, b" " * 4_000_000 + b"[]")
+        elif how in ("never", "drip"):
+            self.hang(drips=how == "drip")
+        else:
+            if how == "late":
+                self.server.rerank.released.wait(30)
+            return False
+        return True
+
+    def hang(self, *, drips: bool) -> None:
+        """Answer nothing, or a byte at a time without end, until the client has left."""
+        if drips:
+            self.send_response_only(200)
+            self.send_header("Content-Length", "1000000")
+            self.end_headers()
+        try:
+            while not self.server.rerank.stopping.wait(0.02):
+                if drips:
+                    self.wfile.write(b" ")
+                    self.wfile.flush()
+                elif self.gone():
+                    break
+        except OSError:
+            pass
+        self.server.rerank.left.set()
+        self.close_connection = True
+
+    def gone(self) -> bool:
+        self.connection.settimeout(0.001)
+        try:
+            return not self.connection.recv(1)
+        except TimeoutError:
+            return False
+
+    def refuse(self, status: int, headers: dict[str, str] | None = None) -> None:
+        self.answer(status, json.dumps({"error": "a message that may repeat the input"}).encode(), headers)
+
+    def answer(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
+        self.send_response_only(status)
+        told = {"Content-Type": "application/json", "Content-Length": str(len(body)), **(headers or {})}
+        for name, value in told.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass

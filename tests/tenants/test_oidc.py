@@ -1,0 +1,25 @@
+"""The library that reads tokens: asked for where an issuer is named, and nowhere else."""
+
+import subprocess
+import sys
+
+import pytest
+
+from app.settings import IdentitySettings
+from app.tenants.opening import open_tokens
+from app.tenants.types import TokensMissing
+
+NAMED = {"CARREL_OIDC_ISSUER": "https://login.example", "CARREL_OIDC_AUDIENCE": "carrel"}
+
+
+def test_it_is_not_imported_without_need() -> None:
+    code = "import sys, app.main, app.bootstrap; print({'jwt', 'cryptography', 'httpx'} & set(sys.modules))"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert found.stdout == "set()\n"
+    assert open_tokens(IdentitySettings()) is None
+
+
+def test_where_it_is_missing_the_start_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "app.tenants.oidc", None)
+    with pytest.raises(TokensMissing, match=r"carrel\[oidc\]"):
+        open_tokens(IdentitySettings.model_validate(NAMED))
