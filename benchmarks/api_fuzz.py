@@ -59,8 +59,7 @@ def callers(running: RunningService) -> Iterator[Caller]:
     key = (running.data_dir / "operator-key").read_text().strip()
     ids = real(operators(service), "A text that is asked for.")
     yield Caller("operator", key, {**ids, "tenant": service.new_tenant("to be asked for").id})
-    for client in service.clients:
-        client.close()
+    service.transport.close()
 
 
 def configuration(ids: Ids) -> str:

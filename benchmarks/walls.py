@@ -129,8 +129,7 @@ def run(running: RunningService, *, share: float) -> tuple[Seen, list[str]]:
             print(f"{number} of {len(grid.attackers)} keys, {len(seen.combinations)} combinations", flush=True)
     after = kept(grid)
     changed = [f"{path}: {before[path]} is now {after[path]}" for path in before if after[path] != before[path]]
-    for client in service.clients:
-        client.close()
+    service.transport.close()
     return seen, changed
 
 
