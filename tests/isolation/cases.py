@@ -22,7 +22,8 @@ PLAIN = frozenset(
     timeout_seconds offsets depth level dynamic chunks vector page section_titles options
     action from to format overlap_seconds by quotas documents stored_bytes upload_bytes embedding_tokens_per_day
     searches_per_second concurrent_ingestions
-    exclude_dynamic expand expand_options window max_characters return_vectors explain merge image""".split()  # noqa: SIM905  (a list of words)
+    exclude_dynamic expand expand_options window max_characters return_vectors explain merge image
+    transformers rewrite_prompt""".split()  # noqa: SIM905  (a list of words)
 )
 
 
