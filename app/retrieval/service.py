@@ -27,7 +27,7 @@ from app.retrieval.rewriting import clip, conversation_queries
 from app.retrieval.strategies import DEFAULT_STRATEGY, find_strategy, strategy_options
 from app.retrieval.strategies.context import SearchContext, Strategy, Target
 from app.retrieval.transformers import Step, default_steps, find_steps, kept_steps
-from app.retrieval.transforming import Rewriter
+from app.retrieval.transforming import Conversation, Rewriting
 from app.retrieval.types import (
     Expansion,
     ExplainedIndex,
@@ -81,21 +81,15 @@ class RetrievalService:
     async def _search(self, request: SearchRequest, course: Course) -> SearchResult:
         views = await self._route(request.knowledge_bases)
         strategy, options = _strategy(request, views)
-        steps = _steps(request, views, course, rewriting=self.rewriter is not None)
+        wished = _wished(request, views, course)
         targets = _targets(views, await self._visible(request.scope), request, self.embedders)
         models = [target.embedder for target in targets if target.embedder is not None] or self.embedders.all
         pictures = any(model.pictures is not None for model in models)
         queries = usable(_queries(request), course, dense=strategy.name != "lexical", pictures=pictures)
-        reformulation = None
-        if steps and targets:
-            rewriter = Rewriter(self.rewriter, course, _languages(targets), _prompt(views))
-            queries, reformulation = await rewriter.run(
-                steps,
-                queries,
-                request.messages,
-                derived=not request.queries,
-                asked=request.transformers is not None,
-            )
+        steps = self._steps(wished, request)
+        rewriting = Rewriting(self.rewriter, course, _languages(targets), _prompt(views), hurried=wished is None)
+        conversation = Conversation(request.messages, asks=not request.queries)
+        queries, reformulation = await rewriting.run(steps if targets else [], queries, conversation)
         top_k = _top_k(request, views)
         depth = max(top_k, ROWS) if request.rerank and self.reranker is not None else top_k
         finder = Finder(
@@ -149,6 +143,12 @@ class RetrievalService:
                 scope = await within(session, principal, scope)
         return scope.visible()
 
+    def _steps(self, wished: list[Step] | None, request: SearchRequest) -> list[Step]:
+        """Those that are wished for, else for a conversation the default one, where there is a model for it."""
+        if wished is not None:
+            return wished
+        return default_steps() if self.rewriter is not None and not request.queries else []
+
     def _check_vectors(self, strategy: Strategy[Any], context: SearchContext) -> None:
         """Refuse a dense search that no target can answer; say which targets answer by words alone."""
         targets, queries = context.targets, context.queries
@@ -184,16 +184,12 @@ def _strategy(request: SearchRequest, views: Sequence[KnowledgeBaseView]) -> tup
     return strategy, options
 
 
-def _steps(
-    request: SearchRequest, views: Sequence[KnowledgeBaseView], course: Course, *, rewriting: bool
-) -> list[Step]:
-    """The named ones, else the knowledge base's where there is only one, else for a conversation the default one."""
+def _wished(request: SearchRequest, views: Sequence[KnowledgeBaseView], course: Course) -> list[Step] | None:
+    """The transformers that are named, else the knowledge base's where there is only one; None where nobody says."""
     if request.transformers is not None:
         return find_steps(request.transformers, loc=("body", "transformers"))
     own = views[0].retrieval.transformers if len(views) == 1 else None
-    if own is not None:
-        return kept_steps(own, course)
-    return default_steps() if rewriting and not request.queries else []
+    return None if own is None else kept_steps(own, course)
 
 
 def _languages(targets: Sequence[Target]) -> list[str]:

@@ -1,7 +1,7 @@
 """The transformers of a search, one after the other, inside the share of its time that a chat model may take."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from app.inference.chat import ChatModel
 from app.retrieval.course import Course
@@ -11,56 +11,51 @@ from app.retrieval.types import Message, Query, Reformulation
 
 MOST_QUERIES = 16
 # Of the time left; and no more than so many seconds where nobody has asked for it: what is had without it is good.
-SHARE, UNASKED_SECONDS = 0.3, 1.2
+SHARE, HURRIED_SECONDS = 0.3, 1.2
 
 
 @dataclass(frozen=True, slots=True)
-class Rewriter:
-    """``languages`` and ``prompt`` are those of what is searched."""
+class Conversation:
+    """What was said; ``asks`` where the queries were made of it, not given beside it."""
+
+    messages: Sequence[Message]
+    asks: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Rewriting:
+    """``languages`` and ``prompt`` are those of what is searched; ``hurried`` where nobody has asked for it."""
 
     chat: ChatModel | None
     course: Course
     languages: Sequence[str]
     prompt: str | None
+    hurried: bool
 
     async def run(
-        self,
-        steps: Sequence[Step],
-        queries: Sequence[Query],
-        messages: Sequence[Message],
-        *,
-        derived: bool,
-        asked: bool,
+        self, steps: Sequence[Step], queries: Sequence[Query], conversation: Conversation
     ) -> tuple[list[Query], Reformulation | None]:
-        """The queries in words as the steps leave them, then the vectors and pictures, which stay as they are.
-
-        ``derived`` where the queries were made of the messages, ``asked`` where anybody wants just these steps.
-        """
-        texts = [query.text for query in queries if _in_words(query) and query.text is not None]
+        """The queries in words as the steps leave them, then the vectors and pictures, which stay as they are."""
+        texts = [query.text for query in queries if query.text is not None and query.vector is None]
         if not steps or not texts:
             return list(queries), None
-        others = [query for query in queries if not _in_words(query)]
-        part = self.course.part(SHARE, most=None if asked else UNASKED_SECONDS)
-        question = texts[0] if derived or len(texts) == 1 else None
+        others = [query for query in queries if query.text is None or query.vector is not None]
+        context = TransformContext(
+            name="",
+            queries=texts,
+            messages=conversation.messages,
+            question=texts[0] if conversation.asks or len(texts) == 1 else None,
+            languages=self.languages,
+            prompt=self.prompt,
+            most=MOST_QUERIES - len(others),
+            chat=self.chat,
+            course=self.course.part(SHARE, most=HURRIED_SECONDS if self.hurried else None),
+        )
         reformulation = None
         with self.course.timing("rewrite"):
             for step in steps:
-                context = TransformContext(
-                    name=step.transformer.name,
-                    queries=texts,
-                    messages=messages,
-                    question=question,
-                    languages=self.languages,
-                    prompt=self.prompt,
-                    most=MOST_QUERIES - len(others),
-                    chat=self.chat,
-                    course=part,
-                )
+                context = replace(context, name=step.transformer.name)
                 rewritten = await step.transformer.run(context, step.options)
-                texts = list(rewritten.queries)
+                context = replace(context, queries=rewritten.queries)
                 reformulation = rewritten.reformulation or reformulation
-        return [*map(Query, texts), *others], reformulation
-
-
-def _in_words(query: Query) -> bool:
-    return query.text is not None and query.vector is None
+        return [*map(Query, context.queries), *others], reformulation
