@@ -130,7 +130,12 @@ TEMPLATES: Mapping[str, tuple[Template, ...]] = {
         Template(query={"actor": "<api_key>"}),
         *(Template(query={"object_id": f"<{place}>"}) for place in ("document", "api_key", "tenant", "deletion")),
     ),
-    f"POST {KB}/search": (Template(json=ASK), BY_DOCUMENT, *SCOPES),
+    f"POST {KB}/search": (
+        Template(json={**ASK, "transformers": ["keywords", "hyde"]}),
+        Template(json=ASK),
+        BY_DOCUMENT,
+        *SCOPES,
+    ),
     "POST /v1/search": (Template(json=ASK), Template(json={**ASK, "knowledge_bases": ["<kb>"]}), BY_DOCUMENT, *SCOPES),
     "POST /v1/preview": (
         Template(json={"text": "A text."}),

@@ -89,7 +89,7 @@ async def queries(wished: NamedTransformer, server: ChatServer, **given: Any) ->
 async def test_a_conversation_becomes_one_query(server: ChatServer) -> None:
     answer = {"query": " price of\nvans\0", "analysis": "wants prices", "indices_of_related_messages": [2, 0, 7, 0, -1]}
     server.reply = lambda _: json.dumps(answer)
-    asked = {"queries": [QUESTION, "all of it"], "messages": TALK, "question": QUESTION}
+    asked: dict[str, Any] = {"queries": [QUESTION, "all of it"], "messages": TALK, "question": QUESTION}
     rewritten, remarks = await transform("reformulate", server, **asked)
     assert (list(rewritten.queries), remarks) == (["price of vans"], [])
     found = rewritten.reformulation
@@ -192,8 +192,7 @@ WITHOUT = {"keywords": ["long leave"], "prompt_rewrite": CONTEXT.queries}
 
 @pytest.mark.parametrize("name", TRANSFORMERS)
 async def test_without_a_model_what_is_possible_is_done(name: str) -> None:
-    given = {"messages": TALK, "prompt": "Be brief."}
-    rewritten, remarks = await transform(name, **given)
+    rewritten, remarks = await transform(name, messages=TALK, prompt="Be brief.")
     assert list(rewritten.queries) == WITHOUT.get(name, CONTEXT.queries)
     assert remarks == [f"No chat model is configured: {name} did what it can without."]
 
