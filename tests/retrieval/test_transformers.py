@@ -22,6 +22,7 @@ TALK = [
     Message("customer", "And what do they cost?"),
 ]
 QUESTION = TALK[-1].content
+LONG = "why? " * 1500 + "tell me"
 CONTEXT = TransformContext(
     name="",
     queries=["how long is the leave?"],
@@ -108,11 +109,12 @@ async def test_a_conversation_becomes_one_query(server: ChatServer) -> None:
     "given",
     [
         {"messages": TALK[-1:], "question": QUESTION, "queries": [QUESTION]},
+        {"messages": [Message("user", LONG)], "question": LONG, "queries": [LONG]},
         {"messages": [Message("agent", " "), TALK[-1]], "question": QUESTION, "queries": [QUESTION]},
         {"messages": TALK, "question": None, "queries": ["one", "another"]},
         {"messages": [], "question": "one", "queries": ["one"]},
     ],
-    ids=["one turn", "nothing said before", "several questions", "no conversation"],
+    ids=["one turn", "one long turn", "nothing said before", "several questions", "no conversation"],
 )
 async def test_where_there_is_nothing_to_resolve_no_model_is_asked(server: ChatServer, given: dict[str, Any]) -> None:
     assert await queries("reformulate", server, **given) == given["queries"]

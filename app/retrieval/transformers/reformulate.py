@@ -3,7 +3,7 @@
 from pydantic import BaseModel, Field
 
 from app.retrieval.transformers.context import NoOptions, Rewritten, TransformContext, Transformer, tidied
-from app.retrieval.transformers.prompting import conversation
+from app.retrieval.transformers.prompting import TURN_CHARACTERS, conversation
 from app.retrieval.types import Reformulation
 
 TASK = """write the query that finds what answers `question`, the last one of `conversation`.
@@ -28,7 +28,7 @@ async def run(context: TransformContext, _options: NoOptions) -> Rewritten:
     """The queries as they are where nothing was said before, and where several things are asked."""
     turns = conversation(context.messages)
     question = context.question
-    if question is None or not any(turn["content"] != question for turn in turns):
+    if question is None or all(turn["content"] == question[-TURN_CHARACTERS:] for turn in turns):
         return Rewritten(context.queries)
     answer = await context.ask(TASK, {"conversation": turns, "question": question}, Standalone)
     queries = tidied([answer.query]) if answer else []
