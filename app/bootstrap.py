@@ -20,8 +20,10 @@ from app.documents.reading import ReadingService
 from app.documents.service import DocumentService
 from app.documents.uploading import UploadService
 from app.documents.watching import DocumentWatch
+from app.inference.chat import ChatModel
 from app.inference.embedding.opening import open_embedders
 from app.inference.embedding.registry import Embedders
+from app.inference.opening import open_chat, open_vision
 from app.inference.rerank import Reranker
 from app.inference.rerank.opening import open_reranker
 from app.inference.vision import VisionModel
@@ -41,7 +43,7 @@ from app.quotas.service import QuotaService
 from app.retrieval.queries import KnownVectors
 from app.retrieval.service import RetrievalService
 from app.retrieval.strategies import STRATEGIES
-from app.settings import ModelSettings, ParserSettings, QuotaSettings, Settings
+from app.settings import ParserSettings, QuotaSettings, Settings
 from app.tenants.authentication import Authenticator
 from app.tenants.opening import open_authenticator
 from app.tenants.service import KeyService, TenantService
@@ -64,16 +66,6 @@ def open_object_store(settings: Settings) -> ObjectStore:
         secret_access_key=s3.secret_access_key.get_secret_value(),
         region=s3.region,
     )
-
-
-def open_vision(settings: ModelSettings) -> VisionModel | None:
-    """What describes pictures, where one is configured."""
-    if settings.vision_model is None or settings.chat_base_url is None:
-        return None
-    from app.inference.vision_openai import OpenAIVision
-
-    key = settings.chat_api_key.get_secret_value() if settings.chat_api_key else None
-    return OpenAIVision(settings.chat_base_url, key, settings.vision_model)
 
 
 def _default_quotas(settings: QuotaSettings) -> Quotas:
@@ -138,6 +130,7 @@ class Resources:
     known_vectors: KnownVectors
     vision: VisionModel | None
     reranker: Reranker | None
+    rewriter: ChatModel | None
     queue: JobQueue
     watch: DocumentWatch
     index_settings: IndexSettings
@@ -183,8 +176,22 @@ class Resources:
             reranker = await asyncio.to_thread(open_reranker, settings.rerank)
             if reranker is not None:
                 stack.push_async_callback(reranker.close)
+            models = settings.models
+            rewriter = await asyncio.to_thread(open_chat, models, models.rewrite_model or models.chat_model)
+            if rewriter is not None:
+                stack.push_async_callback(rewriter.close)
             yield cls._wire(
-                settings, database, watch, objects, embedders, vision, reranker, authenticator, sign_ins, meter
+                settings,
+                database,
+                watch,
+                objects,
+                embedders,
+                vision,
+                reranker,
+                rewriter,
+                authenticator,
+                sign_ins,
+                meter,
             )
 
     @classmethod
@@ -197,6 +204,7 @@ class Resources:
         embedders: Embedders,
         vision: VisionModel | None,
         reranker: Reranker | None,
+        rewriter: ChatModel | None,
         authenticator: Authenticator,
         sign_ins: SignInAudit,
         meter: UsageMeter,
@@ -221,6 +229,7 @@ class Resources:
             known_vectors=KnownVectors(),
             vision=vision,
             reranker=reranker,
+            rewriter=rewriter,
             queue=queue,
             watch=watch,
             index_settings=index_settings,
@@ -281,6 +290,7 @@ class Resources:
                 quotas,
                 self.settings.server.lane_rows,
                 self.reranker,
+                self.rewriter,
             ),
             quotas=quotas,
         )

@@ -68,11 +68,17 @@ class Chunking:
 
 @dataclass(frozen=True, slots=True)
 class Retrieval:
-    """How a search that does not say otherwise is done."""
+    """How a search that does not say otherwise is done.
+
+    Each of ``transformers`` is ``{"name", "options"}``; None leaves it to the search. ``rewrite_prompt`` is for those
+    that take one.
+    """
 
     strategy: str = "hybrid"
     top_k: int = 5
     strategy_options: Mapping[str, Any] = field(default_factory=dict)
+    transformers: Sequence[Mapping[str, Any]] | None = None
+    rewrite_prompt: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,13 @@ def query_tokens(languages: Sequence[str], text: str) -> list[str]:
     return list(dict.fromkeys(token for language in languages for token in analyser_for(language).tokens(text)))
 
 
+def meaningful(language: str, text: str) -> str:
+    """The words that are no stop words of the language; all, where there are none."""
+    stops = analyser_for(language).stop_words
+    words = [word.strip(_PUNCTUATION) for word in text.split()]
+    return " ".join(word for word in words if word and word.casefold() not in stops) or text
+
+
 def _without_stop_words(languages: Sequence[str], text: str) -> str:
     """A query without the words that mean nothing in its own language, as far as that can be told.
 

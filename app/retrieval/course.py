@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 from app.retrieval.types import LanePlan
@@ -11,10 +11,14 @@ from app.retrieval.types import LanePlan
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """``deadline`` is in seconds of ``time.monotonic``; ``plans`` are by search index, where they are asked for."""
+    """``deadline`` is in seconds of ``time.monotonic``; ``plans`` are by search index, where they are asked for.
+
+    ``warnings`` tell what was left out of the search, ``remarks`` what else the caller should know.
+    """
 
     deadline: float
     warnings: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
     timings_ms: dict[str, float] = field(default_factory=dict)
     plans: dict[bytes, LanePlan] = field(default_factory=dict)
 
@@ -29,9 +33,19 @@ class Course:
         return max(0.0, self.deadline - time.monotonic())
 
     def warn(self, message: str) -> None:
-        """Tell the caller, once."""
+        """Tell the caller, once, what is not searched."""
         if message not in self.warnings:
             self.warnings.append(message)
+
+    def remark(self, message: str) -> None:
+        """Tell the caller, once, what is searched all the same."""
+        if message not in self.remarks:
+            self.remarks.append(message)
+
+    def part(self, share: float, *, most: float | None = None) -> Self:
+        """The same course with only this share of the time left, and no more than ``most`` seconds."""
+        seconds = self.remaining * share
+        return replace(self, deadline=time.monotonic() + (seconds if most is None else min(most, seconds)))
 
     @contextmanager
     def timing(self, step: str) -> Iterator[None]:

@@ -13,6 +13,7 @@ from app.db.session import Session, TenantDatabase
 from app.documents.narrowing import within
 from app.documents.scopes import SHARED, Scope
 from app.filters import compile_filter
+from app.inference.chat import ChatModel
 from app.inference.embedding.registry import Embedders
 from app.inference.rerank import Reranker
 from app.knowledge_bases.service import KnowledgeBaseService
@@ -25,6 +26,8 @@ from app.retrieval.reranking import ROWS, rerank
 from app.retrieval.rewriting import clip, conversation_queries
 from app.retrieval.strategies import DEFAULT_STRATEGY, find_strategy, strategy_options
 from app.retrieval.strategies.context import SearchContext, Strategy, Target
+from app.retrieval.transformers import Step, default_steps, find_steps, kept_steps
+from app.retrieval.transforming import Conversation, Rewriting
 from app.retrieval.types import (
     Expansion,
     ExplainedIndex,
@@ -58,6 +61,7 @@ class RetrievalService:
     quotas: QuotaService
     lane_rows: int = LANE_ROWS
     reranker: Reranker | None = None
+    rewriter: ChatModel | None = None
 
     async def search(self, request: SearchRequest) -> SearchResult:
         """The best passages for the request.
@@ -77,10 +81,15 @@ class RetrievalService:
     async def _search(self, request: SearchRequest, course: Course) -> SearchResult:
         views = await self._route(request.knowledge_bases)
         strategy, options = _strategy(request, views)
+        wished = _wished(request, views, course)
         targets = _targets(views, await self._visible(request.scope), request, self.embedders)
         models = [target.embedder for target in targets if target.embedder is not None] or self.embedders.all
         pictures = any(model.pictures is not None for model in models)
         queries = usable(_queries(request), course, dense=strategy.name != "lexical", pictures=pictures)
+        steps = self._steps(wished, request)
+        rewriting = Rewriting(self.rewriter, course, _languages(targets), _prompt(views), hurried=wished is None)
+        conversation = Conversation(request.messages, asks=not request.queries)
+        queries, reformulation = await rewriting.run(steps if targets else [], queries, conversation)
         top_k = _top_k(request, views)
         depth = max(top_k, ROWS) if request.rerank and self.reranker is not None else top_k
         finder = Finder(
@@ -105,9 +114,11 @@ class RetrievalService:
             hits=hits[:top_k],
             queries=[query.text for query in queries if query.text is not None],
             strategy=strategy.name,
-            warnings=course.warnings,
+            warnings=[*course.warnings, *course.remarks],
             timings_ms=course.timings_ms,
-            explanation=_explanation(context, options) if request.explain else None,
+            explanation=_explanation(context, options, steps) if request.explain else None,
+            whole=not course.warnings,
+            reformulation=reformulation,
         )
 
     async def _route(self, references: Sequence[str] | None) -> Sequence[KnowledgeBaseView]:
@@ -131,6 +142,12 @@ class RetrievalService:
             async with self.db.transaction() as session:
                 scope = await within(session, principal, scope)
         return scope.visible()
+
+    def _steps(self, wished: list[Step] | None, request: SearchRequest) -> list[Step]:
+        """Those that are wished for, else for a conversation the default one, where there is a model for it."""
+        if wished is not None:
+            return wished
+        return default_steps() if self.rewriter is not None and not request.queries else []
 
     def _check_vectors(self, strategy: Strategy[Any], context: SearchContext) -> None:
         """Refuse a dense search that no target can answer; say which targets answer by words alone."""
@@ -167,7 +184,23 @@ def _strategy(request: SearchRequest, views: Sequence[KnowledgeBaseView]) -> tup
     return strategy, options
 
 
-def _explanation(context: SearchContext, options: BaseModel) -> Explanation:
+def _wished(request: SearchRequest, views: Sequence[KnowledgeBaseView], course: Course) -> list[Step] | None:
+    """The transformers that are named, else the knowledge base's where there is only one; None where nobody says."""
+    if request.transformers is not None:
+        return find_steps(request.transformers, loc=("body", "transformers"))
+    own = views[0].retrieval.transformers if len(views) == 1 else None
+    return None if own is None else kept_steps(own, course)
+
+
+def _languages(targets: Sequence[Target]) -> list[str]:
+    return list(dict.fromkeys(language for target in targets for language in target.kb.languages))
+
+
+def _prompt(views: Sequence[KnowledgeBaseView]) -> str | None:
+    return views[0].retrieval.rewrite_prompt if len(views) == 1 else None
+
+
+def _explanation(context: SearchContext, options: BaseModel, steps: Sequence[Step]) -> Explanation:
     plans = context.course.plans
     indexes = [
         ExplainedIndex(
@@ -178,7 +211,7 @@ def _explanation(context: SearchContext, options: BaseModel) -> Explanation:
         )
         for target in context.targets
     ]
-    return Explanation(options.model_dump(), indexes)
+    return Explanation(options.model_dump(), indexes, [step.transformer.name for step in steps])
 
 
 def _bounded(expansion: Expansion | None, top_k: int) -> Expansion | None:

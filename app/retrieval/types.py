@@ -18,6 +18,10 @@ A ranking looks keys up a thousand times: bytes keep their hash, which a pair of
 Lane = Literal["dense", "lexical"]
 
 
+NamedTransformer = str | tuple[str, Mapping[str, Any]]
+"""A transformer by its name, with or without options."""
+
+
 class SearchUnavailable(Unavailable):
     """No lane can answer now; try again."""
 
@@ -70,6 +74,7 @@ class SearchRequest:
     score_threshold: float | None = None
     strategy: str | None = None
     strategy_options: Mapping[str, Any] = field(default_factory=dict)
+    transformers: Sequence[NamedTransformer] | None = None
     filter: Mapping[str, Any] | None = None
     scope: Scope = field(default_factory=Scope)
     exclude_dynamic: bool = False
@@ -78,6 +83,15 @@ class SearchRequest:
     return_vectors: bool = False
     explain: bool = False
     timeout_seconds: float = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Reformulation:
+    """What a conversation was understood as: the query, why, and the places of the messages that matter to it."""
+
+    query: str
+    analysis: str
+    related: Sequence[int]
 
 
 class Searched(NamedTuple):
@@ -223,15 +237,16 @@ class ExplainedIndex:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What a search was taken to mean."""
+    """What a search was taken to mean; ``transformers`` are those that were asked to change its queries."""
 
     options: Mapping[str, Any]
     indexes: Sequence[ExplainedIndex]
+    transformers: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """Hits best first, and how they came about."""
+    """Hits best first, and how they came about; ``whole`` where nothing that was to be searched was left out."""
 
     hits: Sequence[Hit]
     queries: Sequence[str]
@@ -239,3 +254,5 @@ class SearchResult:
     warnings: Sequence[str]
     timings_ms: Mapping[str, float]
     explanation: Explanation | None = None
+    whole: bool = True
+    reformulation: Reformulation | None = None

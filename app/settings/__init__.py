@@ -127,7 +127,7 @@ class ObjectStoreSettings(Group):
 
 
 class ModelSettings(Group):
-    """Chat and vision models; so far only the vision model is used, at the chat model's endpoint."""
+    """Chat and vision models at one endpoint: one describes pictures, the other rewrites questions so far."""
 
     required_together = ("chat_base_url", "chat_model")
     chat_base_url: HttpUrl | None = env("CHAT_BASE_URL", None)

@@ -210,8 +210,10 @@ def test_bodies_that_are_not_what_they_say(admin: httpx.Client, path: str, body:
         {"strategy_options": {"dense_weight": "x"}},
         {"strategy_options": []}, {"scope": {"agent_id": "a"}}, {"scope": {"user_id": ""}},
         {"scope": {"user_id": "\0"}},
-        {"scope": {"tenant_id": "x"}}, {"scope": None}, {"rerank": True}, {"expand": "wide"},
-        {"transformers": ["hyde"]},
+        {"scope": {"tenant_id": "x"}}, {"scope": None}, {"rerank": "much"}, {"expand": "wide"},
+        {"transformers": ["guess"]}, {"transformers": "hyde"}, {"transformers": ["\0"]}, {"transformers": ["hyde"] * 9},
+        {"transformers": [{"name": "hyde", "options": []}]}, {"transformers": [{"name": "hyde", "more": 1}]},
+        {"transformers": [{"name": "hyde", "options": {"\ud800": 1}}]},
     ],
     ids=lambda change: ascii(change)[:60],
 )  # fmt: skip
@@ -221,9 +223,10 @@ def test_searches_that_are_none(admin: httpx.Client, change: dict[str, object]) 
 
 
 def test_an_unknown_name_is_answered_with_the_known_ones(admin: httpx.Client) -> None:
-    for field, value in (("strategy", "guess"),):
+    known = {"strategy": ("simple", "lexical", "hybrid"), "transformers": ("reformulate", "hyde")}
+    for field, value in (("strategy", "guess"), ("transformers", ["guess"])):
         found = problem(admin.post(SEARCH, json={"query": "x", field: value}), 422)
-        assert all(name in found["detail"] for name in ("simple", "lexical", "hybrid"))
+        assert all(name in found["detail"] for name in known[field])
     found = problem(admin.post("/v1/knowledge-bases", json={"name": "x", "chunking": {"strategy": "guess"}}), 422)
     assert "headered" in found["detail"]
     assert found["errors"][0]["loc"] == ["body", "chunking", "strategy"]

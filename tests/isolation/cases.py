@@ -22,7 +22,8 @@ PLAIN = frozenset(
     timeout_seconds offsets depth level dynamic chunks vector page section_titles options
     action from to format overlap_seconds by quotas documents stored_bytes upload_bytes embedding_tokens_per_day
     searches_per_second concurrent_ingestions
-    exclude_dynamic expand expand_options window max_characters return_vectors explain merge image""".split()  # noqa: SIM905  (a list of words)
+    exclude_dynamic expand expand_options window max_characters return_vectors explain merge image
+    transformers rewrite_prompt""".split()  # noqa: SIM905  (a list of words)
 )
 
 
@@ -129,7 +130,12 @@ TEMPLATES: Mapping[str, tuple[Template, ...]] = {
         Template(query={"actor": "<api_key>"}),
         *(Template(query={"object_id": f"<{place}>"}) for place in ("document", "api_key", "tenant", "deletion")),
     ),
-    f"POST {KB}/search": (Template(json=ASK), BY_DOCUMENT, *SCOPES),
+    f"POST {KB}/search": (
+        Template(json={**ASK, "transformers": ["keywords", "hyde"]}),
+        Template(json=ASK),
+        BY_DOCUMENT,
+        *SCOPES,
+    ),
     "POST /v1/search": (Template(json=ASK), Template(json={**ASK, "knowledge_bases": ["<kb>"]}), BY_DOCUMENT, *SCOPES),
     "POST /v1/preview": (
         Template(json={"text": "A text."}),

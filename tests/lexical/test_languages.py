@@ -6,7 +6,7 @@ import pytest
 
 from app.errors import InvalidInput
 from app.lexical.analyser import analyser_for
-from app.lexical.languages import AUTO, document_language, identity_name, lexical_entries, query_tokens
+from app.lexical.languages import AUTO, document_language, identity_name, lexical_entries, meaningful, query_tokens
 from app.lexical.weights import document_entries, salt
 
 INDEX = UUID(int=7)
@@ -69,3 +69,17 @@ def test_a_query_in_all_languages_of_an_index(languages: list[str], query: str, 
 def test_one_language_alone_is_its_analyser(language: str) -> None:
     query = "What is the follow-up of AB-1234, and the Häuser of 東京都?"
     assert query_tokens([language], query) == list(dict.fromkeys(analyser_for(language).tokens(query)))
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "left"),
+    [
+        ("english", "How long is the parental leave?", "long parental leave"),
+        ("german", "Wie lang ist die Elternzeit?", "lang Elternzeit"),
+        ("english", "What is it?", "What is it?"),
+        ("english", "(RFC-2119), and v1.2!", "RFC-2119 v1.2"),
+        ("english", "...", "..."),
+    ],
+)
+def test_words_that_mean_something(language: str, text: str, left: str) -> None:
+    assert meaningful(language, text) == left

@@ -217,6 +217,7 @@ def test_the_places_of_the_lanes_are_explained(corpus: Corpus) -> None:
     answer = ask(corpus.tenant.admin, queries=queries, explain=True, top_k=500, filter={"odd": True})
     assert answer["explain"] == {
         "strategy_options": {"fusion": "weighted", "dense_weight": 0.45, "rrf_k": 60},
+        "transformers": [],
         "knowledge_bases": [
             {
                 "knowledge_base": "default",

@@ -64,7 +64,7 @@ async def _answer(
         top_k=body.top_k or DEFAULT_TOP_K,
     )
     result = await admitted_search(tenant, request, response)
-    if not result.hits and result.warnings:  # a lane was left out, so nothing found does not mean nothing there
+    if not result.hits and not result.whole:  # nothing found does not mean nothing there
         raise SearchUnavailable
     texts = [_unjoined(hit.chunk.content) for hit in result.hits]
     return [text for text in texts if text.strip()]

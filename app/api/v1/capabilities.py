@@ -15,6 +15,7 @@ from app.ingestion.parsers.tessdata import find_language_data
 from app.lexical.analyser import languages
 from app.lexical.languages import AUTO
 from app.retrieval.strategies import DEFAULT_STRATEGY, STRATEGIES
+from app.retrieval.transformers import DEFAULT_TRANSFORMER, TRANSFORMERS
 
 router = APIRouter(tags=["capabilities"], route_class=GuardedRoute)
 
@@ -97,6 +98,18 @@ def _strategies() -> list[NamedOut]:
     ]
 
 
+def _transformers() -> list[NamedOut]:
+    return [
+        NamedOut(
+            name=one.name,
+            description=one.description,
+            options=one.options.model_json_schema(),
+            default=one.name == DEFAULT_TRANSFORMER,
+        )
+        for one in TRANSFORMERS.values()
+    ]
+
+
 @router.get("/capabilities", response_model=CapabilitiesOut)
 async def capabilities(resources: CurrentResources, _: CurrentReader) -> dict[str, Any]:
     """Parsers, chunkers, strategies, models and limits of this server."""
@@ -110,7 +123,7 @@ async def capabilities(resources: CurrentResources, _: CurrentReader) -> dict[st
         "ocr": {"languages": ocr.languages, "missing": ocr.missing},
         "chunkers": _chunkers(),
         "strategies": _strategies(),
-        "transformers": [],
+        "transformers": _transformers(),
         "embedding_models": [
             {
                 "model": embedder.identity.model,

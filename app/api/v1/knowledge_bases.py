@@ -10,14 +10,14 @@ from pydantic import BaseModel, Field, StringConstraints, field_validator, model
 from app.api.dependencies import CurrentAdmin, CurrentPage, CurrentReader, CurrentResources, GuardedRoute, next_cursor
 from app.api.problems import PROBLEM
 from app.api.v1.deletion_header import gone, told_by_header
+from app.api.v1.retrieval_settings import RetrievalIn, RetrievalOut
 from app.api.v1.schemas import STORABLE, Input, Listing, Metadata, Text, Time
 from app.bootstrap import Resources
 from app.errors import Forbidden, InvalidInput
 from app.ids import PREFIXES, encode_id
 from app.indexing.types import HeldBack
 from app.ingestion.chunking import chunker_options
-from app.knowledge_bases.types import Chunking, KnowledgeBaseView, NewKnowledgeBase, Reindexing, Retrieval
-from app.retrieval.strategies import find_strategy, strategy_options
+from app.knowledge_bases.types import Chunking, KnowledgeBaseView, NewKnowledgeBase, Reindexing
 
 router = APIRouter(prefix="/knowledge-bases", tags=["knowledge bases"], route_class=GuardedRoute)
 _DEFAULTS = Chunking()
@@ -53,28 +53,6 @@ class ChunkingOut(BaseModel):
     max_tokens: int
     overlap_tokens: int
     options: dict[str, Any] = Field(default_factory=dict, exclude_if=lambda options: not options)
-
-
-class RetrievalIn(Input):
-    """How a search that does not say otherwise is done; a search's own options win, key by key."""
-
-    strategy: Text = "hybrid"
-    top_k: int = Field(5, ge=1, le=500)
-    strategy_options: dict[str, Any] = Field(default_factory=dict)
-
-    def settings(self) -> Retrieval:
-        """The same, checked. Raises InvalidInput."""
-        strategy = find_strategy(self.strategy, loc=("body", "retrieval", "strategy"))
-        strategy_options(strategy, self.strategy_options, loc=("body", "retrieval", "strategy_options"))
-        return Retrieval(**self.model_dump())
-
-
-class RetrievalOut(BaseModel):
-    """How a search that does not say otherwise is done; ``strategy_options`` only where some are set."""
-
-    strategy: str
-    top_k: int
-    strategy_options: dict[str, Any] = Field(default_factory=dict, exclude_if=lambda options: not options)
 
 
 class KnowledgeBaseIn(Input):

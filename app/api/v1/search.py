@@ -10,6 +10,7 @@ from app.api.v1.schemas import STORABLE, Input, ScopeId, Text
 from app.api.v1.search_queries import QueryIn, Words, query_of
 from app.api.v1.search_results import SearchOut, search_out
 from app.api.v1.searching import admitted_search
+from app.api.v1.transformers import TransformersIn, named
 from app.documents.scopes import Scope
 from app.errors import InvalidInput
 from app.retrieval.types import Expansion, Message, Query, SearchRequest
@@ -69,6 +70,9 @@ class SearchIn(Input):
     score_threshold: float | None = Field(None, ge=-1, le=1, description="The least cosine similarity of a result")
     strategy: Text | None = None
     strategy_options: dict[str, Any] = Field(default_factory=dict)
+    transformers: TransformersIn | None = Field(
+        None, description="What makes other queries; `[]` for none. By default the knowledge base's, else `reformulate`"
+    )
     filter: dict[str, Any] | None = None
     scope: ScopeIn = ScopeIn()
     exclude_dynamic: bool = Field(False, description="Leave out documents that were uploaded as dynamic")
@@ -102,6 +106,7 @@ class SearchIn(Input):
             score_threshold=self.score_threshold,
             strategy=self.strategy,
             strategy_options=self.strategy_options,
+            transformers=None if self.transformers is None else named(self.transformers),
             filter=self.filter,
             scope=Scope(self.scope.user_id, self.scope.chat_id, self.scope.agent_id),
             exclude_dynamic=self.exclude_dynamic,

@@ -9,7 +9,7 @@ from app.api.v1.chunks import node_ids
 from app.api.v1.media import MediaOut, media_out
 from app.api.v1.schemas import Time
 from app.ids import encode_id
-from app.retrieval.types import Explanation, Hit, SearchResult
+from app.retrieval.types import Explanation, Hit, Reformulation, SearchResult
 
 
 class FoundDocument(BaseModel):
@@ -100,11 +100,25 @@ class ExplainedIndexOut(BaseModel):
     plan: PlanOut | None
 
 
+class ReformulationOut(BaseModel):
+    """What the conversation asks last, and its messages that matter to that, counted from 0."""
+
+    query: str
+    analysis: str
+    indices_of_related_messages: list[int]
+
+
 class ExplainOut(BaseModel):
-    """What the search was taken to mean."""
+    """What the search was taken to mean.
+
+    ``transformers`` were asked to change its queries; ``reformulation`` is there where one has understood the
+    conversation.
+    """
 
     strategy_options: dict[str, Any]
     knowledge_bases: list[ExplainedIndexOut]
+    transformers: list[str]
+    reformulation: ReformulationOut | None = Field(None, exclude_if=lambda reformulation: reformulation is None)
 
 
 class SearchOut(BaseModel):
@@ -161,7 +175,7 @@ def _rounded(score: float | None) -> float | None:
     return None if score is None else round(score, 6)
 
 
-def _explain(found: Explanation) -> ExplainOut:
+def _explain(found: Explanation, understood: Reformulation | None) -> ExplainOut:
     return ExplainOut(
         strategy_options=dict(found.options),
         knowledge_bases=[
@@ -173,6 +187,14 @@ def _explain(found: Explanation) -> ExplainOut:
             )
             for one in found.indexes
         ],
+        transformers=list(found.transformers),
+        reformulation=None if understood is None else _reformulation(understood),
+    )
+
+
+def _reformulation(understood: Reformulation) -> ReformulationOut:
+    return ReformulationOut(
+        query=understood.query, analysis=understood.analysis, indices_of_related_messages=list(understood.related)
     )
 
 
@@ -184,7 +206,7 @@ def search_out(result: SearchResult) -> SearchOut:
         strategy=result.strategy,
         warnings=list(result.warnings),
         timings_ms=dict(result.timings_ms),
-        explain=None if result.explanation is None else _explain(result.explanation),
+        explain=None if result.explanation is None else _explain(result.explanation, result.reformulation),
     )
 
 

@@ -1,0 +1,45 @@
+"""How a knowledge base is searched, as callers say it."""
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field, StringConstraints
+
+from app.api.v1.schemas import STORABLE, Input, Text
+from app.api.v1.transformers import TransformerIn, TransformersIn, named
+from app.knowledge_bases.types import Retrieval
+from app.retrieval.strategies import find_strategy, strategy_options
+from app.retrieval.transformers import find_steps
+
+Prompt = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=4000), STORABLE]
+
+
+class RetrievalIn(Input):
+    """How a search that does not say otherwise is done; a search's own options win, key by key.
+
+    ``transformers`` run in searches in it alone; ``rewrite_prompt`` is what prompt_rewrite tells the chat model.
+    """
+
+    strategy: Text = "hybrid"
+    top_k: int = Field(5, ge=1, le=500)
+    strategy_options: dict[str, Any] = Field(default_factory=dict)
+    transformers: TransformersIn | None = None
+    rewrite_prompt: Prompt | None = None
+
+    def settings(self) -> Retrieval:
+        """The same, checked. Raises InvalidInput."""
+        strategy = find_strategy(self.strategy, loc=("body", "retrieval", "strategy"))
+        strategy_options(strategy, self.strategy_options, loc=("body", "retrieval", "strategy_options"))
+        steps = find_steps(named(self.transformers or []), loc=("body", "retrieval", "transformers"))
+        # In their order, with all options said, so that a later version's defaults change nothing here.
+        kept = [{"name": step.transformer.name, "options": step.options.model_dump()} for step in steps]
+        return Retrieval(**self.model_dump() | {"transformers": None if self.transformers is None else kept})
+
+
+class RetrievalOut(BaseModel):
+    """How a search that does not say otherwise is done; all but ``strategy`` and ``top_k`` only where it is set."""
+
+    strategy: str
+    top_k: int
+    strategy_options: dict[str, Any] = Field(default_factory=dict, exclude_if=lambda options: not options)
+    transformers: list[TransformerIn] | None = Field(None, exclude_if=lambda named: named is None)
+    rewrite_prompt: str | None = Field(None, exclude_if=lambda prompt: prompt is None)

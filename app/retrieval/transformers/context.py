@@ -1,0 +1,126 @@
+"""What a transformer is, and what it is given: queries, a conversation, and one way to ask the chat model."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from pydantic import BaseModel, Field
+
+from app.inference.chat import ChatModel, ChatUnavailable
+from app.inference.structured import Shape
+from app.logging import get_logger
+from app.retrieval.course import Course
+from app.retrieval.rewriting import clip
+from app.retrieval.transformers.prompting import prompt
+from app.retrieval.types import Message, Reformulation
+
+logger = get_logger(__name__)
+
+# Of one transformer, all at the same time: queries beyond stay as they are.
+MOST_CALLS = 4
+MAX_TOKENS = 400
+# With less time left no model answers, and its circuit breaker would count one more failure.
+LEAST_SECONDS = 0.05
+
+Made = Mapping[str, Sequence[str]]
+
+
+class Written(BaseModel):
+    """What the model makes of a query."""
+
+    texts: list[str] = Field(max_length=50, description="What was asked for, the best first")
+
+
+@dataclass(frozen=True, slots=True)
+class TransformContext:
+    """One transformer's turn. There is at least one query, and no more than ``most`` may come of them.
+
+    ``question`` is what was asked last, None where several things were. ``languages`` are those of what is searched,
+    ``prompt`` is the knowledge base's own. The course ends when the model's share of the time does.
+    """
+
+    name: str
+    queries: Sequence[str]
+    messages: Sequence[Message]
+    question: str | None
+    languages: Sequence[str]
+    prompt: str | None
+    most: int
+    chat: ChatModel | None
+    course: Course
+
+    async def ask(
+        self, task: str, material: Mapping[str, Any], shape: type[Shape], *, max_tokens: int = MAX_TOKENS
+    ) -> Shape | None:
+        """The model's answer; None, and the caller is told, where there is none."""
+        if self.chat is None:
+            self.course.remark(f"No chat model is configured: {self.name} did what it can without.")
+        elif self.course.remaining < LEAST_SECONDS:
+            self.course.remark(f"There was no time left for the chat model: {self.name} did what it can without.")
+        else:
+            try:
+                answer = await self.chat.structured(
+                    prompt(task, material), shape, max_tokens=max_tokens, seconds=self.course.remaining
+                )
+                return answer.value
+            except ChatUnavailable as exc:
+                logger.warning("search.rewrite_failed", transformer=self.name, reason=exc.reason)
+                self.course.remark(f"The chat model could not answer: {self.name} did what it can without.")
+        return None
+
+    async def written(self, task: str, *, most: int, calls: int = MOST_CALLS, max_tokens: int = MAX_TOKENS) -> Made:
+        """What the model writes to each of the first queries, at most so many texts; none where it cannot answer."""
+        asked = self.queries[: min(calls, MOST_CALLS)]
+        answers = [self.ask(task, {"query": query}, Written, max_tokens=max_tokens) for query in asked]
+        made = await asyncio.gather(*answers)
+        return {query: tidied(answer.texts)[:most] if answer else [] for query, answer in zip(asked, made, strict=True)}
+
+    async def fan_out(
+        self, task: str, *, each: int, replacing: bool = False, max_tokens: int = MAX_TOKENS
+    ) -> list[str]:
+        """The queries and up to ``each`` more for every one, or those in its place; never more than ``most``."""
+        room = self.most - len(self.queries)
+        if room < 1:
+            self.course.remark(f"There are {len(self.queries)} queries already: {self.name} added none.")
+            return list(self.queries)
+        made = await self.written(task, most=each, calls=-(-room // each), max_tokens=max_tokens)
+        kept = [query for query in self.queries if not (replacing and made.get(query))]
+        return list(dict.fromkeys([*kept, *(text for texts in made.values() for text in texts)]))[: self.most]
+
+    async def replaced(self, task: str, *, max_tokens: int = MAX_TOKENS) -> list[str]:
+        """Each query as the model writes it anew; as it is where that cannot be had."""
+        made = await self.written(task, most=1, max_tokens=max_tokens)
+        return list(dict.fromkeys((made.get(query) or [query])[0] for query in self.queries))
+
+
+OptionsT = TypeVar("OptionsT", bound=BaseModel)
+
+
+class NoOptions(BaseModel, extra="forbid"):
+    """A transformer without options."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """The queries to go on with, at least one; what the conversation was understood as, where that was asked."""
+
+    queries: Sequence[str]
+    reformulation: Reformulation | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Transformer(Generic[OptionsT]):
+    """A way to make other queries, by name; those that fan out come after the others. ``run`` never fails."""
+
+    name: str
+    description: str
+    options: type[OptionsT]
+    run: Callable[[TransformContext, OptionsT], Awaitable[Rewritten]]
+    fans_out: bool = False
+
+
+def tidied(texts: Sequence[str]) -> list[str]:
+    """Each on one line, none empty, none over-long, without what cannot be stored (pure)."""
+    lines = (clip(" ".join(text.replace("\0", " ").split())) for text in texts)
+    return [line for line in lines if line]

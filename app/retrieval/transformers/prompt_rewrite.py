@@ -1,0 +1,19 @@
+"""Queries rewritten as the knowledge base's own prompt says."""
+
+from app.retrieval.transformers.context import NoOptions, Rewritten, TransformContext, Transformer
+
+# The prompt is an administrator's, so that it may be part of the instructions.
+TASK = """rewrite `query` so that it finds more in these documents. It must go on asking for the same. Whoever looks \
+after the documents says how:
+{prompt}"""
+
+
+async def run(context: TransformContext, _options: NoOptions) -> Rewritten:
+    """As they are, and the caller is told, where the knowledge base has none."""
+    if context.prompt is None:
+        context.course.remark("There is no rewrite_prompt of one knowledge base: prompt_rewrite changed nothing.")
+        return Rewritten(context.queries)
+    return Rewritten(await context.replaced(TASK.format(prompt=context.prompt)))
+
+
+TRANSFORMER = Transformer("prompt_rewrite", "As the knowledge base's `rewrite_prompt` says.", NoOptions, run)

@@ -1,0 +1,258 @@
+"""Conversations rewritten by a chat model: what is searched for then, and what becomes of it when the model fails."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.fixtures.database import MakeDatabase
+from tests.fixtures.service import Service, Tenant, run_service, settings_for
+from tests.protocol_servers.chat import ChatServer, Failing, Talk
+from tests.protocol_servers.embedding import EmbeddingServer
+
+TEXTS = {
+    "vans": "A transporter costs ninety euros a day.",
+    "bikes": "A bicycle costs twelve euros.",
+    "leave": "Parental leave lasts fourteen weeks.",
+}
+TALK = [
+    {"role": "customer", "content": "Do you rent out transporters?"},
+    {"role": "agent", "content": "Yes, by the day."},
+    {"role": "customer", "content": "And what do they charge for that thing?"},
+]
+FALLBACK = [TALK[2]["content"], f"{TALK[0]['content']}\n{TALK[2]['content']}"]
+STANDALONE = "transporter ninety euros a day"
+UNDERSTOOD = {"query": STANDALONE, "analysis": "The price of a transporter.", "indices_of_related_messages": [0, 2]}
+FAILED = "The chat model could not answer: reformulate did what it can without."
+ALONE = "/v1/knowledge-bases/default/search"
+
+
+@pytest.fixture(scope="module")
+def running_chat() -> Iterator[ChatServer]:
+    with ChatServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def talking(
+    running_chat: ChatServer, make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Service]:
+    """One with a chat model; it is patient, for tests of failures come one after the other."""
+    with EmbeddingServer() as embedding:
+        settings = settings_for(
+            tmp_path_factory.mktemp("rewriting"),
+            embedding={
+                "CARREL_EMBEDDING_BASE_URL": embedding.base_url,
+                "CARREL_EMBEDDING_MODEL": "words",
+                "CARREL_EMBEDDING_DIMENSIONS": 64,
+            },
+            models={
+                "CARREL_CHAT_BASE_URL": running_chat.base_url,
+                "CARREL_CHAT_MODEL": "talker",
+                "CARREL_REWRITE_MODEL": "rewriter",
+            },
+        )
+        with run_service(settings, make_database()) as running:
+            yield running
+
+
+@pytest.fixture(scope="module")
+def tenant(talking: Service) -> Tenant:
+    made = talking.new_tenant()
+    for name, text in TEXTS.items():
+        assert made.add_text(text, external_id=name)["status"] == "ready"
+    return made
+
+
+@pytest.fixture
+def chat(running_chat: ChatServer) -> ChatServer:
+    """It understands conversations, and writes every other query with an ending."""
+    running_chat.reset()
+    running_chat.late_seconds = 0.0
+    running_chat.reply = understands
+    return running_chat
+
+
+def understands(talk: Talk) -> str:
+    material = json.loads(next(one["content"] for one in talk.messages if one["role"] == "user"))
+    if "conversation" in material:
+        return json.dumps(UNDERSTOOD)
+    return json.dumps({"texts": [f"{material['query']} again", f"{material['query']} once more"]})
+
+
+def ask(client: httpx.Client, path: str = ALONE, **body: Any) -> dict[str, Any]:
+    reply = client.post(path, json={"messages": TALK, "timeout_seconds": 30, **body})
+    assert reply.status_code == 200, reply.text
+    steps = [step.partition(";")[0] for step in reply.headers["Server-Timing"].split(", ")]
+    found: dict[str, Any] = reply.json()
+    assert ("rewrite" in steps) == ("rewrite" in found["timings_ms"])
+    return found
+
+
+@pytest.mark.parametrize("path", [ALONE, "/v1/search"])
+def test_a_conversation_is_searched_for_as_it_is_understood(tenant: Tenant, chat: ChatServer, path: str) -> None:
+    found = ask(tenant.admin, path, explain=True)
+    assert (found["queries"], found["warnings"]) == ([STANDALONE], [])
+    assert found["results"][0]["text"] == TEXTS["vans"]
+    assert "rewrite" in found["timings_ms"]
+    assert found["explain"]["transformers"] == ["reformulate"]
+    assert found["explain"]["reformulation"] == UNDERSTOOD
+    assert [talk.body["model"] for talk in chat.talks] == ["rewriter"]
+
+
+def test_an_agent_gets_what_is_understood(tenant: Tenant, chat: ChatServer) -> None:
+    reply = tenant.admin.post("/v1/agent-search", json={"messages": TALK, "top_k": 1})
+    assert (reply.status_code, reply.json()) == (200, [TEXTS["vans"]])
+    assert "rewrite;dur=" in reply.headers["Server-Timing"]
+    assert len(chat.talks) == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"transformers": []},
+        {"messages": None, "query": "a bicycle"},
+        {"messages": TALK[:1]},
+        {"queries": ["a bicycle"]},
+    ],
+    ids=["turned off", "no conversation", "one turn", "given queries"],
+)
+def test_no_model_is_asked_without_need(tenant: Tenant, chat: ChatServer, body: dict[str, Any]) -> None:
+    found = ask(tenant.admin, **body)
+    assert (chat.talks, found["warnings"]) == ([], [])
+
+
+def test_a_question_beside_its_conversation_is_reformulated_on_request(tenant: Tenant, chat: ChatServer) -> None:
+    found = ask(tenant.admin, query="And the price?", transformers=["reformulate"])
+    assert found["queries"] == [STANDALONE]
+    assert "And the price?" in chat.talks[0].last
+
+
+def test_they_run_one_after_the_other(tenant: Tenant, chat: ChatServer) -> None:
+    wished = [{"name": "multi_query", "options": {"num_queries": 1}}, "reformulate", "hyde"]
+    found = ask(tenant.admin, transformers=wished, explain=True)
+    again = f"{STANDALONE} again"
+    assert found["queries"] == [STANDALONE, again, f"{again} again"]
+    assert found["explain"]["transformers"] == ["reformulate", "multi_query", "hyde"]
+    assert found["results"][0]["text"] == TEXTS["vans"]
+
+
+def test_vectors_stay_as_they_are(tenant: Tenant, chat: ChatServer) -> None:
+    vector = {"vector": [1.0] + [0.0] * 63, "text": "bicycle"}
+    found = ask(tenant.admin, messages=None, queries=[vector, "leave"], transformers=["multi_query"], explain=True)
+    assert found["queries"] == ["leave", "leave again", "leave once more", "bicycle"]
+
+
+@pytest.mark.parametrize("how", [500, 401, "garbage", "not_json", "empty", "break_off"], ids=str)
+def test_a_model_that_fails_costs_only_a_warning(tenant: Tenant, chat: ChatServer, how: Failing | int) -> None:
+    chat.fail(how, times=2)
+    found = ask(tenant.admin)
+    assert (found["queries"], found["warnings"]) == (FALLBACK, [FAILED])
+    assert len(found["results"]) == len(TEXTS)
+    chat.reset()
+    ask(tenant.admin)  # it answers again: no failure of this table opens the circuit for the next one
+
+
+def test_nonsense_costs_only_a_warning(tenant: Tenant, chat: ChatServer) -> None:
+    chat.reply = lambda _: "I cannot do that."
+    found = ask(tenant.admin)
+    assert (found["queries"], found["warnings"]) == (FALLBACK, [FAILED])
+
+
+@pytest.mark.parametrize("transformers", [None, ["reformulate", "translate", "hyde"]], ids=["default", "named"])
+def test_a_model_that_never_answers_takes_its_share(
+    tenant: Tenant, chat: ChatServer, transformers: list[str] | None
+) -> None:
+    chat.fail("slow", times=3)
+    found = ask(tenant.admin, transformers=transformers, timeout_seconds=2)
+    # Whoever waited any longer would leave the lanes no time, and answer 503.
+    assert (found["queries"], len(found["results"])) == (FALLBACK, len(TEXTS))
+    late = [
+        f"There was no time left for the chat model: {name} did what it can without." for name in (transformers or [])
+    ]
+    assert found["warnings"] == [FAILED, *late[1:]]
+    assert len(chat.talks) == 1
+    chat.reset()
+    ask(tenant.admin)
+
+
+def test_an_agent_whose_model_fails_gets_no_error(talking: Service, chat: ChatServer) -> None:
+    chat.fail(500, times=2)
+    empty = talking.new_tenant()
+    reply = empty.admin.post("/v1/agent-search", json={"messages": TALK})
+    assert (reply.status_code, reply.json()) == (200, [])
+    assert len(chat.talks) > 0
+    chat.reset()
+    ask(empty.admin)
+
+
+def test_a_knowledge_base_has_its_own(tenant: Tenant, chat: ChatServer) -> None:
+    own: dict[str, Any] = {
+        "strategy": "lexical",
+        "top_k": 3,
+        "transformers": ["prompt_rewrite", {"name": "multi_query", "options": {"num_queries": 1}}],
+        "rewrite_prompt": "A van is called a transporter.",
+    }
+    made = tenant.admin.post("/v1/knowledge-bases", json={"name": "own", "retrieval": own})
+    kept = [{"name": "prompt_rewrite", "options": {}}, {"name": "multi_query", "options": {"num_queries": 1}}]
+    assert (made.status_code, made.json()["retrieval"]) == (201, own | {"transformers": kept})
+    alone = "/v1/knowledge-bases/own/search"
+    found = ask(tenant.admin, alone, messages=None, query="van")
+    assert found["queries"] == ["van again", "van again again"]
+    assert own["rewrite_prompt"] in chat.talks[0].messages[0]["content"]
+    assert ask(tenant.admin, alone, messages=None, query="van", transformers=[])["queries"] == ["van"]
+    several = ask(tenant.admin, "/v1/search", messages=None, query="van")
+    assert several["queries"] == ["van"]
+    off = tenant.admin.patch("/v1/knowledge-bases/own", json={"retrieval": {"transformers": []}})
+    assert off.json()["retrieval"] == {"strategy": "hybrid", "top_k": 5, "transformers": []}
+    assert ask(tenant.admin, alone)["queries"] == FALLBACK
+
+
+@pytest.mark.parametrize(
+    ("wished", "loc"),
+    [
+        (["magic"], [0]),
+        (["hyde", {"name": "magic"}], [1]),
+        ([{"name": "hyde", "options": {"replaced": True}}], [0, "options", "replaced"]),
+        ([{"name": "multi_query", "options": {"num_queries": "many"}}], [0, "options", "num_queries"]),
+    ],
+    ids=str,
+)
+def test_what_is_not_there_is_refused_by_name(tenant: Tenant, wished: list[Any], loc: list[Any]) -> None:
+    replies = {
+        (): tenant.admin.post(ALONE, json={"query": "x", "transformers": wished}),
+        ("retrieval",): tenant.admin.post(
+            "/v1/knowledge-bases", json={"name": "wrong", "retrieval": {"transformers": wished}}
+        ),
+    }
+    for place, reply in replies.items():
+        assert (reply.status_code, reply.json()["errors"][0]["loc"]) == (422, ["body", *place, "transformers", *loc])
+    if loc[-1] in (0, 1):
+        assert all(name in reply.json()["detail"] for reply in replies.values() for name in ("reformulate", "hyde"))
+
+
+def test_capabilities_name_them_with_their_options(tenant: Tenant) -> None:
+    found = {one["name"]: one for one in tenant.admin.get("/v1/capabilities").json()["transformers"]}
+    names = {"reformulate", "prompt_rewrite", "translate", "keywords", "multi_query", "hyde", "decompose"}
+    assert set(found) == names
+    assert {name for name, one in found.items() if one["default"]} == {"reformulate"}
+    defaults = {
+        name: {option: schema["default"] for option, schema in one["options"]["properties"].items()}
+        for name, one in found.items()
+    }
+    assert defaults["multi_query"] == {"num_queries": 3}
+    assert defaults["hyde"] == {"n_hypothetical": 1, "replace": False}
+
+
+def test_without_a_model_everything_is_searched_as_before(service: Service) -> None:
+    tenant = service.new_tenant()
+    found = ask(tenant.admin)
+    assert (found["queries"], found["warnings"]) == (FALLBACK, [])
+    assert "rewrite" not in found["timings_ms"]
+    wished = ask(tenant.admin, transformers=["reformulate", "hyde"])
+    assert wished["queries"] == FALLBACK
+    assert wished["warnings"] == [
+        f"No chat model is configured: {name} did what it can without." for name in ("reformulate", "hyde")
+    ]

@@ -1,0 +1,258 @@
+"""What each transformer makes of queries with a chat model, without one, and with one that fails."""
+
+import json
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from app.errors import InvalidInput
+from app.inference.chat_openai import OpenAIChat
+from app.retrieval.course import Course
+from app.retrieval.transformers import TRANSFORMERS, find_steps, kept_steps
+from app.retrieval.transformers.context import MOST_CALLS, Rewritten, TransformContext
+from app.retrieval.types import Message, NamedTransformer
+from tests.protocol_servers.chat import ChatServer, Failing, Talk
+
+TALK = [
+    Message("customer", "Do you rent vans?"),
+    Message("agent", "Yes, by the day."),
+    Message("customer", "And what do they cost?"),
+]
+QUESTION = TALK[-1].content
+LONG = "why? " * 1500 + "tell me"
+CONTEXT = TransformContext(
+    name="",
+    queries=["how long is the leave?"],
+    messages=(),
+    question="how long is the leave?",
+    languages=["english"],
+    prompt=None,
+    most=16,
+    chat=None,
+    course=Course.of(30),
+)
+
+
+def material(talk: Talk) -> dict[str, Any]:
+    """What the model is to work on."""
+    (user,) = (message["content"] for message in talk.messages if message["role"] == "user")
+    found: dict[str, Any] = json.loads(user)
+    return found
+
+
+def writes(*endings: str) -> Callable[[Talk], str]:
+    """A model that writes the query with each of these endings."""
+    return lambda talk: json.dumps({"texts": [material(talk)["query"] + ending for ending in endings]})
+
+
+def tells(talk: Talk) -> str:
+    """Everything that the model was told."""
+    return "\n".join(message["content"] for message in talk.messages)
+
+
+@pytest.fixture
+def server() -> Iterator[ChatServer]:
+    with ChatServer() as running:
+        yield running
+
+
+@asynccontextmanager
+async def chat_at(server: ChatServer) -> AsyncIterator[OpenAIChat]:
+    chat = OpenAIChat(server.base_url, None, "talker", first_delay=0.01)
+    try:
+        yield chat
+    finally:
+        await chat.close()
+
+
+async def transform(
+    wished: NamedTransformer, server: ChatServer | None = None, *, seconds: float = 30, **given: Any
+) -> tuple[Rewritten, list[str]]:
+    """What comes of it, and what the caller is told."""
+    (step,) = find_steps([wished], loc=())
+    context = replace(CONTEXT, name=step.transformer.name, course=Course.of(seconds), **given)
+    if server is None:
+        return await step.transformer.run(context, step.options), context.course.remarks
+    async with chat_at(server) as chat:
+        return await step.transformer.run(replace(context, chat=chat), step.options), context.course.remarks
+
+
+async def queries(wished: NamedTransformer, server: ChatServer, **given: Any) -> list[str]:
+    """The queries, with nothing else to tell."""
+    rewritten, remarks = await transform(wished, server, **given)
+    assert remarks == []
+    return list(rewritten.queries)
+
+
+async def test_a_conversation_becomes_one_query(server: ChatServer) -> None:
+    answer = {"query": " price of\nvans\0", "analysis": "wants prices", "indices_of_related_messages": [2, 0, 7, 0, -1]}
+    server.reply = lambda _: json.dumps(answer)
+    asked: dict[str, Any] = {"queries": [QUESTION, "all of it"], "messages": TALK, "question": QUESTION}
+    rewritten, remarks = await transform("reformulate", server, **asked)
+    assert (list(rewritten.queries), remarks) == (["price of vans"], [])
+    found = rewritten.reformulation
+    assert found is not None
+    assert (found.query, found.analysis, found.related) == ("price of vans", "wants prices", [0, 2])
+    (talk,) = server.talks
+    assert material(talk) == {
+        "conversation": [
+            {"index": number, "role": message.role, "content": message.content} for number, message in enumerate(TALK)
+        ],
+        "question": QUESTION,
+    }
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"messages": TALK[-1:], "question": QUESTION, "queries": [QUESTION]},
+        {"messages": [Message("user", LONG)], "question": LONG, "queries": [LONG]},
+        {"messages": [Message("agent", " "), TALK[-1]], "question": QUESTION, "queries": [QUESTION]},
+        {"messages": TALK, "question": None, "queries": ["one", "another"]},
+        {"messages": [], "question": "one", "queries": ["one"]},
+    ],
+    ids=["one turn", "one long turn", "nothing said before", "several questions", "no conversation"],
+)
+async def test_where_there_is_nothing_to_resolve_no_model_is_asked(server: ChatServer, given: dict[str, Any]) -> None:
+    assert await queries("reformulate", server, **given) == given["queries"]
+    assert server.talks == []
+
+
+@pytest.mark.parametrize(
+    ("wished", "endings", "expected"),
+    [
+        ("multi_query", ("a", "b", "c", "d"), ["q", "qa", "qb", "qc"]),
+        (("multi_query", {"num_queries": 1}), ("a", "b"), ["q", "qa"]),
+        ("multi_query", ("", "a", "a", " "), ["q", "qa"]),
+        ("hyde", ("a", "b"), ["q", "qa"]),
+        (("hyde", {"n_hypothetical": 2, "replace": True}), ("a", "b"), ["qa", "qb"]),
+        (("hyde", {"replace": True}), (), ["q"]),
+        ("decompose", ("a", "b"), ["q", "qa", "qb"]),
+        ("decompose", (), ["q"]),
+        ("keywords", ("a", "b"), ["qa qb"]),
+        (("keywords", {"max_keywords": 1}), ("a", "b"), ["qa"]),
+        ("keywords", (), ["q"]),
+        ("translate", ("a", "b"), ["qa"]),
+        ("translate", (), ["q"]),
+    ],
+    ids=str,
+)
+async def test_what_the_model_writes_is_searched_for(
+    server: ChatServer, wished: NamedTransformer, endings: tuple[str, ...], expected: list[str]
+) -> None:
+    server.reply = writes(*endings)
+    assert await queries(wished, server, queries=["q"]) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "most", "expected"),
+    [("multi_query", 3, 16, 12), ("multi_query", 10, 16, 16), ("multi_query", 15, 16, 16), ("decompose", 6, 7, 7)],
+)
+async def test_no_more_queries_than_there_may_be(
+    server: ChatServer, name: str, count: int, most: int, expected: int
+) -> None:
+    server.reply = writes("a", "b", "c")
+    asked = [f"question {number} " for number in range(count)]
+    made = await queries(name, server, queries=asked, most=most)
+    assert (made[:count], len(made)) == (asked, expected)
+    assert len(server.talks) == min(-(-(most - count) // 3), count, MOST_CALLS)
+
+
+async def test_where_there_is_no_room_the_caller_is_told(server: ChatServer) -> None:
+    asked = [str(number) for number in range(16)]
+    rewritten, remarks = await transform("hyde", server, queries=asked)
+    assert (list(rewritten.queries), server.talks) == (asked, [])
+    assert remarks == ["There are 16 queries already: hyde added none."]
+
+
+async def test_the_knowledge_bases_prompt_is_an_instruction(server: ChatServer) -> None:
+    server.reply = writes(" (vans)")
+    own = 'Say "van" for {transporter}.'
+    assert await queries("prompt_rewrite", server, prompt=own, queries=["q"]) == ["q (vans)"]
+    (talk,) = server.talks
+    assert own in talk.messages[0]["content"]
+    assert material(talk) == {"query": "q"}
+    rewritten, remarks = await transform("prompt_rewrite", server)
+    assert (list(rewritten.queries), len(server.talks)) == (CONTEXT.queries, 1)
+    assert "rewrite_prompt" in remarks[0]
+
+
+async def test_the_language_of_what_is_searched_is_told(server: ChatServer) -> None:
+    server.reply = writes(" auf Deutsch")
+    assert await queries("translate", server, queries=["q"], languages=["german"]) == ["q auf Deutsch"]
+    assert "german" in tells(server.talks[0])
+    for languages in ([], ["english", "german"]):
+        rewritten, remarks = await transform("translate", server, languages=languages)
+        assert (list(rewritten.queries), len(remarks), len(server.talks)) == (CONTEXT.queries, 1, 1)
+
+
+WITHOUT = {"keywords": ["long leave"], "prompt_rewrite": CONTEXT.queries}
+
+
+@pytest.mark.parametrize("name", TRANSFORMERS)
+async def test_without_a_model_what_is_possible_is_done(name: str) -> None:
+    rewritten, remarks = await transform(name, messages=TALK, prompt="Be brief.")
+    assert list(rewritten.queries) == WITHOUT.get(name, CONTEXT.queries)
+    assert remarks == [f"No chat model is configured: {name} did what it can without."]
+
+
+@pytest.mark.parametrize("how", [500, 400, "garbage", "empty", "refusal", "not_json", "break_off"], ids=str)
+@pytest.mark.parametrize("name", TRANSFORMERS)
+async def test_a_model_that_fails_is_told_of(server: ChatServer, name: str, how: Failing | int) -> None:
+    server.fail(how, times=5)
+    rewritten, remarks = await transform(name, server, messages=TALK, prompt="Be brief.", seconds=5)
+    assert list(rewritten.queries) == WITHOUT.get(name, CONTEXT.queries)
+    assert remarks == [f"The chat model could not answer: {name} did what it can without."]
+
+
+async def test_an_answer_of_another_shape_is_none(server: ChatServer) -> None:
+    for said in ("no object", "{}", '{"texts": "one"}', '{"query": ""}', '{"query": " \\n"}'):
+        server.reply = lambda _, said=said: said  # type: ignore[misc]
+        for name in ("reformulate", "multi_query"):
+            rewritten, _ = await transform(name, server, messages=TALK)
+            assert list(rewritten.queries) == CONTEXT.queries, (said, name)
+
+
+async def test_when_the_time_is_over_no_model_is_asked(server: ChatServer) -> None:
+    rewritten, remarks = await transform("hyde", server, seconds=0)
+    assert (list(rewritten.queries), server.talks) == (CONTEXT.queries, [])
+    assert remarks == ["There was no time left for the chat model: hyde did what it can without."]
+
+
+def test_those_that_fan_out_come_last() -> None:
+    steps = find_steps(["multi_query", "translate", ("hyde", {}), "reformulate"], loc=())
+    assert [step.transformer.name for step in steps] == ["translate", "reformulate", "multi_query", "hyde"]
+
+
+@pytest.mark.parametrize(
+    ("wished", "loc"),
+    [
+        ("magic", ()),
+        (("multi_query", {"number": 3}), ("options", "number")),
+        (("multi_query", {"num_queries": 0}), ("options", "num_queries")),
+        (("hyde", {"replace": "perhaps"}), ("options", "replace")),
+        (("reformulate", {"x": 1}), ("options", "x")),
+    ],
+    ids=str,
+)
+def test_what_is_not_there_is_refused(wished: NamedTransformer, loc: tuple[str, ...]) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        find_steps(["hyde", wished], loc=("body", "transformers"))
+    assert caught.value.loc == ("body", "transformers", 1, *loc)
+    if not loc:
+        assert all(name in caught.value.message for name in TRANSFORMERS)
+
+
+def test_a_kept_one_that_has_gone_is_left_out() -> None:
+    course = Course.of(1)
+    stored = [
+        {"name": "gone", "options": {}},
+        {"name": "hyde", "options": {"n_hypothetical": 2}},
+        {"name": "keywords", "options": {"gone": 1}},
+    ]
+    (step,) = kept_steps(stored, course)
+    assert (step.transformer.name, step.options.model_dump()) == ("hyde", {"n_hypothetical": 2, "replace": False})
+    assert ["'gone'" in course.remarks[0], "'keywords'" in course.remarks[1], len(course.remarks)] == [True, True, 2]
