@@ -23,7 +23,7 @@ PLAIN = frozenset(
     action from to format overlap_seconds by quotas documents stored_bytes upload_bytes embedding_tokens_per_day
     searches_per_second concurrent_ingestions
     exclude_dynamic expand expand_options window max_characters return_vectors explain merge image
-    session_scope max_top_k max_messages citations max_snippet_chars""".split()  # noqa: SIM905  (a list of words)
+    rerank session_scope max_top_k max_messages citations max_snippet_chars""".split()  # noqa: SIM905  (a list of words)
 )
 
 
@@ -140,7 +140,10 @@ TEMPLATES: Mapping[str, tuple[Template, ...]] = {
     ),
     f"POST {KB}/agent-search": (Template(json=CONVERSATION), Template(json=OF_AN_AGENT)),
     "POST /v1/agent-search": (Template(json=CONVERSATION), Template(json=OF_AN_AGENT)),
-    "PUT /v1/agents/{agent_id}": (Template(json={"knowledge_bases": ["<kb>"], "max_top_k": 3}),),
+    "PUT /v1/agents/{agent_id}": (
+        Template(json={"knowledge_bases": ["<kb>"], "max_top_k": 3}),
+        Template(json={"knowledge_bases": ["<kb>"], "filter": {"$document_id": "<document>"}}),
+    ),
     "PATCH /v1/agents/{agent_id}": (
         Template(json={"max_top_k": 4}),
         Template(json={"knowledge_bases": ["<kb>"], "filter": {"$document_id": "<document>"}}),
