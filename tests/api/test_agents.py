@@ -1,5 +1,6 @@
 """Agents: binding them, and what their searches get of it."""
 
+import asyncio
 from typing import Any
 
 import asyncpg
@@ -9,6 +10,7 @@ import pytest
 from app.ids import decode_id
 from tests.api.audit import events
 from tests.api.problems import problem
+from tests.api.test_deletions import eventually, finished
 from tests.fixtures.service import Service, Tenant
 
 AGENTS = "/v1/agents"
@@ -321,8 +323,40 @@ def test_a_knowledge_base_that_is_deleted_is_left_out(tenant: Tenant) -> None:
     bind(tenant, "both", "brief", "default")
     bind(tenant, "alone", "brief")
     assert (len(ask(tenant.admin, "both", "herons")), len(ask(tenant.admin, "alone", "herons"))) == (2, 1)
-    tenant.admin.delete("/v1/knowledge-bases/brief").raise_for_status()
+    gone = tenant.admin.delete("/v1/knowledge-bases/brief").raise_for_status()
+    assert finished(tenant, gone.headers["carrel-deletion-id"])["remaining"]["agent_binding"] == 0
     assert ask(tenant.admin, "both", "herons") == ["The herons fish."]
     assert ask(tenant.admin, "alone", "herons") == []
     found = {one["agent_id"]: one["knowledge_bases"] for one in tenant.admin.get(AGENTS).json()["items"]}
     assert found == {"both": [kb_id(tenant, "default")], "alone": []}
+
+
+def test_one_that_is_deleted_while_an_agent_is_bound_to_it_is_left_out(tenant: Tenant) -> None:
+    """The deletion is under way, and nobody else knows of it yet: the binding waits for it."""
+    tenant.admin.post("/v1/knowledge-bases", json={"name": "brief"}).raise_for_status()
+    brief = decode_id("kb", kb_id(tenant, "brief"))
+    waiting = "select count(*) from pg_locks where not granted and pid <> pg_backend_pid()"
+
+    async def deleting() -> dict[str, Any]:
+        connection = await asyncpg.connect(tenant.service.urls.owner)
+        transaction = connection.transaction()
+        await transaction.start()
+        await connection.execute("update knowledge_base set deleted_at = now(), name = '~' where id = $1", brief)
+        binding = asyncio.create_task(asyncio.to_thread(bind, tenant, "agt", "brief", "default"))
+        while not binding.done() and await connection.fetchval(waiting) == 0:
+            await asyncio.sleep(0.01)
+        assert not binding.done()
+        await transaction.commit()
+        await connection.close()
+        return await binding
+
+    assert asyncio.run(deleting())["knowledge_bases"] == [kb_id(tenant, "default")]
+
+
+def test_a_tenant_that_is_deleted_takes_its_agents_along(service: Service) -> None:
+    tenant = service.new_tenant("brief")
+    bind(tenant, "agt", "default")
+    gone = service.operator.delete(f"/v1/tenants/{tenant.id}").raise_for_status()
+    path = f"/v1/deletions/{gone.headers['carrel-deletion-id']}"
+    eventually(lambda: service.operator.get(path).json()["finished_at"] is not None)
+    assert service.operator.get(path).json()["remaining"]["agent_binding"] == 0
