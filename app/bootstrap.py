@@ -9,6 +9,7 @@ from typing import Self
 from uuid import UUID
 
 from app.access import UNLIMITED, Principal, Quotas
+from app.agents.service import AgentService
 from app.audit.service import AuditService
 from app.audit.sign_ins import SignInAudit
 from app.audit.types import Actor
@@ -107,6 +108,7 @@ class TenantServices:
     keys: KeyService
     knowledge_bases: KnowledgeBaseService
     reindexing: ReindexService
+    agents: AgentService
     audit: AuditService
     documents: DocumentService
     deletions: DeletionService
@@ -266,6 +268,7 @@ class Resources:
             reindexing=ReindexService(
                 db, knowledge_bases, self.queue, timedelta(seconds=self.settings.worker.reindex_undo_seconds)
             ),
+            agents=AgentService(db, principal),
             audit=AuditService(db),
             documents=documents,
             deletions=DeletionService(db, knowledge_bases, self.queue),

@@ -35,6 +35,7 @@ class WithdrawalRepository:
         if await self.session.row(_WITHDRAW, self._place) is None:
             return None
         await self.session.rows(_RELEASE_KEYS, self._place)
+        await self.session.rows(_RELEASE_AGENTS, self._place)
         await forget_answers(self.session, self.tenant_id, [self.kb_id])
         return Withdrawn(await self._amount(), await self.retire())
 
@@ -61,6 +62,10 @@ update knowledge_base
 # A key that was narrowed to it alone reads nothing now, as one narrowed to what is not there.
 _RELEASE_KEYS = statement("""
 update api_key set knowledge_base_ids = array_remove(knowledge_base_ids, :kb::uuid)
+ where tenant_id = :tenant and :kb::uuid = any(knowledge_base_ids)""")
+# So does an agent that was bound to it alone.
+_RELEASE_AGENTS = statement("""
+update agent_binding set knowledge_base_ids = array_remove(knowledge_base_ids, :kb::uuid), updated_at = now()
  where tenant_id = :tenant and :kb::uuid = any(knowledge_base_ids)""")
 _RETIRE = statement("""
 update search_index set state = 'retired', retired_at = null, error = null, job_id = null

@@ -39,6 +39,9 @@ TOLD: dict[str, tuple[list[str], ...]] = {
     f"POST {KB}/reindex": (["knowledge_base.reindex"],),
     f"DELETE {KB}/reindex": (["knowledge_base.reindex_cancel"],),
     f"POST {KB}/reindex/undo": (["knowledge_base.reindex_undo"],),
+    "PUT /v1/agents/{agent_id}": (["agent.create"], ["agent.update"]),
+    "PATCH /v1/agents/{agent_id}": (["agent.update"],),
+    "DELETE /v1/agents/{agent_id}": (["agent.delete"],),
     f"POST {DOCUMENTS}": (["document.create"], ["document.replace"]),
     f"POST {DOCUMENTS}/batch": (["document.create"],),
     f"DELETE {DOCUMENTS}": (["document.delete_many"],),
@@ -80,7 +83,7 @@ def test_a_write_leaves_exactly_its_event(service: Service, owner: Tenant, case:
         assert (event["request_id"], event["address"]) == (reply.headers["x-request-id"], "127.0.0.1")
         assert event["actor"]["kind"] == ("operator" if case.operators else "key")
         assert event["knowledge_base"] == (ids["kb"] if KB in case.endpoint.path else event["knowledge_base"])
-    if "document" in case.fields:
+    if "{document}" in case.endpoint.path:
         assert told[0]["object"]["ids"] == [ids["document"]]
     if reply.headers.get("carrel-deletion-id"):
         assert told[0]["deletion"] == reply.headers["carrel-deletion-id"]

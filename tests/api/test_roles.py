@@ -30,6 +30,11 @@ NEEDED = {
     "GET /v1/api-keys": ADMIN,
     "DELETE /v1/api-keys/{api_key}": ADMIN,
     "POST /v1/api-keys/{api_key}/rotate": ADMIN,
+    "GET /v1/agents": ADMIN,
+    "PUT /v1/agents/{agent_id}": ADMIN,
+    "GET /v1/agents/{agent_id}": ADMIN,
+    "PATCH /v1/agents/{agent_id}": ADMIN,
+    "DELETE /v1/agents/{agent_id}": ADMIN,
     "POST /v1/knowledge-bases": ADMIN,
     "GET /v1/knowledge-bases": READER,
     f"GET {KB}": READER,
@@ -87,7 +92,7 @@ def test_the_table_has_every_route(service: Service) -> None:
 @pytest.mark.parametrize("route", NEEDED)
 def test_a_route_takes_its_role_and_those_above(service: Service, callers: dict[str, httpx.Client], route: str) -> None:
     method, path = route.split(" ")
-    for field in ("kb", "document", "node", "chunk", "tenant", "api_key", "deletion", "n"):
+    for field in ("kb", "document", "node", "chunk", "tenant", "api_key", "deletion", "n", "agent_id"):
         path = path.replace(f"{{{field}}}", "nothing")
     problem(service.client().request(method, path), 401)
     for role, caller in callers.items():

@@ -13,7 +13,7 @@ from tests.isolation.routes import Endpoint
 SECRET = "Quetzalcoatlus"
 PLACE = re.compile(r"<([a-z_]+)>")
 # What a path may hold; each is made in tests/isolation/worlds.py.
-PATH_FIELDS = {"kb", "document", "node", "chunk", "api_key", "tenant", "deletion", "n"}
+PATH_FIELDS = {"kb", "document", "node", "chunk", "api_key", "tenant", "deletion", "n", "agent_id"}
 # Names in queries and bodies that name nothing that belongs to a tenant.
 PLAIN = frozenset(
     """limit cursor wait status name title description model dimensions strategy strategy_options max_tokens
@@ -23,7 +23,8 @@ PLAIN = frozenset(
     action from to format overlap_seconds by quotas documents stored_bytes upload_bytes embedding_tokens_per_day
     searches_per_second concurrent_ingestions
     exclude_dynamic expand expand_options window max_characters return_vectors explain merge image
-    transformers rewrite_prompt""".split()  # noqa: SIM905  (a list of words)
+    rerank transformers rewrite_prompt session_scope max_top_k max_messages citations
+    max_snippet_chars""".split()  # noqa: SIM905  (a list of words)
 )
 
 
@@ -68,6 +69,7 @@ SCOPES = (
 )
 BY_DOCUMENT = Template(json={**ASK, "filter": {"$document_id": "<document>"}})
 CONVERSATION = {"messages": [{"role": "customer", "content": SECRET}]}
+OF_AN_AGENT = {**CONVERSATION, "agent_id": "<agent_id>", "session_id": "<chat_id>"}
 KB = "/v1/knowledge-bases/{kb}"
 TEXT = {"text": "A text <fresh> to keep."}
 
@@ -142,8 +144,16 @@ TEMPLATES: Mapping[str, tuple[Template, ...]] = {
         Template(json={"text": "A text.", "knowledge_base": "<kb>"}),
         Template(form={"knowledge_base": "<kb>"}),
     ),
-    f"POST {KB}/agent-search": (Template(json=CONVERSATION),),
-    "POST /v1/agent-search": (Template(json=CONVERSATION),),
+    f"POST {KB}/agent-search": (Template(json=CONVERSATION), Template(json=OF_AN_AGENT)),
+    "POST /v1/agent-search": (Template(json=CONVERSATION), Template(json=OF_AN_AGENT)),
+    "PUT /v1/agents/{agent_id}": (
+        Template(json={"knowledge_bases": ["<kb>"], "max_top_k": 3}),
+        Template(json={"knowledge_bases": ["<kb>"], "filter": {"$document_id": "<document>"}}),
+    ),
+    "PATCH /v1/agents/{agent_id}": (
+        Template(json={"max_top_k": 4}),
+        Template(json={"knowledge_bases": ["<kb>"], "filter": {"$document_id": "<document>"}}),
+    ),
 }
 
 
@@ -168,6 +178,11 @@ class Case:
     def reads(self) -> bool:
         """Whether it changes nothing, so that the same things serve again."""
         return self.endpoint.method == "GET" or self.endpoint.path.endswith("search")
+
+    @property
+    def binds(self) -> bool:
+        """Whether it is answered as an agent's binding has it, which holds for every key of its tenant."""
+        return self.endpoint.path.endswith("agent-search") and "agent_id" in self.fields
 
     @property
     def operators(self) -> bool:

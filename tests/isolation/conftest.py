@@ -31,6 +31,7 @@ PASSING = (
     "insert into rate_bucket values ($1, $2, 1, 1, now())",
     "insert into tenant_usage select $1, 0, 0, 0 where $2::uuid is not null on conflict do nothing",
     "insert into usage_day (tenant_id, day, key_id) values ($1, '1999-01-01', $2)",
+    "insert into agent_binding (tenant_id, agent_id, id) values ($1, $2::uuid::text, $2)",
     "insert into api_key_use select $1, id, now() from api_key where tenant_id = $1 and id <> $2 limit 1"
     " on conflict do nothing",
 )
@@ -74,7 +75,7 @@ def walls(service: Service, postgres_server: EmbeddedPostgres) -> Iterator[Walls
         await connection.execute("delete from job where id = $1", made.job)
         for table in (
             "embedding_checkpoint", "embedding_usage", "idempotency_key", "deletion", "document_page", "document_media",
-            "picture_description", "provider_pace", "chat", "rate_bucket", "tenant_usage", "usage_day",
+            "picture_description", "provider_pace", "chat", "rate_bucket", "tenant_usage", "usage_day", "agent_binding",
         ):  # fmt: skip
             await connection.execute(f"delete from {table} where tenant_id = any($1)", [made.a, SYSTEM])
         await connection.close()

@@ -121,12 +121,16 @@ def trials(cases: Iterable[Case], things: Mapping[str, Forms], attacker: Attacke
 
 
 def is_told(trial: Trial, attacker: Attacker) -> bool:
-    """Whether the key may learn that a chat is another user's: it is of the same tenant, and asks to write in it.
+    """Whether the key may learn of something that it is there: it is of the same tenant.
 
-    Chats are named by callers: who may not take over a name that is taken learns that it is.
+    Chats are named by callers: who may not take over a name that is taken learns that it is. What an agent is bound to
+    holds for every key: one that may see none of it finds nothing.
     """
-    same = attacker.name.startswith("A's") and attacker.name.endswith(" of both")
-    return same and not trial.case.reads and bool(CHATS & set(trial.place))
+    if not attacker.name.startswith("A's"):
+        return False
+    if trial.case.binds:
+        return "agent_id" in trial.place
+    return attacker.name.endswith(" of both") and not trial.case.reads and bool(CHATS & set(trial.place))
 
 
 def _differs(trial: Trial, theirs: Ids) -> bool:
@@ -218,6 +222,7 @@ def kept(grid: Grid) -> dict[str, object]:
         ids = grid.things[name]["id"]
         kb = f"/v1/knowledge-bases/{ids['kb']}"
         paths = [kb, f"{kb}/documents", f"{kb}/documents/{ids['document']}/chunks", f"/v1/deletions/{ids['deletion']}"]
+        paths.append(f"/v1/agents/{ids['agent_id']}")
         if owner.id != SYSTEM_ID:
             paths.append(f"{kb}/documents?user_id={ids['user_id']}")
         for path in paths:

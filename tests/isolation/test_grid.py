@@ -60,11 +60,15 @@ def test_what_the_operator_may_see_is_not_asked_for() -> None:
     assert len(tried) > 1000
 
 
-def test_only_the_names_of_chats_are_told_and_only_to_writers_of_the_same_tenant() -> None:
+def test_only_chats_and_bindings_are_told_and_only_in_the_same_tenant() -> None:
     keys = ("A's writer of both", "A's writer of a kb", "B's writer of both", OPERATOR)
     told = [(key, trial) for key in keys for trial in everything(key) if is_told(trial, Attacker(key, None, {}))]  # type: ignore[arg-type]
-    assert {key for key, _ in told} == {"A's writer of both"}
-    assert all(CHATS & set(trial.place) and not trial.case.reads for _, trial in told)
+    bindings = [(key, trial) for key, trial in told if trial.case.binds]
+    chats = [(key, trial) for key, trial in told if not trial.case.binds]
+    assert {key for key, _ in bindings} == {"A's writer of both", "A's writer of a kb"}
+    assert all("agent_id" in trial.place for _, trial in bindings)
+    assert {key for key, _ in chats} == {"A's writer of both"}
+    assert all(CHATS & set(trial.place) and not trial.case.reads for _, trial in chats)
 
 
 def test_a_share_of_it(grid: Grid) -> None:

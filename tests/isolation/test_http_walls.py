@@ -54,7 +54,9 @@ def compare(case: Case, attacker: Attacker, theirs: Ids, form: str) -> None:
         tried["pairs"] += 1
         replies = [send(attacker.client, case, ids) for ids in (foreign, random)]
         seen, unseen = (outcome(reply, ids) for reply, ids in zip(replies, (foreign, random), strict=True))
-        assert seen == unseen, f"{case} tells {attacker.name} apart: {foreign} from {random}"
+        # A key of the same tenant asks in the name of an agent whose binding it may see nothing of.
+        is_told = case.binds and attacker.name.startswith("A's") and foreign["agent_id"] == theirs["agent_id"]
+        assert seen == unseen or is_told, f"{case} tells {attacker.name} apart: {foreign} from {random}"
         assert replies[0].status_code < 500
         told = {theirs[name] for name in ("kb", "document", "external_id", "api_key")} - set(foreign.values())
         assert not [word for word in (SECRET + " flies", *told) if word in replies[0].text], (

@@ -60,10 +60,7 @@ def own(tenant: Tenant, text: str, *, fields: Iterable[str], form: str) -> dict[
     if wanted & {"node", "chunk"}:
         chunk = tenant.admin.get(f"/v1/knowledge-bases/{name}/documents/{ids['document']}/chunks").json()["items"][0]
         ids["node"], ids["chunk"] = chunk["node_path"][-1], chunk["id"]
-    if "user_id" in wanted:
-        tenant.add_text(text, kb=name, user_id=ids["user_id"])
-    if "chat_id" in wanted:
-        tenant.add_text(text, kb=name, chat_id=ids["chat_id"], agent_id=ids["agent_id"])
+    _add_claims(tenant, text, name, ids, wanted)
     if "deletion" in wanted:
         gone = tenant.add_text("Soon gone.", kb=name)["id"]
         reply = tenant.admin.delete(f"/v1/knowledge-bases/{name}/documents/{gone}")
@@ -75,7 +72,18 @@ def own(tenant: Tenant, text: str, *, fields: Iterable[str], form: str) -> dict[
     return ids
 
 
-EVERYTHING = ("document", "node", "chunk", "external_id", "user_id", "chat_id", "api_key", "deletion", "n")
+def _add_claims(tenant: Tenant, text: str, kb: str, ids: Ids, wanted: set[str]) -> None:
+    """A user's text, a chat's, and an agent that may open its chat."""
+    if "user_id" in wanted:
+        tenant.add_text(text, kb=kb, user_id=ids["user_id"])
+    if "chat_id" in wanted:
+        tenant.add_text(text, kb=kb, chat_id=ids["chat_id"], agent_id=ids["agent_id"])
+    if "agent_id" in wanted:
+        binding = {"knowledge_bases": [kb], "session_scope": True}
+        tenant.admin.put(f"/v1/agents/{ids['agent_id']}", json=binding).raise_for_status()
+
+
+EVERYTHING = ("document", "node", "chunk", "external_id", "user_id", "chat_id", "agent_id", "api_key", "deletion", "n")
 
 
 async def keep_picture(tenant: Tenant, document: str) -> None:

@@ -5,6 +5,7 @@ from fastapi import APIRouter
 from app.api.problems import PROBLEM
 from app.api.v1 import (
     agent_search,
+    agents,
     api_keys,
     audit_events,
     capabilities,
@@ -45,6 +46,7 @@ for module in (
     api_keys,
     knowledge_bases,
     reindex,
+    agents,
     uploads,
     documents,
     deletions,

@@ -1,19 +1,25 @@
 """The external-search contract: a conversation in, a bare array of passages out, inside the caller's budget."""
 
+import time
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
 from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from app.agents.types import BindingSettings
 from app.api.dependencies import CurrentReader, GuardedRoute
+from app.api.v1.bound_search import DEFAULT_TOP_K, bound_request, snippet
 from app.api.v1.searching import admitted_search
 from app.bootstrap import TenantServices
+from app.documents.scopes import MAX_SCOPE_ID
 from app.retrieval.rewriting import ASKING, MAX_MESSAGES
 from app.retrieval.types import Message, SearchRequest, SearchUnavailable
 
 router = APIRouter(tags=["agent search"], route_class=GuardedRoute)
-DEFAULT_TOP_K = 5
+# What is left to the search, however long it took to learn what its agent is bound to.
+LEAST_SECONDS = 0.1
 
 
 class AgentMessage(BaseModel):
@@ -38,12 +44,25 @@ def _asks(message: Any) -> bool:
 
 
 class AgentSearchIn(BaseModel):
-    """The conversation, most recent message last; unknown fields are ignored."""
+    """The conversation, most recent message last; unknown fields are ignored.
+
+    ``agent_id`` chooses the agent's binding, and ``session_id`` names the chat whose documents a binding may open; what
+    cannot be such an id names nothing.
+    """
 
     model_config = ConfigDict(extra="ignore")
 
     messages: list[AgentMessage] = []
     top_k: int | None = Field(None, ge=1, le=500)
+    agent_id: str | None = None
+    session_id: str | None = None
+
+    @field_validator("agent_id", "session_id", mode="before")
+    @classmethod
+    def _claim(cls, value: Any) -> str | None:
+        if not isinstance(value, str) or not 0 < len(value) <= MAX_SCOPE_ID or "\0" in value:
+            return None
+        return value if value.encode("utf-8", "ignore").decode() == value else None
 
     @field_validator("messages", mode="before")
     @classmethod
@@ -58,35 +77,40 @@ class AgentSearchIn(BaseModel):
 async def _answer(
     tenant: TenantServices, body: AgentSearchIn, response: Response, knowledge_bases: list[str] | None
 ) -> list[str]:
+    started = time.monotonic()
     request = SearchRequest(
         messages=[Message(message.role, message.content) for message in body.messages],
         knowledge_bases=knowledge_bases,
-        top_k=body.top_k or DEFAULT_TOP_K,
+        top_k=body.top_k,
     )
+    settings = BindingSettings()
+    binding = await tenant.agents.bound(body.agent_id) if body.agent_id is not None else None
+    if binding is None:
+        request = replace(request, top_k=body.top_k or DEFAULT_TOP_K)
+    else:
+        settings = binding.settings
+        request = bound_request(request, binding, tenant.principal, session_id=body.session_id)
+        if not binding.knowledge_base_ids or not request.knowledge_bases:
+            return []  # there is nothing to ask
+        spent = time.monotonic() - started
+        request = replace(request, timeout_seconds=max(request.timeout_seconds - spent, LEAST_SECONDS))
     result = await admitted_search(tenant, request, response)
     if not result.hits and not result.whole:  # nothing found does not mean nothing there
         raise SearchUnavailable
-    texts = [_unjoined(hit.chunk.content) for hit in result.hits]
+    texts = [snippet(hit, settings) for hit in result.hits]
     return [text for text in texts if text.strip()]
-
-
-def _unjoined(text: str) -> str:
-    """The text with a dash for every line of three hyphens or more: with such lines the caller joins snippets."""
-    lines = text.splitlines(keepends=True)
-    return "".join(line.replace(line.strip(), "\u2014") if _is_rule(line.strip()) else line for line in lines)
-
-
-def _is_rule(line: str) -> bool:
-    return len(line) >= 3 and not line.strip("-")
 
 
 @router.post("/agent-search", response_model=list[str])
 async def agent_search(body: AgentSearchIn, tenant: CurrentReader, response: Response) -> list[str]:
-    """The passages that answer the conversation's last question, from everything the key may read."""
+    """The passages that answer the conversation's last question.
+
+    From what its agent is bound to (PUT /v1/agents/{agent_id}), else from everything the key may read.
+    """
     return await _answer(tenant, body, response, None)
 
 
 @router.post("/knowledge-bases/{kb}/agent-search", response_model=list[str])
 async def agent_search_in(kb: str, body: AgentSearchIn, tenant: CurrentReader, response: Response) -> list[str]:
-    """The same in one knowledge base."""
+    """The same in one knowledge base, in place of those that its agent is bound to."""
     return await _answer(tenant, body, response, [kb])

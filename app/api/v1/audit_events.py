@@ -29,7 +29,9 @@ from app.tenants.types import TenantNotFound
 router = APIRouter(tags=["audit"], route_class=GuardedRoute)
 JSON_LINES = "application/x-ndjson"
 # The prefixes of the ids of what something is done to, by the word before the dot of the action.
-PREFIXES = {"tenant": "ten", "key": "key", "sign_in": "key", "knowledge_base": "kb", "document": "doc"}
+PREFIXES = {
+    "tenant": "ten", "key": "key", "sign_in": "key", "knowledge_base": "kb", "document": "doc", "agent": "bnd",
+}  # fmt: skip
 
 
 class ActorOut(BaseModel):
@@ -86,7 +88,8 @@ def _filters(
         Text | None, Query(max_length=512, description="A key's id, an actor's name, or a kind of actor")
     ] = None,
     object_id: Annotated[
-        Text | None, Query(max_length=64, description="The id of a key, document, knowledge base, deletion or tenant")
+        Text | None,
+        Query(max_length=64, description="The id of a key, document, knowledge base, binding, deletion or tenant"),
     ] = None,
     since: Annotated[GivenTime | None, Query(alias="from", description="At this time or later")] = None,
     until: Annotated[GivenTime | None, Query(alias="to", description="Before this time")] = None,
@@ -96,7 +99,7 @@ def _filters(
 
 
 def _object_id(text: str) -> UUID:
-    for prefix in ("doc", "kb", "key", "del", "ten"):
+    for prefix in ("doc", "kb", "key", "del", "ten", "bnd"):
         if (found := decode_id(prefix, text)) is not None:
             return found
     raise InvalidInput("That is the id of nothing that events are about.", loc=("query", "object_id"))

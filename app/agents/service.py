@@ -1,0 +1,113 @@
+"""Bind agents to knowledge bases and limits, and look their bindings up for a search."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from app.access import Principal
+from app.agents.repository import AgentRepository
+from app.agents.types import AgentBinding, AgentNotFound, BindingSettings
+from app.audit.repository import AuditRepository
+from app.audit.types import Action, Actor, Event
+from app.db.session import DatabaseUnavailable, Session, TenantDatabase
+from app.errors import Forbidden
+
+LOOKUP_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class AgentService:
+    """What a tenant's admin can do with agents; and for every key, what the agent that it speaks for is bound to."""
+
+    db: TenantDatabase
+    principal: Principal
+
+    async def bound(self, agent_id: str) -> AgentBinding | None:
+        """What an agent is bound to, for a search in its name by any key; None for one without a binding.
+
+        Raises DatabaseUnavailable, also where that takes too long: somebody waits for the search.
+        """
+        try:
+            async with asyncio.timeout(LOOKUP_SECONDS), self.db.transaction(kept_plans=True) as session:
+                return await self._repository(session).find(agent_id)
+        except TimeoutError as exc:
+            raise DatabaseUnavailable from exc
+
+    async def get(self, agent_id: str) -> AgentBinding:
+        """Raises AgentNotFound, Forbidden."""
+        self.require_whole()
+        async with self.db.transaction() as session:
+            return _there(await self._repository(session).find(agent_id))
+
+    async def page(self, *, after: tuple[datetime, UUID] | None, limit: int) -> Sequence[AgentBinding]:
+        """Newest first. Raises Forbidden."""
+        self.require_whole()
+        async with self.db.transaction() as session:
+            return await self._repository(session).page(after=after, limit=limit)
+
+    async def put(
+        self, agent_id: str, knowledge_base_ids: Sequence[UUID], settings: BindingSettings
+    ) -> tuple[AgentBinding, bool]:
+        """Bind an agent, in place of what it was bound to; and whether it was not bound yet. Raises Forbidden."""
+        self.require_whole()
+        async with self.db.transaction() as session:
+            repository = self._repository(session)
+            held = await repository.hold(knowledge_base_ids)
+            made = await repository.add(agent_id, held, settings)
+            if made is not None:
+                await self._record(session, Action.AGENT_CREATE, made.id)
+                return made, True
+            return await self._set(session, agent_id, held, settings), False
+
+    async def change(
+        self, agent_id: str, knowledge_base_ids: Sequence[UUID] | None, changes: Mapping[str, Any]
+    ) -> AgentBinding:
+        """Set what is named and leave the rest; None leaves the knowledge bases. Raises AgentNotFound, Forbidden."""
+        self.require_whole()
+        async with self.db.transaction() as session:
+            repository = self._repository(session)
+            # Knowledge bases are held before the binding is, as whoever deletes one does it.
+            held = None if knowledge_base_ids is None else await repository.hold(knowledge_base_ids)
+            before = _there(await repository.find(agent_id, lock=True))
+            settings = replace(before.settings, **changes)
+            return await self._set(session, agent_id, before.knowledge_base_ids if held is None else held, settings)
+
+    async def delete(self, agent_id: str) -> None:
+        """From now on it is an agent without a binding. Raises AgentNotFound, Forbidden."""
+        self.require_whole()
+        async with self.db.transaction() as session:
+            removed = await self._repository(session).remove(agent_id)
+            if removed is None:
+                raise AgentNotFound
+            await self._record(session, Action.AGENT_DELETE, removed)
+
+    def require_whole(self) -> None:
+        """Raises Forbidden for a narrowed key: a binding is for every key of the tenant."""
+        if self.principal.knowledge_base_ids is not None or self.principal.user_id is not None:
+            raise Forbidden("A key that is narrowed cannot manage agents.")
+
+    async def _set(
+        self, session: Session, agent_id: str, knowledge_base_ids: Sequence[UUID], settings: BindingSettings
+    ) -> AgentBinding:
+        repository = self._repository(session)
+        changed = await repository.change(agent_id, knowledge_base_ids, settings)
+        if changed is None:
+            return _there(await repository.find(agent_id))
+        await self._record(session, Action.AGENT_UPDATE, changed.id)
+        return changed
+
+    async def _record(self, session: Session, action: Action, binding_id: UUID) -> None:
+        event = Event(action, [binding_id])
+        await AuditRepository(session, self.db.tenant_id).add(event, Actor.of(self.principal))
+
+    def _repository(self, session: Session) -> AgentRepository:
+        return AgentRepository(session, self.db.tenant_id)
+
+
+def _there(found: AgentBinding | None) -> AgentBinding:
+    if found is None:
+        raise AgentNotFound
+    return found

@@ -1,0 +1,59 @@
+"""The nouns of agents: a binding, and what it says of a search."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from datetime import datetime
+from typing import Any, Literal, Self
+from uuid import UUID
+
+from app.errors import NotFound
+
+Citations = Literal["none", "prefix"]
+
+
+class AgentNotFound(NotFound):
+    """No agent of that id is bound."""
+
+    code = "agent_not_found"
+
+
+@dataclass(frozen=True, slots=True)
+class BindingSettings:
+    """How an agent searches; None is as for one without a binding.
+
+    ``session_scope`` opens the documents of the chat that the caller names. ``top_k`` is for a caller that names none,
+    ``max_top_k`` the most that any gets; of a conversation the newest ``max_messages`` are read.
+    """
+
+    session_scope: bool = False
+    strategy: str | None = None
+    strategy_options: Mapping[str, Any] = field(default_factory=dict)
+    filter: Mapping[str, Any] | None = None
+    top_k: int | None = None
+    max_top_k: int | None = None
+    score_threshold: float | None = None
+    max_messages: int | None = None
+    timeout_seconds: float | None = None
+    citations: Citations = "none"
+    max_snippet_chars: int | None = None
+
+    @classmethod
+    def stored(cls, given: Mapping[str, Any]) -> Self:
+        """As they stand in the database, where a newer version may know more of them."""
+        known = {one.name for one in fields(cls)}
+        return cls(**{name: value for name, value in given.items() if name in known})
+
+
+@dataclass(frozen=True, slots=True)
+class AgentBinding:
+    """An agent, by the id that its platform gives it, and what it is bound to.
+
+    Without knowledge bases nothing is searched.
+    """
+
+    id: UUID
+    agent_id: str
+    knowledge_base_ids: Sequence[UUID]
+    settings: BindingSettings
+    created_at: datetime
+    updated_at: datetime
