@@ -33,6 +33,7 @@ _RESPONSES = {
         413: "Too large",
         422: "Not valid",
         429: "Too many requests; try again after Retry-After",
+        431: "The address or a header is too long",
         503: "A dependency is down; try again",
     }.items()
 }
