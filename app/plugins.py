@@ -28,6 +28,37 @@ def find_plugins(group: str) -> list[EntryPoint]:
     return sorted(entry_points(group=group), key=lambda entry: (entry.name, entry.value))
 
 
+def make_provider(
+    group: str,
+    name: str,
+    settings: object,
+    *,
+    problem: Callable[[Any], str],
+    missing: type[AppError],
+    refused: type[AppError],
+    variable: str,
+) -> Any:
+    """What the factory of the named plugin makes of the settings; blocking.
+
+    ``problem`` says what is wrong with it, or nothing. Raises ``missing`` where no plugin has that name,
+    ``refused`` where it fails or has a problem; the message names ``variable``, the setting.
+    """
+    plugins = {entry.name: entry for entry in reversed(find_plugins(group))}
+    if name not in plugins:
+        there = ", ".join(sorted(plugins)) or "none"
+        raise missing(f"{variable}: no plugin brings {name!r}; there are: {there}.")
+    try:
+        made = plugins[name].load()(settings)
+        wrong = problem(made)
+    except AppError:
+        raise
+    except Exception as exc:  # what a stranger's module may raise
+        raise refused(f"{variable}: {name!r} failed ({type(exc).__name__}: {exc}).") from exc
+    if wrong:
+        raise refused(f"{variable}: {name!r} {wrong}.")
+    return made
+
+
 def with_plugins(group: str, ours: Mapping[str, LineT], read: Read[LineT]) -> Mapping[str, LineT]:
     """A registry and the lines that plugins add to it; what is there already wins.
 

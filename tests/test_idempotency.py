@@ -23,13 +23,6 @@ async def keys(database: DatabaseUrls) -> AsyncIterator[IdempotencyKeys]:
     await pool.close()
 
 
-@pytest.fixture(scope="module")
-async def owner(database: DatabaseUrls) -> AsyncIterator[asyncpg.Connection]:
-    connection = await asyncpg.connect(database.owner)
-    yield connection
-    await connection.close()
-
-
 @pytest.fixture
 async def place(owner: asyncpg.Connection) -> Place:
     return Place(await new_tenant(owner), new_id(), "POST somewhere", "key-1")

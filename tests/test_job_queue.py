@@ -31,13 +31,6 @@ async def queue(database: DatabaseUrls) -> AsyncIterator[JobQueue]:
     await pool.close()
 
 
-@pytest.fixture(scope="module")
-async def owner(database: DatabaseUrls) -> AsyncIterator[asyncpg.Connection]:
-    connection = await asyncpg.connect(database.owner)
-    yield connection
-    await connection.close()
-
-
 @pytest.fixture(autouse=True)
 async def empty(owner: asyncpg.Connection) -> None:
     await owner.execute("delete from tenant where id <> system_tenant(); delete from job")
@@ -513,7 +506,7 @@ async def test_one_job_about_a_thing_at_a_time(queue: JobQueue, owner: asyncpg.C
     left = await owner.fetch("select id, state from job")
     assert {tuple(row) for row in left} == {(first.id, "running"), (second.id, "ready")}
     await owner.execute("update job set state = 'dead', attempts = 3, error = '{}' where id = $1", first.id)
-    await ask(one)
+    await ask(UUID(first.payload["about"]))
     again = await row(owner, first)
     assert again is not None
     assert (again["state"], again["attempts"], again["error"]) == ("ready", 0, None)

@@ -86,11 +86,7 @@ def open_service(make_database: MakeDatabase, tmp_path_factory: pytest.TempPathF
         settings = settings_for(
             tmp_path_factory.mktemp("open"),
             server={"CARREL_CORS_ORIGINS": f"{ORIGIN}, http://localhost:3000"},
-            embedding={
-                "CARREL_EMBEDDING_BASE_URL": embedding.base_url,
-                "CARREL_EMBEDDING_MODEL": "words",
-                "CARREL_EMBEDDING_DIMENSIONS": 64,
-            },
+            embedding=embedding.settings,
         )
         with run_service(settings, make_database()) as running:
             running.app.add_api_route("/broken", broken)

@@ -37,11 +37,7 @@ def linking(
                 "CARREL_S3_ACCESS_KEY_ID": s3_server.access_key_id,
                 "CARREL_S3_SECRET_ACCESS_KEY": s3_server.secret_access_key,
             },
-            embedding={
-                "CARREL_EMBEDDING_BASE_URL": embedding.base_url,
-                "CARREL_EMBEDDING_MODEL": "words",
-                "CARREL_EMBEDDING_DIMENSIONS": 64,
-            },
+            embedding=embedding.settings,
         )
         with run_service(settings, make_database(), worker=False) as running:
             yield running

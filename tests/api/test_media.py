@@ -22,11 +22,7 @@ def seeing(make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory
     with ChatServer() as chat, EmbeddingServer() as embedding:
         settings = settings_for(
             tmp_path_factory.mktemp("seeing"),
-            embedding={
-                "CARREL_EMBEDDING_BASE_URL": embedding.base_url,
-                "CARREL_EMBEDDING_MODEL": "words",
-                "CARREL_EMBEDDING_DIMENSIONS": 64,
-            },
+            embedding=embedding.settings,
             models=chat.as_vision,
         )
         with run_service(settings, make_database()) as running:

@@ -51,13 +51,15 @@ async def counted(service: Service, tenant: Tenant) -> tuple[dict[str, int] | No
     connection = await asyncpg.connect(service.urls.owner)
     own = decode_id("ten", tenant.id)
     try:
-        kept = await connection.fetchrow(
-            "select documents, stored_bytes, chunks from tenant_usage where tenant_id = $1", own
-        )
-        true = await connection.fetchrow(
-            "select count(*) documents, coalesce(sum(bytes), 0)::bigint stored_bytes,"
-            " coalesce(sum(chunk_count), 0) chunks from document where tenant_id = $1", own
-        )  # fmt: skip
+        # One snapshot: a worker may be deleting between two of them.
+        async with connection.transaction(isolation="repeatable_read", readonly=True):
+            kept = await connection.fetchrow(
+                "select documents, stored_bytes, chunks from tenant_usage where tenant_id = $1", own
+            )
+            true = await connection.fetchrow(
+                "select count(*) documents, coalesce(sum(bytes), 0)::bigint stored_bytes,"
+                " coalesce(sum(chunk_count), 0) chunks from document where tenant_id = $1", own
+            )  # fmt: skip
     finally:
         await connection.close()
     assert true is not None

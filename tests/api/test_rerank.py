@@ -32,11 +32,7 @@ def tenant(
     with EmbeddingServer() as embedding:
         settings = settings_for(
             tmp_path_factory.mktemp("reranking"),
-            embedding={
-                "CARREL_EMBEDDING_BASE_URL": embedding.base_url,
-                "CARREL_EMBEDDING_MODEL": "words",
-                "CARREL_EMBEDDING_DIMENSIONS": 64,
-            },
+            embedding=embedding.settings,
             rerank={"CARREL_RERANK_URL": reranker.url},
         )
         with run_service(settings, make_database()) as running:

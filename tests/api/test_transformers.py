@@ -43,11 +43,7 @@ def talking(
     with EmbeddingServer() as embedding:
         settings = settings_for(
             tmp_path_factory.mktemp("rewriting"),
-            embedding={
-                "CARREL_EMBEDDING_BASE_URL": embedding.base_url,
-                "CARREL_EMBEDDING_MODEL": "words",
-                "CARREL_EMBEDDING_DIMENSIONS": 64,
-            },
+            embedding=embedding.settings,
             models={
                 "CARREL_CHAT_BASE_URL": running_chat.base_url,
                 "CARREL_CHAT_MODEL": "talker",

@@ -1,6 +1,5 @@
 """Events are added and read, and nothing else: not as the plain role, in whatever name, and whatever it calls."""
 
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from uuid import UUID
 
@@ -20,13 +19,6 @@ ADD = """
 insert into audit_event (tenant_id, created_at, id, action, object_type, object_ids, actor)
 values ($1, now() - $2::interval, gen_random_uuid(), $3::text, split_part($3::text, '.', 1), array[$1::uuid],
         'service')"""
-
-
-@pytest.fixture(scope="module")
-async def owner(database: DatabaseUrls) -> AsyncIterator[asyncpg.Connection]:
-    connection = await asyncpg.connect(database.owner)
-    yield connection
-    await connection.close()
 
 
 @pytest.fixture(autouse=True)

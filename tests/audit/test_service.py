@@ -16,9 +16,8 @@ TENANT, OTHER = new_id(), new_id()
 
 
 @pytest.fixture(scope="module")
-async def audit(database: DatabaseUrls) -> AsyncIterator[AuditService]:
+async def audit(database: DatabaseUrls, owner: asyncpg.Connection) -> AsyncIterator[AuditService]:
     """Events of two tenants, seven at a time in the same moment."""
-    owner = await asyncpg.connect(database.owner)
     for tenant in (TENANT, OTHER):
         await owner.execute(
             "insert into audit_event (tenant_id, created_at, id, action, object_type, object_ids, actor, counts)"
@@ -27,7 +26,6 @@ async def audit(database: DatabaseUrls) -> AsyncIterator[AuditService]:
             "   jsonb_build_object('number', i) from generate_series(1, $2::int) i",
             tenant, MANY,
         )  # fmt: skip
-    await owner.close()
     connected = Database.connect(database.app, pool_size=1)
     yield AuditService(TenantDatabase(connected, TENANT))
     await connected.close()

@@ -28,13 +28,6 @@ async def find_key(key_hash: bytes) -> RefusedKey | None:
     return RefusedKey(TENANT, KEY, "a key") if key_hash == OURS else None
 
 
-@pytest.fixture(scope="module")
-async def owner(database: DatabaseUrls) -> AsyncIterator[asyncpg.Connection]:
-    connection = await asyncpg.connect(database.owner)
-    yield connection
-    await connection.close()
-
-
 @pytest.fixture
 async def connected(database: DatabaseUrls, owner: asyncpg.Connection) -> AsyncIterator[Database]:
     await owner.execute("delete from audit_event")

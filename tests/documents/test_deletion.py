@@ -1,29 +1,14 @@
 """The record of a deletion: over when the last original is gone, and not before."""
 
-from collections.abc import AsyncIterator
 from uuid import UUID, uuid4
-
-import pytest
 
 from app.bootstrap import TenantServices
 from app.db.models.ingestion_state import Deletion
 from app.db.receipts import Amount
 from app.documents.deletion_repository import DeletionRepository
 from app.documents.settling import settle_documents
-from app.embedded_postgres import DatabaseUrls
 from app.knowledge_bases.service import PURGE_JOB
-from tests.ingestion.workshop import Workshop, open_workshop
-
-
-@pytest.fixture(scope="module")
-async def workshop(database: DatabaseUrls, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Workshop]:
-    async with open_workshop(database, tmp_path_factory.mktemp("data")) as opened:
-        yield opened
-
-
-@pytest.fixture
-async def services(workshop: Workshop) -> TenantServices:
-    return await workshop.new_tenant()
+from tests.ingestion.workshop import Workshop
 
 
 async def batch(services: TenantServices, deletion: UUID) -> UUID:

@@ -1,7 +1,7 @@
 """Knowledge bases and tenants that are deleted: out of reach at once, removed by jobs, and nothing left to count."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 from uuid import UUID, uuid4
@@ -15,7 +15,6 @@ from app.documents.deletion import Selection
 from app.documents.erasing import BATCH, STALE
 from app.documents.settling import SomethingLeft, settle_documents
 from app.documents.types import DocumentFacts
-from app.embedded_postgres import DatabaseUrls
 from app.ids import new_id
 from app.job_handlers import JobContext
 from app.knowledge_bases.service import ERASE_JOB, PURGE_JOB
@@ -23,7 +22,7 @@ from app.knowledge_bases.types import KnowledgeBaseNotFound, NewKnowledgeBase
 from app.retrieval.types import Query, SearchRequest
 from app.tenants.service import TenantService
 from app.tenants.types import TenantNotFound
-from tests.ingestion.workshop import Workshop, open_workshop, until
+from tests.ingestion.workshop import Workshop, until
 
 JOBS = (ERASE_JOB, PURGE_JOB, TenantService.DELETE_JOB)
 TEXT = "The heron stands in the reeds. It waits for frogs, and the frogs wait for flies."
@@ -58,12 +57,6 @@ insert into job (tenant_id, id, kind, payload, run_at)
 select tenant_id, $2::uuid, 'maintain_index', jsonb_build_object('index', $2::uuid), 'infinity'
   from knowledge_base where id = $1""",
 )
-
-
-@pytest.fixture(scope="module")
-async def workshop(database: DatabaseUrls, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Workshop]:
-    async with open_workshop(database, tmp_path_factory.mktemp("data")) as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -1,13 +1,10 @@
 """What is counted as left: every table of tenants in the catalogue, or named as kept or unrelated, with a reason."""
 
-from collections.abc import AsyncIterator
-
 import asyncpg
 import pytest
 
 from app.documents import remains
 from app.documents.remains import KEPT, KEPT_BY_KIND, TABLES, UNRELATED, Columns
-from app.embedded_postgres import DatabaseUrls
 
 COUNTS = {
     "documents": (remains.of_documents,),
@@ -16,13 +13,6 @@ COUNTS = {
 }
 # What documents have nothing to do with, though knowledge bases and tenants do.
 ABOVE_DOCUMENTS = {"agent_binding", "api_key", "knowledge_base", "search_index"}
-
-
-@pytest.fixture(scope="module")
-async def owner(database: DatabaseUrls) -> AsyncIterator[asyncpg.Connection]:
-    connection = await asyncpg.connect(database.owner)
-    yield connection
-    await connection.close()
 
 
 async def tables(owner: asyncpg.Connection) -> dict[str, Columns]:

@@ -16,11 +16,10 @@ from app.documents.scopes import Scope
 from app.documents.types import DocumentFacts, Uploaded
 from app.documents.upload_repository import UploadRepository
 from app.documents.uploading import SMALL_BYTES
-from app.embedded_postgres import DatabaseUrls
 from app.knowledge_bases.service import ERASE_JOB
 from app.knowledge_bases.types import KnowledgeBaseNotFound, NewKnowledgeBase
 from tests.documents.test_uploads import BOUNDARY, form, part
-from tests.ingestion.workshop import Workshop, add_text, open_workshop
+from tests.ingestion.workshop import Workshop, add_text
 
 FACTS = DocumentFacts(
     metadata={"zebra": 1, "a": 1.0, "many": 1e21, "nested": {"ß": ["\u2028", None, True]}},
@@ -32,17 +31,6 @@ FACTS = DocumentFacts(
     expires_at=datetime(2099, 1, 1, tzinfo=UTC),
     scope=Scope(user_id="u"),
 )
-
-
-@pytest.fixture(scope="module")
-async def workshop(database: DatabaseUrls, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Workshop]:
-    async with open_workshop(database, tmp_path_factory.mktemp("data")) as opened:
-        yield opened
-
-
-@pytest.fixture
-async def services(workshop: Workshop) -> TenantServices:
-    return await workshop.new_tenant()
 
 
 def columns(document: Document) -> dict[str, Any]:

@@ -13,21 +13,10 @@ from app.db.models.tenant_data import Document
 from app.db.session import Database
 from app.documents.types import DocumentNotFound
 from app.documents.watching import Change, DocumentWatch
-from app.embedded_postgres import DatabaseUrls, EmbeddedPostgres
-from tests.ingestion.workshop import HANG_SECONDS, Workshop, add_text, open_workshop, until
+from app.embedded_postgres import EmbeddedPostgres
+from tests.ingestion.workshop import HANG_SECONDS, Workshop, add_text, until
 
 LONG = 60.0
-
-
-@pytest.fixture(scope="module")
-async def workshop(database: DatabaseUrls, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Workshop]:
-    async with open_workshop(database, tmp_path_factory.mktemp("data")) as opened:
-        yield opened
-
-
-@pytest.fixture
-async def services(workshop: Workshop) -> TenantServices:
-    return await workshop.new_tenant()
 
 
 @pytest.fixture

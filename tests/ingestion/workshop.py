@@ -149,9 +149,7 @@ async def open_workshop(
         settings = settings_for(
             data_dir,
             embedding={
-                "CARREL_EMBEDDING_BASE_URL": endpoint.base_url,
-                "CARREL_EMBEDDING_DIMENSIONS": 64,
-                "CARREL_EMBEDDING_MODEL": "words",
+                **endpoint.settings,
                 "CARREL_EMBEDDING_TIMEOUT_SECONDS": 2,
                 **(embedding or {}),
             },

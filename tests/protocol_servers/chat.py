@@ -10,10 +10,11 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, get_args
 
 from PIL import Image
+
+from tests.protocol_servers.serving import ProtocolServer
 
 # Of texts alone: "stall" and "break_off" come in the middle, "endless" never stops, "length" has used its tokens up,
 # "error_event" and "no_end" spoil a stream.
@@ -72,7 +73,7 @@ def says_colour(asked: Asked) -> str:
 
 
 @dataclass
-class ChatServer:
+class ChatServer(ProtocolServer):
     """``with ChatServer() as server`` serves ``server.base_url``; ``fail`` spoils the next requests.
 
     Talks are answered by ``reply``, ``late_seconds`` late and, as streams, a word at a time with ``pause_seconds``
@@ -95,28 +96,16 @@ class ChatServer:
     connections: int = 0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         self._failures: list[tuple[Failing | int, str | None]] = []
-        self._lock = threading.Lock()
-        self._stopping = threading.Event()
         self.left = threading.Event()
 
-    def __enter__(self) -> Self:
-        self._http = _Http(self)
-        self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._stopping.set()
-        self._http.shutdown()
-        self._http.server_close()
-        self._thread.join()
+    def make(self) -> "_Http":
+        return _Http(self)
 
     @property
     def base_url(self) -> str:
-        return f"http://127.0.0.1:{self._http.server_address[1]}/v1"
+        return f"{self.address}/v1"
 
     @property
     def as_vision(self) -> dict[str, str]:
@@ -155,11 +144,11 @@ class ChatServer:
 
     def wait(self, seconds: float = 60.0) -> None:
         """So long, but not beyond the server's end."""
-        self._stopping.wait(seconds)
+        self.stopping.wait(seconds)
 
     def wait_for_leave(self, connection: socket.socket) -> None:
         """Until the client has gone away, or the server's end."""
-        while not self._stopping.is_set():
+        while not self.stopping.is_set():
             if select.select([connection], [], [], 0.02)[0] and not connection.recv(1, socket.MSG_PEEK):
                 self.left.set()
                 return

@@ -6,19 +6,18 @@ import io
 import json
 import math
 import re
-import threading
 import time
 from array import array
 from dataclasses import dataclass, field
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from random import Random
-from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 from PIL import Image
 
 from tests.protocol_servers.chat import colour_of
+from tests.protocol_servers.serving import ProtocolServer
 
 Failing = Literal[
     "slow",
@@ -78,7 +77,7 @@ class Failure:
 
 
 @dataclass
-class EmbeddingServer:
+class EmbeddingServer(ProtocolServer):
     """``with EmbeddingServer() as server`` serves ``server.base_url``; the fields may be changed while it runs.
 
     ``requests`` counts every request, refused ones too; ``fail`` spoils the next ones.
@@ -97,27 +96,24 @@ class EmbeddingServer:
     received: list[Received] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         self._failures: list[Failure] = []
-        self._lock = threading.Lock()
-        self._stopping = threading.Event()
 
-    def __enter__(self) -> Self:
-        self._http = _Http(self)
-        self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._stopping.set()
-        self._http.shutdown()
-        self._http.server_close()
-        self._thread.join()
+    def make(self) -> "_Http":
+        return _Http(self)
 
     @property
     def base_url(self) -> str:
-        return f"http://127.0.0.1:{self._http.server_address[1]}/v1"
+        return f"{self.address}/v1"
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """Those of a service that embeds with it."""
+        return {
+            "CARREL_EMBEDDING_BASE_URL": self.base_url,
+            "CARREL_EMBEDDING_MODEL": "words",
+            "CARREL_EMBEDDING_DIMENSIONS": str(self.dimensions),
+        }
 
     @property
     def requests(self) -> int:
@@ -155,7 +151,7 @@ class EmbeddingServer:
 
     def wait(self, seconds: float) -> None:
         """Sleep, but not beyond the server's end."""
-        self._stopping.wait(seconds)
+        self.stopping.wait(seconds)
 
     def refusal(self, request: Received) -> tuple[int, str] | None:
         """Status and code for a request that a well-behaved endpoint refuses."""

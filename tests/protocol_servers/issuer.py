@@ -1,18 +1,18 @@
 """An OpenID Connect issuer: discovery, public keys, and tokens signed with real RSA, EC and Ed25519 keys."""
 
 import json
-import threading
 import time
 from collections import Counter
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
 from typing import Any, Self
 
 import jwt
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
+
+from tests.protocol_servers.serving import ProtocolServer
 
 AUDIENCE = "carrel-of-the-tests"
 PrivateKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey
@@ -56,7 +56,7 @@ class SigningKey:
 
 
 @dataclass
-class Issuer:
+class Issuer(ProtocolServer):
     """Answers on a port of its own; what it answers can be changed, and what it was asked is counted."""
 
     keys: list[SigningKey] = field(default_factory=lambda: [SigningKey.make("first")])
@@ -64,7 +64,7 @@ class Issuer:
     answers: dict[str, Any] = field(default_factory=dict)
     asked: Counter[str] = field(default_factory=Counter)
 
-    def __enter__(self) -> Self:
+    def make(self) -> ThreadingHTTPServer:
         issuer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -80,19 +80,11 @@ class Issuer:
             def log_message(self, format: str, *args: Any) -> None:
                 """Not among the tests' output."""
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02})
-        self._thread.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join(5)
+        return ThreadingHTTPServer(("127.0.0.1", 0), Handler)
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
+        return self.address
 
     def answer(self, path: str) -> tuple[int, bytes]:
         if self.failing is not None:

@@ -6,8 +6,9 @@ import re
 import threading
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal
+
+from tests.protocol_servers.serving import ProtocolServer
 
 Style = Literal["tei", "cohere", "jina", "vllm"]
 Failing = Literal[
@@ -66,7 +67,7 @@ class Received:
 
 
 @dataclass
-class RerankServer:
+class RerankServer(ProtocolServer):
     """``with RerankServer("tei") as server`` serves ``server.url``; ``fail`` spoils the next requests.
 
     More than ``max_documents``, or a text of more than ``max_characters``, is refused with ``too_large``.
@@ -80,30 +81,21 @@ class RerankServer:
     received: list[Received] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         self._failures: list[tuple[Failing | int, str | None]] = []
-        self._lock = threading.Lock()
-        self.stopping = threading.Event()
         self.released = threading.Event()
         self.left = threading.Event()
 
-    def __enter__(self) -> Self:
-        self._http = _Http(self)
-        self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-        self._thread.start()
-        return self
+    def make(self) -> "_Http":
+        return _Http(self)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.stopping.set()
+    def end(self) -> None:
         self.released.set()
-        self._http.shutdown()
-        self._http.server_close()
-        self._thread.join()
+        super().end()
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._http.server_address[1]}/rerank"
+        return f"{self.address}/rerank"
 
     @property
     def sizes(self) -> list[int]:

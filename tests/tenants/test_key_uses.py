@@ -24,13 +24,6 @@ NEVER = 3600.0
 
 
 @pytest.fixture
-async def owner(database: DatabaseUrls) -> AsyncIterator[asyncpg.Connection]:
-    connection = await asyncpg.connect(database.owner)
-    yield connection
-    await connection.close()
-
-
-@pytest.fixture
 async def db(database: DatabaseUrls) -> AsyncIterator[Database]:
     opened = Database.connect(database.app, pool_size=2)
     yield opened

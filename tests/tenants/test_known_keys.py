@@ -122,13 +122,6 @@ async def other(database: DatabaseUrls) -> AsyncIterator[Process]:
 
 
 @pytest.fixture
-async def owner(database: DatabaseUrls) -> AsyncIterator[asyncpg.Connection]:
-    connection = await asyncpg.connect(database.owner)
-    yield connection
-    await connection.close()
-
-
-@pytest.fixture
 async def key(one: Process) -> IssuedKey:
     """The first key of a new tenant."""
     _, issued = await one.tenants.create("a tenant")

@@ -19,7 +19,7 @@ from app.inference.embedding import (
     PictureFile,
     Vectors,
 )
-from app.plugins import EMBEDDERS, find_plugins
+from app.plugins import EMBEDDERS, make_provider
 from app.settings import EmbeddingSettings
 
 MAX_DIMENSIONS = 4000
@@ -43,19 +43,15 @@ class EmbedderRefused(AppError):
 
 def open_plugged(name: str, settings: EmbeddingSettings) -> Embedder:
     """What the plugin's factory makes of the settings; blocking. Raises EmbedderMissing, EmbedderRefused."""
-    plugins = {entry.name: entry for entry in reversed(find_plugins(EMBEDDERS))}
-    if name not in plugins:
-        there = ", ".join(sorted(plugins)) or "none"
-        raise EmbedderMissing(f"CARREL_EMBEDDING_PROVIDER: no plugin brings {name!r}; there are: {there}.")
-    try:
-        made = plugins[name].load()(settings)
-        problem = _problem(made)
-    except AppError:
-        raise
-    except Exception as exc:  # what a stranger's module may raise
-        raise EmbedderRefused(f"CARREL_EMBEDDING_PROVIDER: {name!r} failed ({type(exc).__name__}: {exc}).") from exc
-    if problem:
-        raise EmbedderRefused(f"CARREL_EMBEDDING_PROVIDER: {name!r} {problem}.")
+    made = make_provider(
+        EMBEDDERS,
+        name,
+        settings,
+        problem=_problem,
+        missing=EmbedderMissing,
+        refused=EmbedderRefused,
+        variable="CARREL_EMBEDDING_PROVIDER",
+    )
     return PluggedEmbedder(name, made)
 
 

@@ -3,12 +3,13 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from app.errors import AppError
 from app.inference.breaker import EndpointFailed
 from app.inference.rerank import Reranker, RerankUnavailable
 from app.inference.rerank.reading import checked_scores
-from app.plugins import RERANKERS, find_plugins
+from app.plugins import RERANKERS, make_provider
 from app.settings.rerank import RerankSettings
 
 
@@ -26,20 +27,22 @@ class RerankerRefused(AppError):
 
 def open_plugged(name: str, settings: RerankSettings) -> Reranker:
     """What the plugin's factory makes of the settings; blocking. Raises RerankerMissing, RerankerRefused."""
-    plugins = {entry.name: entry for entry in reversed(find_plugins(RERANKERS))}
-    if name not in plugins:
-        there = ", ".join(sorted(plugins)) or "none"
-        raise RerankerMissing(f"CARREL_RERANK_PROVIDER: no plugin brings {name!r}; there are: {there}.")
-    try:
-        made = plugins[name].load()(settings)
-    except AppError:
-        raise
-    except Exception as exc:  # what a stranger's module may raise
-        raise RerankerRefused(f"CARREL_RERANK_PROVIDER: {name!r} failed ({type(exc).__name__}: {exc}).") from exc
-    missing = [part for part in ("rerank", "close") if not callable(getattr(made, part, None))]
-    if missing:
-        raise RerankerRefused(f"CARREL_RERANK_PROVIDER: {name!r} has no {missing[0]}.")
+    made = make_provider(
+        RERANKERS,
+        name,
+        settings,
+        problem=_problem,
+        missing=RerankerMissing,
+        refused=RerankerRefused,
+        variable="CARREL_RERANK_PROVIDER",
+    )
     return PluggedReranker(name, made)
+
+
+def _problem(made: Any) -> str:
+    """What a reranker lacks; empty when it lacks nothing."""
+    missing = [part for part in ("rerank", "close") if not callable(getattr(made, part, None))]
+    return f"has no {missing[0]}" if missing else ""
 
 
 @dataclass(frozen=True, slots=True)

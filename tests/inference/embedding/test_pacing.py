@@ -21,13 +21,6 @@ async def system(database: DatabaseUrls) -> AsyncIterator[SystemDatabase]:
 
 
 @pytest.fixture
-async def owner(database: DatabaseUrls) -> AsyncIterator[asyncpg.Connection]:
-    connection = await asyncpg.connect(database.owner)
-    yield connection
-    await connection.close()
-
-
-@pytest.fixture
 def provider() -> UUID:
     return uuid4()
 

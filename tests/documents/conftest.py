@@ -1,0 +1,20 @@
+"""What most tests of documents work with; a module that needs another workshop makes its own."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from app.bootstrap import TenantServices
+from app.embedded_postgres import DatabaseUrls
+from tests.ingestion.workshop import Workshop, open_workshop
+
+
+@pytest.fixture(scope="module")
+async def workshop(database: DatabaseUrls, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Workshop]:
+    async with open_workshop(database, tmp_path_factory.mktemp("data")) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def services(workshop: Workshop) -> TenantServices:
+    return await workshop.new_tenant()
