@@ -30,74 +30,27 @@ from app.inference.rerank.opening import open_reranker
 from app.inference.vision import VisionModel
 from app.ingestion.chunkers.installed import installed_chunkers
 from app.ingestion.parsers.installed import installed_parsers, plugin_types
-from app.ingestion.parsers.pool import RECYCLE_AFTER_CALLS, ParserPool
-from app.ingestion.parsers.tessdata import find_language_data
+from app.ingestion.parsers.opening import preview_pool
 from app.ingestion.preview import PARSER_PROCESSES, WALL_SECONDS, PreviewDesk, PreviewService
 from app.job_queue import JobQueue
 from app.knowledge_bases.reindexing import ReindexService
 from app.knowledge_bases.service import IndexSettings, KnowledgeBaseService, furnish_tenant
 from app.object_store import ObjectStore
-from app.object_store.files import FileObjectStore
+from app.object_store.opening import open_object_store
 from app.quotas.meter import UsageMeter
 from app.quotas.rates import Rates
 from app.quotas.service import QuotaService
 from app.retrieval.queries import KnownVectors
 from app.retrieval.service import RetrievalService
 from app.retrieval.strategies import STRATEGIES
-from app.settings import ParserSettings, QuotaSettings, Settings
+from app.settings import QuotaSettings, Settings
 from app.tenants.authentication import Authenticator
 from app.tenants.opening import open_authenticator
 from app.tenants.service import KeyService, TenantService
 
-# The SDKs are imported where they are chosen: each costs a third of a second at the start and tens of megabytes.
-
-
-def open_object_store(settings: Settings) -> ObjectStore:
-    """S3 where a bucket is named, else files below the data directory."""
-    s3 = settings.object_store
-    if s3.bucket is None or s3.access_key_id is None or s3.secret_access_key is None:
-        return FileObjectStore(settings.server.data_dir / "objects")
-    from app.object_store.s3 import S3ObjectStore
-
-    return S3ObjectStore(
-        s3.bucket,
-        endpoint_url=s3.endpoint_url,
-        public_endpoint_url=s3.public_endpoint_url,
-        access_key_id=s3.access_key_id,
-        secret_access_key=s3.secret_access_key.get_secret_value(),
-        region=s3.region,
-    )
-
 
 def _default_quotas(settings: QuotaSettings) -> Quotas:
     return UNLIMITED if settings.default is None else Quotas(**settings.default.model_dump())
-
-
-def _parser_pool(settings: ParserSettings, *, processes: int, preview: bool = False) -> ParserPool:
-    """That of a preview has less time, and a process for each file: none waits in the API process's memory."""
-    most_seconds = WALL_SECONDS if preview else settings.wall_seconds
-    return ParserPool(
-        processes=processes,
-        memory_mb=settings.memory_mb,
-        cpu_seconds=min(settings.cpu_seconds, most_seconds) if preview else settings.cpu_seconds,
-        wall_seconds=min(settings.wall_seconds, most_seconds),
-        max_pages=settings.max_pages,
-        max_characters=settings.max_characters,
-        ocr=find_language_data(settings.ocr_languages, settings.tessdata_dir),
-        parsers=installed_parsers(),
-        recycle_after_calls=1 if preview else RECYCLE_AFTER_CALLS,
-    )
-
-
-@asynccontextmanager
-async def open_parsers(settings: ParserSettings, cores: int) -> AsyncIterator[ParserPool]:
-    """The processes that read untrusted files: as many as configured, else one a core."""
-    pool = _parser_pool(settings, processes=settings.processes or cores)
-    try:
-        await pool.warm()
-        yield pool
-    finally:
-        await pool.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +189,7 @@ class Resources:
             watch=watch,
             index_settings=index_settings,
             previews=PreviewDesk(
-                parsers=_parser_pool(settings.parser, processes=PARSER_PROCESSES, preview=True),
+                parsers=preview_pool(settings.parser, processes=PARSER_PROCESSES, most_seconds=WALL_SECONDS),
                 embedders=embedders,
                 parseable=installed_parsers().keys(),
                 plugin_types=plugin_types(installed_parsers()),

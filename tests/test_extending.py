@@ -19,7 +19,7 @@ WORK = """
 import asyncio, json, sys
 from pathlib import Path
 
-from app.bootstrap import open_parsers
+from app.ingestion.parsers.opening import open_parsers
 from app.inference.embedding.opening import open_embedder
 from app.inference.rerank.opening import open_reranker
 from app.documents.inspection import inspect_upload

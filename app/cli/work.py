@@ -11,9 +11,10 @@ from typing import Annotated
 import typer
 import uvloop
 
-from app.bootstrap import Resources, open_parsers
+from app.bootstrap import Resources
 from app.cli.runtime import find_runtime
 from app.db.maintenance import OwnerDatabase
+from app.ingestion.parsers.opening import open_parsers
 from app.ingestion.pipeline import IngestionPipeline
 from app.logging import configure, get_logger
 from app.settings import Settings, load_settings
