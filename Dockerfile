@@ -21,6 +21,7 @@ RUN python -m venv /opt/carrel \
 COPY pyproject.toml README.md LICENSE ./
 COPY migrations migrations
 COPY samples samples
+COPY clients clients
 COPY app app
 RUN /opt/build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir dist . \
     && /opt/carrel/bin/pip install --no-deps --no-index dist/*.whl

@@ -32,7 +32,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_wheel_holds_the_package_and_nothing_beside_it(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
-    assert {name.partition("/")[0] for name in names if ".dist-info/" not in name} == {"app"}
+    assert {name.partition("/")[0] for name in names if ".dist-info/" not in name} == {"app", "carrel_client"}
     sources = {path.relative_to(ROOT).as_posix() for path in (ROOT / "app").rglob("*.py")}
     assert sources <= names
     revisions = {f"app/_migrations/versions/{path.name}" for path in (ROOT / "migrations/versions").glob("*.py")}

@@ -1,0 +1,43 @@
+"""Makes ``sync_client.py`` of ``async_client.py``; ``--check`` says whether it is as it would be made."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent / "carrel_client"
+WORDS = [
+    (r"\basync (def|with|for)\b", r"\1"),
+    (r"\bawait ", ""),
+    (r"\bAsync(Client|KnowledgeBases|Documents|ApiKeys|Tenants|Agents|Iterator|BaseTransport)\b", r"\1"),
+    (r"\basynccontextmanager\b", "contextmanager"),
+    (r"__aenter__", "__enter__"),
+    (r"__aexit__", "__exit__"),
+    (r"\baclose\b", "close"),
+    (r"\baread\b", "read"),
+    (r"\baiter_bytes\b", "iter_bytes"),
+    (r"\basyncio\.sleep\b", "time.sleep"),
+    (r"^import asyncio\n", ""),
+    (r"``async with``", "``with``"),
+    (r"by several tasks at once", "by several threads at once"),
+    (
+        r'^"""The client for asyncio;.*?"""',
+        '"""The client. Made of ``async_client.py`` by ``generate.py``: change that."""',
+    ),
+]
+
+
+def sync(source: str) -> str:
+    """The same without asyncio."""
+    for pattern, put in WORDS:
+        source = re.sub(pattern, put, source, flags=re.MULTILINE | re.DOTALL)
+    formatter = [sys.executable, "-m", "ruff", "format", "--stdin-filename", "clients/sync_client.py", "-"]
+    return subprocess.run(formatter, input=source, capture_output=True, text=True, check=True).stdout
+
+
+if __name__ == "__main__":
+    made = sync((HERE / "async_client.py").read_text())
+    target = HERE / "sync_client.py"
+    if "--check" in sys.argv[1:]:
+        sys.exit(target.read_text() != made)
+    target.write_text(made)

@@ -1,0 +1,201 @@
+"""The Python client: against the running service, and against one that is busy, breaks off or is something else."""
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from carrel_client import (
+    AsyncClient,
+    BadReply,
+    CarrelError,
+    Client,
+    Conflict,
+    ConnectionFailed,
+    Forbidden,
+    IngestionFailed,
+    Invalid,
+    NotFound,
+    RateLimited,
+    ServiceUnavailable,
+    Unauthorized,
+    UnsupportedMediaType,
+)
+
+from tests.fixtures.service import OPERATOR_KEY, Service, Tenant
+from tests.protocol_servers.stubborn import Reply, StubbornServer
+
+ROOT = Path(__file__).parents[2]
+HANDBOOK = ROOT / "samples" / "handbook.pdf"
+BUSY = Reply(503, b'{"type": "urn:carrel:problem:unavailable", "detail": "Down."}', {"Retry-After": "0"})
+
+
+@pytest.fixture
+def client(tenant: Tenant) -> Client:
+    return Client(tenant.service.url, tenant.key)
+
+
+def test_the_synchronous_client_is_made_of_the_other() -> None:
+    script = ROOT / "clients/python/generate.py"
+    assert subprocess.run([sys.executable, script, "--check"], check=False, timeout=60).returncode == 0
+
+
+def test_upload_search_and_delete(client: Client, tmp_path: Path) -> None:
+    with client:
+        document = client.documents.upload("default", HANDBOOK, wait=60, metadata={"year": 2026}, external_id="h")
+        assert (document["status"], document["metadata"], document["source"]) == (
+            "ready",
+            {"year": 2026},
+            HANDBOOK.name,
+        )
+        found = client.search("parental leave", knowledge_base="default", top_k=2, filter={"year": 2026})
+        assert len(found["results"]) == 2
+        assert found["results"][0]["document"]["id"] == document["id"]
+        assert client.search("leave", knowledge_bases=["default"])["results"]
+        texts = client.agent_search([{"role": "customer", "content": "How long is parental leave?"}], top_k=3)
+        assert len(texts) == 3
+        assert len(list(client.documents.chunks("default", document["id"]))) == document["chunk_count"]
+        assert client.documents.download("default", document["id"], tmp_path / "again.pdf") == HANDBOOK.stat().st_size
+        assert (tmp_path / "again.pdf").read_bytes() == HANDBOOK.read_bytes()
+        renamed = client.documents.update("default", document["id"], title="Staff handbook")
+        assert renamed["title"] == "Staff handbook"
+        deletion = client.documents.delete("default", document["id"])
+        assert client.receipt(deletion)["documents"] == 1
+        assert client.search("leave", knowledge_base="default")["results"] == []
+
+
+def test_what_can_be_uploaded(client: Client) -> None:
+    with client:
+        one = client.documents.upload("default", b"The tern.", filename="one.txt")
+        assert client.documents.wait("default", one["id"], seconds=60, poll=0.02)["status"] == "ready"
+        two = client.documents.upload("default", io.BytesIO(b"The heron."), filename="dir/two.txt", wait=60)
+        assert two["source"] == "two.txt"
+        three = client.documents.add_text("default", "The ibis.", title="Third", wait=60)
+        assert {each["id"] for each in client.documents.list("default")} == {one["id"], two["id"], three["id"]}
+        assert [each["id"] for each in client.documents.list("default", external_id="none")] == []
+        with pytest.raises(ValueError, match="filename"):
+            client.documents.upload("default", b"nameless")
+        bad = client.documents.upload("default", b"%PDF-1.4 broken", filename="bad.pdf")
+        with pytest.raises(IngestionFailed) as failed:
+            client.documents.wait("default", bad["id"], seconds=60, poll=0.02)
+        assert failed.value.code == "corrupt"
+        gone = client.documents.delete_many("default", ids=[one["id"], two["id"]])
+        assert gone["deleted"] == 2
+        with pytest.raises(Invalid):
+            client.documents.delete_many("default", filter={})
+        assert client.documents.delete_many("default", filter={}, confirm="default")["deleted"] == 2
+
+
+def test_lists_go_on_behind_a_page(client: Client) -> None:
+    with client:
+        for number in range(3):
+            client.knowledge_bases.create(f"kb{number}")
+        names = [item["name"] for item in client.pages("knowledge-bases", params={"limit": 2})]
+        assert names == ["kb2", "kb1", "kb0", "default"]
+        assert client.knowledge_bases.update("kb1", title="One")["title"] == "One"
+        assert client.receipt(client.knowledge_bases.delete("kb1"))["kind"] == "knowledge_base"
+        assert [item["name"] for item in client.knowledge_bases.list()] == ["kb2", "kb0", "default"]
+
+
+def test_keys_agents_and_tenants(client: Client, service: Service) -> None:
+    with client, Client(service.url, OPERATOR_KEY) as operator:
+        key = client.api_keys.create("for reading", "reader")
+        with Client(service.url, key["key"]) as reader:
+            assert reader.me()["key"]["role"] == "reader"
+            with pytest.raises(Forbidden):
+                reader.documents.add_text("default", "No.")
+            newer = client.api_keys.rotate(key["id"], overlap_seconds=0)
+            with pytest.raises(Unauthorized):
+                reader.me()
+        client.api_keys.revoke(newer["id"])
+        assert newer["id"] not in [each["id"] for each in client.api_keys.list()]
+        client.agents.bind("agent 1", ["default"], max_top_k=3)
+        assert client.agents.get("agent 1")["max_top_k"] == 3
+        client.agents.unbind("agent 1")
+        assert list(client.agents.list()) == []
+        made = operator.tenants.create("a tenant", quotas={"documents": 1})
+        with Client(service.url, made["api_key"]["key"]) as limited:
+            limited.documents.add_text("default", "One.")
+            with pytest.raises(RateLimited) as refused:
+                limited.post("knowledge-bases", "default", "documents", body={"text": "Two."})
+            assert (refused.value.code, refused.value.retry_after is not None) == ("quota_exceeded", True)
+        assert operator.tenants.update(made["id"], name="another")["name"] == "another"
+        assert operator.tenants.delete(made["id"]).startswith("del_")
+        assert any(event["action"] == "agent.delete" for event in client.audit_events(limit=2))
+
+
+def test_refusals_say_what_is_wrong(client: Client) -> None:
+    with client:
+        with pytest.raises(NotFound) as missing:
+            client.documents.get("default", "doc_nothing")
+        assert (missing.value.code, missing.value.status) == ("document_not_found", 404)
+        assert missing.value.request_id
+        with pytest.raises(Invalid) as wrong:
+            client.search("x", knowledge_base="default", top_k=0)
+        assert wrong.value.errors[0]["loc"] == ["body", "top_k"]
+        assert "body.top_k" in str(wrong.value)
+        with pytest.raises(Conflict):
+            client.knowledge_bases.create("default")
+        with pytest.raises(UnsupportedMediaType):
+            client.documents.upload("default", b"PK\x03\x04", filename="a.docx")
+
+
+async def test_the_asynchronous_client(tenant: Tenant) -> None:
+    async with AsyncClient(tenant.service.url, tenant.key) as client:
+        document = await client.documents.upload("default", HANDBOOK)
+        assert (await client.documents.wait("default", document["id"], seconds=60, poll=0.02))["status"] == "ready"
+        assert (await client.search("parental leave"))["results"]
+        assert [item["id"] async for item in client.documents.list("default")] == [document["id"]]
+        with pytest.raises(NotFound):
+            await client.knowledge_bases.get("none")
+
+
+@pytest.mark.parametrize("first", [BUSY, Reply(0), Reply(429, BUSY.body, BUSY.headers), Reply(502, b"<html>")])
+def test_what_passes_is_tried_again_under_one_key(first: Reply) -> None:
+    with StubbornServer([first, Reply(200, b'{"id": "kb_1"}')]) as server, Client(server.address, "k") as client:
+        assert client.knowledge_bases.create("a")["id"] == "kb_1"
+    one, two = server.asked
+    assert one.body == two.body == json.dumps({"name": "a"}, separators=(",", ":")).encode()
+    assert one.headers["Idempotency-Key"] == two.headers["Idempotency-Key"]
+
+
+def test_a_file_is_sent_again_from_its_beginning(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("The tern.")
+    with StubbornServer([BUSY, Reply(202, b'{"id": "doc_1"}')]) as server, Client(server.address, "k") as client:
+        client.documents.upload("kb", tmp_path / "a.txt", title="T")
+        assert all(b"The tern." in each.body and b'name="title"' in each.body for each in server.asked)
+        assert len(server.asked) == 2
+
+
+def test_a_stream_is_sent_once() -> None:
+    with StubbornServer([BUSY]) as server, Client(server.address, "k") as client:
+        with pytest.raises(ServiceUnavailable):
+            client.documents.upload("kb", io.BytesIO(b"The tern."), filename="a.txt")
+        assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("reply", "error", "attempts"),
+    [
+        (BUSY, ServiceUnavailable, 3),
+        (Reply(0), ConnectionFailed, 3),
+        (Reply(500, b'{"detail": "Broken."}'), CarrelError, 1),
+        (Reply(200, b"<html>"), BadReply, 1),
+        (Reply(404, b"not found"), BadReply, 1),
+    ],
+)
+def test_what_stays_is_an_error(reply: Reply, error: type[Exception], attempts: int) -> None:
+    with StubbornServer([reply]) as server, Client(server.address, "k", retries=2) as client:
+        with pytest.raises(error):
+            client.me()
+        assert len(server.asked) == attempts
+
+
+def test_nobody_there() -> None:
+    with (
+        Client("http://127.0.0.1:1", "k", retries=0) as client,
+        pytest.raises(ConnectionFailed, match=r"127\.0\.0\.1:1"),
+    ):
+        client.me()
