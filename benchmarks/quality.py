@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from carrel_client import Client
 
-from app.cli.connection import Connection
 from app.cli.evaluation import loading
 from app.cli.evaluation.asking import Answer
 from app.cli.evaluation.excerpts import Passage, Texts
@@ -46,8 +46,9 @@ Line = dict[str, Any]
 def upload(client: httpx.Client, kb: str, corpus: Sequence[CorpusLine], chunking: Line) -> dict[str, str]:
     """Store every document as a text and wait until all are searchable; our ids to those of the set."""
     client.post("/v1/knowledge-bases", json={"name": kb, **chunking}).raise_for_status()
-    stored = loading.upload(Connection(client), kb, corpus, at_once=UPLOADS_AT_ONCE)
-    ids = {ours: document.id for ours, document in zip(stored, corpus, strict=True)}
+    with Client(str(client.base_url), client.headers["Authorization"].removeprefix("Bearer ")) as carrel:
+        stored = loading.upload(carrel, kb, corpus, at_once=UPLOADS_AT_ONCE)
+        ids = {ours: document.id for ours, document in zip(stored, corpus, strict=True)}
     wait_until_ingested(client, kb)
     return ids
 

@@ -4,9 +4,11 @@ import sys
 from typing import Annotated
 
 import typer
+from carrel_client import CarrelError
 
 from app import __version__
 from app.cli import database, demo, evaluate, models, serve, work
+from app.cli.client import documents, jobs, keys, knowledge_bases, search, tenants, upload
 from app.errors import AppError
 from app.settings import SettingsError
 
@@ -39,6 +41,13 @@ app.command("worker")(work.worker)
 app.command("migrate")(database.migrate)
 app.command("demo")(demo.demo)
 app.command("evaluate")(evaluate.evaluate)
+app.command("upload")(upload.upload)
+app.command("search")(search.search)
+app.add_typer(knowledge_bases.app, name="kb")
+app.add_typer(documents.app, name="documents")
+app.add_typer(jobs.app, name="jobs")
+app.add_typer(keys.app, name="keys")
+app.add_typer(tenants.app, name="tenants")
 app.add_typer(models.app, name="models")
 
 
@@ -46,7 +55,7 @@ def main() -> None:
     """Run a command; what is wrong with the settings or the surroundings is one line and status 1."""
     try:
         app()
-    except (SettingsError, AppError) as exc:
+    except (SettingsError, AppError, CarrelError) as exc:
         message = exc.message if isinstance(exc, AppError) else str(exc)
         typer.echo(f"carrel: {message}", err=True)
         sys.exit(1)

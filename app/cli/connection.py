@@ -1,43 +1,22 @@
-"""How the client commands reach a running service: its address and key, and calls that say plainly what went wrong."""
+"""How the client commands reach a running service: its address and its key."""
 
-import time
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
-import httpx
+from carrel_client import Client
 from pydantic import AfterValidator, Field, SecretStr, ValidationError
 
 from app.cli.runtime import Credentials, read_credentials
-from app.errors import AppError, InvalidInput, Unavailable
+from app.errors import InvalidInput
 from app.settings import Group, HttpUrl
 
-SECONDS = 90
-TRIES = 3
-LONGEST_WAIT = 30.0
-BUSY = (429, 503)
+RETRIES = 2  # somebody waits
 
 
 class NoService(InvalidInput):
     """No service is named and none has left its credentials here; give --url and --key."""
 
     code = "no_service"
-
-
-class ServiceUnreachable(Unavailable):
-    """The service does not answer."""
-
-    code = "service_unreachable"
-
-
-class ServiceRefused(AppError):
-    """The service refused a request."""
-
-    code = "service_refused"
-
-    def __init__(self, message: str, *, status: int) -> None:
-        super().__init__(message)
-        self.status = status
 
 
 class ClientSettings(Group):
@@ -70,53 +49,7 @@ def find_service(url: str | None, key: str | None) -> Credentials:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Connection:
-    """A service and a key; may be used by several threads."""
-
-    client: httpx.Client
-
-    @classmethod
-    def open(cls, service: Credentials) -> Self:
-        """To be closed by ``with connection.client``."""
-        headers = {"Authorization": f"Bearer {service.api_key}"}
-        return cls(httpx.Client(base_url=service.url, headers=headers, timeout=SECONDS))
-
-    def get(self, path: str, **params: str | int) -> Any:
-        """The JSON of a GET. Raises as ``call``."""
-        return self.call("GET", path, params=params)
-
-    def post(self, path: str, body: dict[str, Any]) -> Any:
-        """The JSON of a POST. Raises as ``call``."""
-        return self.call("POST", path, json=body)
-
-    def call(self, method: str, path: str, **content: Any) -> Any:
-        """One request, tried again while the service is busy. Raises ServiceRefused, ServiceUnreachable."""
-        for attempt in range(1, TRIES + 1):
-            try:
-                reply = self.client.request(method, path, **content)
-            except (httpx.TransportError, httpx.InvalidURL) as exc:
-                raise ServiceUnreachable(f"{self.client.base_url} does not answer") from exc
-            if reply.status_code not in BUSY or attempt == TRIES:
-                return _answer(reply)
-            time.sleep(_pause(reply, attempt))
-        raise AssertionError  # the last attempt returns or raises
-
-
-def _pause(reply: httpx.Response, attempt: int) -> float:
-    asked = reply.headers.get("retry-after", "")
-    return min(float(asked) if asked.isdecimal() else 0.5 * 2**attempt, LONGEST_WAIT)
-
-
-def _answer(reply: httpx.Response) -> Any:
-    try:
-        body = reply.json()
-    except ValueError as exc:
-        raise ServiceRefused(f"{reply.status_code} without JSON; is it Carrel?", status=reply.status_code) from exc
-    if reply.is_success:
-        return body
-    said = body.get("detail") if isinstance(body, dict) else None
-    faults = body.get("errors") or [] if isinstance(body, dict) else []
-    named = [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in faults]
-    message = "; ".join([str(said or reply.reason_phrase), *named])
-    raise ServiceRefused(f"{reply.status_code} {message}", status=reply.status_code)
+def connect(url: str | None, key: str | None) -> Client:
+    """A client of the service that ``find_service`` finds; to be used by ``with``. Raises NoService."""
+    found = find_service(url, key)
+    return Client(found.url, found.api_key, retries=RETRIES)

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Annotated, TypeVar
 
 import typer
+from carrel_client import CarrelError, Client
 
-from app.cli.connection import Connection, find_service
+from app.cli.connection import connect
 from app.cli.evaluation import loading
 from app.cli.evaluation.asking import EXTERNAL_ID, BadSetting, Setting, check_naming, parse_setting
 from app.cli.evaluation.intervals import Bootstrap
@@ -82,14 +83,13 @@ def evaluate(
         floors = _floors(fail_under or [])
         measures = _measures(measure or [], floors, chosen)
         settings = _settings(setting or [f"{kb}={{}}"], kb=kb, top_k=top_k)
-        connection = Connection.open(find_service(url, key))
-        with connection.client:
+        with connect(url, key) as client:
             if load:
-                _load(connection, kb, chosen.corpus, at_once=concurrency)
-            run = Evaluation(connection, chosen, measures, settings, check_naming(documents), concurrency, _progress)
+                _load(client, kb, chosen.corpus, at_once=concurrency)
+            run = Evaluation(client, chosen, measures, settings, check_naming(documents), concurrency, _progress)
             outcomes, missing = run.outcomes()
-    except AppError as exc:
-        typer.echo(f"carrel: {exc.message}", err=True)
+    except (AppError, CarrelError) as exc:
+        typer.echo(f"carrel: {exc.message if isinstance(exc, AppError) else exc}", err=True)
         raise typer.Exit(2) from exc
     facts = {"queries": len(chosen.queries), "without_judgements": chosen.left_out, "judged_documents_missing": missing}
     report = Report(outcomes, Bootstrap(resamples, seed), facts)
@@ -135,14 +135,14 @@ def _settings(given: Sequence[str], *, kb: str, top_k: int) -> list[Setting]:
     return settings
 
 
-def _load(connection: Connection, kb: str, corpus: Path | None, *, at_once: int) -> None:
+def _load(client: Client, kb: str, corpus: Path | None, *, at_once: int) -> None:
     if corpus is None:
         raise SetError("there is nothing to load; give --corpus")
     documents = loading.read_corpus(corpus)
-    loading.make_knowledge_base(connection, kb)
-    for _ in _progress(loading.upload(connection, kb, documents, at_once=at_once), len(documents), "uploading"):
+    loading.make_knowledge_base(client, kb)
+    for _ in _progress(loading.upload(client, kb, documents, at_once=at_once), len(documents), "uploading"):
         pass
-    loading.wait_until_searchable(connection, kb, _tell)
+    loading.wait_until_searchable(client, kb, _tell)
     _tell("")
 
 

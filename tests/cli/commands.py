@@ -28,7 +28,7 @@ SETTINGS = {"CARREL_WORKER_LEASE_SECONDS": "2", "CARREL_PARSER_PROCESSES": "1"}
 def environment(settings: Mapping[str, str]) -> dict[str, str]:
     """This process's, without its own settings of Carrel."""
     kept = {name: value for name, value in os.environ.items() if not name.upper().startswith("CARREL_")}
-    return {**kept, "PYTHONPATH": str(REPOSITORY), **settings}
+    return {**kept, "PYTHONPATH": f"{REPOSITORY}:{REPOSITORY / 'clients/python'}", **settings}
 
 
 def run(directory: Path, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:

@@ -6,7 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from app.cli.connection import Connection, ServiceRefused
+from carrel_client import ApiError, Client
+
 from app.cli.evaluation.excerpts import Passage
 from app.cli.evaluation.sets import Query
 from app.errors import InvalidInput
@@ -95,13 +96,14 @@ def parse_setting(text: str, *, kb: str, top_k: int) -> Setting:
 
 
 def find_documents(
-    connection: Connection, knowledge_bases: Iterable[str], external_ids: Iterable[str], *, at_once: int
+    client: Client, knowledge_bases: Iterable[str], external_ids: Iterable[str], *, at_once: int
 ) -> Iterator[tuple[str, list[str]]]:
     """The ids of the searchable documents under each external id; an empty list where there is none."""
-    places = [f"/v1/knowledge-bases/{kb}/documents" for kb in knowledge_bases]
+    named = list(knowledge_bases)
 
     def find(external_id: str) -> tuple[str, list[str]]:
-        pages = [connection.get(place, external_id=external_id, limit=200) for place in places]
+        asked = {"external_id": external_id, "limit": 200}
+        pages = [client.get("knowledge-bases", kb, "documents", params=asked) for kb in named]
         live = (document for page in pages for document in page["items"] if document["live_version"] is not None)
         return external_id, [document["id"] for document in live]
 
@@ -109,15 +111,15 @@ def find_documents(
 
 
 def ask_all(
-    connection: Connection, queries: Sequence[Query], setting: Setting, naming: Naming, *, passages: int, at_once: int
+    client: Client, queries: Sequence[Query], setting: Setting, naming: Naming, *, passages: int, at_once: int
 ) -> Iterator[tuple[str, Answer]]:
-    """The answer to each query, in their order; a refused one has its problem instead. Raises ServiceUnreachable."""
+    """The answer to each query, in their order; a refused one has its problem instead. Raises ConnectionFailed."""
 
     def ask(query: Query) -> tuple[str, Answer]:
         try:
-            reply = connection.post("/v1/search", {**setting.body, **query.question})
-        except ServiceRefused as exc:
-            return query.id, Answer(problem=exc.message)
+            reply = client.post("search", body={**setting.body, **query.question})
+        except ApiError as exc:
+            return query.id, Answer(problem=str(exc))
         names = [naming.name(result["document"]) for result in reply["results"]]
         first = zip(names[:passages], reply["results"], strict=False) if query.references else ()
         return query.id, Answer(

@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from app.cli.connection import Connection, ServiceRefused
+from carrel_client import Client, NotFound
+
 from app.cli.evaluation.asking import side_by_side
 from app.cli.evaluation.sets import CorpusLine, SetError, read_lines
 from app.errors import AppError
@@ -29,33 +30,30 @@ def read_corpus(path: Path) -> list[CorpusLine]:
     return corpus
 
 
-def make_knowledge_base(connection: Connection, kb: str) -> None:
-    """Unless it is there. Raises ServiceRefused."""
+def make_knowledge_base(client: Client, kb: str) -> None:
+    """Unless it is there. Raises ApiError."""
     try:
-        connection.get(f"/v1/knowledge-bases/{kb}")
-    except ServiceRefused as exc:
-        if exc.status != 404:
-            raise
-        connection.post("/v1/knowledge-bases", {"name": kb})
+        client.knowledge_bases.get(kb)
+    except NotFound:
+        client.knowledge_bases.create(kb)
 
 
-def upload(connection: Connection, kb: str, corpus: Sequence[CorpusLine], *, at_once: int) -> Iterator[str]:
-    """The documents' ids as they are stored; the same ones again change nothing. Raises ServiceRefused."""
+def upload(client: Client, kb: str, corpus: Sequence[CorpusLine], *, at_once: int) -> Iterator[str]:
+    """The documents' ids as they are stored; the same ones again change nothing. Raises ApiError."""
 
     def put(line: CorpusLine) -> str:
         facts = {"title": line.title or None, "metadata": line.metadata}
         given: dict[str, Any] = {name: value for name, value in facts.items() if value is not None}
         body = {"external_id": line.id, "text": line.text, **given}
-        return str(connection.post(f"/v1/knowledge-bases/{kb}/documents", body)["id"])
+        return str(client.post("knowledge-bases", kb, "documents", body=body)["id"])
 
     yield from side_by_side(put, corpus, at_once=at_once)
 
 
-def wait_until_searchable(connection: Connection, kb: str, progressed: Callable[[str], None]) -> None:
+def wait_until_searchable(client: Client, kb: str, progressed: Callable[[str], None]) -> None:
     """Raises LoadingFailed where a document failed, or none has got on for five minutes."""
-    place = f"/v1/knowledge-bases/{kb}/documents"
     before, moved = -1, time.monotonic()
-    while left := _unfinished(connection, place):
+    while left := _unfinished(client, kb):
         # A full page says nothing of how many there are.
         if left != before or left >= PAGE:
             before, moved = left, time.monotonic()
@@ -63,11 +61,16 @@ def wait_until_searchable(connection: Connection, kb: str, progressed: Callable[
             raise LoadingFailed(f"{left} documents of {kb} are not getting on; does a worker run?")
         progressed(f"{left}{'+' if left >= PAGE else ''} documents are being ingested")
         time.sleep(0.2 if left < PAGE else 2)
-    failed = connection.get(place, status="failed", limit=1)["items"]
+    failed = _page(client, kb, status="failed", limit=1)
     if failed:
         name, error = failed[0]["external_id"] or failed[0]["source"], failed[0]["error"] or {}
         raise LoadingFailed(f"document {name} of {kb} failed: {error.get('message')}")
 
 
-def _unfinished(connection: Connection, place: str) -> int:
-    return sum(len(connection.get(place, status=status, limit=PAGE)["items"]) for status in UNFINISHED)
+def _unfinished(client: Client, kb: str) -> int:
+    return sum(len(_page(client, kb, status=status, limit=PAGE)) for status in UNFINISHED)
+
+
+def _page(client: Client, kb: str, **filters: str | int) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = client.get("knowledge-bases", kb, "documents", params=filters)["items"]
+    return items

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from app.cli.connection import Connection
+from carrel_client import Client
+
 from app.cli.evaluation.asking import EXTERNAL_ID, Naming, Setting, ask_all, find_documents
 from app.cli.evaluation.excerpts import Texts
 from app.cli.evaluation.measures import Measure, passages_needed, score_documents, score_excerpts
@@ -32,7 +33,7 @@ class NothingAnswered(AppError):
 class Evaluation:
     """A set, the service it is put to, and what is measured."""
 
-    connection: Connection
+    client: Client
     chosen: EvaluationSet
     measures: Sequence[Measure]
     settings: Sequence[Setting]
@@ -52,7 +53,7 @@ class Evaluation:
             return Naming(self.documents, {}), 0
         names = sorted(set().union(*(query.documents for query in self.chosen.queries)))
         kbs = sorted({kb for setting in self.settings for kb in setting.knowledge_bases})
-        found = find_documents(self.connection, kbs, names, at_once=self.at_once)
+        found = find_documents(self.client, kbs, names, at_once=self.at_once)
         by_id: dict[str, str] = {}
         missing = 0
         for name, ids in self.progress(found, len(names), "judged documents"):
@@ -73,7 +74,7 @@ class Evaluation:
     def _outcome(self, setting: Setting, naming: Naming, texts: Texts) -> Outcome:
         queries = self.chosen.queries
         depth = passages_needed(self.measures)
-        asked = ask_all(self.connection, queries, setting, naming, passages=depth, at_once=self.at_once)
+        asked = ask_all(self.client, queries, setting, naming, passages=depth, at_once=self.at_once)
         answers = dict(self.progress(asked, len(queries), setting.name))
         problems = Counter(answer.problem for answer in answers.values() if answer.problem is not None)
         if problems.total() == len(queries):

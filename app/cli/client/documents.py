@@ -1,0 +1,100 @@
+"""``carrel documents``: the documents of a knowledge base."""
+
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from app.cli.client.options import AsJson, Kb, Key, Url, Yes, confirm, given, json_object, service
+from app.cli.client.printing import print_list, print_one
+
+app = typer.Typer(help="Documents of a knowledge base.", no_args_is_help=True)
+Id = Annotated[str, typer.Argument(help="The document's id.")]
+COLUMNS = ["id", "source", "external_id", "status", "chunk_count", "bytes", "updated_at"]
+
+
+@app.command("list")
+def list_some(
+    kb: Kb = "default",
+    status: Annotated[str | None, typer.Option(help="queued, parsing, chunking, embedding, ready, failed.")] = None,
+    filter: Annotated[str | None, typer.Option(help="A filter, as JSON.")] = None,
+    most: Annotated[int, typer.Option("--limit", min=1, help="The newest so many.")] = 50,
+    as_json: AsJson = False,
+    url: Url = None,
+    key: Key = None,
+) -> None:
+    """The newest documents.
+
+    Example: carrel documents list --kb handbook --status failed
+    """
+    with service(url, key) as client:
+        parsed = json_object("--filter", filter) if filter is not None else None
+        filters: Any = given(status=status, filter=parsed)
+        found = list(islice(client.documents.list(kb, **filters), most))
+    print_list(found, COLUMNS, as_json=as_json)
+
+
+@app.command()
+def show(document: Id, kb: Kb = "default", as_json: AsJson = False, url: Url = None, key: Key = None) -> None:
+    """One document, with its status, or why it failed.
+
+    Example: carrel documents show doc_… --kb handbook
+    """
+    with service(url, key) as client:
+        found = client.documents.get(kb, document)
+    print_one(found, as_json=as_json)
+
+
+@app.command()
+def chunks(document: Id, kb: Kb = "default", as_json: AsJson = False, url: Url = None, key: Key = None) -> None:
+    """Its passages.
+
+    Example: carrel documents chunks doc_… --kb handbook
+    """
+    with service(url, key) as client:
+        found = list(client.documents.chunks(kb, document))
+    print_list(found, ["chunk_index", "page", "text"], as_json=as_json)
+
+
+@app.command()
+def download(
+    document: Id,
+    to: Annotated[Path, typer.Argument(help="The file to write.")],
+    kb: Kb = "default",
+    as_json: AsJson = False,
+    url: Url = None,
+    key: Key = None,
+) -> None:
+    """Write the original to a file.
+
+    Example: carrel documents download doc_… handbook.pdf --kb handbook
+    """
+    with service(url, key) as client:
+        written = client.documents.download(kb, document, to)
+    print_one({"file": str(to), "bytes": written}, as_json=as_json)
+
+
+@app.command()
+def delete(
+    document: Id, kb: Kb = "default", yes: Yes = False, as_json: AsJson = False, url: Url = None, key: Key = None
+) -> None:
+    """Delete one: out of every search at once.
+
+    Example: carrel documents delete doc_… --kb handbook --yes
+    """
+    confirm(f"Delete {document}?", yes)
+    with service(url, key) as client:
+        deletion = client.documents.delete(kb, document)
+    print_one({"deletion": deletion}, as_json=as_json)
+
+
+@app.command()
+def reindex(document: Id, kb: Kb = "default", as_json: AsJson = False, url: Url = None, key: Key = None) -> None:
+    """Ingest it again: brings back one that failed.
+
+    Example: carrel documents reindex doc_… --kb handbook
+    """
+    with service(url, key) as client:
+        found = client.documents.reindex(kb, document)
+    print_one(found, as_json=as_json)

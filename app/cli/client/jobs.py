@@ -1,0 +1,61 @@
+"""``carrel jobs``: what is being ingested, what has failed and why, and a way out of it."""
+
+from collections.abc import Iterator
+from typing import Annotated, Any, cast
+
+import typer
+from carrel_client import Client
+
+from app.cli.client.options import AsJson, Key, Url, service
+from app.cli.client.printing import print_json, print_list, print_table
+
+app = typer.Typer(help="Ingestion: what is under way, and what has failed.", no_args_is_help=True)
+UNFINISHED = ("embedding", "chunking", "parsing", "queued")
+Kbs = Annotated[list[str] | None, typer.Option("--kb", help="A knowledge base; may be repeated. Else all.")]
+
+
+@app.command("list")
+def list_all(
+    kb: Kbs = None,
+    failed: Annotated[bool, typer.Option("--failed", help="Only what has failed, and why.")] = False,
+    as_json: AsJson = False,
+    url: Url = None,
+    key: Key = None,
+) -> None:
+    """Documents that are being ingested or wait for it, and those that have failed.
+
+    Example: carrel jobs list --failed
+    """
+    with service(url, key) as client:
+        statuses = ("failed",) if failed else (*UNFINISHED, "failed")
+        found = list(_documents(client, kb, statuses))
+    if as_json:
+        print_json(found)
+        return
+    rows = [[each["knowledge_base"], each["id"], each["source"], each["status"], _detail(each)] for each in found]
+    print_table(["kb", "id", "source", "status", "detail"], rows)
+
+
+@app.command()
+def retry(kb: Kbs = None, as_json: AsJson = False, url: Url = None, key: Key = None) -> None:
+    """Ingest again what has failed for a reason that may have passed.
+
+    Example: carrel jobs retry --kb handbook
+    """
+    with service(url, key) as client:
+        hopeful = [each for each in _documents(client, kb, ("failed",)) if (each["error"] or {}).get("retryable")]
+        found = [client.documents.reindex(each["knowledge_base"], each["id"]) for each in hopeful]
+    print_list(found, ["id", "source", "status"], as_json=as_json)
+
+
+def _documents(client: Client, named: list[str] | None, statuses: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+    for name in named or [each["name"] for each in client.knowledge_bases.list()]:
+        for status in statuses:
+            yield from cast(Iterator[dict[str, Any]], client.documents.list(name, status=cast(Any, status)))
+
+
+def _detail(document: dict[str, Any]) -> str:
+    error, progress = document["error"], document["progress"]
+    if error:
+        return f"{error['code']}: {error['message']}"
+    return f"{progress['done']} of {progress['total']} {progress['unit']}" if progress else ""

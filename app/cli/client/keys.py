@@ -1,0 +1,71 @@
+"""``carrel keys``: the keys of a tenant."""
+
+from typing import Annotated, Any, Literal
+
+import typer
+
+from app.cli.client.options import AsJson, Key, Url, Yes, confirm, given, service
+from app.cli.client.printing import print_list, print_one
+
+app = typer.Typer(help="Keys of the tenant; needs an admin's.", no_args_is_help=True)
+Id = Annotated[str, typer.Argument(help="The key's id.")]
+
+
+@app.command("list")
+def list_all(as_json: AsJson = False, url: Url = None, key: Key = None) -> None:
+    """All that are valid, without their secrets.
+
+    Example: carrel keys list
+    """
+    with service(url, key) as client:
+        found = list(client.api_keys.list())
+    print_list(found, ["id", "name", "role", "hint", "expires_at", "last_used_at"], as_json=as_json)
+
+
+@app.command()
+def create(
+    name: Annotated[str, typer.Argument(help="What it is for.")],
+    role: Annotated[Literal["admin", "writer", "reader"], typer.Option(help="What it may do.")] = "reader",
+    kb: Annotated[list[str] | None, typer.Option(help="Only this knowledge base; may be repeated.")] = None,
+    user_id: Annotated[str | None, typer.Option(help="Only this user's documents beside the tenant's.")] = None,
+    expires_at: Annotated[str | None, typer.Option(help="RFC 3339, such as 2027-01-01T00:00:00Z.")] = None,
+    as_json: AsJson = False,
+    url: Url = None,
+    key: Key = None,
+) -> None:
+    """Make one; its secret is printed now and never again.
+
+    Example: carrel keys create website --role reader --kb handbook
+    """
+    settings: Any = given(knowledge_bases=kb, user_id=user_id, expires_at=expires_at)
+    with service(url, key) as client:
+        found = client.api_keys.create(name, role, **settings)
+    print_one(found, as_json=as_json)
+
+
+@app.command()
+def rotate(
+    api_key: Id,
+    overlap_seconds: Annotated[int | None, typer.Option(min=0, help="How long the old one goes on.")] = None,
+    as_json: AsJson = False,
+    url: Url = None,
+    key: Key = None,
+) -> None:
+    """Make another in its place.
+
+    Example: carrel keys rotate key_… --overlap-seconds 3600
+    """
+    with service(url, key) as client:
+        found = client.api_keys.rotate(api_key, overlap_seconds=overlap_seconds)
+    print_one(found, as_json=as_json)
+
+
+@app.command()
+def revoke(api_key: Id, yes: Yes = False, url: Url = None, key: Key = None) -> None:
+    """It is refused from now on.
+
+    Example: carrel keys revoke key_… --yes
+    """
+    confirm(f"Revoke {api_key}?", yes)
+    with service(url, key) as client:
+        client.api_keys.revoke(api_key)

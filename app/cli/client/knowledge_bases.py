@@ -1,0 +1,94 @@
+"""``carrel kb``: knowledge bases."""
+
+from typing import Annotated
+
+import typer
+
+from app.cli.client.options import AsJson, Key, Url, Yes, confirm, given, json_object, service
+from app.cli.client.printing import print_list, print_one
+
+app = typer.Typer(help="Knowledge bases.", no_args_is_help=True)
+Name = Annotated[str, typer.Argument(help="Its name, or its id.")]
+Settings = Annotated[str | None, typer.Option(help="Further settings, as JSON.")]
+
+
+@app.command("list")
+def list_all(as_json: AsJson = False, url: Url = None, key: Key = None) -> None:
+    """All that the key may read.
+
+    Example: carrel kb list
+    """
+    with service(url, key) as client:
+        found = list(client.knowledge_bases.list())
+    print_list(found, ["name", "id", "title", "language", "created_at"], as_json=as_json)
+
+
+@app.command()
+def show(name: Name, as_json: AsJson = False, url: Url = None, key: Key = None) -> None:
+    """One, with its settings and the state of its index.
+
+    Example: carrel kb show handbook
+    """
+    with service(url, key) as client:
+        found = client.knowledge_bases.get(name)
+    print_one(found, as_json=as_json)
+
+
+@app.command()
+def create(
+    name: Annotated[str, typer.Argument(help="Small letters, digits, - and _.")],
+    title: Annotated[str | None, typer.Option(help="For people.")] = None,
+    language: Annotated[str | None, typer.Option(help="Of its documents; auto by default.")] = None,
+    settings: Settings = None,
+    as_json: AsJson = False,
+    url: Url = None,
+    key: Key = None,
+) -> None:
+    """Make one.
+
+    Example: carrel kb create handbook --language english --settings '{"chunking": {"max_tokens": 300}}'
+    """
+    with service(url, key) as client:
+        options = {**json_object("--settings", settings), **given(title=title, language=language)}
+        found = client.knowledge_bases.create(name, **options)
+    print_one(found, as_json=as_json)
+
+
+@app.command()
+def update(
+    name: Name,
+    settings: Annotated[str, typer.Argument(help="What changes, as JSON.")],
+    as_json: AsJson = False,
+    url: Url = None,
+    key: Key = None,
+) -> None:
+    """Change settings.
+
+    Example: carrel kb update handbook '{"retrieval": {"top_k": 8}}'
+    """
+    with service(url, key) as client:
+        found = client.knowledge_bases.update(name, **json_object("SETTINGS", settings))
+    print_one(found, as_json=as_json)
+
+
+@app.command()
+def reindex(name: Name, settings: Settings = None, as_json: AsJson = False, url: Url = None, key: Key = None) -> None:
+    """Build its index anew, beside the live one, perhaps with another model or other chunks.
+
+    Example: carrel kb reindex handbook --settings '{"chunking": {"max_tokens": 300}}'
+    """
+    with service(url, key) as client:
+        found = client.knowledge_bases.reindex(name, **json_object("--settings", settings))
+    print_one(found, as_json=as_json)
+
+
+@app.command()
+def delete(name: Name, yes: Yes = False, as_json: AsJson = False, url: Url = None, key: Key = None) -> None:
+    """Delete it with everything in it; prints the deletion, whose receipt says when nothing is left.
+
+    Example: carrel kb delete handbook --yes
+    """
+    confirm(f"Delete the knowledge base {name} and all its documents?", yes)
+    with service(url, key) as client:
+        deletion = client.knowledge_bases.delete(name)
+    print_one({"deletion": deletion}, as_json=as_json)

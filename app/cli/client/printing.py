@@ -1,0 +1,57 @@
+"""What the commands print: a table for people, JSON for programs."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+
+def print_json(found: Any) -> None:
+    """As the service said it."""
+    typer.echo(json.dumps(found, ensure_ascii=False, indent=2))
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """One line a row where there is room; what is None stays empty."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for number, column in enumerate(columns):
+        table.add_column(column, overflow="fold", no_wrap=number == 0)
+    for row in rows:
+        table.add_row(*("" if cell is None else _plain(str(cell)) for cell in row))
+    Console(highlight=False).print(table)
+
+
+def print_facts(facts: Mapping[str, Any]) -> None:
+    """One fact a line; what is nested as JSON."""
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in facts.items():
+        shown = json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value
+        table.add_row(name, "" if value is None else _plain(str(shown)))
+    Console(highlight=False).print(table)
+
+
+def print_list(items: Sequence[Mapping[str, Any]], columns: Sequence[str], *, as_json: bool) -> None:
+    """These columns of the items, or all of them as JSON."""
+    if as_json:
+        print_json(list(items))
+    else:
+        print_table(columns, [[item.get(column) for column in columns] for item in items])
+
+
+def print_one(found: Mapping[str, Any], *, as_json: bool) -> None:
+    """All of one thing."""
+    if as_json:
+        print_json(found)
+    else:
+        print_facts(found)
+
+
+def _plain(text: str) -> str:
+    """Documents' text must not speak to the terminal, nor to the table."""
+    return escape("".join(character if character.isprintable() or character == "\n" else " " for character in text))

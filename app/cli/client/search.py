@@ -1,0 +1,56 @@
+"""``carrel search``: the best passages for a question."""
+
+from typing import Annotated, Any
+
+import typer
+
+from app.cli.client.options import AsJson, Key, Url, given, json_object, service
+from app.cli.client.printing import print_json, print_table
+
+SHOWN_CHARACTERS = 400
+
+
+def search(
+    query: Annotated[str, typer.Argument(help="What is looked for.")],
+    kb: Annotated[list[str] | None, typer.Option(help="A knowledge base; may be repeated. Else all.")] = None,
+    top_k: Annotated[int, typer.Option(min=1, max=500, help="Passages.")] = 5,
+    strategy: Annotated[str | None, typer.Option(help="simple, lexical, hybrid, …")] = None,
+    filter: Annotated[str | None, typer.Option(help="A filter, as JSON.")] = None,
+    expand: Annotated[str | None, typer.Option(help="window, section or parent.")] = None,
+    whole: Annotated[bool, typer.Option("--whole", help="Show whole passages.")] = False,
+    as_json: AsJson = False,
+    url: Url = None,
+    key: Key = None,
+) -> None:
+    """Search, best passages first.
+
+    Status 1: the service refuses. Status 2: something is wrong with the options or the connection.
+
+    Example: carrel search "How long is parental leave?" --kb handbook
+
+    Example: carrel search leave --filter '{"year": {"gte": 2025}}' --json
+    """
+    with service(url, key) as client:
+        parsed = json_object("--filter", filter) if filter is not None else None
+        options: Any = given(top_k=top_k, strategy=strategy, filter=parsed, expand=expand)
+        found = client.search(query, knowledge_bases=kb, **options)
+    if as_json:
+        print_json(found)
+        return
+    for warning in found["warnings"]:
+        typer.echo(f"carrel: {warning}", err=True)
+    if not found["results"]:
+        typer.echo("Nothing found.")
+        return
+    rows = [
+        [number, f"{result['score']:.3f}", result["citation"], _shown(result["text"], whole=whole)]
+        for number, result in enumerate(found["results"], 1)
+    ]
+    print_table(["#", "score", "where", "passage"], rows)
+
+
+def _shown(text: str, *, whole: bool) -> str:
+    if whole:
+        return text
+    words = " ".join(text.split())
+    return words if len(words) <= SHOWN_CHARACTERS else f"{words[:SHOWN_CHARACTERS]}…"

@@ -1,0 +1,82 @@
+"""``carrel tenants``: tenants, for the operator."""
+
+from typing import Annotated
+
+import typer
+
+from app.cli.client.options import AsJson, Key, Url, Yes, confirm, given, json_object, service
+from app.cli.client.printing import print_list, print_one
+
+app = typer.Typer(help="Tenants; needs the operator's key.", no_args_is_help=True)
+Id = Annotated[str, typer.Argument(help="The tenant's id.")]
+QuotasAsJson = Annotated[str | None, typer.Option("--quotas", help="What it may use, as JSON.")]
+
+
+@app.command("list")
+def list_all(as_json: AsJson = False, url: Url = None, key: Key = None) -> None:
+    """All tenants.
+
+    Example: carrel tenants list --key "$CARREL_OPERATOR_KEY"
+    """
+    with service(url, key) as client:
+        found = list(client.tenants.list())
+    print_list(found, ["id", "name", "created_at"], as_json=as_json)
+
+
+@app.command()
+def show(tenant: Id, as_json: AsJson = False, url: Url = None, key: Key = None) -> None:
+    """One, with its quotas.
+
+    Example: carrel tenants show ten_…
+    """
+    with service(url, key) as client:
+        found = client.tenants.get(tenant)
+    print_one(found, as_json=as_json)
+
+
+@app.command()
+def create(
+    name: Annotated[str, typer.Argument(help="Its name.")],
+    quotas: QuotasAsJson = None,
+    as_json: AsJson = False,
+    url: Url = None,
+    key: Key = None,
+) -> None:
+    """Make one; its first key is printed now and never again.
+
+    Example: carrel tenants create acme --quotas '{"documents": 10000}'
+    """
+    with service(url, key) as client:
+        found = client.tenants.create(name, quotas=json_object("--quotas", quotas) or None)
+    print_one(found, as_json=as_json)
+
+
+@app.command()
+def update(
+    tenant: Id,
+    name: Annotated[str | None, typer.Option(help="Another name.")] = None,
+    quotas: QuotasAsJson = None,
+    as_json: AsJson = False,
+    url: Url = None,
+    key: Key = None,
+) -> None:
+    """Another name, or other quotas; null lifts one.
+
+    Example: carrel tenants update ten_… --quotas '{"searches_per_second": 20}'
+    """
+    with service(url, key) as client:
+        changes = given(name=name, quotas=json_object("--quotas", quotas) or None)
+        found = client.tenants.update(tenant, **changes)
+    print_one(found, as_json=as_json)
+
+
+@app.command()
+def delete(tenant: Id, yes: Yes = False, as_json: AsJson = False, url: Url = None, key: Key = None) -> None:
+    """Delete everything that it has; prints the deletion, whose receipt says when nothing is left.
+
+    Example: carrel tenants delete ten_… --yes
+    """
+    confirm(f"Delete the tenant {tenant} and everything it has?", yes)
+    with service(url, key) as client:
+        deletion = client.tenants.delete(tenant)
+    print_one({"deletion": deletion}, as_json=as_json)

@@ -1,0 +1,203 @@
+"""The commands that talk to a running service: what they print, for people and for programs, and how they end."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from app.cli import app
+from tests.cli.commands import COMMAND, environment
+from tests.fixtures.service import OPERATOR_KEY, Service, Tenant
+
+WIDE = {"COLUMNS": "400", "TERM": "dumb", "CARREL_DATA_DIR": "/nowhere"}
+
+
+@pytest.fixture
+def carrel(tenant: Tenant) -> Callable[..., Any]:
+    """Runs a command as the tenant's admin: what it printed, as JSON where it is; ``status`` is how it is to end."""
+
+    def run(*arguments: str, status: int = 0, key: str = tenant.key, url: str = tenant.service.url) -> Any:
+        found = CliRunner().invoke(app, [*arguments, "--url", url, "--key", key], env=WIDE)
+        assert found.exit_code == status, found.output
+        if status and not found.stdout:
+            return found.stderr
+        return json.loads(found.stdout) if "--json" in arguments else found.stdout
+
+    return run
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A directory with what is wanted, what is hidden, what is twice there, and what nobody can read."""
+    files = {"a.md": "# Terns\n\nThe tern dives.", "in/b.txt": "The heron stands.", "in/twice.txt": "The heron stands."}
+    files |= {".git/config": "hidden", "in/.c.txt": "hidden", "d.xyz": "unknown", "drafts/e.md": "A draft of ibises."}
+    for name, text in files.items():
+        (tmp_path / "docs" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "docs" / name).write_text(text)
+    return tmp_path / "docs"
+
+
+def outcomes(told: list[dict[str, str]]) -> dict[str, str]:
+    return {one["external_id"]: one["outcome"] for one in told}
+
+
+def test_upload_a_directory_twice_and_changed(carrel: Callable[..., Any], tree: Path) -> None:
+    command = ("upload", str(tree), "--exclude", "drafts/*", "--parallel", "1", "--metadata", '{"a": 1}', "--json")
+    first = carrel(*command)
+    assert outcomes(first) == {"a.md": "uploaded", "in/b.txt": "uploaded", "in/twice.txt": "duplicate"}
+    (tree / "a.md").write_text("# Terns\n\nThe tern dives again.")
+    again = carrel(*command)
+    assert outcomes(again) == {"a.md": "uploaded", "in/b.txt": "unchanged", "in/twice.txt": "duplicate"}
+    listed = carrel("documents", "list", "--json")
+    assert {(one["external_id"], one["version"], one["status"]) for one in listed} == {
+        ("a.md", 2, "ready"), ("in/b.txt", 1, "ready")
+    }  # fmt: skip
+    assert all(one["metadata"] == {"a": 1} for one in listed)
+    told = carrel("upload", str(tree / "drafts"), "--prefix", "drafts/", "--include", "*.md", "--no-wait", "--json")
+    assert outcomes(told) == {"drafts/e.md": "uploaded"}
+
+
+def test_what_fails_is_told_and_the_rest_goes_on(carrel: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "good.txt").write_text("The tern.")
+    (tmp_path / "cut.docx").write_bytes(b"PK\x03\x04")
+    (tmp_path / "broken.pdf").write_bytes(b"%PDF-1.4 broken")
+    told = carrel("upload", str(tmp_path), "--json", status=1)
+    assert {one["external_id"]: one.get("code") for one in told} == {
+        "good.txt": None, "cut.docx": "unsupported_media_type", "broken.pdf": "corrupt"
+    }  # fmt: skip
+    failed = carrel("jobs", "list", "--failed", "--json")
+    assert [(one["source"], one["error"]["code"]) for one in failed] == [("broken.pdf", "corrupt")]
+    assert "corrupt:" in carrel("jobs", "list")
+    assert carrel("jobs", "retry", "--json") == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (["upload", "/nowhere/at/all"], 2, "is not there"),
+        (["upload", ".", "--metadata", "[1]"], 2, "--metadata takes a JSON object"),
+        (["search", "x", "--filter", "{"], 2, "--filter takes a JSON object"),
+        (["search", "x", "--strategy", "none"], 1, "422"),
+        (["kb", "show", "none"], 1, "404"),
+        (["documents", "show", "doc_none"], 1, "404"),
+        (["tenants", "list"], 1, "403"),
+        (["search", "x", "--top-k", "0"], 2, "top-k"),
+    ],
+)
+def test_what_is_wrong_is_one_line(
+    carrel: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str], status: int, said: str,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    assert said in carrel(*arguments, status=status)
+
+
+def test_nobody_there_and_no_key(carrel: Callable[..., Any]) -> None:
+    assert "does not answer" in carrel("kb", "list", status=2, url="http://127.0.0.1:1")
+    assert "401" in carrel("kb", "list", status=1, key="carrel_nothing")
+    found = CliRunner().invoke(app, ["kb", "list"], env=WIDE)
+    assert (found.exit_code, "no service" in found.stderr.lower() or "--url" in found.stderr) == (2, True)
+
+
+def test_two_files_of_one_name(carrel: Callable[..., Any], tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.txt").write_text(name)
+    assert "would both be 'a.txt'" in carrel("upload", str(tmp_path / "one"), str(tmp_path / "two"), status=2)
+
+
+def test_search(carrel: Callable[..., Any], tenant: Tenant) -> None:
+    tenant.add_text("The tern dives for fish.\x1b[31m [bold]plainly[/bold]", title="Terns", metadata={"year": 2026})
+    table = carrel("search", "tern", "--kb", "default", "--filter", '{"year": 2026}')
+    assert "The tern dives for fish.[31m [bold]plainly[/bold]" in table
+    assert "\x1b[31m" not in table
+    found = carrel("search", "tern", "--top-k", "1", "--strategy", "lexical", "--json")
+    assert (len(found["results"]), found["strategy"]) == (1, "lexical")
+    assert "Nothing found." in carrel("search", "tern", "--filter", '{"year": 1}')
+
+
+def test_knowledge_bases_and_documents(carrel: Callable[..., Any], tmp_path: Path) -> None:
+    made = carrel("kb", "create", "birds", "--title", "Birds", "--settings", '{"description": "Of birds."}', "--json")
+    assert (made["name"], made["title"], made["description"]) == ("birds", "Birds", "Of birds.")
+    assert carrel("kb", "update", "birds", '{"title": "All birds"}', "--json")["title"] == "All birds"
+    assert [one["name"] for one in carrel("kb", "list", "--json")] == ["birds", "default"]
+    assert "All birds" in carrel("kb", "show", "birds")
+    (tmp_path / "a.txt").write_text("The tern.")
+    (told,) = carrel("upload", str(tmp_path / "a.txt"), "--kb", "birds", "--json")
+    document = told["document"]
+    assert carrel("documents", "show", document, "--kb", "birds", "--json")["chunk_count"] == 1
+    assert [one["text"] for one in carrel("documents", "chunks", document, "--kb", "birds", "--json")] == ["The tern."]
+    carrel("documents", "download", document, str(tmp_path / "b.txt"), "--kb", "birds")
+    assert (tmp_path / "b.txt").read_text() == "The tern."
+    assert carrel("documents", "reindex", document, "--kb", "birds", "--json")["id"] == document
+    carrel("documents", "delete", document, "--kb", "birds", status=1)  # nobody said yes
+    assert carrel("documents", "delete", document, "--kb", "birds", "--yes", "--json")["deletion"].startswith("del_")
+    assert carrel("kb", "delete", "birds", "--yes", "--json")["deletion"].startswith("del_")
+
+
+def test_keys_and_tenants(carrel: Callable[..., Any], service: Service) -> None:
+    made = carrel("keys", "create", "website", "--kb", "default", "--json")
+    assert made["role"] == "reader"
+    assert carrel("kb", "list", "--json", key=made["key"])
+    newer = carrel("keys", "rotate", made["id"], "--overlap-seconds", "0", "--json")
+    carrel("keys", "revoke", newer["id"], "--yes")
+    assert newer["id"] not in carrel("keys", "list")
+    tenant = carrel("tenants", "create", "acme", "--quotas", '{"documents": 3}', "--json", key=OPERATOR_KEY)
+    assert carrel("tenants", "show", tenant["id"], "--json", key=OPERATOR_KEY)["quotas"]["documents"] == 3
+    changed = carrel("tenants", "update", tenant["id"], "--name", "acme 2", "--json", key=OPERATOR_KEY)
+    assert (changed["name"], changed["quotas"]["documents"]) == ("acme 2", 3)
+    assert tenant["id"] in carrel("tenants", "list", key=OPERATOR_KEY)
+    carrel("tenants", "delete", tenant["id"], "--yes", key=OPERATOR_KEY)
+
+
+def test_watching_sees_what_changes_and_ends_with_ctrl_c(tenant: Tenant, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("The tern.")
+    settings = {"CARREL_URL": tenant.service.url, "CARREL_API_KEY": tenant.key}
+    process = subprocess.Popen(
+        [*COMMAND, "upload", str(tmp_path), "--watch"], env=environment(settings), cwd=tmp_path, text=True,
+        stderr=subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        assert process.stderr is not None
+        # Standard error is no terminal: bars are left out, lines are not.
+        while "Watching" not in (line := process.stderr.readline()):
+            assert line, "it ended"
+        (tmp_path / "b.txt").write_text("The heron.")
+        (tmp_path / "a.txt").write_text("The tern, again.")
+        deadline = time.monotonic() + 60
+        while documents(tenant) != {("a.txt", 2, "ready"), ("b.txt", 1, "ready")}:
+            assert time.monotonic() < deadline, documents(tenant)
+            time.sleep(0.1)
+    finally:
+        os.kill(process.pid, signal.SIGINT)
+        process.communicate(timeout=60)
+    assert process.returncode == 130
+
+
+def documents(tenant: Tenant) -> set[tuple[str, int, str]]:
+    items = tenant.admin.get("/v1/knowledge-bases/default/documents").json()["items"]
+    return {(one["external_id"], one["version"], one["status"]) for one in items}
+
+
+def test_every_command_explains_itself() -> None:
+    """--help of each names an example, and every client command can print JSON."""
+    from typer.main import get_command
+
+    def walk(command: Any, words: list[str]) -> list[tuple[list[str], Any]]:
+        inner = getattr(command, "commands", None)
+        if inner is None:
+            return [(words, command)]
+        return [found for name, one in sorted(inner.items()) for found in walk(one, [*words, name])]
+
+    for words, command in walk(get_command(app), []):
+        examples = command.help.partition("Example")[2]
+        assert f"carrel {' '.join(words)}" in examples, words
+        if words[0] in ("kb", "documents", "jobs", "keys", "tenants", "upload", "search") and words[1:] != ["revoke"]:
+            assert "--json" in [option for one in command.params for option in one.opts], words
