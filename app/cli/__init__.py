@@ -7,7 +7,7 @@ import typer
 from carrel_client import CarrelError
 
 from app import __version__
-from app.cli import database, demo, evaluate, models, serve, work
+from app.cli import database, demo, doctor, evaluate, models, serve, work
 from app.cli.client import documents, jobs, keys, knowledge_bases, search, tenants, upload
 from app.errors import AppError
 from app.settings import SettingsError
@@ -40,6 +40,7 @@ app.command("serve")(serve.serve)
 app.command("worker")(work.worker)
 app.command("migrate")(database.migrate)
 app.command("demo")(demo.demo)
+app.command("doctor")(doctor.doctor)
 app.command("evaluate")(evaluate.evaluate)
 app.command("upload")(upload.upload)
 app.command("search")(search.search)

@@ -1,0 +1,38 @@
+"""What can be seen of a database with the plain role: for whoever looks why something is wrong."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from app.db.session import Database
+from app.db.statements import statement
+
+_EXAMINED = statement(
+    """select current_setting('server_version') as server, current_user::text as role, clock_timestamp() as now,
+       (select extversion from pg_extension where extname = 'vector') as pgvector,
+       array(select c.relname::text from pg_class c
+              where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')
+                and exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = 'tenant_id')
+                and not (c.relrowsecurity and c.relforcerowsecurity) order by 1) as open_tables,
+       array(select i.indexrelid::regclass::text from pg_index i join pg_class c on c.oid = i.indrelid
+              where c.relnamespace = 'public'::regnamespace and not (i.indisvalid and i.indisready)
+              order by 1) as invalid_indexes"""
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """``open_tables`` have rows of tenants and no forced row-level security; nobody uses an invalid index."""
+
+    server: str
+    role: str
+    now: datetime
+    pgvector: str | None
+    open_tables: list[str]
+    invalid_indexes: list[str]
+
+
+async def examine(database: Database) -> Examined:
+    """Raises DatabaseUnavailable, DatabaseRefused."""
+    async with database.single_statement() as session:
+        (row,) = await session.rows(_EXAMINED, {})
+    return Examined(**dict(row))

@@ -1,0 +1,91 @@
+"""``carrel doctor``: sees that all is well, and each thing that is not."""
+
+import json
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from typer.testing import CliRunner
+
+from app.cli import app
+from app.embedded_postgres import EmbeddedPostgres
+from tests.cli.conftest import embedding_settings
+from tests.fixtures.database import MakeDatabase, run_sql
+from tests.fixtures.s3 import S3Server
+from tests.protocol_servers.chat import ChatServer
+from tests.protocol_servers.embedding import EmbeddingServer
+from tests.protocol_servers.rerank import RerankServer
+
+OPEN = "alter table document no force row level security"
+BROKEN = "update pg_index set indisvalid = false where indexrelid = 'document_pkey'::regclass"
+
+
+def look(settings: dict[str, str], place: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[int, dict[str, list[str]]]:
+    """How it ended, and state and detail by check."""
+    monkeypatch.chdir(place)
+    done = CliRunner().invoke(app, ["doctor", "--json"], env={"CARREL_DATA_DIR": str(place), **settings})
+    found: dict[str, list[str]] = {}
+    for one in json.loads(done.stdout):
+        found.setdefault(one["check"], []).append(f"{one['state']}: {one['detail']}")
+    return done.exit_code, found
+
+
+def test_all_is_well(
+    make_database: MakeDatabase, s3_server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    urls = make_database()
+    with EmbeddingServer() as embedding, ChatServer() as chat, RerankServer() as rerank:
+        settings = {
+            **embedding_settings(embedding),
+            "CARREL_DATABASE_URL": urls.app, "CARREL_ADMIN_DATABASE_URL": urls.owner,
+            "CARREL_S3_BUCKET": s3_server.bucket, "CARREL_S3_ENDPOINT_URL": s3_server.endpoint_url,
+            "CARREL_S3_ACCESS_KEY_ID": s3_server.access_key_id,
+            "CARREL_S3_SECRET_ACCESS_KEY": s3_server.secret_access_key,
+            "CARREL_CHAT_BASE_URL": chat.base_url, "CARREL_CHAT_MODEL": "talker",
+            "CARREL_RERANK_URL": rerank.url,
+        }  # fmt: skip
+        status, found = look(settings, tmp_path, monkeypatch)
+    assert status == 0, found
+    assert set(found) == {
+        "disk", "database", "schema and role", "walls", "indexes", "clock", "owner", "object store",
+        "object store rights", "embedding", "chat", "rerank",
+    }  # fmt: skip
+    assert {one.partition(":")[0] for check, ones in found.items() for one in ones if check != "disk"} == {"ok"}
+    assert "words, 64 dimensions" in found["embedding"][0]
+    assert s3_server.client.list_objects_v2(Bucket=s3_server.bucket, Prefix="carrel-doctor/")["KeyCount"] == 0
+
+
+def test_what_is_wrong_is_named(
+    make_database: MakeDatabase, postgres_server: EmbeddedPostgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    urls = make_database()
+    run_sql(urls.owner, OPEN)
+    run_sql(postgres_server.url(urlsplit(urls.owner).path.removeprefix("/")), BROKEN)
+    with EmbeddingServer() as embedding, ChatServer() as chat:
+        embedding.dimensions = 32
+        chat.fail(500, times=10)
+        settings = {
+            **embedding_settings(embedding),
+            "CARREL_DATABASE_URL": urls.app,
+            "CARREL_CHAT_BASE_URL": chat.base_url, "CARREL_CHAT_MODEL": "talker",
+            "CARREL_S3_BUCKET": "none", "CARREL_S3_ENDPOINT_URL": "http://127.0.0.1:9",
+            "CARREL_S3_ACCESS_KEY_ID": "a", "CARREL_S3_SECRET_ACCESS_KEY": "hidden-secret",
+        }  # fmt: skip
+        status, found = look(settings, tmp_path, monkeypatch)
+    assert status == 1
+    assert found["walls"] == ["failed: no forced row-level security on document"]
+    assert found["indexes"][0].startswith("warning: not valid: document_pkey")
+    assert found["owner"][0].startswith("warning: CARREL_ADMIN_DATABASE_URL")
+    assert {check for check, ones in found.items() if ones[-1].startswith("failed")} == {
+        "walls", "object store", "embedding", "chat"
+    }  # fmt: skip
+    assert found["rerank"] == ["left out: no CARREL_RERANK_URL is set"]
+    assert "hidden-secret" not in str(found)
+
+
+def test_nothing_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with EmbeddingServer() as embedding:
+        status, found = look(embedding_settings(embedding), tmp_path, monkeypatch)
+    assert status == 1
+    assert "failed" in found["database"][0]
+    assert found["object store"] == ["ok: files can be reached"]
