@@ -69,7 +69,7 @@ def test_what_fails_is_told_and_the_rest_goes_on(carrel: Callable[..., Any], tmp
     (tmp_path / "cut.docx").write_bytes(b"PK\x03\x04")
     (tmp_path / "broken.pdf").write_bytes(b"%PDF-1.4 broken")
     told = carrel("upload", str(tmp_path), "--json", status=1)
-    assert {one["external_id"]: one.get("code") for one in told} == {
+    assert {one["external_id"]: one.get("error", {}).get("code") for one in told} == {
         "good.txt": None, "cut.docx": "unsupported_media_type", "broken.pdf": "corrupt"
     }  # fmt: skip
     failed = carrel("jobs", "list", "--failed", "--json")

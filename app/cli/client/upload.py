@@ -132,8 +132,9 @@ class _Run:
         return list(ended.values())
 
     def _complain(self, one: Told) -> None:
-        if one.outcome == "failed":
-            self.console.print(f"{one.file.path}: {one.code}: {one.message}", markup=False, highlight=False)
+        if one.error is not None:
+            said = f"{one.file.path}: {one.error['code']}: {one.error['message']}"
+            self.console.print(said, markup=False, highlight=False)
 
     def _progress(self) -> Progress:
         return Progress(

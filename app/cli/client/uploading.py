@@ -21,18 +21,17 @@ Outcome = Literal["uploaded", "unchanged", "duplicate", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What became of a file; ``document`` is its id where it was uploaded."""
+    """What became of a file; ``document`` is its id where it was uploaded, ``error`` has a code and a message."""
 
     file: Found
     outcome: Outcome
     document: str | None = None
-    code: str | None = None
-    message: str | None = None
+    error: Mapping[str, str] | None = None
 
     def as_json(self) -> dict[str, Any]:
         """For programs."""
         facts = {"path": str(self.file.path), "external_id": self.file.external_id, "outcome": self.outcome}
-        more = {"document": self.document, "code": self.code, "message": self.message}
+        more = {"document": self.document, "error": self.error}
         return {**facts, **{name: value for name, value in more.items() if value is not None}}
 
 
@@ -81,7 +80,7 @@ class Uploader:
         try:
             digest = digest_of(file.path)
         except OSError as exc:
-            return Told(file, "failed", code="unreadable", message=exc.strerror or str(exc))
+            return Told(file, "failed", error=_unreadable(exc))
         verdict = self._verdict(file, digest)
         if verdict != "upload":
             return Told(file, cast(Outcome, verdict))
@@ -91,9 +90,9 @@ class Uploader:
         except ApiError as exc:
             if exc.status in HOPELESS:
                 raise
-            return Told(file, "failed", code=exc.code, message=exc.detail)
+            return Told(file, "failed", error={"code": exc.code, "message": exc.detail})
         except OSError as exc:
-            return Told(file, "failed", code="unreadable", message=exc.strerror or str(exc))
+            return Told(file, "failed", error=_unreadable(exc))
         return Told(file, "uploaded", document["id"])
 
     def _verdict(self, file: Found, digest: str) -> str:
@@ -103,6 +102,10 @@ class Uploader:
                 return "duplicate"
             self._claimed.add(digest)
         return verdict
+
+
+def _unreadable(error: OSError) -> Mapping[str, str]:
+    return {"code": "unreadable", "message": error.strerror or str(error)}
 
 
 def follow(client: Client, kb: str, uploaded: Mapping[str, Found], ended: Callable[[Told], None]) -> None:
@@ -117,11 +120,8 @@ def follow(client: Client, kb: str, uploaded: Mapping[str, Found], ended: Callab
             if document["status"] in UNFINISHED:
                 continue
             file = waiting.pop(identity)
-            error = document["error"] if document["status"] == "failed" else None
-            if error is None:
-                ended(Told(file, "uploaded", identity))
-            else:
-                ended(Told(file, "failed", identity, error["code"], error["message"]))
+            failed = document["status"] == "failed"
+            ended(Told(file, "failed" if failed else "uploaded", identity, document["error"] if failed else None))
         if waiting:
             time.sleep(POLL_SECONDS)
 
