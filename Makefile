@@ -8,7 +8,7 @@ WEIGHTS := models/all-MiniLM-L6-v2
 # COVERAGE="--cov --cov-report=term:skip-covered" counts the lines that the tests run, which takes them a third longer.
 COVERAGE ?=
 
-.PHONY: demo test check format lint types contracts bench bench-load bench-scale bench-deletion quality walls api-fuzz audit fairness-test kill-test torture swift-test setup clean
+.PHONY: demo test check format lint types contracts bench bench-load bench-scale bench-deletion quality walls api-fuzz audit fairness-test kill-test torture swift-test door-tests setup clean
 .DEFAULT_GOAL := help
 
 help:
@@ -23,6 +23,7 @@ help:
 	@echo "make audit           broken requirements, and advisories about what is locked"
 	@echo "make fairness-test   what one document waits for behind 10,000 of another tenant"
 	@echo "make torture         the torture set (needs CARREL_EVAL_DATA) and 3,000 hostile files"
+	@echo "make door-tests      the clients people have, each in an environment of its own"
 	@echo "make swift-test      the object store against OpenStack Swift, where it is installed"
 	@echo "make kill-test       kill -9, 204 times, in every stage of ingestion (about 15 minutes)"
 
@@ -90,6 +91,11 @@ fairness-test: setup
 
 kill-test: setup
 	@$(BIN)/python -m benchmarks.kill_test
+
+# Clients that cannot be installed beside the service have environments of their own, below .doors.
+door-tests: setup
+	@PYTHON=$(BIN)/python ./scripts/door_environments.sh
+	@DOOR_ENVIRONMENTS=.doors $(BIN)/python -m pytest -q tests/clients/test_frameworks.py
 
 swift-test: setup
 	@S3_SERVER=swift $(BIN)/python -m pytest -q tests/object_store

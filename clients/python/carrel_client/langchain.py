@@ -1,0 +1,44 @@
+"""A LangChain retriever; needs the extra ``langchain``."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
+from pydantic import Field
+
+from carrel_client.async_client import AsyncClient
+from carrel_client.retrieving import facts
+from carrel_client.sync_client import Client
+from carrel_client.types import Result
+
+
+class CarrelRetriever(BaseRetriever):
+    """The best passages as documents; ``options`` are those of ``Client.search``.
+
+    ``async_client`` answers ``ainvoke``; without one the other client does, in a thread. ``metadata`` of a document is
+    that of the passage, and what Carrel says of it: ``citation``, ``source``, ``page``, ``score`` …
+    """
+
+    client: Client
+    async_client: AsyncClient | None = None
+    knowledge_bases: Sequence[str] | None = None
+    options: Mapping[str, Any] = Field(default_factory=dict)
+
+    def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
+        found = self.client.search(query, knowledge_bases=self.knowledge_bases, **self.options)  # type: ignore[misc]
+        return [_document(result) for result in found["results"]]
+
+    async def _aget_relevant_documents(
+        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun
+    ) -> list[Document]:
+        if self.async_client is None:
+            in_thread: list[Document] = await super()._aget_relevant_documents(query, run_manager=run_manager)
+            return in_thread
+        found = await self.async_client.search(query, knowledge_bases=self.knowledge_bases, **self.options)  # type: ignore[misc]
+        return [_document(result) for result in found["results"]]
+
+
+def _document(result: Result) -> Document:
+    return Document(id=result["chunk_id"], page_content=result["text"], metadata=facts(result))

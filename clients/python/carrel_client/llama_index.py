@@ -1,0 +1,57 @@
+"""A LlamaIndex retriever; needs the extra ``llama-index``."""
+
+from collections.abc import Sequence
+from typing import Unpack
+
+from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+
+from carrel_client.async_client import AsyncClient
+from carrel_client.retrieving import facts
+from carrel_client.sync_client import Client
+from carrel_client.types import Result, SearchOptions
+
+
+class CarrelRetriever(BaseRetriever):
+    """The best passages as nodes with scores; ``options`` are those of ``Client.search``.
+
+    ``async_client`` answers ``aretrieve``; without one the other client does. ``metadata`` of a node is that of the
+    passage, and what Carrel says of it: ``citation``, ``source``, ``page`` … A model is shown the citation alone.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        async_client: AsyncClient | None = None,
+        knowledge_bases: Sequence[str] | None = None,
+        **options: Unpack[SearchOptions],
+    ) -> None:
+        super().__init__()
+        self._client, self._async_client = client, async_client
+        self._knowledge_bases, self._options = knowledge_bases, options
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        found = self._client.search(query_bundle.query_str, knowledge_bases=self._knowledge_bases, **self._options)
+        return [_node(result) for result in found["results"]]
+
+    async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        if self._async_client is None:
+            return self._retrieve(query_bundle)
+        found = await self._async_client.search(
+            query_bundle.query_str, knowledge_bases=self._knowledge_bases, **self._options
+        )
+        return [_node(result) for result in found["results"]]
+
+
+def _node(result: Result) -> NodeWithScore:
+    told = facts(result)
+    unseen = [name for name in told if name != "citation"]
+    node = TextNode(
+        id_=result["chunk_id"],
+        text=result["text"],
+        metadata=told,
+        excluded_llm_metadata_keys=unseen,
+        excluded_embed_metadata_keys=list(told),
+    )
+    return NodeWithScore(node=node, score=result["score"])

@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Makes an environment below .doors for each client that cannot be installed beside the service; there it stays.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+environment() {
+  local name=$1
+  shift
+  [[ -e .doors/$name/.installed ]] && return
+  "$PYTHON" -m venv --clear ".doors/$name"
+  ".doors/$name/bin/python" -m pip install --quiet --disable-pip-version-check httpx "$@"
+  touch ".doors/$name/.installed"
+}
+
+environment langchain "langchain-core>=1,<2"
+environment llama-index "llama-index-core>=0.14,<0.15"

@@ -1,0 +1,45 @@
+"""The retrievers of LangChain and LlamaIndex, each run by a Python of its own that has the real package."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fixtures.service import Tenant
+
+ROOT = Path(__file__).parents[2]
+ENVIRONMENTS = os.environ.get("DOOR_ENVIRONMENTS")
+pytestmark = pytest.mark.skipif(ENVIRONMENTS is None, reason="make door-tests makes the environments")
+
+
+def run(name: str, *arguments: str) -> dict[str, Any]:
+    """What the program printed last, in the environment of that name."""
+    python = Path(ENVIRONMENTS or "") / name / "bin" / "python"
+    program = Path(__file__).parent / "programs" / f"use_{name.replace('-', '_')}.py"
+    done = subprocess.run(
+        [python.absolute(), program, *arguments], env={"PYTHONPATH": str(ROOT / "clients/python")},
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+@pytest.mark.parametrize("name", ["langchain", "llama-index"])
+def test_passages_come_with_what_is_known_of_them(name: str, tenant: Tenant) -> None:
+    tenant.add_text("The tern dives for fish.", title="Terns", metadata={"year": 2026})
+    tenant.add_text("The tern rests on a rock.", title="Rests", metadata={"year": 2025})
+    reader = tenant.admin.post("/v1/api-keys", json={"name": "reader", "role": "reader"}).json()["key"]
+    found = run(name, tenant.service.url, reader, "What does the tern do?")
+    assert found["same"]
+    assert {one[1] for one in found["plain"]} == {"The tern dives for fish.", "The tern rests on a rock."}
+    identity, text, metadata, *_score = found["plain"][0]
+    assert identity.startswith("chk_")
+    assert metadata["citation"] in ("Terns", "Rests")
+    assert metadata["year"] == (2026 if "dives" in text else 2025)
+    assert found["filtered"] == ["The tern dives for fish."]
+    if "shown" in found:
+        assert found["shown"] == f"citation: {metadata['citation']}\n\n{text}"
