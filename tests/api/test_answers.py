@@ -97,6 +97,7 @@ def test_events_come_in_order_and_are_the_same_in_one_object(tenant: Tenant, cha
     assert {one["text"] for one in whole["sources"]} >= {LEAVE}
     assert whole["usage"] == {"prompt_tokens": 2 * 75, "completion_tokens": 2 * 25}
     assert {"total", "search", "first_token", "answer", "citations"} <= whole["timings_ms"].keys()
+    assert list(whole) == list(parts)  # in the order of the events
     assert asked(chat.talks) == ["answer", "citations"] * 2
     assert chat.talks[0].body["max_tokens"] == 77
 
@@ -358,7 +359,7 @@ def test_an_answer_counts_as_a_search(answering: Service, chat: ChatServer) -> N
 def test_nothing_of_it_gets_into_the_log(answering: Service, chat: ChatServer, stream: io.StringIO) -> None:
     tenant = answering.new_tenant()
     tenant.add_text(f"The {PLANTED} plays.", title=PLANTED)
-    body = {"query": PLANTED, "timeout_seconds": 30}
+    body: dict[str, Any] = {"query": PLANTED, "timeout_seconds": 30}
     chat.reply = Writer(answer=f"The {PLANTED} plays.", citations=PLANTED, digest=PLANTED)
     ask(tenant, **body)
     streamed(tenant.admin, ALONE, **body, digest=True)

@@ -96,10 +96,15 @@ class DoneOut(BaseModel):
     timings_ms: dict[str, float]
 
 
-class AnswerOut(QueryOut, SourcesOut, CitationsOut, DoneOut):
-    """The whole answer."""
+class WrittenOut(BaseModel):
+    """All pieces in one."""
 
     answer: str
+
+
+# Fields come in the order of the events, so the bases in the other one.
+class AnswerOut(DoneOut, CitationsOut, SourcesOut, WrittenOut, QueryOut):
+    """The whole answer: the data of all events."""
 
 
 EVENTS: Mapping[str, type[BaseModel]] = {

@@ -15,6 +15,7 @@ from app.api.v1.answer_events import EVENTS, AnswerOut, answer_out, event_out
 from app.api.v1.event_streams import EventStreamResponse, pulsed, unless_left
 from app.api.v1.schemas import Input
 from app.api.v1.search import MultiSearchIn, SearchIn
+from app.api.v1.search_results import server_timing
 from app.api.v1.searching import admit
 from app.bootstrap import TenantServices
 from app.errors import AppError
@@ -108,6 +109,7 @@ async def _answer(
     if not options.stream:
         whole = await unless_left(request, answer_out(events))
         tenant.quotas.count(searches=1)
+        response.headers["Server-Timing"] = server_timing(whole.timings_ms)
         return whole
     first = await anext(events)
     tenant.quotas.count(searches=1)
