@@ -15,6 +15,7 @@ from tests.fixtures.database import MakeDatabase
 from tests.fixtures.service import Service, Tenant, run_service, settings_for
 from tests.protocol_servers.chat import ChatServer, Failing, Talk
 from tests.protocol_servers.embedding import EmbeddingServer
+from tests.protocol_servers.rerank import RerankServer, relevance
 
 ALONE, SEVERAL = "/v1/knowledge-bases/default/answer", "/v1/answer"
 PRICES = (
@@ -42,11 +43,12 @@ def running_chat() -> Iterator[ChatServer]:
 def answering(
     running_chat: ChatServer, make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Service]:
-    with EmbeddingServer() as embedding:
+    with EmbeddingServer() as embedding, RerankServer() as reranker:
         settings = settings_for(
             tmp_path_factory.mktemp("answering"),
             embedding=embedding.settings,
             models={"CARREL_CHAT_BASE_URL": running_chat.base_url, "CARREL_CHAT_MODEL": "talker"},
+            rerank={"CARREL_RERANK_URL": reranker.url},
             answers={"CARREL_ANSWER_ABSTENTION": ABSTENTION, "CARREL_ANSWER_MAX_TOKENS": 77},
         )
         with run_service(settings, make_database()) as running:
@@ -252,6 +254,17 @@ def test_whole_passages_go_in_while_there_is_room(tenant: Tenant, chat: ChatServ
     tight = {"query": QUESTION, "max_context_tokens": 200, "filter": {"huge": True}, "expand": "section"}
     wrong = problem(tenant.admin.post(path, json=tight), 422)
     assert wrong["errors"][0]["loc"] == ["body", "max_context_tokens"]
+
+
+def test_the_rerankers_order_decides_who_has_room(tenant: Tenant, chat: ChatServer) -> None:
+    asked_for = "deposit of a transporter"
+    every = ask(tenant, query=asked_for, rerank=True)
+    scores = [relevance(asked_for, one["text"]) for one in every["sources"]]
+    assert [one["score"] for one in every["sources"]] == pytest.approx(scores)
+    assert scores == sorted(scores, reverse=True)
+    assert every["warnings"] == []
+    (first,) = ask(tenant, query=asked_for, rerank=True, top_k=1)["sources"]
+    assert first["text"] == every["sources"][0]["text"]
 
 
 def test_digests_stand_in_for_their_sources(tenant: Tenant, chat: ChatServer) -> None:

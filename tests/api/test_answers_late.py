@@ -24,29 +24,37 @@ def running_chat() -> Iterator[ChatServer]:
 
 
 @pytest.fixture(scope="module")
+def embedding() -> Iterator[EmbeddingServer]:
+    with EmbeddingServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
 def tenant(
-    running_chat: ChatServer, make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory
+    running_chat: ChatServer,
+    embedding: EmbeddingServer,
+    make_database: MakeDatabase,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Tenant]:
     """Of a service that waits three seconds for the first word, five for all of them, and one for citations."""
-    with EmbeddingServer() as embedding:
-        settings = settings_for(
-            tmp_path_factory.mktemp("late"),
-            embedding=embedding.settings,
-            models={
-                "CARREL_CHAT_BASE_URL": running_chat.base_url,
-                "CARREL_CHAT_MODEL": "talker",
-                "CARREL_CHAT_TIMEOUT_SECONDS": 5,
-            },
-            answers={
-                "CARREL_ANSWER_FIRST_TOKEN_SECONDS": 3,
-                "CARREL_ANSWER_CITATION_SECONDS": 1,
-                "CARREL_ANSWER_DIGEST_SECONDS": 1,
-            },
-        )
-        with run_service(settings, make_database()) as running:
-            made = running.new_tenant()
-            assert made.add_text(TEXT)["status"] == "ready"
-            yield made
+    settings = settings_for(
+        tmp_path_factory.mktemp("late"),
+        embedding=embedding.settings,
+        models={
+            "CARREL_CHAT_BASE_URL": running_chat.base_url,
+            "CARREL_CHAT_MODEL": "talker",
+            "CARREL_CHAT_TIMEOUT_SECONDS": 5,
+        },
+        answers={
+            "CARREL_ANSWER_FIRST_TOKEN_SECONDS": 3,
+            "CARREL_ANSWER_CITATION_SECONDS": 1,
+            "CARREL_ANSWER_DIGEST_SECONDS": 1,
+        },
+    )
+    with run_service(settings, make_database()) as running:
+        made = running.new_tenant()
+        assert made.add_text(TEXT)["status"] == "ready"
+        yield made
 
 
 @pytest.fixture
@@ -97,3 +105,15 @@ def test_digests_that_are_late_are_done_without(tenant: Tenant, chat: ChatServer
     (source,) = events[1][1]["sources"]
     assert (source["digest"], source["text"]) == (None, TEXT)
     assert events[-1][1]["warnings"][0] == "1 of the sources could not be digested: they are as they were."
+
+
+def test_nothing_found_by_half_a_search_is_no_abstention(
+    tenant: Tenant, chat: ChatServer, embedding: EmbeddingServer
+) -> None:
+    embedding.fail(500, times=None)
+    try:
+        reply = tenant.admin.post(ALONE, json={"query": "xylophone", "timeout_seconds": 30})
+    finally:
+        embedding.reset()
+    problem(reply, 503, "search_unavailable")
+    assert chat.talks == []
