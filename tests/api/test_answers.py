@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from app.inference.chat_openai import IDLE_SECONDS
 from tests.api.answers import Writer, asked, events_of, kind, material, names, streamed, text_of
 from tests.api.problems import problem
 from tests.api.test_log_content import PLANTED, lines_of
@@ -47,9 +48,17 @@ def answering(
         settings = settings_for(
             tmp_path_factory.mktemp("answering"),
             embedding=embedding.settings,
-            models={"CARREL_CHAT_BASE_URL": running_chat.base_url, "CARREL_CHAT_MODEL": "talker"},
+            models={
+                "CARREL_CHAT_BASE_URL": running_chat.base_url,
+                "CARREL_CHAT_MODEL": "talker",
+                "CARREL_CHAT_TIMEOUT_SECONDS": 300,
+            },
             rerank={"CARREL_RERANK_URL": reranker.url},
-            answers={"CARREL_ANSWER_ABSTENTION": ABSTENTION, "CARREL_ANSWER_MAX_TOKENS": 77},
+            answers={
+                "CARREL_ANSWER_ABSTENTION": ABSTENTION,
+                "CARREL_ANSWER_FIRST_TOKEN_SECONDS": 300,
+                "CARREL_ANSWER_MAX_TOKENS": 77,
+            },
         )
         with run_service(settings, make_database()) as running:
             yield running
@@ -309,7 +318,7 @@ def test_who_leaves_ends_the_models_work(tenant: Tenant, chat: ChatServer, how: 
         leaver.request("POST", ALONE, json.dumps(body), headers)
         chat.wait_for_talk()
         leaver.close()
-    assert chat.left.wait(30)
+    assert chat.left.wait(IDLE_SECONDS * 0.75)  # by then no limit of ours has ended it
 
 
 def test_nobody_elses_documents_are_answered_from(answering: Service, tenant: Tenant, chat: ChatServer) -> None:
