@@ -10,6 +10,8 @@ from uuid import UUID
 
 from app.access import UNLIMITED, Principal, Quotas
 from app.agents.service import AgentService
+from app.answering.opening import AnswerModels, open_answer_models
+from app.answering.service import AnsweringService
 from app.audit.service import AuditService
 from app.audit.sign_ins import SignInAudit
 from app.audit.types import Actor
@@ -70,6 +72,7 @@ class TenantServices:
     uploads: UploadService
     preview: PreviewService
     retrieval: RetrievalService
+    answering: AnsweringService
     quotas: QuotaService
 
 
@@ -86,6 +89,7 @@ class Resources:
     vision: VisionModel | None
     reranker: Reranker | None
     rewriter: ChatModel | None
+    answerers: AnswerModels | None
     queue: JobQueue
     watch: DocumentWatch
     index_settings: IndexSettings
@@ -135,6 +139,9 @@ class Resources:
             rewriter = await asyncio.to_thread(open_chat, models, models.rewrite_model or models.chat_model)
             if rewriter is not None:
                 stack.push_async_callback(rewriter.close)
+            answerers = await asyncio.to_thread(open_answer_models, models)
+            if answerers is not None:
+                stack.push_async_callback(answerers.close)
             yield cls._wire(
                 settings,
                 database,
@@ -144,6 +151,7 @@ class Resources:
                 vision,
                 reranker,
                 rewriter,
+                answerers,
                 authenticator,
                 sign_ins,
                 meter,
@@ -160,6 +168,7 @@ class Resources:
         vision: VisionModel | None,
         reranker: Reranker | None,
         rewriter: ChatModel | None,
+        answerers: AnswerModels | None,
         authenticator: Authenticator,
         sign_ins: SignInAudit,
         meter: UsageMeter,
@@ -185,6 +194,7 @@ class Resources:
             vision=vision,
             reranker=reranker,
             rewriter=rewriter,
+            answerers=answerers,
             queue=queue,
             watch=watch,
             index_settings=index_settings,
@@ -214,6 +224,16 @@ class Resources:
         knowledge_bases = KnowledgeBaseService(db, principal, self.index_settings, self.queue)
         documents = DocumentService(db, knowledge_bases, self.objects, self.queue, self.watch)
         quotas = QuotaService(db, principal, self.rates, self.meter, self.settings.server.max_upload_bytes)
+        retrieval = RetrievalService(
+            db,
+            knowledge_bases,
+            self.embedders,
+            self.known_vectors,
+            quotas,
+            self.settings.server.lane_rows,
+            self.reranker,
+            self.rewriter,
+        )
         return TenantServices(
             principal=principal,
             keys=KeyService(db, self.authenticator.known, Actor.of(principal)),
@@ -238,15 +258,9 @@ class Resources:
                 quotas=quotas,
             ),
             preview=PreviewService(db, knowledge_bases, self.previews),
-            retrieval=RetrievalService(
-                db,
-                knowledge_bases,
-                self.embedders,
-                self.known_vectors,
-                quotas,
-                self.settings.server.lane_rows,
-                self.reranker,
-                self.rewriter,
+            retrieval=retrieval,
+            answering=AnsweringService(
+                retrieval, self.answerers, self.settings.answers, self.settings.models.chat_timeout_seconds
             ),
             quotas=quotas,
         )

@@ -141,6 +141,8 @@ def test_the_example_s_defaults_are_the_defaults(environment: Environment) -> No
         ({"CARREL_VISION_MODEL": "looker"}, "CARREL_CHAT_BASE_URL"),
         ({"CARREL_REWRITE_MODEL": "writer"}, "CARREL_CHAT_BASE_URL"),
         ({"CARREL_CHAT_TIMEOUT_SECONDS": "0"}, "CARREL_CHAT_TIMEOUT_SECONDS"),
+        ({"CARREL_ANSWER_MAX_TOKENS": "0"}, "CARREL_ANSWER_MAX_TOKENS"),
+        ({"CARREL_ANSWER_FIRST_TOKEN_SECONDS": "soon"}, "CARREL_ANSWER_FIRST_TOKEN_SECONDS"),
         # quotas
         ({"CARREL_DEFAULT_QUOTAS": "hidden"}, "CARREL_DEFAULT_QUOTAS: must be a JSON object of quotas"),
         ({"CARREL_DEFAULT_QUOTAS": "3"}, "CARREL_DEFAULT_QUOTAS: input should be"),

@@ -90,9 +90,12 @@ class ChatModel(Protocol):
         """An object; the model is told its JSON Schema. Raises ChatUnavailable."""
 
     def stream(
-        self, messages: Sequence[ChatMessage], *, max_tokens: int, seconds: float
+        self, messages: Sequence[ChatMessage], *, max_tokens: int, seconds: float, first_seconds: float | None = None
     ) -> AbstractAsyncContextManager[ChatStream]:
-        """A text piece by piece. Reading the pieces raises ChatUnavailable, also after some of them."""
+        """A text piece by piece, the first within ``first_seconds``.
+
+        Reading the pieces raises ChatUnavailable, also after some of them.
+        """
 
     async def close(self) -> None:
         """Let go of connections."""

@@ -52,13 +52,14 @@ MAYBE_DIALECT = frozenset({400, 422})
 @dataclass(slots=True)
 class Call:
     """One call, which may take several requests; ``begun`` when its caller has some of the text, ``simpler`` when its
-    dialect is no longer the one that it began with.
+    dialect is no longer the one that it began with. Its text begins before ``first`` or not at all.
     """
 
     question: Question
     dialect: Dialect
     seconds: float
     deadline: float
+    first: float
     simpler: bool = False
     retried: bool = False
     begun: bool = False
@@ -123,11 +124,11 @@ class OpenAIChat:
 
     @asynccontextmanager
     async def stream(
-        self, messages: Sequence[ChatMessage], *, max_tokens: int, seconds: float
+        self, messages: Sequence[ChatMessage], *, max_tokens: int, seconds: float, first_seconds: float | None = None
     ) -> AsyncIterator[ChatStream]:
         """A text piece by piece. Reading the pieces raises ChatUnavailable, also after some of them."""
         answer = ChatStream()
-        call = self._begin(Question(messages, max_tokens, streams=True), seconds)
+        call = self._begin(Question(messages, max_tokens, streams=True), seconds, first_seconds=first_seconds)
         async with aclosing(self._pieces(call, answer)) as pieces:
             answer.pieces = pieces
             yield answer
@@ -136,8 +137,10 @@ class OpenAIChat:
         """Close the connections."""
         await self._client.close()
 
-    def _begin(self, question: Question, seconds: float) -> Call:
-        return Call(question, self._dialect, seconds, asyncio.get_running_loop().time() + seconds)
+    def _begin(self, question: Question, seconds: float, *, first_seconds: float | None = None) -> Call:
+        now = asyncio.get_running_loop().time()
+        first = seconds if first_seconds is None else min(first_seconds, seconds)
+        return Call(question, self._dialect, seconds, now + seconds, now + first)
 
     async def _answer(self, question: Question, seconds: float) -> tuple[str, ReplyReader]:
         call = self._begin(question, seconds)
@@ -183,7 +186,7 @@ class OpenAIChat:
         # Whoever goes away in the middle of an answer says nothing about the endpoint.
         with self._breaker.call(hangs_after=math.inf), _translated():
             async with AsyncExitStack() as stack:
-                async with asyncio.timeout_at(call.deadline):
+                async with asyncio.timeout_at(call.first):
                     response = await stack.enter_async_context(self._post(call))
                 reader = call.reader(response.headers.get("content-type", ""))
                 pieces = response.iter_bytes()
@@ -199,7 +202,7 @@ class OpenAIChat:
 
     async def _next(self, pieces: AsyncIterator[bytes], call: Call) -> bytes | None:
         idle = asyncio.get_running_loop().time() + self._idle_seconds
-        async with asyncio.timeout_at(min(call.deadline, idle) if call.begun else call.deadline):
+        async with asyncio.timeout_at(min(call.deadline, idle) if call.begun else call.first):
             return await anext(pieces, None)
 
     def _post(self, call: Call) -> AbstractAsyncContextManager[Any]:
@@ -218,7 +221,7 @@ class OpenAIChat:
             return 0.0
         asked = self._first_delay if error.retry_after is None else error.retry_after
         pause = asked * random.uniform(1.0, 1.1)  # noqa: S311  no secret
-        late = asyncio.get_running_loop().time() + pause + LEAST_SECONDS > call.deadline
+        late = asyncio.get_running_loop().time() + pause + LEAST_SECONDS > call.first
         if call.begun or call.retried or late or error.kind not in PASSING:
             message = f"The chat model failed: {error}."
             raise ChatUnavailable(message, reason=error.kind, retry_after=max(2.0, error.retry_after or 0.0)) from error

@@ -119,6 +119,7 @@ class RetrievalService:
             explanation=_explanation(context, options, steps) if request.explain else None,
             whole=not course.warnings,
             reformulation=reformulation,
+            languages=_languages(targets),
         )
 
     async def _route(self, references: Sequence[str] | None) -> Sequence[KnowledgeBaseView]:

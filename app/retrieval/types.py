@@ -246,7 +246,10 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """Hits best first, and how they came about; ``whole`` where nothing that was to be searched was left out."""
+    """Hits best first, and how they came about; ``whole`` where nothing that was to be searched was left out.
+
+    ``languages`` are those of what was searched.
+    """
 
     hits: Sequence[Hit]
     queries: Sequence[str]
@@ -256,3 +259,4 @@ class SearchResult:
     explanation: Explanation | None = None
     whole: bool = True
     reformulation: Reformulation | None = None
+    languages: Sequence[str] = ()

@@ -17,6 +17,7 @@ from pydantic import (
 )
 from pydantic_settings import NoDecode
 
+from app.settings.answers import AnswerSettings
 from app.settings.audit import AuditSettings
 from app.settings.deletion import DeletionSettings
 from app.settings.embedding import EmbeddingSettings, FurtherModel
@@ -29,6 +30,7 @@ from app.settings.rerank import RerankSettings
 __all__ = [
     "FOREIGN",
     "GROUPS",
+    "AnswerSettings",
     "AuditSettings",
     "DatabaseSettings",
     "DeletionSettings",
@@ -127,7 +129,7 @@ class ObjectStoreSettings(Group):
 
 
 class ModelSettings(Group):
-    """Chat and vision models at one endpoint: one describes pictures, the other rewrites questions so far."""
+    """Chat and vision models at one endpoint: one describes pictures, the other rewrites questions and answers them."""
 
     required_together = ("chat_base_url", "chat_model")
     chat_base_url: HttpUrl | None = env("CHAT_BASE_URL", None)
@@ -197,6 +199,7 @@ class Settings(BaseModel):
     object_store: ObjectStoreSettings
     embedding: EmbeddingSettings
     models: ModelSettings
+    answers: AnswerSettings
     rerank: RerankSettings
     parser: ParserSettings
     worker: WorkerSettings

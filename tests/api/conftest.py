@@ -1,5 +1,7 @@
-"""A second service for these tests: a small limit on uploads, and an embedding endpoint that can fail."""
+"""A second service for these tests, with a small limit on uploads and an embedding endpoint that can fail; the log."""
 
+import io
+import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from app.logging import configure
 from tests.fixtures.database import MakeDatabase
 from tests.fixtures.service import Service, run_service, settings_for
 from tests.protocol_servers.embedding import EmbeddingServer
 
 UPLOAD_LIMIT = 200_000
+LOGGERS = ["", "app", "uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi", "alembic"]
 
 
 @dataclass
@@ -64,3 +68,16 @@ def fragile(make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactor
         )
         with run_service(settings, make_database()) as service:
             yield Fragile(service, embedding, data_dir)
+
+
+@pytest.fixture
+def stream() -> Iterator[io.StringIO]:
+    """The log of the whole process at its most talkative; the loggers are put back."""
+    loggers = [logging.getLogger(name) for name in LOGGERS]
+    before = [(one, one.level, one.propagate, one.disabled, list(one.handlers)) for one in loggers]
+    out = io.StringIO()
+    configure("debug", out)
+    yield out
+    for one, level, propagate, disabled, handlers in before:
+        one.setLevel(level)
+        one.propagate, one.disabled, one.handlers[:] = propagate, disabled, handlers

@@ -2,35 +2,16 @@
 
 import io
 import json
-import logging
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from app.logging import configure
 from tests.api.conftest import Fragile
 from tests.fixtures.service import Service, Tenant
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
-LOGGERS = ["", "app", "uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi", "alembic"]
 PLANTED = "xylophonist"
-
-
-@pytest.fixture
-def stream() -> Iterator[io.StringIO]:
-    """The log of the whole process at its most talkative; the loggers are put back."""
-    loggers = [logging.getLogger(name) for name in LOGGERS]
-    before = [(one, one.level, one.propagate, one.disabled, list(one.handlers)) for one in loggers]
-    out = io.StringIO()
-    configure("debug", out)
-    yield out
-    for one, level, propagate, disabled, handlers in before:
-        one.setLevel(level)
-        one.propagate, one.disabled, one.handlers[:] = propagate, disabled, handlers
 
 
 def provoke(tenant: Tenant) -> None:

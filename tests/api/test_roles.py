@@ -65,6 +65,8 @@ NEEDED = {
     "POST /v1/search": READER,
     f"POST {KB}/agent-search": READER,
     "POST /v1/agent-search": READER,
+    f"POST {KB}/answer": READER,
+    "POST /v1/answer": READER,
 }
 OPEN = {"GET /healthz", "GET /readyz", "GET /openapi.json", "GET /docs"}
 

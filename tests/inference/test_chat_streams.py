@@ -28,8 +28,15 @@ async def chat(server: ChatServer) -> AsyncIterator[OpenAIChat]:
     await model.close()
 
 
-async def read(chat: OpenAIChat, came: list[str], *, seconds: float = AMPLE, max_tokens: int = 50) -> ChatStream:
-    async with chat.stream(HELLO, max_tokens=max_tokens, seconds=seconds) as answer:
+async def read(
+    chat: OpenAIChat,
+    came: list[str],
+    *,
+    seconds: float = AMPLE,
+    max_tokens: int = 50,
+    first_seconds: float | None = None,
+) -> ChatStream:
+    async with chat.stream(HELLO, max_tokens=max_tokens, seconds=seconds, first_seconds=first_seconds) as answer:
         async for piece in answer.pieces:
             came.append(piece)
     return answer
@@ -40,11 +47,13 @@ async def streamed(chat: OpenAIChat) -> tuple[list[str], ChatStream]:
     return came, await read(chat, came)
 
 
-async def spoiled(chat: OpenAIChat, *, seconds: float = AMPLE, max_tokens: int = 50) -> tuple[str, ChatUnavailable]:
+async def spoiled(
+    chat: OpenAIChat, *, seconds: float = AMPLE, max_tokens: int = 50, first_seconds: float | None = None
+) -> tuple[str, ChatUnavailable]:
     """What came, and how it ended."""
     came: list[str] = []
     with pytest.raises(ChatUnavailable) as caught:
-        await read(chat, came, seconds=seconds, max_tokens=max_tokens)
+        await read(chat, came, seconds=seconds, max_tokens=max_tokens, first_seconds=first_seconds)
     assert "may repeat the input" not in caught.value.message
     return "".join(came), caught.value
 
@@ -144,6 +153,22 @@ async def test_no_stream_takes_longer_than_it_may(server: ChatServer, chat: Open
     async with asyncio.timeout(10.0):
         _, error = await spoiled(chat, seconds=0.2)
     assert error.reason == "timeout"
+
+
+async def test_the_first_piece_has_a_time_of_its_own(server: ChatServer, chat: OpenAIChat) -> None:
+    server.fail("slow", times=FAILURES)
+    for _ in range(FAILURES):
+        async with asyncio.timeout(10.0):
+            _, error = await spoiled(chat, first_seconds=0.1)
+        assert error.reason == "timeout"
+    assert (await spoiled(chat))[1].reason == "left_alone"  # one that never begins is one that fails
+
+
+async def test_the_pieces_behind_the_first_have_longer(server: ChatServer, chat: OpenAIChat) -> None:
+    server.pause_seconds = 0.6
+    came: list[str] = []
+    await read(chat, came, first_seconds=2.0)
+    assert "".join(came) == SAID
 
 
 async def test_an_endless_answer_is_not_read(server: ChatServer, chat: OpenAIChat) -> None:

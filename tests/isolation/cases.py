@@ -24,7 +24,7 @@ PLAIN = frozenset(
     searches_per_second concurrent_ingestions
     exclude_dynamic expand expand_options window max_characters return_vectors explain merge image
     rerank transformers rewrite_prompt session_scope max_top_k max_messages citations
-    max_snippet_chars""".split()  # noqa: SIM905  (a list of words)
+    max_snippet_chars stream max_context_tokens digest""".split()  # noqa: SIM905  (a list of words)
 )
 
 
@@ -68,6 +68,8 @@ SCOPES = (
     Template(json={**ASK, "scope": {"chat_id": "<chat_id>", "agent_id": "<agent_id>"}}),
 )
 BY_DOCUMENT = Template(json={**ASK, "filter": {"$document_id": "<document>"}})
+ANSWER = {**ASK, "stream": False}
+ANSWERS = tuple(Template(json={**ANSWER, **one.json}) for one in (Template(json=ASK), BY_DOCUMENT, *SCOPES))
 CONVERSATION = {"messages": [{"role": "customer", "content": SECRET}]}
 OF_AN_AGENT = {**CONVERSATION, "agent_id": "<agent_id>", "session_id": "<chat_id>"}
 KB = "/v1/knowledge-bases/{kb}"
@@ -139,6 +141,8 @@ TEMPLATES: Mapping[str, tuple[Template, ...]] = {
         *SCOPES,
     ),
     "POST /v1/search": (Template(json=ASK), Template(json={**ASK, "knowledge_bases": ["<kb>"]}), BY_DOCUMENT, *SCOPES),
+    f"POST {KB}/answer": ANSWERS,
+    "POST /v1/answer": (Template(json={**ANSWER, "knowledge_bases": ["<kb>"]}), *ANSWERS),
     "POST /v1/preview": (
         Template(json={"text": "A text."}),
         Template(json={"text": "A text.", "knowledge_base": "<kb>"}),
@@ -177,7 +181,12 @@ class Case:
     @property
     def reads(self) -> bool:
         """Whether it changes nothing, so that the same things serve again."""
-        return self.endpoint.method == "GET" or self.endpoint.path.endswith("search")
+        return self.endpoint.method == "GET" or self.finds
+
+    @property
+    def finds(self) -> bool:
+        """Whether it gives what a search finds."""
+        return self.endpoint.path.endswith(("search", "answer"))
 
     @property
     def binds(self) -> bool:

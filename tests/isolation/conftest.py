@@ -1,4 +1,4 @@
-"""The tenants whose walls are tested in SQL."""
+"""A service that answers too, and the tenants whose walls are tested in SQL."""
 
 import asyncio
 import uuid
@@ -9,9 +9,11 @@ import pytest
 
 from app.embedded_postgres import EmbeddedPostgres
 from app.ids import decode_id
-from tests.fixtures.service import Service
+from tests.fixtures.database import MakeDatabase
+from tests.fixtures.service import Service, run_service, settings_for
 from tests.isolation.sql import SECRET, SYSTEM, Walls, tried
 from tests.isolation.worlds import operators
+from tests.protocol_servers.chat import ChatServer
 
 # Rows of tables that ordinary use empties again, or fills only now and then.
 PASSING = (
@@ -35,6 +37,16 @@ PASSING = (
     "insert into api_key_use select $1, id, now() from api_key where tenant_id = $1 and id <> $2 limit 1"
     " on conflict do nothing",
 )
+
+
+@pytest.fixture(scope="session")
+def service(make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """The embedded default with a chat model, which says the same to everything."""
+    with ChatServer(reply=lambda _: "I do not know.") as chat:
+        models = {"CARREL_CHAT_BASE_URL": chat.base_url, "CARREL_CHAT_MODEL": "talker"}
+        settings = settings_for(tmp_path_factory.mktemp("walls"), models=models)
+        with run_service(settings, make_database()) as running:
+            yield running
 
 
 @pytest.fixture(scope="module")

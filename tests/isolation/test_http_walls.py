@@ -90,7 +90,7 @@ def test_what_is_anothers_is_not_there(world: World, case: Case, form: str) -> N
         compare(case, attacker, theirs, form)
     again = send(owner, case, owners(theirs))
     assert again.status_code == first.status_code, f"{case}: {again.status_code} {again.text}"
-    if case.endpoint.path.endswith("search"):
+    if case.finds:
         assert f"{SECRET} flies" in again.text
 
 

@@ -7,6 +7,7 @@ import re
 import select
 import socket
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -145,6 +146,13 @@ class ChatServer(ProtocolServer):
     def wait(self, seconds: float = 60.0) -> None:
         """So long, but not beyond the server's end."""
         self.stopping.wait(seconds)
+
+    def wait_for_talk(self) -> None:
+        """Until somebody has asked something."""
+        deadline = time.monotonic() + 30
+        while not self.talks:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
 
     def wait_for_leave(self, connection: socket.socket) -> None:
         """Until the client has gone away, or the server's end."""

@@ -6,6 +6,7 @@ from app.api.problems import PROBLEM
 from app.api.v1 import (
     agent_search,
     agents,
+    answers,
     api_keys,
     audit_events,
     capabilities,
@@ -43,6 +44,7 @@ router = APIRouter(prefix="/v1", responses={str(status): value for status, value
 for module in (
     search,
     agent_search,
+    answers,
     tenants,
     api_keys,
     knowledge_bases,

@@ -132,7 +132,8 @@ class SearchOut(BaseModel):
     explain: ExplainOut | None = Field(None, exclude_if=lambda explain: explain is None)
 
 
-def _result(hit: Hit) -> ResultOut:
+def result_out(hit: Hit) -> ResultOut:
+    """As callers see it."""
     chunk, document, passage = hit.chunk, hit.document, hit.passage
     return ResultOut(
         score=round(hit.score, 6),
@@ -188,25 +189,31 @@ def _explain(found: Explanation, understood: Reformulation | None) -> ExplainOut
             for one in found.indexes
         ],
         transformers=list(found.transformers),
-        reformulation=None if understood is None else _reformulation(understood),
+        reformulation=None if understood is None else reformulation_out(understood),
     )
 
 
-def _reformulation(understood: Reformulation) -> ReformulationOut:
+def reformulation_out(understood: Reformulation) -> ReformulationOut:
+    """As callers see it."""
     return ReformulationOut(
         query=understood.query, analysis=understood.analysis, indices_of_related_messages=list(understood.related)
     )
 
 
+def explain_out(result: SearchResult) -> ExplainOut | None:
+    """What the search was taken to mean, where that was asked."""
+    return None if result.explanation is None else _explain(result.explanation, result.reformulation)
+
+
 def search_out(result: SearchResult) -> SearchOut:
     """As callers see it."""
     return SearchOut(
-        results=[_result(hit) for hit in result.hits],
+        results=[result_out(hit) for hit in result.hits],
         queries=list(result.queries),
         strategy=result.strategy,
         warnings=list(result.warnings),
         timings_ms=dict(result.timings_ms),
-        explain=None if result.explanation is None else _explain(result.explanation, result.reformulation),
+        explain=explain_out(result),
     )
 
 

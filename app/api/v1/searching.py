@@ -10,13 +10,18 @@ from app.retrieval.types import SearchRequest, SearchResult
 
 async def admitted_search(tenant: TenantServices, request: SearchRequest, response: Response) -> SearchResult:
     """Search, and count it. Raises RateLimited, and as ``RetrievalService.search``."""
-    rate = await tenant.quotas.admit_search()
-    if rate is not None:
-        response.headers.update(_rate_headers(rate))
+    await admit(tenant, response)
     result = await tenant.retrieval.search(request)
     tenant.quotas.count(searches=1)
     response.headers["Server-Timing"] = server_timing(result.timings_ms)
     return result
+
+
+async def admit(tenant: TenantServices, response: Response) -> None:
+    """Take a search from the caller's rates, and say what is left. Raises RateLimited."""
+    rate = await tenant.quotas.admit_search()
+    if rate is not None:
+        response.headers.update(_rate_headers(rate))
 
 
 def _rate_headers(rate: RateState) -> dict[str, str]:

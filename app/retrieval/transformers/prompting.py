@@ -29,8 +29,13 @@ _MARKUP = re.compile(r"[<>]|\[(?=/?[A-Z])")
 
 def prompt(task: str, material: Mapping[str, Any]) -> list[ChatMessage]:
     """What the model is told: what to do, and with what."""
+    return [ChatMessage("system", RULES + task), given(material)]
+
+
+def given(material: Mapping[str, Any]) -> ChatMessage:
+    """What others have written, as the user message."""
     told = _MARKUP.sub(lambda mark: f"\\u{ord(mark.group()):04x}", json.dumps(material, ensure_ascii=False))
-    return [ChatMessage("system", RULES + task), ChatMessage("user", told)]
+    return ChatMessage("user", told)
 
 
 def conversation(messages: Sequence[Message]) -> list[dict[str, Any]]:

@@ -1,0 +1,103 @@
+"""The nouns of answering: what is asked, what it rests on, and the events in which an answer comes."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from app.errors import Unavailable
+from app.inference.chat import ChatTokens
+from app.retrieval.types import Hit, SearchRequest, SearchResult
+
+DEFAULT_CONTEXT_TOKENS = 4000
+Method = Literal["model", "overlap"]
+
+
+class ChatNotConfigured(Unavailable):
+    """Answers need a chat model: CARREL_CHAT_BASE_URL and CARREL_CHAT_MODEL are not set."""
+
+    code = "chat_not_configured"
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerRequest:
+    """A question, as a search asks it. ``search.top_k`` is the most passages that are read; None: as many as fit.
+
+    What the model reads of the sources has at most ``max_context_tokens``, estimated upwards; with ``digest`` it reads
+    what matters of each, not the whole. ``answer_prompt`` is an administrator's, and stands among the instructions.
+    """
+
+    search: SearchRequest
+    max_context_tokens: int = DEFAULT_CONTEXT_TOKENS
+    digest: bool = False
+    answer_prompt: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A passage with the number that the model knows it by, from 1; ``digest`` is what the model reads in its place."""
+
+    number: int
+    hit: Hit
+    digest: str | None = None
+
+    @property
+    def text(self) -> str:
+        """What the model reads."""
+        return self.hit.passage.text if self.digest is None else self.digest
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """A document that the answer rests on, and its passages that do; ``method`` is how that was found out."""
+
+    sources: Sequence[Source]
+    method: Method
+
+    @property
+    def label(self) -> str:
+        """For people: the document and the places in it."""
+        name = self.sources[0].hit.document.source
+        places = [source.hit.citation.removeprefix(name).removeprefix(", ") for source in self.sources]
+        return ", ".join([name, *dict.fromkeys(place for place in places if place)])
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The question as it was understood, and the search that it came to."""
+
+    question: str
+    found: SearchResult
+
+
+@dataclass(frozen=True, slots=True)
+class SourcesFound:
+    """What the answer is written from, the best first."""
+
+    sources: Sequence[Source]
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """The next piece of the answer."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cited:
+    """What the finished answer rests on."""
+
+    citations: Sequence[Citation]
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The end. ``tokens`` are those of all calls of the chat model but for rewriting the question."""
+
+    abstained: bool
+    warnings: Sequence[str]
+    tokens: ChatTokens
+    timings_ms: Mapping[str, float]
+
+
+AnswerEvent = Asked | SourcesFound | TextDelta | Cited | Finished

@@ -1,0 +1,64 @@
+"""Whole passages go into the context, the best first, as many as there is room for."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from app.answering.context import as_material, fitting, numbered, passages_to_fetch, tokens_of
+from app.answering.types import Source
+from app.errors import InvalidInput
+from app.inference.embedding.estimating import estimate
+from tests.retrieval.hits import hit
+
+HITS = [hit("a" * 300, 0.9), hit("b" * 900, 0.8, document=2), hit("c" * 300, 0.7, document=3)]
+
+
+@pytest.mark.parametrize(
+    ("most_tokens", "kept"),
+    [
+        (10_000, "abc"),
+        (sum(tokens_of(source) for source in numbered(HITS)), "abc"),
+        (sum(tokens_of(source) for source in numbered(HITS)) - 1, "ab"),
+        (350, "ac"),  # what is too large leaves its room to others
+        (200, "a"),
+    ],
+)
+def test_what_has_room(most_tokens: int, kept: str) -> None:
+    found = fitting(numbered(HITS), most_tokens=most_tokens)
+    assert "".join(source.text[0] for source in found) == kept
+    assert [source.number for source in found] == list(range(1, len(kept) + 1))
+    assert sum(tokens_of(source) for source in found) <= most_tokens
+    assert {len(source.text) for source in found} <= {300, 900}
+
+
+def test_no_room_at_all_is_the_callers_to_mend() -> None:
+    with pytest.raises(InvalidInput, match="the shortest takes") as caught:
+        fitting(numbered(HITS), most_tokens=50)
+    assert caught.value.loc == ("body", "max_context_tokens")
+    assert fitting([], most_tokens=50) == []
+
+
+def test_a_digest_takes_the_room_of_its_own_words() -> None:
+    whole = Source(1, HITS[1])
+    assert tokens_of(replace(whole, digest="short")) < tokens_of(whole) - 200
+    assert whole.text == "b" * 900
+    assert replace(whole, digest="short").text == "short"
+
+
+def test_what_is_counted_is_what_is_sent() -> None:
+    found = hit("Ninety euros.", 0.9)
+    titled = replace(
+        found,
+        chunk=replace(found.chunk, section_titles=["Prices", "Vans"]),
+        document=replace(found.document, title="Rentals"),
+    )
+    told = as_material(Source(3, titled))
+    assert told == {"number": 3, "document": "Rentals", "section": "Prices > Vans", "text": "Ninety euros."}
+    assert tokens_of(Source(3, titled)) == estimate(json.dumps(told))
+    assert as_material(Source(1, found)) == {"number": 1, "document": "notes.txt", "text": "Ninety euros."}
+
+
+@pytest.mark.parametrize(("most_tokens", "passages"), [(200, 10), (4000, 40), (200_000, 100)])
+def test_more_is_fetched_than_fits(most_tokens: int, passages: int) -> None:
+    assert passages_to_fetch(most_tokens) == passages

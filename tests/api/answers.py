@@ -1,0 +1,82 @@
+"""A chat model that answers as one would, and the reading of answers' events."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+
+from tests.protocol_servers.chat import Talk
+
+Events = list[tuple[str, dict[str, Any]]]
+
+
+def material(talk: Talk) -> dict[str, Any]:
+    """What others have written, as the model was given it."""
+    found: dict[str, Any] = json.loads(talk.messages[-1]["content"])
+    return found
+
+
+def kind(talk: Talk) -> str:
+    """What the model was asked for."""
+    if talk.body.get("stream"):
+        return "answer"
+    given = material(talk)
+    return "citations" if "answer" in given else "digest" if "sources" in given else "reformulation"
+
+
+@dataclass
+class Writer:
+    """``ChatServer.reply`` of these tests: what it says to each kind of question."""
+
+    answer: str = "It costs ninety euros."
+    numbers: Any = field(default_factory=lambda: [1])
+    citations: str | None = None
+    understood: dict[str, Any] = field(default_factory=dict)
+    digest: str = "Ninety euros."
+
+    def __call__(self, talk: Talk) -> str:
+        said = {
+            "answer": self.answer,
+            "citations": json.dumps({"numbers": self.numbers}) if self.citations is None else self.citations,
+            "reformulation": json.dumps(self.understood),
+            "digest": json.dumps({"digest": self.digest}),
+        }
+        return said[kind(talk)]
+
+
+def events_of(lines: Iterator[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The events of a stream as they come."""
+    name = ""
+    for line in lines:
+        key, _, value = line.partition(": ")
+        if key == "event":
+            name = value
+        elif key == "data":
+            yield name, json.loads(value)
+
+
+def streamed(client: httpx.Client, path: str, **body: Any) -> Events:
+    """All events of an answer."""
+    with client.stream("POST", path, json=body) as reply:
+        assert reply.status_code == 200, reply.read()
+        assert reply.headers["content-type"].startswith("text/event-stream")
+        assert (reply.headers["cache-control"], reply.headers["x-accel-buffering"]) == ("no-store", "no")
+        return list(events_of(reply.iter_lines()))
+
+
+def names(events: Events) -> list[str]:
+    """Their names; those of all pieces are one."""
+    found = [name for name, _ in events]
+    return [name for place, name in enumerate(found) if name != "token" or found[place - 1] != "token"]
+
+
+def text_of(events: Events) -> str:
+    """The answer."""
+    return "".join(data["text"] for name, data in events if name == "token")
+
+
+def asked(talks: Sequence[Talk]) -> list[str]:
+    """What the model was asked for, in order."""
+    return [kind(talk) for talk in talks]

@@ -1,0 +1,119 @@
+"""Answers of a model that is late: each limit holds, and what is there by then is not lost."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.api.answers import Writer, kind, names, streamed, text_of
+from tests.api.problems import problem
+from tests.fixtures.database import MakeDatabase
+from tests.fixtures.service import Tenant, run_service, settings_for
+from tests.protocol_servers.chat import ChatServer, Talk
+from tests.protocol_servers.embedding import EmbeddingServer
+
+ALONE = "/v1/knowledge-bases/default/answer"
+TEXT = "A transporter costs ninety euros a day."
+ASKED: dict[str, Any] = {"query": "What does a transporter cost?", "timeout_seconds": 30}
+
+
+@pytest.fixture(scope="module")
+def running_chat() -> Iterator[ChatServer]:
+    with ChatServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def embedding() -> Iterator[EmbeddingServer]:
+    with EmbeddingServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def tenant(
+    running_chat: ChatServer,
+    embedding: EmbeddingServer,
+    make_database: MakeDatabase,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Tenant]:
+    """Of a service that waits three seconds for the first word, five for all of them, and one for citations."""
+    settings = settings_for(
+        tmp_path_factory.mktemp("late"),
+        embedding=embedding.settings,
+        models={
+            "CARREL_CHAT_BASE_URL": running_chat.base_url,
+            "CARREL_CHAT_MODEL": "talker",
+            "CARREL_CHAT_TIMEOUT_SECONDS": 5,
+        },
+        answers={
+            "CARREL_ANSWER_FIRST_TOKEN_SECONDS": 3,
+            "CARREL_ANSWER_CITATION_SECONDS": 1,
+            "CARREL_ANSWER_DIGEST_SECONDS": 1,
+        },
+    )
+    with run_service(settings, make_database()) as running:
+        made = running.new_tenant()
+        assert made.add_text(TEXT)["status"] == "ready"
+        yield made
+
+
+@pytest.fixture
+def chat(running_chat: ChatServer) -> ChatServer:
+    running_chat.reset()
+    running_chat.left.clear()
+    running_chat.reply = Writer(answer=TEXT)
+    return running_chat
+
+
+def test_a_model_that_says_nothing_is_given_up(tenant: Tenant, chat: ChatServer) -> None:
+    chat.fail("slow", times=2)
+    events = streamed(tenant.admin, ALONE, **ASKED)
+    assert names(events) == ["query", "sources", "error"]
+    assert (events[-1][1]["status"], events[-1][1]["type"]) == (503, "urn:carrel:problem:chat_unavailable")
+    assert chat.left.wait(30)
+    problem(tenant.admin.post(ALONE, json={**ASKED, "stream": False}), 503, "chat_unavailable")
+    assert len(chat.talks) == 2  # nobody asks again when the time is over
+
+
+def test_an_answer_that_stalls_ends_with_an_error(tenant: Tenant, chat: ChatServer) -> None:
+    chat.fail("stall")
+    events = streamed(tenant.admin, ALONE, **ASKED)
+    assert names(events) == ["query", "sources", "token", "error"]
+    assert text_of(events).strip() == "A"
+    assert chat.left.wait(30)
+
+
+def test_citations_that_are_late_are_by_words(tenant: Tenant, chat: ChatServer) -> None:
+    write = chat.reply
+
+    def late_afterwards(talk: Talk) -> str:
+        if kind(talk) == "answer":
+            chat.fail("slow")
+        return write(talk)
+
+    chat.reply = late_afterwards
+    events = streamed(tenant.admin, ALONE, **ASKED)
+    assert names(events) == ["query", "sources", "token", "citations", "done"]
+    assert text_of(events) == TEXT
+    assert [one["method"] for one in events[-2][1]["citations"]] == ["overlap"]
+
+
+def test_digests_that_are_late_are_done_without(tenant: Tenant, chat: ChatServer) -> None:
+    chat.fail("slow")
+    events = streamed(tenant.admin, ALONE, digest=True, **ASKED)
+    assert names(events) == ["query", "sources", "token", "citations", "done"]
+    (source,) = events[1][1]["sources"]
+    assert (source["digest"], source["text"]) == (None, TEXT)
+    assert events[-1][1]["warnings"][0] == "1 of the sources could not be digested: they are as they were."
+
+
+def test_nothing_found_by_half_a_search_is_no_abstention(
+    tenant: Tenant, chat: ChatServer, embedding: EmbeddingServer
+) -> None:
+    embedding.fail(500, times=None)
+    try:
+        reply = tenant.admin.post(ALONE, json={"query": "xylophone", "timeout_seconds": 30})
+    finally:
+        embedding.reset()
+    problem(reply, 503, "search_unavailable")
+    assert chat.talks == []

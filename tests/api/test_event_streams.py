@@ -1,0 +1,58 @@
+"""Streams that do not fall silent, hand errors on and close what they read from."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+import pytest
+from fastapi.sse import KEEPALIVE_COMMENT
+
+from app.api.v1.event_streams import MOST_WAITING, pulsed
+
+
+async def test_silence_is_filled_with_comments() -> None:
+    go = asyncio.Event()
+
+    async def events() -> AsyncGenerator[bytes]:
+        yield b"one"
+        await go.wait()
+        yield b"two"
+
+    stream = pulsed(events(), seconds=0.01)
+    assert await anext(stream) == b"one"
+    assert [await anext(stream) for _ in range(3)] == [KEEPALIVE_COMMENT] * 3
+    go.set()
+    assert [event async for event in stream if event != KEEPALIVE_COMMENT] == [b"two"]
+
+
+async def test_an_error_comes_after_what_was_there() -> None:
+    async def events() -> AsyncGenerator[bytes]:
+        yield b"one"
+        raise ZeroDivisionError
+
+    stream = pulsed(events())
+    assert await anext(stream) == b"one"
+    with pytest.raises(ZeroDivisionError):
+        await anext(stream)
+
+
+@pytest.mark.parametrize("waits", [True, False])
+async def test_its_end_ends_the_events(waits: bool) -> None:
+    ended, made = asyncio.Event(), 0
+
+    async def events() -> AsyncGenerator[bytes]:
+        nonlocal made
+        try:
+            while True:
+                made += 1
+                yield b"one"
+                if waits:
+                    await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    stream = pulsed(events())
+    assert await anext(stream) == b"one"
+    await stream.aclose()
+    assert ended.is_set()
+    # Nobody makes more than the reader may leave waiting.
+    assert made <= MOST_WAITING + 2
