@@ -1,12 +1,16 @@
-"""Transformers by name: one file and one line each."""
+"""Transformers by name: one file and one line each; those of plugins come after ours."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
 from app.errors import InvalidInput
+from app.logging import get_logger
+from app.plugins import TRANSFORMERS as GROUP
+from app.plugins import with_plugins
 from app.retrieval.course import Course
 from app.retrieval.transformers import (
     decompose,
@@ -15,16 +19,28 @@ from app.retrieval.transformers import (
     multi_query,
     prompt_rewrite,
     reformulate,
+    retrieval_rewrite,
     translate,
 )
 from app.retrieval.transformers.context import Transformer
+from app.retrieval.transformers.plugged import read_transformer
 from app.retrieval.types import NamedTransformer
+
+logger = get_logger(__name__)
 
 DEFAULT_TRANSFORMER = "reformulate"
 TRANSFORMERS: dict[str, Transformer[Any]] = {
     module.TRANSFORMER.name: module.TRANSFORMER
-    for module in (reformulate, prompt_rewrite, translate, keywords, multi_query, hyde, decompose)
-}
+    for module in (
+        reformulate, prompt_rewrite, translate, keywords, retrieval_rewrite, multi_query, hyde, decompose
+    )
+}  # fmt: skip
+
+
+@cache
+def installed_transformers() -> Mapping[str, Transformer[Any]]:
+    """Ours, and those of plugins; found once."""
+    return with_plugins(GROUP, TRANSFORMERS, read_transformer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,20 +53,29 @@ class Step:
 
 def find_steps(wished: Sequence[NamedTransformer], *, loc: tuple[str | int, ...]) -> list[Step]:
     """As they are run: those that fan out last. Raises InvalidInput with the names of those that are there."""
-    return _ordered([_step(one, (*loc, number)) for number, one in enumerate(wished)])
+    return ordered([_step(one, (*loc, number)) for number, one in enumerate(wished)])
 
 
 def kept_steps(stored: Sequence[Mapping[str, Any]], course: Course) -> list[Step]:
     """The same for those that a knowledge base names; what is there no more is left out, and the caller is told."""
+    return ordered(_there([(one["name"], one["options"]) for one in stored], "the knowledge base", course))
+
+
+def strategy_steps(name: str, wished: Sequence[NamedTransformer], course: Course) -> list[Step]:
+    """The same for those that a strategy of this name has."""
+    return _there(wished, f"the strategy {name!r}", course)
+
+
+def _there(wished: Sequence[NamedTransformer], owner: str, course: Course) -> list[Step]:
     steps = []
-    for one in stored:
+    for one in wished:
         try:
-            steps.append(_step((one["name"], one["options"]), ()))
+            steps.append(_step(one, ()))
         except InvalidInput:
-            course.remark(
-                f"The transformer {one['name']!r} of the knowledge base was left out: it has changed or gone."
-            )
-    return _ordered(steps)
+            name = one if isinstance(one, str) else one[0]
+            logger.warning("search.transformer_unknown", transformer=name)
+            course.remark(f"The transformer {name!r} of {owner} was left out: it has changed or gone.")
+    return steps
 
 
 def default_steps() -> list[Step]:
@@ -60,9 +85,10 @@ def default_steps() -> list[Step]:
 
 def _step(wished: NamedTransformer, loc: tuple[str | int, ...]) -> Step:
     name, given = (wished, {}) if isinstance(wished, str) else wished
-    transformer = TRANSFORMERS.get(name)
+    installed = installed_transformers()
+    transformer = installed.get(name)
     if transformer is None:
-        raise InvalidInput(f"No transformer is named {name!r}; there are: {', '.join(TRANSFORMERS)}.", loc=loc)
+        raise InvalidInput(f"No transformer is named {name!r}; there are: {', '.join(installed)}.", loc=loc)
     try:
         return Step(transformer, transformer.options.model_validate(dict(given)))
     except ValidationError as exc:
@@ -70,5 +96,6 @@ def _step(wished: NamedTransformer, loc: tuple[str | int, ...]) -> Step:
         raise InvalidInput(f"{first['msg']}.", loc=(*loc, "options", *first["loc"])) from exc
 
 
-def _ordered(steps: Sequence[Step]) -> list[Step]:
+def ordered(steps: Sequence[Step]) -> list[Step]:
+    """Once, and then those that fan out, each over what the one before has made: they multiply."""
     return sorted(steps, key=lambda step: step.transformer.fans_out)
