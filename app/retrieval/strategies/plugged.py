@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import EntryPoint
 from typing import Any
@@ -13,7 +13,7 @@ from app.logging import get_logger
 from app.plugins import PluginRefused, check_choice
 from app.retrieval.strategies import hybrid
 from app.retrieval.strategies.context import SearchContext, Strategy
-from app.retrieval.types import Hit
+from app.retrieval.types import Hit, NamedTransformer
 
 logger = get_logger(__name__)
 
@@ -28,7 +28,7 @@ def read_strategy(_entry: EntryPoint, found: Any, _known: Mapping[str, Strategy[
     check_choice(found.name, found.options)
     if not (callable(found.run) and callable(found.transformers)):
         raise PluginRefused("A strategy has a function run.")
-    return {found.name: replace(found, run=_guarded(found))}
+    return {found.name: replace(found, run=_guarded(found), transformers=_named(found))}
 
 
 def _guarded(strategy: Strategy[Any]) -> Callable[[SearchContext, BaseModel], Awaitable[list[Hit]]]:
@@ -42,6 +42,18 @@ def _guarded(strategy: Strategy[Any]) -> Callable[[SearchContext, BaseModel], Aw
         return await hybrid.run(context, hybrid.HybridOptions.model_validate({}))
 
     return run
+
+
+def _named(strategy: Strategy[Any]) -> Callable[[BaseModel], Sequence[NamedTransformer]]:
+    def transformers(options: BaseModel) -> Sequence[NamedTransformer]:
+        try:
+            named = [(one, {}) if isinstance(one, str) else one for one in strategy.transformers(options)]
+            return [(str(name), dict(given)) for name, given in named]
+        except Exception as exc:  # as above: the strategy has none then
+            logger.warning("search.strategy_failed", strategy=strategy.name, error=exc)
+            return ()
+
+    return transformers
 
 
 def _ordered(hits: Any) -> list[Hit]:
