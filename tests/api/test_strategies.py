@@ -30,17 +30,25 @@ def running_chat() -> Iterator[ChatServer]:
 
 
 @pytest.fixture(scope="module")
+def embedding() -> Iterator[EmbeddingServer]:
+    with EmbeddingServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
 def talking(
-    running_chat: ChatServer, make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory
+    running_chat: ChatServer,
+    embedding: EmbeddingServer,
+    make_database: MakeDatabase,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Service]:
-    with EmbeddingServer() as embedding:
-        settings = settings_for(
-            tmp_path_factory.mktemp("strategies"),
-            embedding=embedding.settings,
-            models={"CARREL_CHAT_BASE_URL": running_chat.base_url, "CARREL_CHAT_MODEL": "talker"},
-        )
-        with run_service(settings, make_database()) as running:
-            yield running
+    settings = settings_for(
+        tmp_path_factory.mktemp("strategies"),
+        embedding=embedding.settings,
+        models={"CARREL_CHAT_BASE_URL": running_chat.base_url, "CARREL_CHAT_MODEL": "talker"},
+    )
+    with run_service(settings, make_database()) as running:
+        yield running
 
 
 def filled(service: Service) -> Tenant:
@@ -121,7 +129,7 @@ def test_a_strategy_multiplies_with_transformers_up_to_the_cap(tenant: Tenant, c
         return json.dumps({"texts": [f"{material(talk)['query']} {ending}" for ending in endings]})
 
     chat.reply = reply
-    asked = {"strategy": "multi_query", "transformers": ["decompose", "keywords"], "explain": True}
+    asked: dict[str, Any] = {"strategy": "multi_query", "transformers": ["decompose", "keywords"], "explain": True}
     found = ask(tenant.admin, query="q", **asked, strategy_options={"num_queries": 4})
     assert found["explain"]["transformers"] == ["keywords", "decompose", "multi_query"]
     assert (found["queries"][0], len(found["queries"])) == ("q one q two q three q 4", 16)
@@ -158,7 +166,10 @@ def test_where_the_model_fails_it_is_hybrid(
 def test_without_a_model_and_without_a_graph_it_is_hybrid(silent: Tenant, strategy: str, warning: str) -> None:
     found = ask(silent.admin, strategy=strategy)
     assert (found["warnings"], ranked(found)) == ([warning], ranked(ask(silent.admin)))
-    talk = {"query": None, "messages": [{"role": "user", "content": one} for one in ("a transporter", "its price?")]}
+    talk: dict[str, Any] = {
+        "query": None,
+        "messages": [{"role": "user", "content": one} for one in ("a transporter", "its price?")],
+    }
     assert ranked(ask(silent.admin, **talk, strategy=strategy)) == ranked(ask(silent.admin, **talk))
 
 
@@ -180,6 +191,45 @@ def test_the_first_hits_are_shown_to_the_model(tenant: Tenant, chat: ChatServer)
     assert failed["warnings"] == ["The chat model could not answer: retrieval_rewrite did what it can without."]
     assert failed["queries"] == ["transporter"]
     chat.reset()
+
+
+def test_the_model_is_shown_what_the_caller_may_see_and_nothing_else(talking: Service, chat: ChatServer) -> None:
+    shown: list[list[str]] = []
+
+    def reply(talk: Talk) -> str:
+        shown.append(sorted(material(talk)["passages"]))
+        return json.dumps({"texts": ["gate"]})
+
+    chat.reply = reply
+    house, other = talking.new_tenant(), talking.new_tenant()
+    house.add_text("The gate is green.")
+    house.add_text("The gate of Ada is red.", user_id="ada")
+    house.admin.post("/v1/knowledge-bases", json={"name": "attic"}).raise_for_status()
+    house.add_text("The gate in the attic is blue.", kb="attic")
+    other.add_text("The gate of another tenant is black.")
+    wished = {"query": "what colour is the gate?", "transformers": ["retrieval_rewrite"]}
+    for scope in ({}, {"user_id": "ada"}, {"user_id": "bob"}):
+        ask(house.admin, **wished, scope=scope)
+    every, green = ["The gate is green.", "The gate of Ada is red."], ["The gate is green."]
+    assert shown == [green, every, green]
+
+
+def test_the_first_search_of_a_service_whose_model_for_vectors_is_down_goes_by_words(
+    talking: Service, tenant: Tenant, chat: ChatServer, embedding: EmbeddingServer
+) -> None:
+    shown = []
+
+    def reply(talk: Talk) -> str:
+        shown.append(material(talk)["passages"])
+        return json.dumps({"texts": ["transporter ninety"]})
+
+    chat.reply = reply
+    embedding.fail(500, times=100)
+    found = ask(tenant.admin, query="the cost of a transporter", transformers=["retrieval_rewrite"])
+    embedding.reset()
+    assert shown == [[TEXTS["vans"], TEXTS["bikes"]]]
+    assert found["warnings"] == ["The embedding model is not answering: only the lexical lane was searched."]
+    assert found["results"][0]["text"] == TEXTS["vans"]
 
 
 def test_capabilities_name_them_with_their_options(tenant: Tenant) -> None:
