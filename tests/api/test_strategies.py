@@ -133,7 +133,7 @@ def test_a_strategy_multiplies_with_transformers_up_to_the_cap(tenant: Tenant, c
     found = ask(tenant.admin, query="q", **asked, strategy_options={"num_queries": 4})
     assert found["explain"]["transformers"] == ["keywords", "decompose", "multi_query"]
     assert (found["queries"][0], len(found["queries"])) == ("q one q two q three q 4", 16)
-    assert found["warnings"] == ["At most 16 queries may come of multi_query: the others were left out."]
+    assert found["warnings"] == ["multi_query was done for the first 3 of 4 queries: more would be too many."]
     assert len(found["results"]) == len(TEXTS)
 
 

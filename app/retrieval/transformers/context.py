@@ -125,9 +125,13 @@ class TransformContext:
         made = await self.written(task, most=each, calls=-(-room // each), max_tokens=max_tokens)
         kept = [query for query in self.queries if not (replacing and made.get(query))]
         queries = list(dict.fromkeys([*kept, *(text for texts in made.values() for text in texts)]))
-        untouched = len(set(self.queries)) - len(made)
-        if len(queries) > self.most or (untouched and any(made.values())):
+        asked, known = len(made), len(set(self.queries))
+        if len(queries) > self.most:
             self.course.remark(f"At most {self.most} queries may come of {self.name}: the others were left out.")
+        elif asked < known and any(made.values()):
+            self.course.remark(
+                f"{self.name} was done for the first {asked} of {known} queries: more would be too many."
+            )
         return queries[: self.most]
 
     async def replaced(
