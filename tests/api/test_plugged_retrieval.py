@@ -179,7 +179,7 @@ def test_queries_are_rewritten_in_the_terms_of_a_field(plugins: Plugins, tenant:
 )
 def test_a_strategy_that_fails_is_hybrid(plugins: Plugins, tenant: Tenant, module: str, body: str) -> None:
     strategy(plugins, module, body)
-    found = ask(tenant, strategy="mine", timeout_seconds=2 if module == "s_late" else 30)
+    found = ask(tenant, strategy="mine", timeout_seconds=6 if module == "s_late" else 30)
     assert found["warnings"] == ["The strategy 'mine' failed: it was searched as hybrid."]
     assert texts(found) == [OLD, NEW]
 
@@ -197,7 +197,7 @@ def test_a_strategy_that_fails_is_hybrid(plugins: Plugins, tenant: Tenant, modul
 )
 def test_a_transformer_that_fails_is_left_out(plugins: Plugins, tenant: Tenant, module: str, body: str) -> None:
     transformer(plugins, module, body)
-    found = ask(tenant, transformers=["mine"], timeout_seconds=2 if module == "t_late" else 30)
+    found = ask(tenant, transformers=["mine"], timeout_seconds=6 if module == "t_late" else 30)
     assert found["warnings"] == ["The transformer 'mine' failed: it was left out."]
     assert (found["queries"], texts(found)) == (["the fee for lockers"], [OLD, NEW])
 

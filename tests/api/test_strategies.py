@@ -148,7 +148,7 @@ def test_where_the_model_fails_it_is_hybrid(
 ) -> None:
     plain = ask(tenant.admin)
     chat.fail(how, times=2)
-    found = ask(tenant.admin, strategy=strategy, timeout_seconds=2 if how == "slow" else 30)
+    found = ask(tenant.admin, strategy=strategy, timeout_seconds=6 if how == "slow" else 30)
     assert found["warnings"] == [f"The chat model could not answer: {strategy} did what it can without."]
     assert (found["queries"], ranked(found)) == (["transporter"], ranked(plain))
     chat.reset()
@@ -207,7 +207,7 @@ def test_the_model_is_shown_what_the_caller_may_see_and_nothing_else(talking: Se
     house.admin.post("/v1/knowledge-bases", json={"name": "attic"}).raise_for_status()
     house.add_text("The gate in the attic is blue.", kb="attic")
     other.add_text("The gate of another tenant is black.")
-    wished = {"query": "what colour is the gate?", "transformers": ["retrieval_rewrite"]}
+    wished: dict[str, Any] = {"query": "what colour is the gate?", "transformers": ["retrieval_rewrite"]}
     for scope in ({}, {"user_id": "ada"}, {"user_id": "bob"}):
         ask(house.admin, **wished, scope=scope)
     every, green = ["The gate is green.", "The gate of Ada is red."], ["The gate is green."]
