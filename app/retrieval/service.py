@@ -27,7 +27,7 @@ from app.retrieval.reranking import ROWS, rerank
 from app.retrieval.rewriting import clip, conversation_queries
 from app.retrieval.strategies import find_strategy, kept_options, kept_strategy, strategy_options
 from app.retrieval.strategies.context import SearchContext, Strategy, Target, searched_in
-from app.retrieval.transformers import Step, default_steps, find_steps, kept_steps, ordered, strategy_steps
+from app.retrieval.transformers import Step, default_steps, find_steps, joined, kept_steps, strategy_steps
 from app.retrieval.transforming import Conversation, Rewriting
 from app.retrieval.types import (
     ExplainedIndex,
@@ -84,7 +84,7 @@ class RetrievalService:
         pictures = any(model.pictures is not None for model in models)
         queries = usable(_queries(request), course, dense=strategy.name != "lexical", pictures=pictures)
         own = strategy_steps(strategy.name, strategy.transformers(options), course)
-        steps = ordered([*self._steps(wished, request), *own])
+        steps = joined(self._steps(wished, request), own)
         vectors = QueryVectors(self.known, self.quotas, course)
         look, hurried = Glance(self.db, vectors, targets), wished is None and not own
         rewriting = Rewriting(self.rewriter, course, _languages(targets), _prompt(views), hurried=hurried, look=look)

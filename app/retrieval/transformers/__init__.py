@@ -27,7 +27,6 @@ from app.retrieval.transformers.plugged import read_transformer
 from app.retrieval.types import NamedTransformer
 
 logger = get_logger(__name__)
-
 DEFAULT_TRANSFORMER = "reformulate"
 TRANSFORMERS: dict[str, Transformer[Any]] = {
     module.TRANSFORMER.name: module.TRANSFORMER
@@ -53,29 +52,24 @@ class Step:
 
 def find_steps(wished: Sequence[NamedTransformer], *, loc: tuple[str | int, ...]) -> list[Step]:
     """As they are run: those that fan out last. Raises InvalidInput with the names of those that are there."""
-    return ordered([_step(one, (*loc, number)) for number, one in enumerate(wished)])
+    return _ordered([_step(one, (*loc, number)) for number, one in enumerate(wished)])
 
 
-def kept_steps(stored: Sequence[Mapping[str, Any]], course: Course) -> list[Step]:
-    """The same for those that a knowledge base names; what is there no more is left out, and the caller is told."""
-    return ordered(_there([(one["name"], one["options"]) for one in stored], "the knowledge base", course))
+def kept_steps(
+    stored: Sequence[Mapping[str, Any]], course: Course, *, owner: str = "knowledge base"
+) -> list[Step] | None:
+    """The same for those that are stored; what is there no more is left out, and the caller is told.
 
-
-def strategy_steps(name: str, wished: Sequence[NamedTransformer], course: Course) -> list[Step]:
-    """The same for those that a strategy of this name has."""
-    return _there(wished, f"the strategy {name!r}", course)
-
-
-def _there(wished: Sequence[NamedTransformer], owner: str, course: Course) -> list[Step]:
+    None where nothing is left of them: then it is as if none had been named.
+    """
     steps = []
-    for one in wished:
+    for one in stored:
         try:
-            steps.append(_step(one, ()))
+            steps.append(_step((one["name"], one["options"]), ()))
         except InvalidInput:
-            name = one if isinstance(one, str) else one[0]
-            logger.warning("search.transformer_unknown", transformer=name)
-            course.remark(f"The transformer {name!r} of {owner} was left out: it has changed or gone.")
-    return steps
+            logger.warning("search.transformer_unknown", transformer=one["name"], owner=owner)
+            course.remark(f"The transformer {one['name']!r} of the {owner} was left out: it has changed or gone.")
+    return _ordered(steps) if steps or not stored else None
 
 
 def default_steps() -> list[Step]:
@@ -96,6 +90,17 @@ def _step(wished: NamedTransformer, loc: tuple[str | int, ...]) -> Step:
         raise InvalidInput(f"{first['msg']}.", loc=(*loc, "options", *first["loc"])) from exc
 
 
-def ordered(steps: Sequence[Step]) -> list[Step]:
-    """Once, and then those that fan out, each over what the one before has made: they multiply."""
+def _ordered(steps: Sequence[Step]) -> list[Step]:
     return sorted(steps, key=lambda step: step.transformer.fans_out)
+
+
+def strategy_steps(name: str, wished: Sequence[NamedTransformer], course: Course) -> list[Step]:
+    """Those that a strategy of this name has."""
+    named = [(one, {}) if isinstance(one, str) else one for one in wished]
+    stored = [{"name": step, "options": options} for step, options in named]
+    return kept_steps(stored, course, owner=f"strategy {name!r}") or []
+
+
+def joined(steps: Sequence[Step], own: Sequence[Step]) -> list[Step]:
+    """Those of a search and those of its strategy: each that fans out does so over what the one before has made."""
+    return _ordered([*steps, *own])
