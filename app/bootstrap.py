@@ -44,7 +44,7 @@ from app.quotas.rates import Rates
 from app.quotas.service import QuotaService
 from app.retrieval.queries import KnownVectors
 from app.retrieval.service import RetrievalService
-from app.retrieval.strategies import STRATEGIES
+from app.retrieval.strategies import installed_strategies
 from app.settings import QuotaSettings, Settings
 from app.tenants.authentication import Authenticator
 from app.tenants.opening import open_authenticator
@@ -178,7 +178,7 @@ class Resources:
         index_settings = IndexSettings(
             embedders=embedders,
             chunkers=installed_chunkers().keys(),
-            strategies=STRATEGIES.keys(),
+            strategies=installed_strategies().keys(),
         )
 
         async def furnish(session: Session, tenant_id: UUID) -> None:

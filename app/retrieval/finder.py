@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from typing import Self
 
 from sqlalchemy.exc import DBAPIError
 
@@ -48,6 +49,10 @@ class Finder:
     expansion: Expansion | None = None
     return_vectors: bool = False
     explain: bool = False
+
+    def reading(self, rows: int) -> Self:
+        """The same for so many hits."""
+        return replace(self, top_k=rows, expansion=self.expansion and self.expansion.bounded(rows))
 
     async def find(self, calls: Sequence[LaneCall], rank: Rank) -> list[Hit]:
         """What ``rank`` makes of the lanes' lists, best first, ties by document and chunk_index.

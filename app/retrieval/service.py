@@ -17,23 +17,22 @@ from app.inference.chat import ChatModel
 from app.inference.embedding.registry import Embedders
 from app.inference.rerank import Reranker
 from app.knowledge_bases.service import KnowledgeBaseService
-from app.knowledge_bases.types import KnowledgeBaseView
+from app.knowledge_bases.types import KnowledgeBaseView, Retrieval
 from app.quotas.service import QuotaService
 from app.retrieval.course import Course
 from app.retrieval.finder import LANE_ROWS, Finder
+from app.retrieval.glancing import Glance
 from app.retrieval.queries import KnownVectors, QueryVectors, check_dimensions, usable
 from app.retrieval.reranking import ROWS, rerank
 from app.retrieval.rewriting import clip, conversation_queries
-from app.retrieval.strategies import DEFAULT_STRATEGY, find_strategy, strategy_options
-from app.retrieval.strategies.context import SearchContext, Strategy, Target
-from app.retrieval.transformers import Step, default_steps, find_steps, kept_steps
+from app.retrieval.strategies import find_strategy, kept_options, kept_strategy, strategy_options
+from app.retrieval.strategies.context import SearchContext, Strategy, Target, searched_in
+from app.retrieval.transformers import Step, default_steps, find_steps, joined, kept_steps, strategy_steps
 from app.retrieval.transforming import Conversation, Rewriting
 from app.retrieval.types import (
-    Expansion,
     ExplainedIndex,
     Explanation,
     Query,
-    Searched,
     SearchRequest,
     SearchResult,
     SearchUnavailable,
@@ -44,8 +43,6 @@ DEFAULT_TOP_K = 5
 OWN_SHARE = 0.8
 # The least that a search gets, however little its caller gives it.
 LEAST_SECONDS = 1.0
-# Of all widened texts of an answer together.
-MOST_CHARACTERS = 2_000_000
 # How documents that belong to a conversation and change with it are known to the lanes.
 NOT_DYNAMIC = {"$dynamic": {"exists": False}}
 
@@ -80,14 +77,17 @@ class RetrievalService:
 
     async def _search(self, request: SearchRequest, course: Course) -> SearchResult:
         views = await self._route(request.knowledge_bases)
-        strategy, options = _strategy(request, views)
+        strategy, options = _strategy(request, views, course)
         wished = _wished(request, views, course)
         targets = _targets(views, await self._visible(request.scope), request, self.embedders)
         models = [target.embedder for target in targets if target.embedder is not None] or self.embedders.all
         pictures = any(model.pictures is not None for model in models)
         queries = usable(_queries(request), course, dense=strategy.name != "lexical", pictures=pictures)
-        steps = self._steps(wished, request)
-        rewriting = Rewriting(self.rewriter, course, _languages(targets), _prompt(views), hurried=wished is None)
+        own = strategy_steps(strategy.name, strategy.transformers(options), course)
+        steps = joined(self._steps(wished, request), own)
+        vectors = QueryVectors(self.known, self.quotas, course)
+        look, hurried = Glance(self.db, vectors, targets), wished is None and not own
+        rewriting = Rewriting(self.rewriter, course, _languages(targets), _prompt(views), hurried=hurried, look=look)
         conversation = Conversation(request.messages, asks=not request.queries)
         queries, reformulation = await rewriting.run(steps if targets else [], queries, conversation)
         top_k = _top_k(request, views)
@@ -95,15 +95,14 @@ class RetrievalService:
         finder = Finder(
             db=self.db,
             course=course,
-            searched={one.kb.index.id.bytes: Searched(one.kb.row.tenant_id, one.kb.row.name) for one in targets},
+            searched=searched_in(targets),
             top_k=depth,
             score_threshold=request.score_threshold,
             lane_rows=self.lane_rows,
-            expansion=_bounded(request.expansion, depth),
+            expansion=request.expansion and request.expansion.bounded(depth),
             return_vectors=request.return_vectors,
             explain=request.explain,
         )
-        vectors = QueryVectors(self.known, self.quotas, course)
         context = SearchContext(finder, vectors, course, queries, targets)
         if queries and targets:
             self._check_vectors(strategy, context)
@@ -175,14 +174,18 @@ def _queries(request: SearchRequest) -> list[Query]:
     return clipped or [Query(text) for text in conversation_queries(request.messages)]
 
 
-def _strategy(request: SearchRequest, views: Sequence[KnowledgeBaseView]) -> tuple[Strategy[Any], BaseModel]:
+def _strategy(
+    request: SearchRequest, views: Sequence[KnowledgeBaseView], course: Course
+) -> tuple[Strategy[Any], BaseModel]:
     """The named one, else the knowledge base's where there is only one; so its options, the caller's above them."""
-    own = views[0].retrieval if len(views) == 1 else None
-    name = request.strategy or (own.strategy if own else DEFAULT_STRATEGY)
-    strategy = find_strategy(name, loc=("body", "strategy"))
-    kept = own.strategy_options if own and own.strategy == name else {}
-    options = strategy_options(strategy, {**kept, **request.strategy_options}, loc=("body", "strategy_options"))
-    return strategy, options
+    own, given = views[0].retrieval if len(views) == 1 else Retrieval(), request.strategy_options
+    if request.strategy is not None:
+        strategy = find_strategy(request.strategy, loc=("body", "strategy"))
+    else:
+        strategy = kept_strategy(own.strategy, course)
+        given = given if strategy.name == own.strategy else {}  # they are for the one that is gone
+    kept = kept_options(strategy, own.strategy_options, course) if strategy.name == own.strategy else {}
+    return strategy, strategy_options(strategy, {**kept, **given}, loc=("body", "strategy_options"))
 
 
 def _wished(request: SearchRequest, views: Sequence[KnowledgeBaseView], course: Course) -> list[Step] | None:
@@ -213,12 +216,6 @@ def _explanation(context: SearchContext, options: BaseModel, steps: Sequence[Ste
         for target in context.targets
     ]
     return Explanation(options.model_dump(), indexes, [step.transformer.name for step in steps])
-
-
-def _bounded(expansion: Expansion | None, top_k: int) -> Expansion | None:
-    if expansion is None:
-        return None
-    return replace(expansion, max_characters=min(expansion.max_characters, MOST_CHARACTERS // top_k))
 
 
 def _top_k(request: SearchRequest, views: Sequence[KnowledgeBaseView]) -> int:

@@ -1,13 +1,14 @@
 """The nouns of retrieval: what is asked, what is found, and the room's errors."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 from uuid import UUID
 
 from app.documents.scopes import Scope
 from app.errors import Unavailable
+from app.ids import made_at
 from app.inference.embedding import PictureFile, Vectors
 
 Key = bytes
@@ -16,7 +17,8 @@ Key = bytes
 A ranking looks keys up a thousand times: bytes keep their hash, which a pair of UUIDs makes anew each time.
 """
 Lane = Literal["dense", "lexical"]
-
+# Of all widened texts of an answer together.
+MOST_CHARACTERS = 2_000_000
 
 NamedTransformer = str | tuple[str, Mapping[str, Any]]
 """A transformer by its name, with or without options."""
@@ -61,6 +63,10 @@ class Expansion:
     window: int = 1
     max_characters: int = 8000
     merge: float | None = None
+
+    def bounded(self, rows: int) -> Self:
+        """The same, so that the texts of so many hits are not too much."""
+        return replace(self, max_characters=min(self.max_characters, MOST_CHARACTERS // rows))
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +152,11 @@ class FoundDocument:
     media_type: str
     attributes: dict[str, Any]
     chunk_count: int
+
+    @property
+    def dated(self) -> datetime:
+        """What it says of itself, else when it was first uploaded."""
+        return self.source_created_at or made_at(self.id)
 
 
 class Scores(NamedTuple):

@@ -232,7 +232,7 @@ def test_what_is_not_there_is_refused_by_name(tenant: Tenant, wished: list[Any],
 def test_capabilities_name_them_with_their_options(tenant: Tenant) -> None:
     found = {one["name"]: one for one in tenant.admin.get("/v1/capabilities").json()["transformers"]}
     names = {"reformulate", "prompt_rewrite", "translate", "keywords", "multi_query", "hyde", "decompose"}
-    assert set(found) == names
+    assert set(found) == names | {"retrieval_rewrite"}
     assert {name for name, one in found.items() if one["default"]} == {"reformulate"}
     defaults = {
         name: {option: schema["default"] for option, schema in one["options"]["properties"].items()}
