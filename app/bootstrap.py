@@ -21,6 +21,7 @@ from app.documents.reading import ReadingService
 from app.documents.service import DocumentService
 from app.documents.uploading import UploadService
 from app.documents.watching import DocumentWatch
+from app.http_sources.client import HttpSources
 from app.inference.chat import ChatModel
 from app.inference.embedding.opening import open_embedders
 from app.inference.embedding.registry import Embedders
@@ -29,6 +30,7 @@ from app.inference.rerank import Reranker
 from app.inference.rerank.opening import open_reranker
 from app.inference.vision import VisionModel
 from app.ingestion.chunkers.installed import installed_chunkers
+from app.ingestion.flags import suspicions
 from app.ingestion.parsers.installed import installed_parsers, plugin_types
 from app.ingestion.parsers.opening import preview_pool
 from app.ingestion.preview import PARSER_PROCESSES, WALL_SECONDS, PreviewDesk, PreviewService
@@ -86,6 +88,7 @@ class Resources:
     vision: VisionModel | None
     reranker: Reranker | None
     rewriter: ChatModel | None
+    http_sources: HttpSources
     queue: JobQueue
     watch: DocumentWatch
     index_settings: IndexSettings
@@ -135,6 +138,8 @@ class Resources:
             rewriter = await asyncio.to_thread(open_chat, models, models.rewrite_model or models.chat_model)
             if rewriter is not None:
                 stack.push_async_callback(rewriter.close)
+            http_sources = await asyncio.to_thread(HttpSources.open, settings.http_sources, suspicions)
+            stack.push_async_callback(http_sources.close)
             yield cls._wire(
                 settings,
                 database,
@@ -144,6 +149,7 @@ class Resources:
                 vision,
                 reranker,
                 rewriter,
+                http_sources,
                 authenticator,
                 sign_ins,
                 meter,
@@ -160,6 +166,7 @@ class Resources:
         vision: VisionModel | None,
         reranker: Reranker | None,
         rewriter: ChatModel | None,
+        http_sources: HttpSources,
         authenticator: Authenticator,
         sign_ins: SignInAudit,
         meter: UsageMeter,
@@ -170,6 +177,7 @@ class Resources:
             embedders=embedders,
             chunkers=installed_chunkers().keys(),
             strategies=STRATEGIES.keys(),
+            sources=http_sources.gate,
         )
 
         async def furnish(session: Session, tenant_id: UUID) -> None:
@@ -185,6 +193,7 @@ class Resources:
             vision=vision,
             reranker=reranker,
             rewriter=rewriter,
+            http_sources=http_sources,
             queue=queue,
             watch=watch,
             index_settings=index_settings,
@@ -244,6 +253,7 @@ class Resources:
                 self.embedders,
                 self.known_vectors,
                 quotas,
+                self.http_sources,
                 self.settings.server.lane_rows,
                 self.reranker,
                 self.rewriter,
