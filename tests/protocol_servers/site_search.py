@@ -12,8 +12,8 @@ from urllib.parse import parse_qs, urlsplit
 from tests.protocol_servers.serving import ProtocolServer
 
 Failing = Literal[
-    "never", "drip", "disconnect", "redirect", "not_json", "html", "deep", "huge", "many", "gzip", "wrong_shape",
-    "no_text", "cookie",
+    "never", "late", "drip", "disconnect", "redirect", "not_json", "html", "deep", "huge", "many", "gzip",
+    "wrong_shape", "no_text", "cookie",
 ]  # fmt: skip
 PAGES = {
     "/opening": ("Opening hours", "The harbour museum is open from ten to six, on Mondays it is closed."),
@@ -49,13 +49,13 @@ class SiteSearchServer(ProtocolServer):
         super().__post_init__()
         self._failures: list[Failing | int] = []
         self.arrived = threading.Event()
-        self.held = threading.Event()
+        self.released = threading.Event()
 
     def make(self) -> ThreadingHTTPServer:
         return _Http(self)
 
     def end(self) -> None:
-        self.held.set()
+        self.released.set()
         super().end()
 
     @property
@@ -63,7 +63,7 @@ class SiteSearchServer(ProtocolServer):
         return f"{self.address}/search"
 
     def fail(self, how: Failing | int, *, times: int = 1) -> None:
-        """Spoil the next requests; a number is a status."""
+        """Spoil the next requests; a number is a status, "late" answers once ``released`` is set."""
         with self._lock:
             self._failures += [how] * times
 
@@ -167,15 +167,17 @@ class _Handler(BaseHTTPRequestHandler):
         elif how in ("never", "drip"):
             self.hang(drips=how == "drip")
         else:
+            if how == "late":
+                self.server.site.released.wait(30)
             return False
         return True
 
     def hang(self, *, drips: bool) -> None:
-        """Answer nothing, or a byte at a time, until the server ends or the client has left."""
+        """Answer nothing, or a byte at a time until the client has left, as long as the server runs."""
         try:
             if drips:
                 self.send(200, b"", {"Content-Length": "1000000"})
-            while not self.server.site.held.wait(0.02):
+            while not self.server.site.stopping.wait(0.02):
                 if drips:
                     self.wfile.write(b" ")
                     self.wfile.flush()
