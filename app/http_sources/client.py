@@ -24,6 +24,8 @@ LONGEST_QUERY = 1000
 # Of endpoints that were asked last; one that is forgotten begins anew.
 BREAKERS = 1000
 PASSING = frozenset({408, 425, 429})
+# What a connection that was kept may die of when the server has closed it meanwhile.
+STALE = (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError)
 # Not compressed: a small reply must not become a large one.
 HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "Carrel"}
 
@@ -66,11 +68,11 @@ class HttpSources:
                     # In a thread: what paths cost is bounded, but not by what other searches can wait for.
                     return await asyncio.to_thread(read_reply, content, source, most=asked.top_k, flags=self._flags)
         except TimeoutError as exc:
-            raise SourceUnavailable("its endpoint gave no answer in time") from exc
+            raise SourceUnavailable("Its endpoint gave no answer in time.") from exc
         except EndpointFailed as exc:
-            raise SourceUnavailable(f"its endpoint failed: {exc}") from exc
+            raise SourceUnavailable(f"Its endpoint failed: {exc}.") from exc
         except InvalidInput as exc:  # the operator allows it no more
-            raise SourceUnavailable("the service does not allow its endpoint or its secret any more") from exc
+            raise SourceUnavailable("The service does not allow its endpoint or its secret any more.") from exc
 
     def _request(self, source: HttpSource, asked: Asked, tenant_id: UUID) -> httpx.Request:
         """Host and secrets are checked here, each time. Raises InvalidInput."""
@@ -88,22 +90,29 @@ class HttpSources:
 
     async def _content(self, request: httpx.Request) -> bytes:
         """Raises EndpointFailed, and SourceUnavailable for a refusal."""
-        assert self._transport is not None  # the gate lets nothing through without hosts
         try:
-            reply = await self._transport.handle_async_request(request)
             try:
-                _check_head(reply)
-                content = bytearray()
-                async for part in reply.aiter_raw():
-                    content += part
-                    if len(content) > MOST_BYTES:
-                        raise EndpointFailed("its answer is too long")
-                return bytes(content)
-            finally:
-                with suppress(httpx.HTTPError):
-                    await reply.aclose()
+                return await self._send(request)
+            except STALE:
+                return await self._send(request)
         except (httpx.HTTPError, httpx.InvalidURL) as exc:
             raise EndpointFailed("no connection", kind="unreachable") from exc
+
+    async def _send(self, request: httpx.Request) -> bytes:
+        """What the endpoint says. Raises as ``_content``, and httpx.HTTPError."""
+        assert self._transport is not None  # the gate lets nothing through without hosts
+        reply = await self._transport.handle_async_request(request)
+        try:
+            _check_head(reply)
+            content = bytearray()
+            async for part in reply.aiter_raw():
+                content += part
+                if len(content) > MOST_BYTES:
+                    raise EndpointFailed("its answer is too long")
+            return bytes(content)
+        finally:
+            with suppress(httpx.HTTPError):
+                await reply.aclose()
 
     def _breaker(self, kb_id: UUID, url: str) -> Breaker:
         """Of a knowledge base's own endpoint: what one tenant asks wrongly is not another's failure."""
@@ -121,7 +130,7 @@ def _check_head(reply: httpx.Response) -> None:
     if status >= 500 or status in PASSING:
         raise EndpointFailed(f"HTTP {status}", kind="failed")
     if status != httpx.codes.OK:
-        raise SourceUnavailable(f"its endpoint refuses: HTTP {status}")
+        raise SourceUnavailable(f"Its endpoint refuses: HTTP {status}.")
     media_type = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != "application/json" and not media_type.endswith("+json"):
         raise EndpointFailed("it is no JSON")

@@ -150,7 +150,7 @@ class Outside:
             return await self.sources.ask(source, asked, tenant_id=row.tenant_id, kb_id=row.id, seconds=seconds)
         except SourceUnavailable as exc:
             logger.warning("search.http_source_failed", knowledge_base=str(row.id), error=exc)
-            self.course.warn(f"{_names([view])} left out: {exc.message}.")
+            self.course.warn(f"{_names([view])} left out. {exc.message}")
             return None
 
 

@@ -9,7 +9,7 @@ import pytest
 from app.errors import InvalidInput
 from app.http_sources.client import HttpSources
 from app.http_sources.gate import SourceGate
-from app.http_sources.types import Asked, HttpSource, ResponsePaths, SourceUnavailable
+from app.http_sources.types import Asked, HeaderValue, HttpSource, ResponsePaths, SourceUnavailable
 from app.ids import encode_id
 from app.settings.http_sources import HttpSourceSettings
 from tests.protocol_servers.site_search import SiteSearchServer
@@ -99,7 +99,7 @@ def test_without_a_list_nobody_is() -> None:
 def test_a_secret_goes_where_it_may_for_whom_it_may(
     gate: SourceGate, name: str, url: str, tenant: UUID, value: str | None
 ) -> None:
-    asked = {"X-Api-Key": {"secret": name}, "X-Plain": "plain"}
+    asked: dict[str, HeaderValue] = {"X-Api-Key": {"secret": name}, "X-Plain": "plain"}
     if value is not None:
         assert gate.headers(asked, gate.address(url), tenant) == {"X-Api-Key": value, "X-Plain": "plain"}
         return

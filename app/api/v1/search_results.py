@@ -165,7 +165,7 @@ def _result(hit: Hit) -> ResultOut:
         page_end=chunk.page_end,
         slide=chunk.slide,
         section_titles=chunk.section_titles,
-        node_path=node_ids(document.id, chunk.version, chunk.node_path),
+        node_path=[] if hit.outside else node_ids(document.id, chunk.version, chunk.node_path),
         media=media_out(hit.knowledge_base, document.id, chunk.media_ordinal, chunk.media_type),
         metadata=chunk.attributes,
         flags=chunk.flags,
