@@ -72,6 +72,7 @@ def read(reply: Any, made: HttpSource | None = None, *, most: int = 10) -> list[
         ({"t": "a", "u": "page?a=b"}, Found("a", None, "https://search.example.com/en/page?a=b", None)),
         ({"t": "a", "u": "https://other.example/"}, Found("a", None, "https://other.example/", None)),
         ({"t": "a", "u": "javascript:alert(1)"}, Found("a", None, None, None)),
+        ({"t": "a", "u": "javascript://other.example/%0aalert(1)"}, Found("a", None, None, None)),
         ({"t": "a", "u": "data:text/html,a"}, Found("a", None, None, None)),
         ({"t": "a", "u": "https://user:word@other.example/"}, Found("a", None, None, None)),
         ({"t": "a", "u": "https://[oops/"}, Found("a", None, None, None)),
