@@ -23,6 +23,7 @@ from app.documents.reading import ReadingService
 from app.documents.service import DocumentService
 from app.documents.uploading import UploadService
 from app.documents.watching import DocumentWatch
+from app.http_sources.client import HttpSources
 from app.inference.chat import ChatModel
 from app.inference.embedding.opening import open_embedders
 from app.inference.embedding.registry import Embedders
@@ -31,6 +32,7 @@ from app.inference.rerank import Reranker
 from app.inference.rerank.opening import open_reranker
 from app.inference.vision import VisionModel
 from app.ingestion.chunkers.installed import installed_chunkers
+from app.ingestion.flags import suspicions
 from app.ingestion.parsers.installed import installed_parsers, plugin_types
 from app.ingestion.parsers.opening import preview_pool
 from app.ingestion.preview import PARSER_PROCESSES, WALL_SECONDS, PreviewDesk, PreviewService
@@ -90,6 +92,7 @@ class Resources:
     reranker: Reranker | None
     rewriter: ChatModel | None
     answerers: AnswerModels | None
+    http_sources: HttpSources
     queue: JobQueue
     watch: DocumentWatch
     index_settings: IndexSettings
@@ -142,6 +145,8 @@ class Resources:
             answerers = await asyncio.to_thread(open_answer_models, models)
             if answerers is not None:
                 stack.push_async_callback(answerers.close)
+            http_sources = await asyncio.to_thread(HttpSources.open, settings.http_sources, suspicions)
+            stack.push_async_callback(http_sources.close)
             yield cls._wire(
                 settings,
                 database,
@@ -152,6 +157,7 @@ class Resources:
                 reranker,
                 rewriter,
                 answerers,
+                http_sources,
                 authenticator,
                 sign_ins,
                 meter,
@@ -169,6 +175,7 @@ class Resources:
         reranker: Reranker | None,
         rewriter: ChatModel | None,
         answerers: AnswerModels | None,
+        http_sources: HttpSources,
         authenticator: Authenticator,
         sign_ins: SignInAudit,
         meter: UsageMeter,
@@ -179,6 +186,7 @@ class Resources:
             embedders=embedders,
             chunkers=installed_chunkers().keys(),
             strategies=installed_strategies().keys(),
+            sources=http_sources.gate,
         )
 
         async def furnish(session: Session, tenant_id: UUID) -> None:
@@ -195,6 +203,7 @@ class Resources:
             reranker=reranker,
             rewriter=rewriter,
             answerers=answerers,
+            http_sources=http_sources,
             queue=queue,
             watch=watch,
             index_settings=index_settings,
@@ -230,6 +239,7 @@ class Resources:
             self.embedders,
             self.known_vectors,
             quotas,
+            self.http_sources,
             self.settings.server.lane_rows,
             self.reranker,
             self.rewriter,

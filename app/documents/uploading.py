@@ -134,6 +134,7 @@ class UploadService:
 
     async def _open(self, reference: Reference) -> KnowledgeBaseView:
         kb = reference if isinstance(reference, KnowledgeBaseView) else await self.knowledge_bases.find(reference)
+        kb.require_documents()
         kb.require_match(self.knowledge_bases.settings.embedders.identities)
         return kb
 

@@ -17,8 +17,8 @@ from app.knowledge_bases.types import KnowledgeBaseView, LiveIndex, StoredKnowle
 # The columns stand in the order of StoredKnowledgeBase and LiveIndex.
 _SELECT = """
 select k.tenant_id, k.id, k.name, k.title, k.description, k.language, k.chunking, k.retrieval, k.metadata_filter,
-       k.pending_filter, k.created_at, k.updated_at, i.id as index_id, i.identity, i.dim, i.avgdl, i.vector_index,
-       i.held_back, i.index_bytes, i.languages
+       k.pending_filter, k.created_at, k.updated_at, k.source, i.id as index_id, i.identity, i.dim, i.avgdl,
+       i.vector_index, i.held_back, i.index_bytes, i.languages
   from knowledge_base k join search_index i on i.tenant_id = k.tenant_id and i.kb_id = k.id and i.state = 'live'
        and k.deleted_at is null"""
 # With its twin, the system tenant's of the same name, as a second row where there is one. The system tenant has none.
@@ -151,4 +151,4 @@ class KnowledgeBaseRepository:
 
 def _view(row: Record) -> KnowledgeBaseView:
     """Of a row of ``_SELECT``."""
-    return KnowledgeBaseView(StoredKnowledgeBase(*row[:12]), LiveIndex(*row[12:]))
+    return KnowledgeBaseView(StoredKnowledgeBase(*row[:13]), LiveIndex(*row[13:]))

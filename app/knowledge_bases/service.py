@@ -17,6 +17,9 @@ from app.db.receipts import open_receipt
 from app.db.session import Session, TenantDatabase
 from app.errors import Forbidden, InvalidInput
 from app.filters import compile_filter
+from app.http_sources.checking import check_source
+from app.http_sources.gate import SourceGate
+from app.http_sources.types import HttpSource
 from app.ids import decode_id, new_id
 from app.inference.embedding import Embedder, EmbeddingIdentity
 from app.inference.embedding.registry import Embedders
@@ -42,11 +45,12 @@ ERASE_JOB = "erase_knowledge_base"
 
 @dataclass(frozen=True, slots=True)
 class IndexSettings:
-    """What every new search index is made with, and the names a knowledge base may choose from."""
+    """What every new search index is made with, the names a knowledge base may choose from, and whom it may ask."""
 
     embedders: Embedders
     chunkers: Collection[str]
     strategies: Collection[str]
+    sources: SourceGate
 
     def new_index(self, tenant_id: UUID, kb_id: UUID, language: str, model: EmbeddingIdentity) -> SearchIndex:
         """An empty live index of this model."""
@@ -113,7 +117,7 @@ class KnowledgeBaseService:
         return await KnowledgeBaseRepository(session, self.db.tenant_id).all(self._only())
 
     async def update(self, reference: str, changes: dict[str, Any]) -> KnowledgeBaseView:
-        """Set ``title``, ``description``, ``retrieval`` or ``metadata_filter``; the last begins to hold by a job.
+        """Set ``title``, ``description``, ``retrieval``, ``source`` or ``metadata_filter``; the last by a job.
 
         Raises KnowledgeBaseNotFound, InvalidInput, StampUnderWay.
         """
@@ -122,6 +126,7 @@ class KnowledgeBaseService:
             view = await self.find_in(session, reference)
             if retrieval := changes.get("retrieval"):
                 _known("strategy", retrieval["strategy"], self.settings.strategies, ("body", "retrieval", "strategy"))
+            self._check_kind(view, changes)
             repository = KnowledgeBaseRepository(session, self.db.tenant_id)
             plain = {name: value for name, value in changes.items() if name != "metadata_filter"}
             if "metadata_filter" in changes:
@@ -183,12 +188,23 @@ class KnowledgeBaseService:
         allowed = self.principal.knowledge_base_ids
         return None if allowed is None else list(allowed)
 
+    def _check_kind(self, view: KnowledgeBaseView, changes: Mapping[str, Any]) -> None:
+        """What is changed is what its kind has. Raises HoldsNoDocuments, InvalidInput."""
+        if "metadata_filter" in changes:
+            view.require_documents()
+        if source := changes.get("source"):
+            if view.row.source is None:
+                raise InvalidInput("Only a knowledge base of kind http has a source.", loc=("body", "source"))
+            check_source(HttpSource.stored(source), self.settings.sources, self.db.tenant_id)
+
     def _check(self, new: NewKnowledgeBase) -> None:
         embedder = self.settings.embedders.named(new.model, new.dimensions)
         _known("strategy", new.retrieval.strategy, self.settings.strategies, ("body", "retrieval", "strategy"))
         check_chunking(new.chunking, self.settings, embedder)
         _check_filter(new.metadata_filter or {})
         identity_name(new.language)
+        if new.source is not None:
+            check_source(new.source, self.settings.sources, self.db.tenant_id)
 
 
 def _check_filter(stamp: Mapping[str, Any]) -> None:
@@ -234,6 +250,8 @@ async def _insert(
         chunking=asdict(new.chunking),
         retrieval=asdict(new.retrieval),
         metadata_filter=new.metadata_filter or {},
+        kind="documents" if new.source is None else "http",
+        source=None if new.source is None else asdict(new.source),
     )
     model = settings.embedders.named(new.model, new.dimensions).identity
     await repository.add(row, settings.new_index(repository.tenant_id, row.id, new.language, model))

@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from app.errors import Conflict, NotFound
+from app.http_sources.types import HttpSource
 from app.inference.embedding import Embedder, EmbeddingIdentity
 from app.inference.embedding.registry import Embedders
 from app.lexical.languages import AUTO, identity_name
@@ -56,6 +57,12 @@ class NothingToUndo(Conflict):
     code = "nothing_to_undo"
 
 
+class HoldsNoDocuments(Conflict):
+    """The knowledge base is of kind http: it holds no documents and no index of its own."""
+
+    code = "holds_no_documents"
+
+
 @dataclass(frozen=True, slots=True)
 class Chunking:
     """How documents are cut; sizes in the embedding model's own tokens, ``options`` the chunker's own."""
@@ -83,7 +90,7 @@ class Retrieval:
 
 @dataclass(frozen=True, slots=True)
 class NewKnowledgeBase:
-    """What a caller may say about a knowledge base."""
+    """What a caller may say about a knowledge base; with a ``source`` it is of kind http."""
 
     name: str
     title: str | None = None
@@ -94,11 +101,12 @@ class NewKnowledgeBase:
     chunking: Chunking = Chunking()
     retrieval: Retrieval = Retrieval()
     metadata_filter: dict[str, Any] | None = None
+    source: HttpSource | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class StoredKnowledgeBase:
-    """A knowledge base as it is stored."""
+    """A knowledge base as it is stored; ``source`` is there where it is of kind http."""
 
     tenant_id: UUID
     id: UUID
@@ -112,6 +120,7 @@ class StoredKnowledgeBase:
     pending_filter: dict[str, Any] | None
     created_at: datetime
     updated_at: datetime
+    source: dict[str, Any] | None
 
     @property
     def stamp(self) -> dict[str, Any]:
@@ -208,6 +217,16 @@ class KnowledgeBaseView:
     twin: "KnowledgeBaseView | None" = None
     reindexing: Reindexing | None = None
     retired_at: datetime | None = None
+
+    @property
+    def source(self) -> HttpSource | None:
+        """What answers in its place, where it holds no documents."""
+        return None if self.row.source is None else HttpSource.stored(self.row.source)
+
+    def require_documents(self) -> None:
+        """Raises HoldsNoDocuments."""
+        if self.row.source is not None:
+            raise HoldsNoDocuments
 
     @property
     def languages(self) -> list[str]:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -13,6 +14,7 @@ from app.db.session import Session, TenantDatabase
 from app.documents.narrowing import within
 from app.documents.scopes import SHARED, Scope
 from app.filters import compile_filter
+from app.http_sources.client import HttpSources
 from app.inference.chat import ChatModel
 from app.inference.embedding.registry import Embedders
 from app.inference.rerank import Reranker
@@ -22,6 +24,7 @@ from app.quotas.service import QuotaService
 from app.retrieval.course import Course
 from app.retrieval.finder import LANE_ROWS, Finder
 from app.retrieval.glancing import Glance
+from app.retrieval.http_sources import Outside
 from app.retrieval.queries import KnownVectors, QueryVectors, check_dimensions, usable
 from app.retrieval.reranking import ROWS, rerank
 from app.retrieval.rewriting import clip, conversation_queries
@@ -56,6 +59,7 @@ class RetrievalService:
     embedders: Embedders
     known: KnownVectors
     quotas: QuotaService
+    http_sources: HttpSources
     lane_rows: int = LANE_ROWS
     reranker: Reranker | None = None
     rewriter: ChatModel | None = None
@@ -89,7 +93,9 @@ class RetrievalService:
         look, hurried = Glance(self.db, vectors, targets), wished is None and not own
         rewriting = Rewriting(self.rewriter, course, _languages(targets), _prompt(views), hurried=hurried, look=look)
         conversation = Conversation(request.messages, asks=not request.queries)
-        queries, reformulation = await rewriting.run(steps if targets else [], queries, conversation)
+        outside = Outside.of(self.http_sources, self.rewriter, course, request, views)
+        searched = bool(targets or outside.views)
+        queries, reformulation = await rewriting.run(steps if searched else [], queries, conversation)
         top_k = _top_k(request, views)
         depth = max(top_k, ROWS) if request.rerank and self.reranker is not None else top_k
         finder = Finder(
@@ -106,7 +112,8 @@ class RetrievalService:
         context = SearchContext(finder, vectors, course, queries, targets)
         if queries and targets:
             self._check_vectors(strategy, context)
-        hits = await strategy.run(context, options) if queries and targets else []
+        lanes = partial(strategy.run, context, options) if queries and targets else None
+        hits = await outside.beside(lanes, queries, top_k=depth)
         if request.rerank:
             hits = await rerank(self.reranker, course, queries, hits)
         return SearchResult(
@@ -115,7 +122,7 @@ class RetrievalService:
             strategy=strategy.name,
             warnings=[*course.warnings, *course.remarks],
             timings_ms=course.timings_ms,
-            explanation=_explanation(context, options, steps) if request.explain else None,
+            explanation=_explanation(context, options, steps, outside) if request.explain else None,
             whole=not course.warnings,
             reformulation=reformulation,
             languages=_languages(targets),
@@ -192,7 +199,8 @@ def _wished(request: SearchRequest, views: Sequence[KnowledgeBaseView], course: 
     """The transformers that are named, else the knowledge base's where there is only one; None where nobody says."""
     if request.transformers is not None:
         return find_steps(request.transformers, loc=("body", "transformers"))
-    own = views[0].retrieval.transformers if len(views) == 1 else None
+    alone = len(views) == 1 and views[0].row.source is None  # an HTTP source's are its own affair
+    own = views[0].retrieval.transformers if alone else None
     return None if own is None else kept_steps(own, course)
 
 
@@ -204,7 +212,7 @@ def _prompt(views: Sequence[KnowledgeBaseView]) -> str | None:
     return views[0].retrieval.rewrite_prompt if len(views) == 1 else None
 
 
-def _explanation(context: SearchContext, options: BaseModel, steps: Sequence[Step]) -> Explanation:
+def _explanation(context: SearchContext, options: BaseModel, steps: Sequence[Step], outside: Outside) -> Explanation:
     plans = context.course.plans
     indexes = [
         ExplainedIndex(
@@ -215,7 +223,9 @@ def _explanation(context: SearchContext, options: BaseModel, steps: Sequence[Ste
         )
         for target in context.targets
     ]
-    return Explanation(options.model_dump(), indexes, [step.transformer.name for step in steps])
+    return Explanation(
+        options.model_dump(), [*indexes, *outside.explained()], [step.transformer.name for step in steps]
+    )
 
 
 def _top_k(request: SearchRequest, views: Sequence[KnowledgeBaseView]) -> int:
@@ -228,8 +238,10 @@ def _targets(
     views: Sequence[KnowledgeBaseView], scopes: Sequence[UUID], request: SearchRequest, embedders: Embedders
 ) -> list[Target]:
     """The knowledge bases, and the shared one of each one's name; nothing but what is shared is seen there."""
-    own = [_target(view, scopes, request, embedders) for view in views]
-    return own + [_target(view.twin, SHARED.visible(), request, embedders) for view in views if view.twin is not None]
+    twins = [view.twin for view in views if view.twin is not None]
+    own = [_target(view, scopes, request, embedders) for view in views if view.row.source is None]
+    shared = [_target(twin, SHARED.visible(), request, embedders) for twin in twins if twin.row.source is None]
+    return own + shared
 
 
 def _target(view: KnowledgeBaseView, scopes: Sequence[UUID], request: SearchRequest, embedders: Embedders) -> Target:

@@ -189,7 +189,10 @@ class Passage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A found chunk with its document; ``wider`` is what its text was widened to, ``places`` are there to explain."""
+    """A found chunk with its document; ``wider`` is what its text was widened to, ``places`` are there to explain.
+
+    Of one from ``outside``, an HTTP source, chunk and document are not stored here: their ids order, and name nothing.
+    """
 
     key: Key
     chunk: FoundChunk
@@ -201,6 +204,7 @@ class Hit:
     wider: Passage | None = None
     vector: Sequence[float] | None = None
     places: Sequence[LanePlace] = ()
+    outside: bool = False
 
     @property
     def passage(self) -> Passage:
@@ -237,13 +241,14 @@ class LanePlan(NamedTuple):
 class ExplainedIndex:
     """What was searched for in one knowledge base and how: the filter as understood; no plan where a lane was down.
 
-    ``shared`` where it is the operator's.
+    ``shared`` where it is the operator's. ``asked`` is what an HTTP source was asked for, if there is one in its place.
     """
 
     knowledge_base: str
     shared: bool
     filter: Mapping[str, Any] | None
     plan: LanePlan | None
+    asked: Sequence[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ ALLOWED = {
     "cli": {"socket", "httpx"},
     "db": {"asyncpg"},
     "embedded_postgres": {"socket"},
+    "http_sources": {"httpx"},
     "inference": {"httpx", "httpx2", "openai"},
     "object_store": {"boto3", "botocore", "s3transfer"},
     "tenants": {"httpx"},

@@ -24,7 +24,8 @@ PLAIN = frozenset(
     searches_per_second concurrent_ingestions
     exclude_dynamic expand expand_options window max_characters return_vectors explain merge image
     rerank transformers rewrite_prompt session_scope max_top_k max_messages citations
-    max_snippet_chars stream max_context_tokens digest""".split()  # noqa: SIM905  (a list of words)
+    max_snippet_chars stream max_context_tokens digest
+    kind source url method params headers body items score response domains secret""".split()  # noqa: SIM905  (a list of words)
 )
 
 

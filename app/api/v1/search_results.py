@@ -13,9 +13,9 @@ from app.retrieval.types import Explanation, Hit, Reformulation, SearchResult
 
 
 class FoundDocument(BaseModel):
-    """The document of a result."""
+    """The document of a result; one from an HTTP source has no id, and its address as ``source_uri``."""
 
-    id: str
+    id: str | None
     source: str
     title: str | None
     source_uri: str | None
@@ -47,6 +47,9 @@ class ResultOut(BaseModel):
     from ``passage_start`` to ``passage_end``, or what ``expand`` has made of it. ``places`` are there with ``explain``,
     ``vector`` with ``return_vectors``. ``flags`` say what in the passage speaks to a model and not to a reader:
     ``instructions``, ``chat_markup``, ``hidden_text``.
+
+    A result of an HTTP source (a knowledge base of kind http) is not stored here: ``chunk_id`` and the document's id
+    are null, its text is the only chunk, and ``similarity`` is not known.
     """
 
     score: float
@@ -57,7 +60,7 @@ class ResultOut(BaseModel):
     end: int
     passage_start: int
     passage_end: int
-    chunk_id: str
+    chunk_id: str | None
     chunk_index: int
     total_chunks: int
     document: FoundDocument
@@ -91,13 +94,14 @@ class PlanOut(BaseModel):
 class ExplainedIndexOut(BaseModel):
     """A knowledge base with the filter as understood, its own included; no plan where a lane could not answer.
 
-    ``shared`` is the operator's of that name.
+    ``shared`` is the operator's of that name. ``asked`` is there for an HTTP source: what it was asked for.
     """
 
     knowledge_base: str
     shared: bool
     filter: dict[str, Any] | None
     plan: PlanOut | None
+    asked: list[str] | None = Field(None, exclude_if=lambda asked: asked is None)
 
 
 class ReformulationOut(BaseModel):
@@ -146,11 +150,11 @@ def result_out(hit: Hit) -> ResultOut:
         end=passage.end,
         passage_start=chunk.start,
         passage_end=chunk.end,
-        chunk_id=encode_id("chk", chunk.id),
+        chunk_id=None if hit.outside else encode_id("chk", chunk.id),
         chunk_index=chunk.ordinal,
         total_chunks=document.chunk_count,
         document=FoundDocument(
-            id=encode_id("doc", document.id),
+            id=None if hit.outside else encode_id("doc", document.id),
             source=document.source,
             title=document.title,
             source_uri=document.source_uri,
@@ -162,7 +166,7 @@ def result_out(hit: Hit) -> ResultOut:
         page_end=chunk.page_end,
         slide=chunk.slide,
         section_titles=chunk.section_titles,
-        node_path=node_ids(document.id, chunk.version, chunk.node_path),
+        node_path=[] if hit.outside else node_ids(document.id, chunk.version, chunk.node_path),
         media=media_out(hit.knowledge_base, document.id, chunk.media_ordinal, chunk.media_type),
         metadata=chunk.attributes,
         flags=chunk.flags,
@@ -185,6 +189,7 @@ def _explain(found: Explanation, understood: Reformulation | None) -> ExplainOut
                 shared=one.shared,
                 filter=None if one.filter is None else dict(one.filter),
                 plan=None if one.plan is None else PlanOut(**one.plan._asdict()),
+                asked=None if one.asked is None else list(one.asked),
             )
             for one in found.indexes
         ],

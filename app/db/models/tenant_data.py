@@ -27,10 +27,13 @@ Digest = bytes
 
 
 class KnowledgeBase(Updated, TenantOwned, Base):
-    """A named set of documents with one way to chunk, embed and search them."""
+    """A named set of documents with one way to chunk, embed and search them; of kind http another's search instead."""
 
     __tablename__ = "knowledge_base"
-    __table_args__ = (UniqueConstraint("tenant_id", "name"),)
+    __table_args__ = (
+        UniqueConstraint("tenant_id", "name"),
+        CheckConstraint("kind in ('documents', 'http')", name="kind"),
+    )
 
     tenant_id: Mapped[UUID] = mapped_column(ForeignKey("tenant.id", ondelete="CASCADE"), primary_key=True)
     id: Mapped[UUID] = mapped_column(primary_key=True)
@@ -43,6 +46,8 @@ class KnowledgeBase(Updated, TenantOwned, Base):
     metadata_filter: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default=_EMPTY)
     pending_filter: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
     deleted_at: Mapped[datetime | None]
+    kind: Mapped[str] = mapped_column(server_default=text("'documents'"))
+    source: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
 
 
 class SearchIndex(Created, TenantOwned, Base):
