@@ -18,6 +18,7 @@ from app.inference.embedding.registry import Embedders
 from app.inference.rerank import Reranker
 from app.knowledge_bases.service import KnowledgeBaseService
 from app.knowledge_bases.types import KnowledgeBaseView
+from app.prompts.types import PromptInUse, PromptName
 from app.quotas.service import QuotaService
 from app.retrieval.course import Course
 from app.retrieval.finder import LANE_ROWS, Finder
@@ -87,7 +88,10 @@ class RetrievalService:
         pictures = any(model.pictures is not None for model in models)
         queries = usable(_queries(request), course, dense=strategy.name != "lexical", pictures=pictures)
         steps = self._steps(wished, request)
-        rewriting = Rewriting(self.rewriter, course, _languages(targets), _prompt(views), hurried=wished is None)
+        prompt = _prompt("rewrite", request, views)
+        rewriting = Rewriting(
+            self.rewriter, course, _languages(targets), prompt.text if prompt else None, hurried=wished is None
+        )
         conversation = Conversation(request.messages, asks=not request.queries)
         queries, reformulation = await rewriting.run(steps if targets else [], queries, conversation)
         top_k = _top_k(request, views)
@@ -116,9 +120,10 @@ class RetrievalService:
             strategy=strategy.name,
             warnings=[*course.warnings, *course.remarks],
             timings_ms=course.timings_ms,
-            explanation=_explanation(context, options, steps) if request.explain else None,
+            explanation=_explanation(context, options, steps, prompt) if request.explain else None,
             whole=not course.warnings,
             reformulation=reformulation,
+            answer_prompt=_prompt("answer", request, views),
         )
 
     async def _route(self, references: Sequence[str] | None) -> Sequence[KnowledgeBaseView]:
@@ -185,9 +190,14 @@ def _strategy(request: SearchRequest, views: Sequence[KnowledgeBaseView]) -> tup
 
 
 def _wished(request: SearchRequest, views: Sequence[KnowledgeBaseView], course: Course) -> list[Step] | None:
-    """The transformers that are named, else the knowledge base's where there is only one; None where nobody says."""
+    """The transformers that are named, else the agent's, else the knowledge base's where there is only one.
+
+    None where nobody says.
+    """
     if request.transformers is not None:
         return find_steps(request.transformers, loc=("body", "transformers"))
+    if request.kept_transformers is not None:
+        return kept_steps(request.kept_transformers, course, owner="agent")
     own = views[0].retrieval.transformers if len(views) == 1 else None
     return None if own is None else kept_steps(own, course)
 
@@ -196,11 +206,15 @@ def _languages(targets: Sequence[Target]) -> list[str]:
     return list(dict.fromkeys(language for target in targets for language in target.kb.languages))
 
 
-def _prompt(views: Sequence[KnowledgeBaseView]) -> str | None:
-    return views[0].retrieval.rewrite_prompt if len(views) == 1 else None
+def _prompt(name: PromptName, request: SearchRequest, views: Sequence[KnowledgeBaseView]) -> PromptInUse | None:
+    """The agent's, else the knowledge base's where there is only one."""
+    own = views[0].retrieval.prompt(name, owner=views[0].row.name) if len(views) == 1 else None
+    return request.prompts.get(name, own)
 
 
-def _explanation(context: SearchContext, options: BaseModel, steps: Sequence[Step]) -> Explanation:
+def _explanation(
+    context: SearchContext, options: BaseModel, steps: Sequence[Step], prompt: PromptInUse | None
+) -> Explanation:
     plans = context.course.plans
     indexes = [
         ExplainedIndex(
@@ -211,7 +225,10 @@ def _explanation(context: SearchContext, options: BaseModel, steps: Sequence[Ste
         )
         for target in context.targets
     ]
-    return Explanation(options.model_dump(), indexes, [step.transformer.name for step in steps])
+    names = [step.transformer.name for step in steps]
+    told = any(step.transformer.takes_prompt for step in steps)
+    prompts: dict[PromptName, PromptInUse] = {"rewrite": prompt} if prompt is not None and told else {}
+    return Explanation(options.model_dump(), indexes, names, prompts)
 
 
 def _bounded(expansion: Expansion | None, top_k: int) -> Expansion | None:

@@ -30,6 +30,9 @@ def invented(form: str) -> dict[str, str]:
         "api_key": encode_id("key", new_id()),
         "deletion": encode_id("del", new_id()),
         "n": PICTURE,
+        # Numbers and words that everybody knows.
+        "prompt": "rewrite",
+        "number": "1",
         "tenant": encode_id("ten", new_id()),
         "taken": f"only-{secrets.token_hex(6)}",
         "external_id": f"external-{word}",
@@ -81,9 +84,27 @@ def _add_claims(tenant: Tenant, text: str, kb: str, ids: Ids, wanted: set[str]) 
     if "agent_id" in wanted:
         binding = {"knowledge_bases": [kb], "session_scope": True}
         tenant.admin.put(f"/v1/agents/{ids['agent_id']}", json=binding).raise_for_status()
+    for prompt in ("First say this.", "Then say that.") if "number" in wanted else ():
+        changes = {"retrieval": {"rewrite_prompt": prompt}}
+        tenant.admin.patch(f"/v1/knowledge-bases/{kb}", json=changes).raise_for_status()
+        if "agent_id" in wanted:
+            changed = tenant.admin.patch(f"/v1/agents/{ids['agent_id']}", json={"rewrite_prompt": prompt})
+            changed.raise_for_status()
 
 
-EVERYTHING = ("document", "node", "chunk", "external_id", "user_id", "chat_id", "agent_id", "api_key", "deletion", "n")
+EVERYTHING = (
+    "document",
+    "node",
+    "chunk",
+    "external_id",
+    "user_id",
+    "chat_id",
+    "agent_id",
+    "api_key",
+    "deletion",
+    "n",
+    "number",
+)
 
 
 async def keep_picture(tenant: Tenant, document: str) -> None:

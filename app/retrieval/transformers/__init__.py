@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from app.errors import InvalidInput
+from app.logging import get_logger
 from app.retrieval.course import Course
 from app.retrieval.transformers import (
     decompose,
@@ -20,6 +21,7 @@ from app.retrieval.transformers import (
 from app.retrieval.transformers.context import Transformer
 from app.retrieval.types import NamedTransformer
 
+logger = get_logger(__name__)
 DEFAULT_TRANSFORMER = "reformulate"
 TRANSFORMERS: dict[str, Transformer[Any]] = {
     module.TRANSFORMER.name: module.TRANSFORMER
@@ -40,17 +42,21 @@ def find_steps(wished: Sequence[NamedTransformer], *, loc: tuple[str | int, ...]
     return _ordered([_step(one, (*loc, number)) for number, one in enumerate(wished)])
 
 
-def kept_steps(stored: Sequence[Mapping[str, Any]], course: Course) -> list[Step]:
-    """The same for those that a knowledge base names; what is there no more is left out, and the caller is told."""
+def kept_steps(
+    stored: Sequence[Mapping[str, Any]], course: Course, *, owner: str = "knowledge base"
+) -> list[Step] | None:
+    """The same for those that are stored; what is there no more is left out, and the caller is told.
+
+    None where nothing is left of them: then it is as if none had been named.
+    """
     steps = []
     for one in stored:
         try:
             steps.append(_step((one["name"], one["options"]), ()))
         except InvalidInput:
-            course.remark(
-                f"The transformer {one['name']!r} of the knowledge base was left out: it has changed or gone."
-            )
-    return _ordered(steps)
+            logger.warning("search.transformer_unknown", transformer=one["name"], owner=owner)
+            course.remark(f"The transformer {one['name']!r} of the {owner} was left out: it has changed or gone.")
+    return _ordered(steps) if steps or not stored else None
 
 
 def default_steps() -> list[Step]:
