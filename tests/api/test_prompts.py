@@ -173,7 +173,7 @@ def test_explain_names_the_version_that_took_part(tenant: Tenant) -> None:
         found: dict[str, Any] = reply.json()["explain"]["prompts"]
         return found
 
-    wished = {"transformers": ["prompt_rewrite"]}
+    wished: dict[str, Any] = {"transformers": ["prompt_rewrite"]}
     assert explained(**wished) == {}
     for text in ("Say van.", "Say car."):
         tenant.admin.patch(DEFAULT, json={"retrieval": {"rewrite_prompt": text}}).raise_for_status()

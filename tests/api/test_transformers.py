@@ -204,7 +204,7 @@ def ask_for(tenant: Tenant, agent: str) -> str:
 
 
 def test_an_agent_has_its_own(tenant: Tenant, chat: ChatServer) -> None:
-    own = {"transformers": ["prompt_rewrite"], "rewrite_prompt": "A van is called a transporter."}
+    own: dict[str, Any] = {"transformers": ["prompt_rewrite"], "rewrite_prompt": "A van is called a transporter."}
     tenant.admin.post("/v1/knowledge-bases", json={"name": "vans", "retrieval": own}).raise_for_status()
     tenant.add_text(TEXTS["vans"], kb="vans")
     bind(tenant, "plain", "vans")
