@@ -37,6 +37,7 @@ from app.ingestion.parsers.installed import installed_parsers, plugin_types
 from app.ingestion.parsers.opening import preview_pool
 from app.ingestion.preview import PARSER_PROCESSES, WALL_SECONDS, PreviewDesk, PreviewService
 from app.job_queue import JobQueue
+from app.knowledge_bases.prompting import KnowledgeBasePrompts
 from app.knowledge_bases.reindexing import ReindexService
 from app.knowledge_bases.service import IndexSettings, KnowledgeBaseService, furnish_tenant
 from app.object_store import ObjectStore
@@ -65,6 +66,7 @@ class TenantServices:
     keys: KeyService
     knowledge_bases: KnowledgeBaseService
     reindexing: ReindexService
+    prompts: KnowledgeBasePrompts
     agents: AgentService
     audit: AuditService
     documents: DocumentService
@@ -251,6 +253,7 @@ class Resources:
             reindexing=ReindexService(
                 db, knowledge_bases, self.queue, timedelta(seconds=self.settings.worker.reindex_undo_seconds)
             ),
+            prompts=KnowledgeBasePrompts(db, knowledge_bases),
             agents=AgentService(db, principal),
             audit=AuditService(db),
             documents=documents,

@@ -21,7 +21,9 @@ from app.db.system import SystemDatabase
 from app.ids import derived_id, new_id
 
 CHANNEL = "carrel_job"
-# Larger first, within a tenant: what somebody waits for, what came in bulk, what nobody waits for.
+# Larger first, within a tenant: what a conversation goes on with, what somebody waits for, what came in bulk, what
+# nobody waits for.
+URGENT = 20
 INTERACTIVE = 10
 BULK = 0
 MAINTENANCE = -10

@@ -36,7 +36,7 @@ from app.documents.uploads import receive, spool_text
 from app.errors import Conflict, InvalidInput, TooLarge, TooMany, Unsupported
 from app.ids import new_id
 from app.inference.embedding import EmbeddingIdentity
-from app.job_queue import BULK, INTERACTIVE, JobQueue
+from app.job_queue import BULK, INTERACTIVE, URGENT, JobQueue
 from app.knowledge_bases.service import KnowledgeBaseService
 from app.knowledge_bases.types import KnowledgeBaseNotFound, KnowledgeBaseView
 from app.object_store import ObjectStore
@@ -217,7 +217,8 @@ class UploadService:
             tenant_id=self.db.tenant_id,
             document_id=document.id,
             payload=ingest_payload(document.version, self.knowledge_bases.principal),
-            priority=priority,
+            # An agent's note is for its next turn: whatever else is uploaded one by one waits for it.
+            priority=URGENT if document.dynamic and priority == INTERACTIVE else priority,
         )
 
     async def _same_bytes(

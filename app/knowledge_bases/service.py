@@ -37,6 +37,8 @@ from app.knowledge_bases.types import (
 from app.knowledge_bases.withdrawal_repository import WithdrawalRepository
 from app.lexical.languages import identity_name
 from app.lexical.weights import K1, B
+from app.prompts.repository import PromptRepository
+from app.prompts.types import PromptOwner
 
 PURGE_JOB = "purge_objects"
 RESTAMP_JOB = "restamp_knowledge_base"
@@ -79,7 +81,11 @@ class KnowledgeBaseService:
         self._check(new)
         try:
             async with self.db.transaction() as session:
-                made = await _insert(KnowledgeBaseRepository(session, self.db.tenant_id), new, self.settings)
+                repository = KnowledgeBaseRepository(session, self.db.tenant_id)
+                made = await _insert(repository, new, self.settings)
+                retrieval = await self._numbered(repository, made.row.id, made.row.retrieval)
+                if await repository.change(made.row.id, {"retrieval": retrieval}):
+                    made = await _stored(repository, made.row.id)
                 await self.record(session, Event(Action.KNOWLEDGE_BASE_CREATE, [made.row.id], made.row.id))
                 return made
         except IntegrityError as exc:
@@ -129,11 +135,21 @@ class KnowledgeBaseService:
             self._check_kind(view, changes)
             repository = KnowledgeBaseRepository(session, self.db.tenant_id)
             plain = {name: value for name, value in changes.items() if name != "metadata_filter"}
+            if "retrieval" in plain:
+                plain["retrieval"] = await self._numbered(repository, view.row.id, plain["retrieval"])
             if "metadata_filter" in changes:
                 plain |= await self._restamp(session, view.row.id, changes["metadata_filter"])
             if await repository.change(view.row.id, plain):
                 await self.record(session, Event(Action.KNOWLEDGE_BASE_UPDATE, [view.row.id], view.row.id))
             return await repository.counted(await _stored(repository, view.row.id))
+
+    async def _numbered(
+        self, repository: KnowledgeBaseRepository, kb_id: UUID, retrieval: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """The settings with the numbers of their prompts' versions; the knowledge base is locked."""
+        await repository.lock(kb_id)
+        prompts = PromptRepository(repository.session, repository.tenant_id, PromptOwner(kb_id=kb_id))
+        return await prompts.numbered(retrieval, key_id=self.principal.key_id)
 
     async def _restamp(self, session: Session, kb_id: UUID, stamp: dict[str, Any]) -> dict[str, Any]:
         """Have a job give all documents another stamp; returns what is to be set meanwhile. Raises StampUnderWay."""

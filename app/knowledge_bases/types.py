@@ -11,6 +11,7 @@ from app.http_sources.types import HttpSource
 from app.inference.embedding import Embedder, EmbeddingIdentity
 from app.inference.embedding.registry import Embedders
 from app.lexical.languages import AUTO, identity_name
+from app.prompts.types import PromptSettings
 
 DEFAULT_NAME = "default"
 
@@ -74,18 +75,17 @@ class Chunking:
 
 
 @dataclass(frozen=True, slots=True)
-class Retrieval:
+class Retrieval(PromptSettings):
     """How a search that does not say otherwise is done.
 
     Each of ``transformers`` is ``{"name", "options"}``; None leaves it to the search. ``rewrite_prompt`` is for those
-    that take one.
+    that take one, ``answer_prompt`` for answers.
     """
 
     strategy: str = "hybrid"
     top_k: int = 5
     strategy_options: Mapping[str, Any] = field(default_factory=dict)
     transformers: Sequence[Mapping[str, Any]] | None = None
-    rewrite_prompt: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +241,7 @@ class KnowledgeBaseView:
     @property
     def retrieval(self) -> Retrieval:
         """Typed form of the stored settings."""
-        return Retrieval(**self.row.retrieval)
+        return Retrieval.stored(self.row.retrieval)
 
     def mismatch(self, configured: Sequence[EmbeddingIdentity]) -> str | None:
         """What differs between the index and what would be put in, as a sentence; None when a configured model fits."""

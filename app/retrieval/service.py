@@ -20,6 +20,7 @@ from app.inference.embedding.registry import Embedders
 from app.inference.rerank import Reranker
 from app.knowledge_bases.service import KnowledgeBaseService
 from app.knowledge_bases.types import KnowledgeBaseView, Retrieval
+from app.prompts.types import PromptInUse, PromptName
 from app.quotas.service import QuotaService
 from app.retrieval.course import Course
 from app.retrieval.finder import LANE_ROWS, Finder
@@ -91,7 +92,10 @@ class RetrievalService:
         steps = joined(self._steps(wished, request), own)
         vectors = QueryVectors(self.known, self.quotas, course)
         look, hurried = Glance(self.db, vectors, targets), wished is None and not own
-        rewriting = Rewriting(self.rewriter, course, _languages(targets), _prompt(views), hurried=hurried, look=look)
+        prompt = _prompt("rewrite", request, views)
+        rewriting = Rewriting(
+            self.rewriter, course, _languages(targets), prompt.text if prompt else None, hurried=hurried, look=look
+        )
         conversation = Conversation(request.messages, asks=not request.queries)
         outside = Outside.of(self.http_sources, self.rewriter, course, request, views)
         searched = bool(targets or outside.views)
@@ -122,10 +126,11 @@ class RetrievalService:
             strategy=strategy.name,
             warnings=[*course.warnings, *course.remarks],
             timings_ms=course.timings_ms,
-            explanation=_explanation(context, options, steps, outside) if request.explain else None,
+            explanation=_explanation(context, options, steps, prompt, outside) if request.explain else None,
             whole=not course.warnings,
             reformulation=reformulation,
             languages=_languages(targets),
+            answer_prompt=_prompt("answer", request, views),
         )
 
     async def _route(self, references: Sequence[str] | None) -> Sequence[KnowledgeBaseView]:
@@ -196,9 +201,14 @@ def _strategy(
 
 
 def _wished(request: SearchRequest, views: Sequence[KnowledgeBaseView], course: Course) -> list[Step] | None:
-    """The transformers that are named, else the knowledge base's where there is only one; None where nobody says."""
+    """The transformers that are named, else the agent's, else the knowledge base's where there is only one.
+
+    None where nobody says.
+    """
     if request.transformers is not None:
         return find_steps(request.transformers, loc=("body", "transformers"))
+    if request.kept_transformers is not None:
+        return kept_steps(request.kept_transformers, course, owner="agent")
     alone = len(views) == 1 and views[0].row.source is None  # an HTTP source's are its own affair
     own = views[0].retrieval.transformers if alone else None
     return None if own is None else kept_steps(own, course)
@@ -208,11 +218,15 @@ def _languages(targets: Sequence[Target]) -> list[str]:
     return list(dict.fromkeys(language for target in targets for language in target.kb.languages))
 
 
-def _prompt(views: Sequence[KnowledgeBaseView]) -> str | None:
-    return views[0].retrieval.rewrite_prompt if len(views) == 1 else None
+def _prompt(name: PromptName, request: SearchRequest, views: Sequence[KnowledgeBaseView]) -> PromptInUse | None:
+    """The agent's, else the knowledge base's where there is only one."""
+    own = views[0].retrieval.prompt(name, owner=views[0].row.name) if len(views) == 1 else None
+    return request.prompts.get(name, own)
 
 
-def _explanation(context: SearchContext, options: BaseModel, steps: Sequence[Step], outside: Outside) -> Explanation:
+def _explanation(
+    context: SearchContext, options: BaseModel, steps: Sequence[Step], prompt: PromptInUse | None, outside: Outside
+) -> Explanation:
     plans = context.course.plans
     indexes = [
         ExplainedIndex(
@@ -223,9 +237,10 @@ def _explanation(context: SearchContext, options: BaseModel, steps: Sequence[Ste
         )
         for target in context.targets
     ]
-    return Explanation(
-        options.model_dump(), [*indexes, *outside.explained()], [step.transformer.name for step in steps]
-    )
+    names = [step.transformer.name for step in steps]
+    told = any(step.transformer.takes_prompt for step in steps)
+    prompts: dict[PromptName, PromptInUse] = {"rewrite": prompt} if prompt is not None and told else {}
+    return Explanation(options.model_dump(), [*indexes, *outside.explained()], names, prompts)
 
 
 def _top_k(request: SearchRequest, views: Sequence[KnowledgeBaseView]) -> int:

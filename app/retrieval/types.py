@@ -10,6 +10,7 @@ from app.documents.scopes import Scope
 from app.errors import Unavailable
 from app.ids import made_at
 from app.inference.embedding import PictureFile, Vectors
+from app.prompts.types import PromptInUse, PromptName
 
 Key = bytes
 """What names a chunk to the lanes: the 16 bytes of its search index and the 16 of its id, in the order of both.
@@ -71,7 +72,10 @@ class Expansion:
 
 @dataclass(frozen=True, slots=True)
 class SearchRequest:
-    """One search, by ``queries`` or ``messages``; without ``knowledge_bases`` in all that the key may read."""
+    """One search, by ``queries`` or ``messages``; without ``knowledge_bases`` in all that the key may read.
+
+    ``kept_transformers`` and ``prompts`` are those of the agent in whose name it is, as they are stored.
+    """
 
     queries: Sequence[str | Query] = ()
     messages: Sequence[Message] = ()
@@ -81,6 +85,8 @@ class SearchRequest:
     strategy: str | None = None
     strategy_options: Mapping[str, Any] = field(default_factory=dict)
     transformers: Sequence[NamedTransformer] | None = None
+    kept_transformers: Sequence[Mapping[str, Any]] | None = None
+    prompts: Mapping[PromptName, PromptInUse] = field(default_factory=dict)
     filter: Mapping[str, Any] | None = None
     scope: Scope = field(default_factory=Scope)
     exclude_dynamic: bool = False
@@ -253,18 +259,22 @@ class ExplainedIndex:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What a search was taken to mean; ``transformers`` are those that were asked to change its queries."""
+    """What a search was taken to mean; ``transformers`` are those that were asked to change its queries.
+
+    ``prompts`` are those of admins that took part in it.
+    """
 
     options: Mapping[str, Any]
     indexes: Sequence[ExplainedIndex]
     transformers: Sequence[str] = ()
+    prompts: Mapping[PromptName, PromptInUse] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
     """Hits best first, and how they came about; ``whole`` where nothing that was to be searched was left out.
 
-    ``languages`` are those of what was searched.
+    ``languages`` are those of what was searched; ``answer_prompt`` is for whoever answers from it.
     """
 
     hits: Sequence[Hit]
@@ -276,3 +286,4 @@ class SearchResult:
     whole: bool = True
     reformulation: Reformulation | None = None
     languages: Sequence[str] = ()
+    answer_prompt: PromptInUse | None = None

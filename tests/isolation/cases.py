@@ -13,7 +13,7 @@ from tests.isolation.routes import Endpoint
 SECRET = "Quetzalcoatlus"
 PLACE = re.compile(r"<([a-z_]+)>")
 # What a path may hold; each is made in tests/isolation/worlds.py.
-PATH_FIELDS = {"kb", "document", "node", "chunk", "api_key", "tenant", "deletion", "n", "agent_id"}
+PATH_FIELDS = {"kb", "document", "node", "chunk", "api_key", "tenant", "deletion", "n", "agent_id", "prompt", "number"}
 # Names in queries and bodies that name nothing that belongs to a tenant.
 PLAIN = frozenset(
     """limit cursor wait status name title description model dimensions strategy strategy_options max_tokens
@@ -23,7 +23,7 @@ PLAIN = frozenset(
     action from to format overlap_seconds by quotas documents stored_bytes upload_bytes embedding_tokens_per_day
     searches_per_second concurrent_ingestions
     exclude_dynamic expand expand_options window max_characters return_vectors explain merge image
-    rerank transformers rewrite_prompt session_scope max_top_k max_messages citations
+    rerank transformers rewrite_prompt answer_prompt prompt session_scope max_top_k max_messages citations
     max_snippet_chars stream max_context_tokens digest
     kind source url method params headers body items score response domains secret""".split()  # noqa: SIM905  (a list of words)
 )
@@ -91,6 +91,8 @@ TEMPLATES: Mapping[str, tuple[Template, ...]] = {
     "POST /v1/api-keys/{api_key}/rotate": (Template(), Template(json={"overlap_seconds": 60})),
     "POST /v1/knowledge-bases": (Template(json={"name": "<taken>"}),),
     f"PATCH {KB}": (Template(json={"title": "renamed"}), Template(json={"metadata_filter": {"department": "hr"}})),
+    f"GET {KB}/prompts": (Template(needs=("number",)), Template(query={"prompt": "rewrite"}, needs=("number",))),
+    f"POST {KB}/prompts/{{prompt}}/{{number}}/pin": (Template(),),
     f"POST {KB}/reindex": (Template(), Template(json={"chunking": {"max_tokens": 100}})),
     f"DELETE {KB}/reindex": (Template(needs=("building",)),),
     f"POST {KB}/reindex/undo": (Template(needs=("retired",)),),
@@ -151,6 +153,7 @@ TEMPLATES: Mapping[str, tuple[Template, ...]] = {
     ),
     f"POST {KB}/agent-search": (Template(json=CONVERSATION), Template(json=OF_AN_AGENT)),
     "POST /v1/agent-search": (Template(json=CONVERSATION), Template(json=OF_AN_AGENT)),
+    "POST /v1/agents/{agent_id}/prompts/{prompt}/{number}/pin": (Template(),),
     "PUT /v1/agents/{agent_id}": (
         Template(json={"knowledge_bases": ["<kb>"], "max_top_k": 3}),
         Template(json={"knowledge_bases": ["<kb>"], "filter": {"$document_id": "<document>"}}),

@@ -24,8 +24,8 @@ STANDS_IN = {
     "user_id": "chat_id", "chat_id": "agent_id", "agent_id": "user_id", "promoted_user": "chat_id",
     "promoted_chat": "user_id",
 }  # fmt: skip
-# A number that all pictures of these tests have: there is no other to ask for.
-FIXED = {"n"}
+# A number that all pictures of these tests have, and the words and numbers of prompts: there are no others to ask for.
+FIXED = {"n", "prompt", "number"}
 CHATS = {"chat_id", "promoted_chat"}
 
 

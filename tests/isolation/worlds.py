@@ -30,6 +30,8 @@ def invented(form: str) -> dict[str, str]:
         "api_key": encode_id("key", new_id()),
         "deletion": encode_id("del", new_id()),
         "n": PICTURE,
+        "prompt": "rewrite",
+        "number": "1",
         "tenant": encode_id("ten", new_id()),
         "taken": f"only-{secrets.token_hex(6)}",
         "external_id": f"external-{word}",
@@ -61,6 +63,8 @@ def own(tenant: Tenant, text: str, *, fields: Iterable[str], form: str) -> dict[
         chunk = tenant.admin.get(f"/v1/knowledge-bases/{name}/documents/{ids['document']}/chunks").json()["items"][0]
         ids["node"], ids["chunk"] = chunk["node_path"][-1], chunk["id"]
     _add_claims(tenant, text, name, ids, wanted)
+    if "number" in wanted:
+        _add_prompts(tenant, name, ids["agent_id"] if "agent_id" in wanted else None)
     if "deletion" in wanted:
         gone = tenant.add_text("Soon gone.", kb=name)["id"]
         reply = tenant.admin.delete(f"/v1/knowledge-bases/{name}/documents/{gone}")
@@ -83,7 +87,28 @@ def _add_claims(tenant: Tenant, text: str, kb: str, ids: Ids, wanted: set[str]) 
         tenant.admin.put(f"/v1/agents/{ids['agent_id']}", json=binding).raise_for_status()
 
 
-EVERYTHING = ("document", "node", "chunk", "external_id", "user_id", "chat_id", "agent_id", "api_key", "deletion", "n")
+def _add_prompts(tenant: Tenant, kb: str, agent_id: str | None) -> None:
+    """Two versions of a prompt, of the knowledge base and of the agent; the second one is in use."""
+    for prompt in ("First say this.", "Then say that."):
+        changes = {"retrieval": {"rewrite_prompt": prompt}}
+        tenant.admin.patch(f"/v1/knowledge-bases/{kb}", json=changes).raise_for_status()
+        if agent_id is not None:
+            tenant.admin.patch(f"/v1/agents/{agent_id}", json={"rewrite_prompt": prompt}).raise_for_status()
+
+
+EVERYTHING = (
+    "document",
+    "node",
+    "chunk",
+    "external_id",
+    "user_id",
+    "chat_id",
+    "agent_id",
+    "api_key",
+    "deletion",
+    "n",
+    "number",
+)
 
 
 async def keep_picture(tenant: Tenant, document: str) -> None:

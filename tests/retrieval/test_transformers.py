@@ -318,4 +318,11 @@ def test_a_kept_one_that_has_gone_is_left_out() -> None:
     ]
     (step,) = kept_steps(stored, course) or []
     assert (step.transformer.name, step.options.model_dump()) == ("hyde", {"n_hypothetical": 2, "replace": False})
+    assert kept_steps([], course) == []
     assert ["'gone'" in course.remarks[0], "'keywords'" in course.remarks[1], len(course.remarks)] == [True, True, 2]
+
+
+def test_where_all_have_gone_it_is_as_if_none_had_been_named() -> None:
+    course = Course.of(1)
+    assert kept_steps([{"name": "gone", "options": {}}], course, owner="agent") is None
+    assert course.remarks == ["The transformer 'gone' of the agent was left out: it has changed or gone."]

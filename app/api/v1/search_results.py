@@ -9,6 +9,7 @@ from app.api.v1.chunks import node_ids
 from app.api.v1.media import MediaOut, media_out
 from app.api.v1.schemas import Time
 from app.ids import encode_id
+from app.prompts.types import PromptName
 from app.retrieval.types import Explanation, Hit, Reformulation, SearchResult
 
 
@@ -112,16 +113,24 @@ class ReformulationOut(BaseModel):
     indices_of_related_messages: list[int]
 
 
+class UsedPromptOut(BaseModel):
+    """Which version of whose prompt: the knowledge base's name, or the agent's id."""
+
+    owner: str
+    version: int
+
+
 class ExplainOut(BaseModel):
     """What the search was taken to mean.
 
     ``transformers`` were asked to change its queries; ``reformulation`` is there where one has understood the
-    conversation.
+    conversation. ``prompts`` are those of admins that took part, by name: `rewrite`.
     """
 
     strategy_options: dict[str, Any]
     knowledge_bases: list[ExplainedIndexOut]
     transformers: list[str]
+    prompts: dict[PromptName, UsedPromptOut]
     reformulation: ReformulationOut | None = Field(None, exclude_if=lambda reformulation: reformulation is None)
 
 
@@ -194,6 +203,7 @@ def _explain(found: Explanation, understood: Reformulation | None) -> ExplainOut
             for one in found.indexes
         ],
         transformers=list(found.transformers),
+        prompts={name: UsedPromptOut(owner=one.owner, version=one.version) for name, one in found.prompts.items()},
         reformulation=None if understood is None else reformulation_out(understood),
     )
 

@@ -47,7 +47,7 @@ class TransformContext:
     """One transformer's turn. There is at least one query, and no more than ``most`` may come of them.
 
     ``question`` is what was asked last, None where several things were. ``languages`` are those of what is searched,
-    ``prompt`` is the knowledge base's own. The course ends when the model's share of the time does.
+    ``prompt`` is the agent's or the knowledge base's own. The course ends when the model's share of the time does.
     """
 
     name: str
@@ -159,13 +159,17 @@ class Rewritten:
 
 @dataclass(frozen=True, slots=True)
 class Transformer(Generic[OptionsT]):
-    """A way to make other queries, by name; those that fan out come after the others. ``run`` never fails."""
+    """A way to make other queries, by name; those that fan out come after the others. ``run`` never fails.
+
+    One that ``takes_prompt`` does what a ``rewrite_prompt`` says.
+    """
 
     name: str
     description: str
     options: type[OptionsT]
     run: Callable[[TransformContext, OptionsT], Awaitable[Rewritten]]
     fans_out: bool = False
+    takes_prompt: bool = False
 
 
 def tidied(texts: Sequence[str]) -> list[str]:
