@@ -127,10 +127,12 @@ $f$;
 
 -- As in 0005. A tenant's jobs that come by limited keys are found by a loose index scan of their own, and of those each
 -- key's first; a key that has enough running is left out. Where there are none, that is one look at an empty index.
+-- The plan is made once and kept, which is most of what a claim cost; it must not be one for a table that was empty.
 create or replace function claim_job(p_worker text, p_lease interval, p_tenant_concurrency int)
 returns table(tenant_id uuid, id uuid, kind text, document_id uuid, payload jsonb, attempts int, max_attempts int,
               every interval)
-language plpgsql security definer set search_path = pg_catalog, public, pg_temp as $f$
+language plpgsql security definer set search_path = pg_catalog, public, pg_temp set plan_cache_mode = auto
+set enable_seqscan = off as $f$
 #variable_conflict use_column
 declare lane record; picked uuid;
 begin
