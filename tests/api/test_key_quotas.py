@@ -10,6 +10,7 @@ from typing import Any
 import asyncpg
 import httpx
 
+from app.db.models.control_rows import ClaimedJob
 from app.db.session import Database
 from app.db.system import SystemDatabase
 from app.embedded_postgres import DatabaseUrls
@@ -200,12 +201,13 @@ async def test_so_many_documents_of_a_key_are_ingested_at_once(database: Databas
         key, limited = new_key(tenant, concurrent_ingestions=1)
         made = tenant.admin.post(f"/v1/api-keys/{key}/rotate").raise_for_status().json()
         assert limited.get("/v1/me").json()["limits"]["concurrent_ingestions"] == 1
-        brought = []
+        brought: list[str] = []
         for client in (limited, service.client(made["key"]), limited, tenant.admin):
             reply = client.post(DOCUMENTS, json={"text": f"A text with the number {len(brought)}."})
             brought.append(reply.raise_for_status().json()["id"])
-        database = Database.connect(service.urls.app, pool_size=2)
-        queue = JobQueue(database, SystemDatabase(database), 5)
+        pool = Database.connect(service.urls.app, pool_size=2)
+        queue = JobQueue(pool, SystemDatabase(pool), 5)
+        jobs: list[ClaimedJob] = []
 
         async def claimed() -> str | None:
             job = await queue.claim("w", timedelta(minutes=5), tenant_concurrency=10)
@@ -214,7 +216,6 @@ async def test_so_many_documents_of_a_key_are_ingested_at_once(database: Databas
             jobs.append(job)
             return next(one for one in brought if decode_id("doc", one) == job.document_id)
 
-        jobs: list[Any] = []
         assert [await claimed() for _ in range(3)] == [brought[0], brought[3], None]
         await queue.complete(jobs[0], "w")
         assert [await claimed() for _ in range(2)] == [brought[1], None]
@@ -222,4 +223,4 @@ async def test_so_many_documents_of_a_key_are_ingested_at_once(database: Databas
         # Reindexing counts for the key that asks for it, here for one without a limit.
         tenant.admin.post(f"{DOCUMENTS}/{brought[0]}/reindex").raise_for_status()
         assert [await claimed() for _ in range(3)] == [brought[2], brought[0], None]
-        await database.close()
+        await pool.close()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from app.main import create_app
-from benchmarks.api_fuzz import FIELDS, GROUPS, TOOL_ERROR, configuration, is_inconclusive
+from benchmarks.api_fuzz import FIELDS, GROUPS, TOOL_ERROR, configuration, is_tool_error, why_inconclusive
 from tests.isolation.cases import PATH_FIELDS
 from tests.isolation.grid import unreal
 from tests.isolation.test_http_walls import unopened
@@ -62,5 +62,20 @@ TOOL = block(f"{TOOL_ERROR} (before=86, after=80)")
         (f"The reply said: {TOOL_ERROR}", False),
     ],
 )
-def test_only_the_tool_s_own_error_is_inconclusive(told: str, expected: bool) -> None:
-    assert is_inconclusive(told) is expected
+def test_only_the_tool_s_own_error_is_tool_error(told: str, expected: bool) -> None:
+    assert is_tool_error(told) is expected
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        ("API Operations:\n  Tested: 22/22\n", None),
+        ("API Operations:\n  Tested: 0/22\n", "nothing was asked in the time there was"),
+        ("No test cases were generated", "nothing was asked in the time there was"),
+        (ERRORS + TOOL + SUMMARY, TOOL_ERROR),
+        (ERRORS + block("KeyError: 'x'") + SUMMARY, None),
+        ("===== FAILURES =====\nTested: 3\n", None),
+    ],
+)
+def test_what_proves_nothing(told: str, expected: str | None) -> None:
+    assert why_inconclusive(told) == expected
