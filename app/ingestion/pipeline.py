@@ -111,7 +111,7 @@ class IngestionPipeline:
     async def _require_room(self, db: TenantDatabase, wanted: Wanted, chunks: int) -> None:
         """Nothing is paid for that will not be stored; what counts is looked at again as it is."""
         more = {"chunks": chunks - wanted.document.chunk_count}
-        if more["chunks"] > 0 and wanted.room.limits(*more):
+        if more["chunks"] > 0 and wanted.room.is_limited(*more):
             async with db.transaction() as session:
                 await wanted.room.require(session, more, of_key=more)
 

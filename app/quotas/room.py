@@ -25,7 +25,7 @@ class Room:
         """That of what a caller uploads."""
         return cls(principal.tenant_id, principal.quotas, principal.stores_for, principal.key_quotas)
 
-    def limits(self, *names: str) -> bool:
+    def is_limited(self, *names: str) -> bool:
         """Whether one of these quotas is set."""
         return bool(_limits(self.quotas, names) or (self.key_id and _limits(self.key_quotas, names)))
 
