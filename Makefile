@@ -23,7 +23,7 @@ help:
 	@echo "make rewriting       what rewrites bring on conversations (needs CARREL_EVAL_DATA)"
 	@echo "make walls           every operation and table with another tenant's ids, and the answer that unknown ids get"
 	@echo "make api-fuzz        schemathesis over the whole API with every role"
-	@echo "make audit           broken requirements, and advisories about what is locked"
+	@echo "make audit           broken requirements, advisories about what is locked, newer releases"
 	@echo "make fairness-test   what one document waits for behind 10,000 of another tenant"
 	@echo "make torture         the torture set (needs CARREL_EVAL_DATA) and 3,000 hostile files"
 	@echo "make door-tests      the clients people have, each in an environment of its own"
@@ -95,8 +95,7 @@ api-fuzz: setup
 	@$(BIN)/python -m benchmarks.api_fuzz $(ARGUMENTS)
 
 audit: setup
-	@$(BIN)/python -m pip check
-	@$(BIN)/pip-audit --strict --disable-pip --require-hashes --progress-spinner off -r requirements.lock
+	@$(BIN)/python -m benchmarks.audit $(ARGUMENTS)
 
 fairness-test: setup
 	@$(BIN)/python -m benchmarks.fairness

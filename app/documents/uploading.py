@@ -161,6 +161,7 @@ class UploadService:
                     return await self._same_bytes(kb, found, facts, priority)
                 continue
             document = _new_document(kb, received, facts, media_type, found)
+            document.quota_key_id = self.knowledge_bases.principal.stores_for
             key = object_key(self.db.tenant_id, document.id, new_id())
             await self.objects.put(key, received.path)
             written = await self._write(kb, document, key, priority, replaces=found is not None)
@@ -189,7 +190,6 @@ class UploadService:
 
         Raises KnowledgeBaseNotFound, QuotaExceeded.
         """
-        grown = ("stored_bytes",) if replaces else ("documents", "stored_bytes")
         try:
             async with self.db.transaction() as session:
                 repository = UploadRepository(session, self.db.tenant_id)
@@ -198,7 +198,7 @@ class UploadService:
                     write = repository.begin_version if replaces else repository.add
                     written = await write(document, key, by=Actor.of(self.knowledge_bases.principal))
                 if written is not None:
-                    await self.quotas.require_room(session, grown)
+                    await self.quotas.require_room(session, replaces=replaces)
                     await self._enqueue(session, written, priority)
         except QuotaExceeded:
             await self.objects.delete(key)
@@ -219,6 +219,7 @@ class UploadService:
             payload=ingest_payload(document.version, self.knowledge_bases.principal),
             # An agent's note is for its next turn: whatever else is uploaded one by one waits for it.
             priority=URGENT if document.dynamic and priority == INTERACTIVE else priority,
+            limited_by=self.knowledge_bases.principal.ingests_for,
         )
 
     async def _same_bytes(

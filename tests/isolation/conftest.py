@@ -32,6 +32,8 @@ PASSING = (
     "insert into chat (tenant_id, chat_id, user_id) values ($1, $2::uuid::text, 'a user')",
     "insert into rate_bucket values ($1, $2, 1, 1, now())",
     "insert into tenant_usage select $1, 0, 0, 0 where $2::uuid is not null on conflict do nothing",
+    "insert into key_usage (tenant_id, key_id) select $1, id from api_key where tenant_id = $1 and id <> $2 limit 1"
+    " on conflict do nothing",
     "insert into usage_day (tenant_id, day, key_id) values ($1, '1999-01-01', $2)",
     "insert into agent_binding (tenant_id, agent_id, id) values ($1, $2::uuid::text, $2)",
     "insert into prompt_version (tenant_id, id, kb_id, prompt, number, text)"
@@ -91,6 +93,7 @@ def walls(service: Service, postgres_server: EmbeddedPostgres) -> Iterator[Walls
             "embedding_checkpoint", "embedding_usage", "idempotency_key", "deletion", "document_page", "document_media",
             "picture_description", "provider_pace", "chat", "rate_bucket", "tenant_usage", "usage_day", "agent_binding",
             "prompt_version",
+            "key_usage",
         ):  # fmt: skip
             await connection.execute(f"delete from {table} where tenant_id = any($1)", [made.a, SYSTEM])
         await connection.close()

@@ -96,7 +96,10 @@ class SearchIndex(Created, TenantOwned, Base):
 
 
 class Document(Updated, TenantOwned, Base):
-    """An uploaded document. ``version`` is the newest, ``live_version`` what searches see and chunk_count counts."""
+    """An uploaded document. ``version`` is the newest, ``live_version`` what searches see and chunk_count counts.
+
+    ``quota_key_id`` is the key that it counts for, where the newest was uploaded by one with a quota of what is stored.
+    """
 
     __tablename__ = "document"
     __table_args__ = (
@@ -146,6 +149,7 @@ class Document(Updated, TenantOwned, Base):
     page_count: Mapped[int | None]
     chunk_count: Mapped[int] = mapped_column(server_default=text("0"))
     language: Mapped[str | None]
+    quota_key_id: Mapped[UUID | None]
 
 
 class DocumentObject(TenantOwned, Base):
