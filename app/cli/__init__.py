@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from app import __version__
-from app.cli import database, demo, evaluate, models, serve, work
+from app.cli import database, demo, evaluate, mcp_proxy, models, serve, work
 from app.errors import AppError
 from app.settings import SettingsError
 
@@ -39,6 +39,7 @@ app.command("worker")(work.worker)
 app.command("migrate")(database.migrate)
 app.command("demo")(demo.demo)
 app.command("evaluate")(evaluate.evaluate)
+app.command("mcp")(mcp_proxy.mcp)
 app.add_typer(models.app, name="models")
 
 

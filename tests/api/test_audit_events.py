@@ -24,6 +24,8 @@ ASKING = {
     f"POST {KB}/search",
     "POST /v1/agent-search",
     f"POST {KB}/agent-search",
+    "POST /mcp",
+    "POST /dify/retrieval",
 }
 # What is told of each other route: the actions of one request, and of another where they hang on what is there.
 TOLD: dict[str, tuple[list[str], ...]] = {

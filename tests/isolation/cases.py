@@ -24,7 +24,7 @@ PLAIN = frozenset(
     searches_per_second concurrent_ingestions
     exclude_dynamic expand expand_options window max_characters return_vectors explain merge image
     rerank transformers rewrite_prompt session_scope max_top_k max_messages citations
-    max_snippet_chars""".split()  # noqa: SIM905  (a list of words)
+    max_snippet_chars jsonrpc method retrieval_setting logical_operator comparison_operator""".split()  # noqa: SIM905  (a list of words)
 )
 
 
@@ -71,7 +71,20 @@ BY_DOCUMENT = Template(json={**ASK, "filter": {"$document_id": "<document>"}})
 CONVERSATION = {"messages": [{"role": "customer", "content": SECRET}]}
 OF_AN_AGENT = {**CONVERSATION, "agent_id": "<agent_id>", "session_id": "<chat_id>"}
 KB = "/v1/knowledge-bases/{kb}"
+MCP = "POST /mcp"
+DIFY = "POST /dify/retrieval"
 TEXT = {"text": "A text <fresh> to keep."}
+
+
+def message(method: str, **params: Any) -> Template:
+    """A message of the Model Context Protocol."""
+    return Template(json={"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+
+
+def tool(name: str, **arguments: Any) -> Template:
+    """A call of one of its tools."""
+    return message("tools/call", name=name, arguments=arguments)
+
 
 TEMPLATES: Mapping[str, tuple[Template, ...]] = {
     "POST /v1/tenants": (Template(json={"name": "a tenant"}),),
@@ -146,6 +159,32 @@ TEMPLATES: Mapping[str, tuple[Template, ...]] = {
     ),
     f"POST {KB}/agent-search": (Template(json=CONVERSATION), Template(json=OF_AN_AGENT)),
     "POST /v1/agent-search": (Template(json=CONVERSATION), Template(json=OF_AN_AGENT)),
+    MCP: (
+        tool("search", **ASK),
+        tool("fetch", id="<document>"),
+        tool("search_knowledge", **ASK),
+        tool("search_knowledge", **ASK, knowledge_bases=["<kb>"]),
+        tool("search_knowledge", **ASK, filter={"$document_id": "<document>"}),
+        tool("list_knowledge_bases"),
+        message("tools/list"),
+        message("resources/list"),
+        message("resources/templates/list"),
+        message("resources/read", uri="carrel://documents/<document>"),
+        message("resources/read", uri="carrel://documents/<document>/from/3"),
+    ),
+    DIFY: (
+        Template(json={"knowledge_id": "<kb>", **ASK}),
+        Template(
+            json={
+                "knowledge_id": "<kb>",
+                **ASK,
+                "retrieval_setting": {"top_k": 3, "score_threshold": None},
+                "metadata_condition": {
+                    "conditions": [{"name": ["$document_id"], "comparison_operator": "is", "value": "<document>"}]
+                },
+            }
+        ),
+    ),
     "PUT /v1/agents/{agent_id}": (
         Template(json={"knowledge_bases": ["<kb>"], "max_top_k": 3}),
         Template(json={"knowledge_bases": ["<kb>"], "filter": {"$document_id": "<document>"}}),
@@ -177,7 +216,8 @@ class Case:
     @property
     def reads(self) -> bool:
         """Whether it changes nothing, so that the same things serve again."""
-        return self.endpoint.method == "GET" or self.endpoint.path.endswith("search")
+        asks = self.endpoint.path.endswith("search") or self.endpoint.name in (MCP, DIFY)
+        return asks or self.endpoint.method == "GET"
 
     @property
     def binds(self) -> bool:
