@@ -219,7 +219,7 @@ def test_a_search_counts_and_is_admitted_as_every_search(service: Service) -> No
     assert [reply.status_code for reply in replies] == [200, 429]
     assert replies[1].json()["error_code"] == 429
     assert int(replies[1].headers["retry-after"]) > 0
-    assert tenant.admin.get("/v1/usage").json()["total"]["searches"] == 1
+    assert tenant.admin.get("/v1/usage").json()["items"][0]["searches"] == 1
 
 
 def test_a_body_that_is_too_large_is_refused(dify: Dify) -> None:

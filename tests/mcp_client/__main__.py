@@ -20,7 +20,7 @@ async def main() -> None:
             asked = json.loads(line)
             try:
                 client = await connected(stack, clients, asked["to"])
-                result = await getattr(client, asked["do"])(*asked["arguments"])
+                result = await getattr(client, asked["do"])(*asked["arguments"], **asked["named"])
                 reply = {"result": result.model_dump(mode="json", by_alias=True, exclude_none=True)}
             except MCPError as exc:
                 reply = {"error": {"code": exc.code, "message": exc.message, "data": exc.data}}
