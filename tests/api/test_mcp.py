@@ -313,14 +313,17 @@ def test_work_ends_when_its_caller_goes_away(fragile: Fragile, caplog: pytest.Lo
     body = {**LIST, "method": "tools/call", "params": {"name": "search", "arguments": {"query": "unheard of"}}}
     content = json.dumps(body).encode()
     request = f"POST /mcp HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {tenant.key}\r\n"
-    request += f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
+    request += f"Accept: */*\r\nContent-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
     place = httpx.URL(fragile.service.url)
+    with caplog.at_level(logging.INFO):
+        assert tenant.admin.post("/mcp", json=LIST).status_code == 200
+        wait_until(lambda: answered(caplog) == [200])
     with caplog.at_level(logging.INFO), fragile.held():
         with socket.create_connection((place.host, place.port or 0), timeout=30) as connection:
             connection.sendall(request.encode() + content)
             wait_until(lambda: any("unheard of" in received.inputs for received in fragile.embedding.received))
-        wait_until(lambda: bool(answered(caplog)))
-    assert answered(caplog) == [499]
+        wait_until(lambda: len(answered(caplog)) == 2)
+    assert answered(caplog) == [200, 499]
 
 
 def answered(caplog: pytest.LogCaptureFixture) -> list[int]:

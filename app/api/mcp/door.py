@@ -44,7 +44,7 @@ class Door:
         is refused, whatever host it names.
         """
         origin = request.headers.get("origin")
-        if origin is not None and origin not in self.origins:
+        if origin is not None and not {origin, "*"} & set(self.origins):
             raise ForeignOrigin
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
             raise NotJson
@@ -71,7 +71,13 @@ class Relayed(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Raises ClientDisconnect."""
         rest = deque[Message]([{"type": "http.request", "body": self.message, "more_body": False}])
-        gone = False
+        answered = gone = False
+
+        async def noticed(message: Message) -> None:
+            nonlocal answered
+            # First: the server tells of a caller who goes away as soon as the whole reply is sent.
+            answered = answered or (message["type"] == "http.response.body" and not message.get("more_body", False))
+            await send(message)
 
         async def again() -> Message:
             if not rest:
@@ -82,12 +88,13 @@ class Relayed(Response):
             nonlocal gone
             while (await receive())["type"] != "http.disconnect":
                 pass
-            gone = True
-            work.cancel_scope.cancel()
+            if not answered:
+                gone = True
+                work.cancel_scope.cancel()
 
         async with anyio.create_task_group() as work:
             work.start_soon(watch)
-            await self.app(scope, again, send)
+            await self.app(scope, again, noticed)
             work.cancel_scope.cancel()
         if gone:
             raise ClientDisconnect
