@@ -178,8 +178,9 @@ def test_what_is_wrong_is_said(dify: Dify, body: dict[str, Any], told: str) -> N
 
 
 def test_a_body_that_is_no_json_is_refused(dify: Dify) -> None:
-    reply = dify.client.post("retrieval", content=b"{", headers={"Content-Type": "application/json"})
-    assert (reply.status_code, reply.json()["error_code"]) == (422, 422)
+    for content in (b"{", b"[]", b"[" * 100_000, b"1" * 5000):
+        reply = dify.client.post("retrieval", content=content, headers={"Content-Type": "application/json"})
+        assert (reply.status_code, reply.json()["error_code"]) == (422, 422)
 
 
 @pytest.mark.parametrize(

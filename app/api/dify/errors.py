@@ -42,7 +42,9 @@ class DifyRoute(GuardedRoute):
             except RequestValidationError as exc:
                 return _refusal(422, 422, faults(exc.errors())[0])
             except HTTPException as exc:
-                return _refusal(exc.status_code, exc.status_code, str(exc.detail), exc.headers)
+                # 400 is the framework's for a JSON body that is too deep, or holds too long a number, to be read.
+                status = 422 if exc.status_code == 400 else exc.status_code
+                return _refusal(status, status, str(exc.detail), exc.headers)
             except AppError as exc:
                 if status_of(exc) == 500:
                     raise
