@@ -17,8 +17,18 @@ from app.api.idempotency import REPLAYED
 from app.api.middleware import GuardMiddleware, RequestMiddleware
 from app.bootstrap import Resources
 
-READ_BY_US = ["Authorization", "Content-Type", "Idempotency-Key", "X-Request-Id", "Last-Event-ID", "Range", "If-Range"]
-READ_BY_US += ["Mcp-Protocol-Version", "Mcp-Method", "Mcp-Name"]
+READ_BY_US = [
+    "Authorization",
+    "Content-Type",
+    "Idempotency-Key",
+    "X-Request-Id",
+    "Last-Event-ID",
+    "Range",
+    "If-Range",
+    "Mcp-Protocol-Version",
+    "Mcp-Method",
+    "Mcp-Name",
+]
 READ_BY_PAGES = [
     "X-Request-Id",
     "Location",

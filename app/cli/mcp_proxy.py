@@ -1,9 +1,8 @@
 """``carrel mcp``: what ``/mcp`` offers, over standard input and output, for agents that start tools as commands."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
 
 import httpx2
 import typer
@@ -11,6 +10,9 @@ import typer
 from app import __version__
 from app.cli.connection import Connection, find_service
 from app.cli.runtime import Credentials
+
+if TYPE_CHECKING:
+    from mcp.client import Client
 
 SECONDS = 90
 
@@ -34,51 +36,53 @@ def mcp(
 
 async def _serve(service: Credentials) -> None:
     # Here, for the SDK takes most of a second, which other commands can do without.
-    from mcp.server.stdio import stdio_server
-
-    async with _relay(service) as server, stdio_server() as (incoming, outgoing):
-        await server.run(incoming, outgoing, server.create_initialization_options())
-
-
-@asynccontextmanager
-async def _relay(service: Credentials) -> AsyncIterator[Any]:
-    """A server that asks the service for each of its answers."""
     from mcp.client import Client
     from mcp.client.streamable_http import streamable_http_client
-    from mcp.server.lowlevel.server import Server
+    from mcp.server.stdio import stdio_server
 
     headers = {"Authorization": f"Bearer {service.api_key}"}
     async with httpx2.AsyncClient(headers=headers, timeout=SECONDS) as http:
         transport = streamable_http_client(f"{service.url.rstrip('/')}/mcp", http_client=http)
-        async with Client(transport, cache=None) as upstream:
+        async with Client(transport, cache=None) as upstream, stdio_server() as (incoming, outgoing):
+            server = _Relay(upstream).server()
+            await server.run(incoming, outgoing, server.create_initialization_options())
 
-            async def list_tools(_ctx: Any, params: Any) -> Any:
-                return await upstream.list_tools(cursor=_cursor(params))
 
-            async def call_tool(_ctx: Any, params: Any) -> Any:
-                return await upstream.call_tool(params.name, params.arguments)
+@dataclass(frozen=True, slots=True)
+class _Relay:
+    """Asks the service for each of its answers."""
 
-            async def list_resources(_ctx: Any, params: Any) -> Any:
-                return await upstream.list_resources(cursor=_cursor(params))
+    upstream: "Client"
 
-            async def list_templates(_ctx: Any, params: Any) -> Any:
-                return await upstream.list_resource_templates(cursor=_cursor(params))
+    def server(self) -> Any:
+        from mcp.server.lowlevel.server import Server
 
-            async def read_resource(_ctx: Any, params: Any) -> Any:
-                return await upstream.read_resource(params.uri)
+        return Server(
+            "carrel",
+            version=__version__,
+            title="Carrel",
+            instructions=self.upstream.instructions,
+            on_list_tools=self._list_tools,
+            on_call_tool=self._call_tool,
+            on_list_resources=self._list_resources,
+            on_list_resource_templates=self._list_templates,
+            on_read_resource=self._read_resource,
+        )
 
-            server: Server[Any] = Server(
-                "carrel",
-                version=__version__,
-                title="Carrel",
-                instructions=upstream.instructions,
-                on_list_tools=list_tools,
-                on_call_tool=call_tool,
-                on_list_resources=list_resources,
-                on_list_resource_templates=list_templates,
-                on_read_resource=read_resource,
-            )
-            yield server
+    async def _list_tools(self, _ctx: Any, params: Any) -> Any:
+        return await self.upstream.list_tools(cursor=_cursor(params))
+
+    async def _call_tool(self, _ctx: Any, params: Any) -> Any:
+        return await self.upstream.call_tool(params.name, params.arguments)
+
+    async def _list_resources(self, _ctx: Any, params: Any) -> Any:
+        return await self.upstream.list_resources(cursor=_cursor(params))
+
+    async def _list_templates(self, _ctx: Any, params: Any) -> Any:
+        return await self.upstream.list_resource_templates(cursor=_cursor(params))
+
+    async def _read_resource(self, _ctx: Any, params: Any) -> Any:
+        return await self.upstream.read_resource(params.uri)
 
 
 def _cursor(params: Any) -> str | None:
