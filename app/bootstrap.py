@@ -18,6 +18,7 @@ from app.audit.types import Actor
 from app.db.session import Database, Session, TenantDatabase
 from app.db.system import SystemDatabase
 from app.documents.deletion import DeletionService
+from app.documents.library import LibraryService
 from app.documents.media import MediaService
 from app.documents.reading import ReadingService
 from app.documents.service import DocumentService
@@ -72,6 +73,7 @@ class TenantServices:
     documents: DocumentService
     deletions: DeletionService
     reading: ReadingService
+    library: LibraryService
     media: MediaService
     uploads: UploadService
     preview: PreviewService
@@ -259,6 +261,7 @@ class Resources:
             documents=documents,
             deletions=DeletionService(db, knowledge_bases, self.queue),
             reading=ReadingService(db, knowledge_bases),
+            library=LibraryService(db, knowledge_bases),
             media=MediaService(db, knowledge_bases, self.objects),
             uploads=UploadService(
                 db=db,

@@ -26,6 +26,8 @@ ASKING = {
     f"POST {KB}/agent-search",
     "POST /v1/answer",
     f"POST {KB}/answer",
+    "POST /mcp",
+    "POST /dify/retrieval",
 }
 # What is told of each other route: the actions of one request, and of another where they hang on what is there.
 TOLD: dict[str, tuple[list[str], ...]] = {

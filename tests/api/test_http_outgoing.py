@@ -21,7 +21,7 @@ CLIENTS = {
     "asyncpg", "websockets",
 }  # fmt: skip
 ALLOWED = {
-    "cli": {"socket", "httpx"},
+    "cli": {"socket", "httpx", "httpx2"},
     "db": {"asyncpg"},
     "embedded_postgres": {"socket"},
     "http_sources": {"httpx"},

@@ -25,6 +25,7 @@ VIOLATIONS = {
     "words": ("retrieval/wrong.py", "def lazy() -> None:\n    import Stemmer\n"),
     "tokens": ("api/wrong.py", "def lazy() -> None:\n    import jwt\n"),
     "paths": ("retrieval/wrong.py", "def lazy() -> None:\n    import jmespath\n"),
+    "mcp": ("api/v1/wrong.py", "def lazy() -> None:\n    import mcp\n"),
     "database": ("retrieval/wrong.py", "import asyncpg\n"),
     "tenant-wall": ("ingestion/wrong.py", "from app.db.system import SystemDatabase\n"),
     "owner": ("ingestion/wrong.py", "from app.db import maintenance\n"),

@@ -25,7 +25,8 @@ PLAIN = frozenset(
     exclude_dynamic expand expand_options window max_characters return_vectors explain merge image
     rerank transformers rewrite_prompt answer_prompt prompt session_scope max_top_k max_messages citations
     max_snippet_chars stream max_context_tokens digest
-    kind source url method params headers body items score response domains secret""".split()  # noqa: SIM905  (a list of words)
+    kind source url method params headers body items score response domains secret
+    jsonrpc retrieval_setting logical_operator comparison_operator""".split()  # noqa: SIM905  (a list of words)
 )
 
 
@@ -74,7 +75,20 @@ ANSWERS = tuple(Template(json={**ANSWER, **one.json}) for one in (Template(json=
 CONVERSATION = {"messages": [{"role": "customer", "content": SECRET}]}
 OF_AN_AGENT = {**CONVERSATION, "agent_id": "<agent_id>", "session_id": "<chat_id>"}
 KB = "/v1/knowledge-bases/{kb}"
+MCP = "POST /mcp"
+DIFY = "POST /dify/retrieval"
 TEXT = {"text": "A text <fresh> to keep."}
+
+
+def message(method: str, **params: Any) -> Template:
+    """A message of the Model Context Protocol."""
+    return Template(json={"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+
+
+def tool(name: str, **arguments: Any) -> Template:
+    """A call of one of its tools."""
+    return message("tools/call", name=name, arguments=arguments)
+
 
 TEMPLATES: Mapping[str, tuple[Template, ...]] = {
     "POST /v1/tenants": (Template(json={"name": "a tenant"}),),
@@ -154,6 +168,32 @@ TEMPLATES: Mapping[str, tuple[Template, ...]] = {
     f"POST {KB}/agent-search": (Template(json=CONVERSATION), Template(json=OF_AN_AGENT)),
     "POST /v1/agent-search": (Template(json=CONVERSATION), Template(json=OF_AN_AGENT)),
     "POST /v1/agents/{agent_id}/prompts/{prompt}/{number}/pin": (Template(),),
+    MCP: (
+        tool("search", **ASK),
+        tool("fetch", id="<document>"),
+        tool("search_knowledge", **ASK),
+        tool("search_knowledge", **ASK, knowledge_bases=["<kb>"]),
+        tool("search_knowledge", **ASK, filter={"$document_id": "<document>"}),
+        tool("list_knowledge_bases"),
+        message("tools/list"),
+        message("resources/list"),
+        message("resources/templates/list"),
+        message("resources/read", uri="carrel://documents/<document>"),
+        message("resources/read", uri="carrel://documents/<document>/from/3"),
+    ),
+    DIFY: (
+        Template(json={"knowledge_id": "<kb>", **ASK}),
+        Template(
+            json={
+                "knowledge_id": "<kb>",
+                **ASK,
+                "retrieval_setting": {"top_k": 3, "score_threshold": None},
+                "metadata_condition": {
+                    "conditions": [{"name": ["$document_id"], "comparison_operator": "is", "value": "<document>"}]
+                },
+            }
+        ),
+    ),
     "PUT /v1/agents/{agent_id}": (
         Template(json={"knowledge_bases": ["<kb>"], "max_top_k": 3}),
         Template(json={"knowledge_bases": ["<kb>"], "filter": {"$document_id": "<document>"}}),
@@ -190,7 +230,7 @@ class Case:
     @property
     def finds(self) -> bool:
         """Whether it gives what a search finds."""
-        return self.endpoint.path.endswith(("search", "answer"))
+        return self.endpoint.path.endswith(("search", "answer")) or self.endpoint.name in (MCP, DIFY)
 
     @property
     def binds(self) -> bool:

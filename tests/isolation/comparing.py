@@ -40,6 +40,14 @@ def send(client: httpx.Client, case: Case, ids: Ids) -> httpx.Response:
     return client.request(case.endpoint.method, path, data=filled(dict(template.form)), files=file)
 
 
+def succeeded(reply: httpx.Response) -> bool:
+    """Whether it did what was asked: a message of MCP says inside of the reply that it did not."""
+    if reply.request.url.path != "/mcp" or reply.is_error:
+        return reply.is_success or reply.is_redirect
+    body = reply.json()
+    return "error" not in body and not body["result"].get("isError")
+
+
 def without(value: Any, names: set[str]) -> Any:
     """The same without these fields, wherever they are."""
     if isinstance(value, dict):

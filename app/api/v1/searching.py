@@ -5,14 +5,15 @@ from fastapi import Response
 from app.api.v1.search_results import server_timing
 from app.bootstrap import TenantServices
 from app.quotas.types import RateState
+from app.retrieval.admission import admitted
 from app.retrieval.types import SearchRequest, SearchResult
 
 
 async def admitted_search(tenant: TenantServices, request: SearchRequest, response: Response) -> SearchResult:
     """Search, and count it. Raises RateLimited, and as ``RetrievalService.search``."""
-    await admit(tenant, response)
-    result = await tenant.retrieval.search(request)
-    tenant.quotas.count(searches=1)
+    result, rate = await admitted(tenant.retrieval, request)
+    if rate is not None:
+        response.headers.update(_rate_headers(rate))
     response.headers["Server-Timing"] = server_timing(result.timings_ms)
     return result
 
