@@ -12,7 +12,7 @@ from fastapi.responses import HTMLResponse
 from starlette.middleware.cors import CORSMiddleware
 
 from app import __version__
-from app.api import health, problems, v1
+from app.api import health, openai, problems, v1
 from app.api.idempotency import REPLAYED
 from app.api.middleware import GuardMiddleware, RequestMiddleware
 from app.bootstrap import Resources
@@ -57,6 +57,7 @@ def create_app(open_resources: OpenResources, *, cors_origins: tuple[str, ...] =
         redirect_slashes=False,
         license_info={"name": "AGPL-3.0-or-later", "identifier": "AGPL-3.0-or-later"},
     )
+    app.state.envelopes = {openai.PREFIX: openai.envelope}
     problems.install(app)
     app.add_middleware(GuardMiddleware)
     if cors_origins:
@@ -72,6 +73,7 @@ def create_app(open_resources: OpenResources, *, cors_origins: tuple[str, ...] =
     app.add_api_route("/docs", docs_page, include_in_schema=False)
     app.include_router(health.router)
     app.include_router(v1.router)
+    app.include_router(openai.router)
     return app
 
 

@@ -12,7 +12,7 @@ COUNTS = {
     "tenant": (remains.of_tenant,),
 }
 # What documents have nothing to do with, though knowledge bases and tenants do.
-ABOVE_DOCUMENTS = {"agent_binding", "api_key", "knowledge_base", "search_index"}
+ABOVE_DOCUMENTS = {"agent_binding", "api_key", "knowledge_base", "openai_file_batch", "openai_store", "search_index"}
 
 
 async def tables(owner: asyncpg.Connection) -> dict[str, Columns]:

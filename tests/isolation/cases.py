@@ -13,8 +13,22 @@ from tests.isolation.routes import Endpoint
 SECRET = "Quetzalcoatlus"
 PLACE = re.compile(r"<([a-z_]+)>")
 # What a path may hold; each is made in tests/isolation/worlds.py.
-PATH_FIELDS = {"kb", "document", "node", "chunk", "api_key", "tenant", "deletion", "n", "agent_id"}
-# Names in queries and bodies that name nothing that belongs to a tenant.
+PATH_FIELDS = {
+    "kb",
+    "document",
+    "node",
+    "chunk",
+    "api_key",
+    "tenant",
+    "deletion",
+    "n",
+    "agent_id",
+    "file",
+    "attached",
+    "batch",
+}
+# Names in queries and bodies that name nothing that belongs to a tenant. `after` and `before` of files and vector
+# stores are the time that an id has in it, whether or not there is such a thing.
 PLAIN = frozenset(
     """limit cursor wait status name title description model dimensions strategy strategy_options max_tokens
     overlap_tokens top_k metadata metadata_filter language chunking embedding retrieval role expires_at source_uri
@@ -24,7 +38,11 @@ PLAIN = frozenset(
     searches_per_second concurrent_ingestions
     exclude_dynamic expand expand_options window max_characters return_vectors explain merge image
     rerank transformers rewrite_prompt session_scope max_top_k max_messages citations
-    max_snippet_chars""".split()  # noqa: SIM905  (a list of words)
+    max_snippet_chars
+    after before order filter purpose expires_after expires_after[anchor] expires_after[seconds] anchor days
+    chunking_strategy static
+    max_chunk_size_tokens chunk_overlap_tokens attributes filters key type value max_num_results ranking_options ranker
+    hybrid_search embedding_weight text_weight rewrite_query""".split()  # noqa: SIM905  (a list of words)
 )
 
 
@@ -72,6 +90,8 @@ CONVERSATION = {"messages": [{"role": "customer", "content": SECRET}]}
 OF_AN_AGENT = {**CONVERSATION, "agent_id": "<agent_id>", "session_id": "<chat_id>"}
 KB = "/v1/knowledge-bases/{kb}"
 TEXT = {"text": "A text <fresh> to keep."}
+STORES = "/openai/v1/vector_stores"
+STORE = f"{STORES}/{{kb}}"
 
 TEMPLATES: Mapping[str, tuple[Template, ...]] = {
     "POST /v1/tenants": (Template(json={"name": "a tenant"}),),
@@ -153,6 +173,27 @@ TEMPLATES: Mapping[str, tuple[Template, ...]] = {
     "PATCH /v1/agents/{agent_id}": (
         Template(json={"max_top_k": 4}),
         Template(json={"knowledge_bases": ["<kb>"], "filter": {"$document_id": "<document>"}}),
+    ),
+    "POST /openai/v1/files": (Template(form={"purpose": "assistants"}),),
+    f"POST {STORES}": (Template(json={"name": "A store"}), Template(json={"name": "A store", "file_ids": ["<file>"]})),
+    f"POST {STORE}": (Template(json={"name": "renamed"}), Template(json={"metadata": {"a": "b"}})),
+    f"GET {STORE}/files": (
+        Template(),
+        Template(query={"after": "<attached>", "filter": "completed"}),
+        Template(query={"before": "<document>"}),
+    ),
+    f"POST {STORE}/files": (Template(json={"file_id": "<file>"}),),
+    f"GET {STORE}/files/{{attached}}": (Template(),),
+    f"POST {STORE}/files/{{attached}}": (Template(json={"attributes": {"a": "b"}}),),
+    f"POST {STORE}/file_batches": (
+        Template(json={"file_ids": ["<file>"]}),
+        Template(json={"files": [{"file_id": "<file>"}]}),
+    ),
+    f"GET {STORE}/file_batches/{{batch}}/files": (Template(), Template(query={"after": "<attached>"})),
+    f"POST {STORE}/file_batches/{{batch}}/cancel": (Template(),),
+    f"POST {STORE}/search": (
+        Template(json=ASK),
+        Template(json={**ASK, "filters": {"type": "eq", "key": "$document_id", "value": "<document>"}}),
     ),
 }
 
