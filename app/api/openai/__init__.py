@@ -3,10 +3,10 @@
 from fastapi import APIRouter
 
 from app.api.openai import file_batches, files, search, store_files, vector_stores
-from app.api.openai.envelope import PREFIX, RESPONSES, envelope
+from app.api.openai.envelope import PREFIX, envelope
 
 __all__ = ["PREFIX", "envelope", "router"]
 
 router = APIRouter(prefix=PREFIX)
 for module in (search, file_batches, store_files, vector_stores, files):
-    router.include_router(module.router, responses=RESPONSES)
+    router.include_router(module.router)

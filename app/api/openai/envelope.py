@@ -44,6 +44,8 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
         503: "A dependency is down; try again",
     }.items()
 }
+# Told, FastAPI does not add its own words of 422, which this door never says.
+RESPONSES["default"] = {"description": "Another error", **ERROR}
 
 
 def envelope(

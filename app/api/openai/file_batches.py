@@ -8,6 +8,7 @@ from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, Field, model_validator
 
 from app.api.dependencies import CurrentReader, CurrentWriter, GuardedRoute
+from app.api.openai.envelope import RESPONSES
 from app.api.openai.shapes import (
     POLL_AFTER_MS,
     Asked,
@@ -36,7 +37,12 @@ from app.documents.files import FileNotFound
 from app.ids import encode_id
 from app.knowledge_bases.types import KnowledgeBaseView
 
-router = APIRouter(prefix="/vector_stores/{kb}/file_batches", tags=["openai vector stores"], route_class=GuardedRoute)
+router = APIRouter(
+    prefix="/vector_stores/{kb}/file_batches",
+    tags=["openai vector stores"],
+    route_class=GuardedRoute,
+    responses=RESPONSES,
+)
 
 
 class FileBatchIn(Asked):

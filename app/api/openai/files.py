@@ -9,6 +9,7 @@ from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
 
 from app.api.dependencies import CurrentReader, CurrentResources, CurrentWriter, GuardedRoute
+from app.api.openai.envelope import RESPONSES
 from app.api.openai.shapes import Asked, Deleted, Order, Page, Text, Walk, path_id, seconds
 from app.api.streamed import FORM, checked, content_type, refuse_large
 from app.db.models.openai import KeptFile
@@ -18,7 +19,7 @@ from app.errors import InvalidInput
 from app.ids import encode_id
 from app.object_store.disposition import content_disposition
 
-router = APIRouter(prefix="/files", tags=["openai files"], route_class=GuardedRoute)
+router = APIRouter(prefix="/files", tags=["openai files"], route_class=GuardedRoute, responses=RESPONSES)
 Purpose = Literal["assistants", "user_data", "vision", "evals"]
 
 

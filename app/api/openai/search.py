@@ -6,6 +6,7 @@ from fastapi import APIRouter, Response
 from pydantic import BaseModel, Field, StringConstraints
 
 from app.api.dependencies import CurrentReader, CurrentResources, GuardedRoute
+from app.api.openai.envelope import RESPONSES
 from app.api.openai.filters import Comparison, Compound, filter_of
 from app.api.openai.shapes import STORABLE, Asked
 from app.api.openai.store_files import TextPart, plain
@@ -17,7 +18,10 @@ from app.retrieval.types import Hit, NamedTransformer, Query, SearchRequest
 
 # GuardedRoute knows by the tag "search" that it changes nothing.
 router = APIRouter(
-    prefix="/vector_stores/{kb}/search", tags=["openai vector stores", "search"], route_class=GuardedRoute
+    prefix="/vector_stores/{kb}/search",
+    tags=["openai vector stores", "search"],
+    route_class=GuardedRoute,
+    responses=RESPONSES,
 )
 Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=32_000), STORABLE]
 REWRITING = "multi_query"

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel
 
 from app.api.dependencies import CurrentReader, CurrentWriter, GuardedRoute
+from app.api.openai.envelope import RESPONSES
 from app.api.openai.shapes import (
     POLL_AFTER_MS,
     Asked,
@@ -33,7 +34,9 @@ from app.documents.types import DocumentNotFound
 from app.ids import encode_id
 from app.knowledge_bases.types import KnowledgeBaseView
 
-router = APIRouter(prefix="/vector_stores/{kb}/files", tags=["openai vector stores"], route_class=GuardedRoute)
+router = APIRouter(
+    prefix="/vector_stores/{kb}/files", tags=["openai vector stores"], route_class=GuardedRoute, responses=RESPONSES
+)
 Status = Literal["in_progress", "completed", "failed", "cancelled"]
 STATUSES: Mapping[str, tuple[str, ...]] = {
     "in_progress": IN_PROGRESS,

@@ -7,6 +7,7 @@ from fastapi import APIRouter
 from pydantic import BaseModel, Field, StringConstraints
 
 from app.api.dependencies import CurrentAdmin, CurrentReader, GuardedRoute
+from app.api.openai.envelope import RESPONSES
 from app.api.openai.shapes import (
     STORABLE,
     Asked,
@@ -26,7 +27,9 @@ from app.ids import decode_id, encode_id
 from app.knowledge_bases.stores import Store
 from app.knowledge_bases.types import Chunking, KnowledgeBaseView, NewKnowledgeBase
 
-router = APIRouter(prefix="/vector_stores", tags=["openai vector stores"], route_class=GuardedRoute)
+router = APIRouter(
+    prefix="/vector_stores", tags=["openai vector stores"], route_class=GuardedRoute, responses=RESPONSES
+)
 Name = Annotated[str, StringConstraints(max_length=300), STORABLE]
 IN_PROGRESS = ("queued", "parsing", "chunking", "embedding")
 
