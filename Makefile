@@ -8,7 +8,7 @@ WEIGHTS := models/all-MiniLM-L6-v2
 # COVERAGE="--cov --cov-report=term:skip-covered" counts the lines that the tests run, which takes them a third longer.
 COVERAGE ?=
 
-.PHONY: demo test check format lint types contracts bench bench-load bench-scale bench-deletion quality walls api-fuzz audit fairness-test kill-test torture swift-test setup clean
+.PHONY: demo test check format lint types contracts bench bench-load bench-scale bench-deletion quality walls api-fuzz door-tests audit fairness-test kill-test torture swift-test setup clean
 .DEFAULT_GOAL := help
 
 help:
@@ -20,6 +20,7 @@ help:
 	@echo "make bench-deletion  what others wait for while a tenant of 500,000 chunks is deleted (ARGUMENTS=--chunks N for less)"
 	@echo "make walls           every operation and table with another tenant's ids, and the answer that unknown ids get"
 	@echo "make api-fuzz        schemathesis over the whole API with every role"
+	@echo "make door-tests      OpenAI's client, newest 1.x and 2.x in environments of their own, against the door for it"
 	@echo "make audit           broken requirements, and advisories about what is locked"
 	@echo "make fairness-test   what one document waits for behind 10,000 of another tenant"
 	@echo "make torture         the torture set (needs CARREL_EVAL_DATA) and 3,000 hostile files"
@@ -80,6 +81,19 @@ walls: setup
 
 api-fuzz: setup
 	@$(BIN)/python -m benchmarks.api_fuzz $(ARGUMENTS)
+
+# Other versions of a client than the installed one; each in an environment of its own, made once.
+OPENAI_VERSIONS := 1 2
+DOORS := .cache/doors
+
+$(DOORS)/openai-%:
+	@$(PYTHON) -m venv $@.new
+	@$@.new/bin/python -m pip install --quiet --disable-pip-version-check "openai==$*.*"
+	@mv $@.new $@
+
+door-tests: setup $(OPENAI_VERSIONS:%=$(DOORS)/openai-%)
+	@DOOR_PYTHONS="$(DOORS)/openai-1/bin/python:$(DOORS)/openai-2/bin/python" \
+	  $(BIN)/python -m pytest -q -s tests/api/openai/test_client.py
 
 audit: setup
 	@$(BIN)/python -m pip check
