@@ -1,6 +1,6 @@
 """Batches: many kept files attached to a knowledge base in one go, and followed together."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,6 +13,7 @@ from app.db.models.tenant_data import Document
 from app.db.session import Session, TenantDatabase
 from app.documents.attachment_repository import AttachmentRepository
 from app.documents.attachments import AttachmentService
+from app.documents.file_repository import FileRepository
 from app.documents.service import FINAL
 from app.documents.types import DocumentNotFound
 from app.errors import Conflict, InvalidInput, NotFound, TooLarge, TooMany, Unsupported
@@ -32,10 +33,11 @@ class FileBatchNotFound(NotFound):
 
 @dataclass(frozen=True, slots=True)
 class BatchView:
-    """A batch with its files in their order, and the documents that they were made."""
+    """A batch with its files in their order, and the documents that they were made; ``names`` are of the refused."""
 
     batch: FileBatch
     files: Sequence[tuple[BatchFile, Document | None]]
+    names: Mapping[UUID, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +97,10 @@ class FileBatchService:
             batch = await repository.batch(kb.row.id, batch_id)
             if batch is None or not self._may_see(batch):
                 raise FileBatchNotFound
-            return BatchView(batch, await repository.batch_files(batch))
+            files = await repository.batch_files(batch)
+            refused = [row.file_id for row, document in files if document is None]
+            kept = await FileRepository(session, self.knowledge_bases.principal).get(refused) if refused else {}
+            return BatchView(batch, files, {file_id: file.filename for file_id, file in kept.items()})
 
     def _may_see(self, batch: FileBatch) -> bool:
         """A batch may hold several users' files: a key that is narrowed to one sees its own."""

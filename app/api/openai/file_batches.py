@@ -115,7 +115,7 @@ def _files_out(view: BatchView, kb: KnowledgeBaseView) -> list[StoreFileOut]:
             usage_bytes=0,
             attributes={},
             chunking_strategy=strategy_of(kb),
-            filename="",
+            filename=view.names.get(file.file_id, ""),  # it may be gone by now
             document=None,
         )
         found.append(refused)

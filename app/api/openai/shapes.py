@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from typing import Annotated, Any, Generic, Literal, NoReturn, TypeVar
 from uuid import UUID
 
 from fastapi import Depends, Query
@@ -114,9 +114,11 @@ class Walk:
         if self.cursor is None:
             return None
         found = next((one for prefix in prefixes if (one := decode_id(prefix, self.cursor))), None)
-        return found if found is not None else self.refuse()
+        if found is None:
+            self.refuse()
+        return found
 
-    def refuse(self) -> UUID:
+    def refuse(self) -> NoReturn:
         """Raises InvalidInput, for a cursor that leads nowhere."""
         name = "after" if self.before is None else "before"
         raise InvalidInput(f"`{name}` is the id of nothing in this list.", loc=("query", name))

@@ -176,7 +176,6 @@ async def beyond(tenant: TenantServices, kb: str, walk: Walk) -> Document | None
         return await tenant.attachments.get(kb, walk.cursor)
     except DocumentNotFound:
         walk.refuse()
-        raise
 
 
 @router.get("", response_model=Page[StoreFileOut])

@@ -1,6 +1,7 @@
 """The OpenAI door beyond what its client asks: walls inside a tenant, quotas, what is kept and what goes."""
 
 import asyncio
+import time
 from typing import Any
 
 import asyncpg
@@ -14,6 +15,7 @@ from tests.fixtures.service import Service, Tenant
 FILES = "/openai/v1/files"
 STORES = "/openai/v1/vector_stores"
 STORE = f"{STORES}/default"
+TABLES = ("openai_file", "openai_store", "openai_file_batch", "openai_batch_file")
 
 
 def keep(client: httpx.Client, text: str = "The heron fishes.", name: str = "a.txt") -> str:
@@ -29,6 +31,18 @@ def attach(client: httpx.Client, file: str, store: str = STORE, **more: Any) -> 
     assert int(reply.headers["openai-poll-after-ms"]) > 0
     found: dict[str, Any] = reply.json()
     return found
+
+
+def finished(client: httpx.Client, deletion: str) -> dict[str, int]:
+    """What is left when the deletion has come to its end."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        receipt = client.get(f"/v1/deletions/{deletion}").json()
+        if receipt["finished_at"]:
+            left: dict[str, int] = receipt["remaining"]
+            return left
+        time.sleep(0.05)
+    raise AssertionError("the deletion did not end")
 
 
 def run(url: str, statement: str, *values: Any) -> list[asyncpg.Record]:
@@ -52,8 +66,23 @@ def test_both_doors_show_the_same(tenant: Tenant) -> None:
     assert (document["external_id"], document["metadata"]) == (file["id"], {"year": 2024, "on": True})
     by_document = tenant.admin.get(f"{STORES}/{made['id']}/files/{file['document']}").json()
     assert by_document["id"] == file["id"]
-    assert tenant.admin.delete(f"/v1/knowledge-bases/{made['id']}").status_code == 204
+    archive = keep(tenant.admin, "PK\x05\x06" + "\0" * 18, name="a.zip")
+    batch = {"file_ids": [keep(tenant.admin, "Another."), archive]}
+    made_batch = tenant.admin.post(f"{STORES}/{made['id']}/file_batches", json=batch).json()
+    listed = tenant.admin.get(f"{STORES}/{made['id']}/file_batches/{made_batch['id']}/files").json()["data"]
+    assert [(one["filename"], one["document"] is None) for one in listed] == [("a.zip", True), ("a.txt", False)]
+    gone = tenant.admin.delete(f"/v1/knowledge-bases/{made['id']}")
+    left = finished(tenant.admin, gone.headers["carrel-deletion-id"])
+    assert {name: left[name] for name in TABLES[1:]} == dict.fromkeys(TABLES[1:], 0)
     failure(tenant.admin.get(f"{STORES}/{made['id']}"), 404, "knowledge_base_not_found")
+
+
+def test_a_file_is_as_large_as_an_upload(tenant: Tenant) -> None:
+    """Larger than any JSON body may be."""
+    text = "x" * (17 * 1024 * 1024)
+    file = keep(tenant.admin, text)
+    assert tenant.admin.get(f"{FILES}/{file}/content").content == text.encode()
+    tenant.admin.delete(f"{FILES}/{file}").raise_for_status()
 
 
 def test_attached_twice_is_one_document(tenant: Tenant) -> None:
@@ -130,14 +159,8 @@ def test_what_is_deleted_is_gone_and_counted(service: Service) -> None:
     assert tenant.admin.get(f"{STORE}/files").json()["data"] == []
     tenant.admin.post(f"{STORE}/file_batches", json={"file_ids": [kept]}).raise_for_status()
     deletion = service.operator.delete(f"/v1/tenants/{tenant.id}").headers["carrel-deletion-id"]
-    for _ in range(600):
-        receipt = service.operator.get(f"/v1/deletions/{deletion}").json()
-        if receipt["finished_at"]:
-            break
-        asyncio.run(asyncio.sleep(0.05))
-    left = receipt["remaining"]
-    tables = ("openai_file", "openai_store", "openai_file_batch", "openai_batch_file", "objects")
-    assert {name: left[name] for name in tables} == dict.fromkeys(tables, 0)
+    left = finished(service.operator, deletion)
+    assert {name: left[name] for name in (*TABLES, "objects")} == dict.fromkeys((*TABLES, "objects"), 0)
 
 
 def test_a_file_expires(service: Service, tenant: Tenant) -> None:
