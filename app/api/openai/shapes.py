@@ -10,6 +10,7 @@ from fastapi import Depends, Query
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
 from app.errors import AppError, InvalidInput
+from app.filters import check_metadata
 from app.filters.values import check_text
 from app.ids import decode_id
 
@@ -26,13 +27,20 @@ def _storable(value: str) -> str:
     return value
 
 
+def _filterable(attributes: dict[str, Any]) -> dict[str, Any]:
+    """As any document's metadata has to be."""
+    try:
+        return check_metadata(attributes)
+    except InvalidInput as exc:
+        raise ValueError(exc.message) from None
+
+
 STORABLE = AfterValidator(_storable)
 Text = Annotated[str, STORABLE]
 Label = Annotated[str, StringConstraints(min_length=1, max_length=64), STORABLE]
 Value = Annotated[str, StringConstraints(max_length=512), STORABLE]
 Labels = Annotated[dict[Label, Value], Field(max_length=16)]
-AttributeName = Annotated[Label, StringConstraints(pattern=r"^[^$]")]
-Attributes = Annotated[dict[AttributeName, bool | int | float | Value], Field(max_length=16)]
+Attributes = Annotated[dict[Label, bool | int | float | Value], Field(max_length=16), AfterValidator(_filterable)]
 
 
 class Asked(BaseModel):

@@ -230,6 +230,17 @@ def test_what_is_wrong_is_told(tenant: Tenant, method: str, path: str, body: Any
     assert error["type"] == "invalid_request_error"
 
 
+@pytest.mark.parametrize("value", ["1e999", "NaN", "1" + "0" * 400, '"\\ud800"', '"\\u0000"', "null", "[1]"])
+def test_values_that_cannot_be_kept(tenant: Tenant, value: str) -> None:
+    file = keep(tenant.admin)
+    json_type = {"Content-Type": "application/json"}
+    for path, body in (
+        (f"{STORE}/files", f'{{"file_id": "{file}", "attributes": {{"a": {value}}}}}'),
+        (f"{STORE}/search", f'{{"query": "a", "filters": {{"type": "eq", "key": "a", "value": {value}}}}}'),
+    ):
+        failure(tenant.admin.post(path, content=body, headers=json_type), 400)
+
+
 def test_errors_of_no_route_and_of_large_bodies(tenant: Tenant) -> None:
     failure(tenant.admin.get("/openai/v1/models"), 404, "not_found")
     failure(tenant.admin.put(STORES), 405, "method_not_allowed")
@@ -237,7 +248,8 @@ def test_errors_of_no_route_and_of_large_bodies(tenant: Tenant) -> None:
     deep: dict[str, Any] = {"type": "eq", "key": "a", "value": 1}
     for _ in range(200):
         deep = {"type": "and", "filters": [deep]}
-    failure(tenant.admin.post(f"{STORE}/search", json={"query": "a", "filters": deep}), 400)
+    error = failure(tenant.admin.post(f"{STORE}/search", json={"query": "a", "filters": deep}), 400, "invalid")
+    assert error["param"].startswith("filters")
 
 
 def test_the_description_tells_this_doors_errors(service: Service) -> None:
