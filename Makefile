@@ -106,7 +106,8 @@ kill-test: setup
 # Clients that cannot be installed beside the service have environments of their own, below .doors.
 door-tests: setup
 	@PYTHON=$(BIN)/python ./scripts/door_environments.sh
-	@DOOR_ENVIRONMENTS=.doors $(BIN)/python -m pytest -q tests/clients/test_frameworks.py
+	@DOOR_ENVIRONMENTS=.doors DOOR_PYTHONS=.doors/openai-1/bin/python:.doors/openai-2/bin/python \
+	  $(BIN)/python -m pytest -q tests/clients/test_frameworks.py tests/api/openai/test_client.py
 
 swift-test: setup
 	@S3_SERVER=swift $(BIN)/python -m pytest -q tests/object_store

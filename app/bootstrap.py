@@ -17,7 +17,10 @@ from app.audit.sign_ins import SignInAudit
 from app.audit.types import Actor
 from app.db.session import Database, Session, TenantDatabase
 from app.db.system import SystemDatabase
+from app.documents.attachments import AttachmentService
 from app.documents.deletion import DeletionService
+from app.documents.file_batches import FileBatchService
+from app.documents.files import FileService
 from app.documents.library import LibraryService
 from app.documents.media import MediaService
 from app.documents.reading import ReadingService
@@ -41,6 +44,7 @@ from app.job_queue import JobQueue
 from app.knowledge_bases.prompting import KnowledgeBasePrompts
 from app.knowledge_bases.reindexing import ReindexService
 from app.knowledge_bases.service import IndexSettings, KnowledgeBaseService, furnish_tenant
+from app.knowledge_bases.stores import StoreService
 from app.object_store import ObjectStore
 from app.object_store.opening import open_object_store
 from app.quotas.meter import UsageMeter
@@ -80,6 +84,37 @@ class TenantServices:
     retrieval: RetrievalService
     answering: AnsweringService
     quotas: QuotaService
+
+    @property
+    def stores(self) -> StoreService:
+        """Knowledge bases as stores of files."""
+        return StoreService(self.knowledge_bases)
+
+    @property
+    def files(self) -> FileService:
+        """Files that are kept for themselves."""
+        uploads = self.uploads
+        return FileService(uploads.db, self.knowledge_bases, self.deletions, uploads.objects, self.quotas)
+
+    @property
+    def attachments(self) -> AttachmentService:
+        """Files in knowledge bases."""
+        uploads = self.uploads
+        return AttachmentService(
+            uploads.db,
+            self.knowledge_bases,
+            self.files,
+            self.documents,
+            uploads,
+            self.deletions,
+            self.reading,
+            uploads.objects,
+        )
+
+    @property
+    def file_batches(self) -> FileBatchService:
+        """Files that are attached together."""
+        return FileBatchService(self.uploads.db, self.knowledge_bases, self.attachments)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from fastapi.responses import HTMLResponse
 from starlette.middleware.cors import CORSMiddleware
 
 from app import __version__
-from app.api import dify, health, mcp, problems, v1
+from app.api import dify, health, mcp, openai, problems, v1
 from app.api.idempotency import REPLAYED
 from app.api.middleware import GuardMiddleware, RequestMiddleware
 from app.bootstrap import Resources
@@ -68,6 +68,7 @@ def create_app(open_resources: OpenResources, *, cors_origins: tuple[str, ...] =
         redirect_slashes=False,
         license_info={"name": "AGPL-3.0-or-later", "identifier": "AGPL-3.0-or-later"},
     )
+    app.state.envelopes = {openai.PREFIX: openai.envelope}
     problems.install(app)
     app.add_middleware(GuardMiddleware)
     if cors_origins:
@@ -85,6 +86,7 @@ def create_app(open_resources: OpenResources, *, cors_origins: tuple[str, ...] =
     app.include_router(v1.router)
     app.include_router(mcp.router)
     app.include_router(dify.router)
+    app.include_router(openai.router)
     return app
 
 

@@ -47,7 +47,22 @@ TOOL_ERROR = "SystemError: AST constructor recursion depth mismatch"
 REPETITIONS = 3
 SEEDS_APART = 1000
 TESTED, GENERATED = r"Tested: (\d+)", r"(\d+) generated"
-FIELDS = ("kb", "document", "node", "chunk", "api_key", "tenant", "deletion", "n", "agent_id", "prompt", "number")
+FIELDS = (
+    "kb",
+    "document",
+    "node",
+    "chunk",
+    "api_key",
+    "tenant",
+    "deletion",
+    "n",
+    "agent_id",
+    "prompt",
+    "number",
+    "file",
+    "attached",
+    "batch",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ KEPT_NUMBERS = frozenset({"chat", "embedding_usage", "key_usage", "tenant_usage"
 KEPT_SUMS = frozenset({"lex_df", "lex_totals"})
 # What has nothing of a document or of a knowledge base; answers are counted in idempotency_subject, by what they name.
 UNRELATED = frozenset(
-    {"tenant", "api_key_use", "idempotency_key", "job_lane", "provider_pace", "rate_bucket"}
+    {"tenant", "api_key_use", "idempotency_key", "job_lane", "provider_pace", "rate_bucket", "openai_file"}
 )  # fmt: skip
 KEPT_BY_KIND = {
     "document": KEPT | KEPT_NUMBERS | KEPT_SUMS,

@@ -132,6 +132,12 @@ class UploadService:
         async with spool_text(body, filename=name, media_type=CHUNKS_TYPE) as received:
             return await self._store(kb, received, facts, INTERACTIVE, media_type=CHUNKS_TYPE)
 
+    async def upload_received(
+        self, reference: Reference, received: ReceivedFile, facts: DocumentFacts, *, priority: int
+    ) -> Uploaded:
+        """The same for a file that is on the local disk already."""
+        return await self._store(await self._open(reference), received, facts, priority)
+
     async def _open(self, reference: Reference) -> KnowledgeBaseView:
         kb = reference if isinstance(reference, KnowledgeBaseView) else await self.knowledge_bases.find(reference)
         kb.require_documents()

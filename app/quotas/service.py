@@ -66,6 +66,11 @@ class QuotaService:
         taken = ("documents", "stored_bytes", "chunks")
         await Room.of(self.principal).require(session, dict.fromkeys(grown, 0), of_key=dict.fromkeys(taken, 0))
 
+    async def require_room_for_file(self, session: Session) -> None:
+        """The file that the caller's transaction has kept for itself fits. Raises QuotaExceeded."""
+        grown = {"stored_bytes": 0}
+        await Room.of(self.principal).require(session, grown, of_key=grown)
+
     def limits(self) -> dict[str, Any]:
         """Those that hold for the caller."""
         limits = {**self.principal.quotas.given(), "upload_bytes": self.upload_bytes}

@@ -195,6 +195,22 @@ async def test_a_key_without_quotas_of_what_is_stored_is_not_counted(service: Se
     assert found == [{"quota_key_id": None}] * 2
 
 
+def test_files_that_are_kept_for_themselves_count(tenant: Tenant) -> None:
+    _, limited = new_key(tenant, stored_bytes=100)
+
+    def keep(size: int) -> httpx.Response:
+        part = {"file": ("a.txt", b"x" * size)}
+        return limited.post("/openai/v1/files", files=part, data={"purpose": "assistants"})
+
+    kept = keep(60).raise_for_status().json()
+    assert keep(41).status_code == 429
+    assert used(limited) == {"stored_bytes": 60}
+    assert add(limited, "y" * 41).status_code == 429
+    assert add(limited, "A text of forty bytes, no more and no le").status_code == 201
+    assert limited.delete(f"/openai/v1/files/{kept['id']}").is_success
+    assert used(limited) == {"stored_bytes": 40}
+
+
 async def test_so_many_documents_of_a_key_are_ingested_at_once(database: DatabaseUrls, tmp_path: Path) -> None:
     with run_service(settings_for(tmp_path), database, worker=False) as service:
         tenant = service.new_tenant()

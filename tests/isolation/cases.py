@@ -13,8 +13,11 @@ from tests.isolation.routes import Endpoint
 SECRET = "Quetzalcoatlus"
 PLACE = re.compile(r"<([a-z_]+)>")
 # What a path may hold; each is made in tests/isolation/worlds.py.
-PATH_FIELDS = {"kb", "document", "node", "chunk", "api_key", "tenant", "deletion", "n", "agent_id", "prompt", "number"}
-# Names in queries and bodies that name nothing that belongs to a tenant.
+PATH_FIELDS = frozenset(
+    "kb document node chunk api_key tenant deletion n agent_id prompt number file attached batch".split()  # noqa: SIM905
+)
+# Names in queries and bodies that name nothing that belongs to a tenant. `after` and `before` of files and vector
+# stores are the time that an id has in it, whether or not there is such a thing.
 PLAIN = frozenset(
     """limit cursor wait status name title description model dimensions strategy strategy_options max_tokens
     overlap_tokens top_k metadata metadata_filter language chunking embedding retrieval role expires_at source_uri
@@ -26,7 +29,11 @@ PLAIN = frozenset(
     rerank transformers rewrite_prompt answer_prompt prompt session_scope max_top_k max_messages citations
     max_snippet_chars stream max_context_tokens digest
     kind source url method params headers body items score response domains secret
-    jsonrpc retrieval_setting logical_operator comparison_operator""".split()  # noqa: SIM905  (a list of words)
+    jsonrpc retrieval_setting logical_operator comparison_operator
+    after before order filter purpose expires_after expires_after[anchor] expires_after[seconds] anchor days
+    chunking_strategy static
+    max_chunk_size_tokens chunk_overlap_tokens attributes filters key type value max_num_results ranking_options ranker
+    hybrid_search embedding_weight text_weight rewrite_query""".split()  # noqa: SIM905  (a list of words)
 )
 
 
@@ -78,6 +85,8 @@ KB = "/v1/knowledge-bases/{kb}"
 MCP = "POST /mcp"
 DIFY = "POST /dify/retrieval"
 TEXT = {"text": "A text <fresh> to keep."}
+STORES = "/openai/v1/vector_stores"
+STORE = f"{STORES}/{{kb}}"
 
 
 def message(method: str, **params: Any) -> Template:
@@ -201,6 +210,27 @@ TEMPLATES: Mapping[str, tuple[Template, ...]] = {
     "PATCH /v1/agents/{agent_id}": (
         Template(json={"max_top_k": 4}),
         Template(json={"knowledge_bases": ["<kb>"], "filter": {"$document_id": "<document>"}}),
+    ),
+    "POST /openai/v1/files": (Template(form={"purpose": "assistants"}),),
+    f"POST {STORES}": (Template(json={"name": "A store"}), Template(json={"name": "A store", "file_ids": ["<file>"]})),
+    f"POST {STORE}": (Template(json={"name": "renamed"}), Template(json={"metadata": {"a": "b"}})),
+    f"GET {STORE}/files": (
+        Template(),
+        Template(query={"after": "<attached>", "filter": "completed"}),
+        Template(query={"before": "<document>"}),
+    ),
+    f"POST {STORE}/files": (Template(json={"file_id": "<file>"}),),
+    f"GET {STORE}/files/{{attached}}": (Template(),),
+    f"POST {STORE}/files/{{attached}}": (Template(json={"attributes": {"a": "b"}}),),
+    f"POST {STORE}/file_batches": (
+        Template(json={"file_ids": ["<file>"]}),
+        Template(json={"files": [{"file_id": "<file>"}]}),
+    ),
+    f"GET {STORE}/file_batches/{{batch}}/files": (Template(), Template(query={"after": "<attached>"})),
+    f"POST {STORE}/file_batches/{{batch}}/cancel": (Template(),),
+    f"POST {STORE}/search": (
+        Template(json=ASK),
+        Template(json={**ASK, "filters": {"type": "eq", "key": "$document_id", "value": "<document>"}}),
     ),
 }
 

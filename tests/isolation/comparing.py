@@ -17,6 +17,8 @@ MADE = {"location", "carrel-deletion-id"}
 PER_OBJECT = {"timings_ms", "status", "progress", "version", "live_version", "chunk_count", "sha256", "hint", "bytes"}
 # Everybody's: the same ones are sent whoever is asked for.
 COMMON = {"prompt", "number"}
+# Times in seconds, and what ingestion comes to while one looks.
+PER_OBJECT |= {"created_at", "last_active_at", "usage_bytes", "file_counts"}
 tried: Counter[str] = Counter()
 
 Outcome = tuple[int, dict[str, str], Any]
@@ -72,6 +74,7 @@ def generic(text: str, sent: Ids) -> str:
     """With names for what was sent and for what differs between any two requests."""
     for name, value in sent.items():
         text = text if name in COMMON else text.replace(value, f"<{name}>")
-    text = re.sub(r"\b[a-z]{2,3}_[0-9a-hjkmnp-tv-z]{26}\b", "<id>", text)
+    text = re.sub(r"\b[a-z]{2,4}_[0-9a-hjkmnp-tv-z]{26}\b", "<id>", text)
+    text = re.sub(r"\ba-store(-[0-9a-f]{8})?\b", "<store>", text)  # a second one gets another name
     text = re.sub(r"\bcarrel_\w{38}\b", "<key>", text)
     return re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z", "<time>", text)

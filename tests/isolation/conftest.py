@@ -38,6 +38,12 @@ PASSING = (
     "insert into agent_binding (tenant_id, agent_id, id) values ($1, $2::uuid::text, $2)",
     "insert into prompt_version (tenant_id, id, kb_id, prompt, number, text)"
     " select $1, $2, id, 'rewrite', 1, 'A prompt.' from knowledge_base where tenant_id = $1 limit 1",
+    "insert into openai_file (tenant_id, id, filename, bytes, sha256, key, purpose)"
+    " values ($1, $2, 'a.txt', 1, '\\x00', $2::uuid::text, 'assistants')",
+    "insert into openai_store select $1, id, '{}' from knowledge_base where tenant_id = $1 and id <> $2 limit 1",
+    "insert into openai_file_batch (tenant_id, id, kb_id) select $1, $2, id from knowledge_base"
+    " where tenant_id = $1 limit 1",
+    "insert into openai_batch_file (tenant_id, batch_id, ordinal, file_id, kb_id) values ($1, $2, 0, $2, $2)",
     "insert into api_key_use select $1, id, now() from api_key where tenant_id = $1 and id <> $2 limit 1"
     " on conflict do nothing",
 )
@@ -94,6 +100,7 @@ def walls(service: Service, postgres_server: EmbeddedPostgres) -> Iterator[Walls
             "picture_description", "provider_pace", "chat", "rate_bucket", "tenant_usage", "usage_day", "agent_binding",
             "prompt_version",
             "key_usage",
+            "openai_batch_file", "openai_file_batch", "openai_store", "openai_file",
         ):  # fmt: skip
             await connection.execute(f"delete from {table} where tenant_id = any($1)", [made.a, SYSTEM])
         await connection.close()

@@ -38,6 +38,9 @@ def invented(form: str) -> dict[str, str]:
         "user_id": f"user-{word}",
         "chat_id": f"chat-{word}",
         "agent_id": f"agent-{word}",
+        "file": encode_id("file", new_id()),
+        "attached": encode_id("file", new_id()),
+        "batch": encode_id("vsfb", new_id()),
         "promoted_user": f"promoted-user-{word}",
         "promoted_chat": f"promoted-chat-{word}",
     }
@@ -65,6 +68,7 @@ def own(tenant: Tenant, text: str, *, fields: Iterable[str], form: str) -> dict[
     _add_claims(tenant, text, name, ids, wanted)
     if "number" in wanted:
         _add_prompts(tenant, name, ids["agent_id"] if "agent_id" in wanted else None)
+    _add_files(tenant, text, name, ids, wanted)
     if "deletion" in wanted:
         gone = tenant.add_text("Soon gone.", kb=name)["id"]
         reply = tenant.admin.delete(f"/v1/knowledge-bases/{name}/documents/{gone}")
@@ -96,6 +100,23 @@ def _add_prompts(tenant: Tenant, kb: str, agent_id: str | None) -> None:
             tenant.admin.patch(f"/v1/agents/{agent_id}", json={"rewrite_prompt": prompt}).raise_for_status()
 
 
+def _add_files(tenant: Tenant, text: str, kb: str, ids: dict[str, str], wanted: set[str]) -> None:
+    """A file that is kept, and another that is attached, by itself or in a batch."""
+    for name in ("file", "attached"):
+        if name in wanted or (name == "attached" and "batch" in wanted):
+            part = {"file": ("a.txt", f"{text} {name}".encode())}
+            made = tenant.admin.post("/openai/v1/files", files=part, data={"purpose": "assistants"})
+            made.raise_for_status()
+            ids[name] = made.json()["id"]
+    store = f"/openai/v1/vector_stores/{kb}"
+    if "batch" in wanted:
+        batch = tenant.admin.post(f"{store}/file_batches", json={"file_ids": [ids["attached"]]})
+        batch.raise_for_status()
+        ids["batch"] = batch.json()["id"]
+    elif "attached" in wanted:
+        tenant.admin.post(f"{store}/files", json={"file_id": ids["attached"]}).raise_for_status()
+
+
 EVERYTHING = (
     "document",
     "node",
@@ -108,6 +129,9 @@ EVERYTHING = (
     "deletion",
     "n",
     "number",
+    "file",
+    "attached",
+    "batch",
 )
 
 

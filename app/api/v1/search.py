@@ -6,10 +6,10 @@ from fastapi import APIRouter, Response
 from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
 from app.api.dependencies import CurrentReader, GuardedRoute
+from app.api.searching import admitted_search
 from app.api.v1.schemas import STORABLE, Input, ScopeId, Text
 from app.api.v1.search_queries import QueryIn, Words, query_of
 from app.api.v1.search_results import SearchOut, search_out
-from app.api.v1.searching import admitted_search
 from app.api.v1.transformers import TransformersIn, named
 from app.documents.scopes import Scope
 from app.errors import InvalidInput

@@ -1,6 +1,5 @@
 """What a search answers."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel, Field
@@ -230,9 +229,3 @@ def search_out(result: SearchResult) -> SearchOut:
         timings_ms=dict(result.timings_ms),
         explain=explain_out(result),
     )
-
-
-def server_timing(timings_ms: Mapping[str, float]) -> str:
-    """The header of that name (W3C Server Timing); the total comes first."""
-    steps = sorted(timings_ms.items(), key=lambda step: step[0] != "total")
-    return ", ".join(f"{name};dur={spent}" for name, spent in steps)

@@ -1,8 +1,9 @@
 """A search as its caller's quotas admit it, and what its reply says of them."""
 
+from collections.abc import Mapping
+
 from fastapi import Response
 
-from app.api.v1.search_results import server_timing
 from app.bootstrap import TenantServices
 from app.quotas.types import RateState
 from app.retrieval.admission import admitted
@@ -23,6 +24,12 @@ async def admit(tenant: TenantServices, response: Response) -> None:
     rate = await tenant.quotas.admit_search()
     if rate is not None:
         response.headers.update(_rate_headers(rate))
+
+
+def server_timing(timings_ms: Mapping[str, float]) -> str:
+    """The header of that name (W3C Server Timing); the total comes first."""
+    steps = sorted(timings_ms.items(), key=lambda step: step[0] != "total")
+    return ", ".join(f"{name};dur={spent}" for name, spent in steps)
 
 
 def _rate_headers(rate: RateState) -> dict[str, str]:
