@@ -22,7 +22,8 @@ class BindingSettings:
     """How an agent searches; None is as for one without a binding.
 
     ``session_scope`` opens the documents of the chat that the caller names. ``top_k`` is for a caller that names none,
-    ``max_top_k`` the most that any gets; of a conversation the newest ``max_messages`` are read.
+    ``max_top_k`` the most that any gets; of a conversation the newest ``max_messages`` are read. All of its knowledge
+    bases are searched, or ``route_top_n`` of each embedding model.
     """
 
     session_scope: bool = False
@@ -35,6 +36,7 @@ class BindingSettings:
     max_messages: int | None = None
     timeout_seconds: float | None = None
     citations: Citations = "none"
+    route_top_n: int | None = None
     max_snippet_chars: int | None = None
 
     @classmethod

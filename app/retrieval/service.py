@@ -9,7 +9,7 @@ from uuid import UUID
 from pydantic import BaseModel
 
 from app.db.models.base import SYSTEM_TENANT
-from app.db.session import Session, TenantDatabase
+from app.db.session import TenantDatabase
 from app.documents.narrowing import within
 from app.documents.scopes import SHARED, Scope
 from app.filters import compile_filter
@@ -24,6 +24,8 @@ from app.retrieval.finder import LANE_ROWS, Finder
 from app.retrieval.queries import KnownVectors, QueryVectors, check_dimensions, usable
 from app.retrieval.reranking import ROWS, rerank
 from app.retrieval.rewriting import clip, conversation_queries
+from app.retrieval.router import Route, Router
+from app.retrieval.sources import Source, fuse_sources
 from app.retrieval.strategies import DEFAULT_STRATEGY, find_strategy, strategy_options
 from app.retrieval.strategies.context import SearchContext, Strategy, Target
 from app.retrieval.transformers import Step, default_steps, find_steps, kept_steps
@@ -33,7 +35,6 @@ from app.retrieval.types import (
     ExplainedIndex,
     Explanation,
     Query,
-    Searched,
     SearchRequest,
     SearchResult,
     SearchUnavailable,
@@ -79,10 +80,14 @@ class RetrievalService:
             raise SearchUnavailable from exc
 
     async def _search(self, request: SearchRequest, course: Course) -> SearchResult:
-        views = await self._route(request.knowledge_bases)
+        scopes = await self._visible(request.scope)
+        vectors = QueryVectors(self.known, self.quotas, course)
+        router = Router(self.db, self.knowledge_bases, self.embedders, vectors, course)
+        route = await router.route(request, _queries(request), scopes)
+        views = route.views
         strategy, options = _strategy(request, views)
         wished = _wished(request, views, course)
-        targets = _targets(views, await self._visible(request.scope), request, self.embedders)
+        targets = _targets(views, scopes, request, self.embedders)
         models = [target.embedder for target in targets if target.embedder is not None] or self.embedders.all
         pictures = any(model.pictures is not None for model in models)
         queries = usable(_queries(request), course, dense=strategy.name != "lexical", pictures=pictures)
@@ -95,7 +100,7 @@ class RetrievalService:
         finder = Finder(
             db=self.db,
             course=course,
-            searched={one.kb.index.id.bytes: Searched(one.kb.row.tenant_id, one.kb.row.name) for one in targets},
+            searched={one.kb.index.id.bytes: one.searched for one in targets},
             top_k=depth,
             score_threshold=request.score_threshold,
             lane_rows=self.lane_rows,
@@ -103,11 +108,11 @@ class RetrievalService:
             return_vectors=request.return_vectors,
             explain=request.explain,
         )
-        vectors = QueryVectors(self.known, self.quotas, course)
         context = SearchContext(finder, vectors, course, queries, targets)
         if queries and targets:
             self._check_vectors(strategy, context)
         hits = await strategy.run(context, options) if queries and targets else []
+        hits = fuse_sources([Source(finder.scale_of(hits), hits)])  # what is in no lane joins here
         if request.rerank:
             hits = await rerank(self.reranker, course, queries, hits)
         return SearchResult(
@@ -116,24 +121,10 @@ class RetrievalService:
             strategy=strategy.name,
             warnings=[*course.warnings, *course.remarks],
             timings_ms=course.timings_ms,
-            explanation=_explanation(context, options, steps) if request.explain else None,
+            explanation=_explanation(context, options, steps, route) if request.explain else None,
             whole=not course.warnings,
             reformulation=reformulation,
         )
-
-    async def _route(self, references: Sequence[str] | None) -> Sequence[KnowledgeBaseView]:
-        """The named knowledge bases, or all that the key may read."""
-        async with self.db.transaction(kept_plans=True) as session:
-            if references is None:
-                return await self.knowledge_bases.readable(session)
-            return await self._named(session, references)
-
-    async def _named(self, session: Session, references: Sequence[str]) -> Sequence[KnowledgeBaseView]:
-        views = {}
-        for reference in references:
-            view = await self.knowledge_bases.find_in(session, reference)
-            views[view.row.id] = view
-        return list(views.values())
 
     async def _visible(self, scope: Scope) -> Sequence[UUID]:
         """The keys of the levels that the search sees; a key that is narrowed to a user opens no other's."""
@@ -200,7 +191,7 @@ def _prompt(views: Sequence[KnowledgeBaseView]) -> str | None:
     return views[0].retrieval.rewrite_prompt if len(views) == 1 else None
 
 
-def _explanation(context: SearchContext, options: BaseModel, steps: Sequence[Step]) -> Explanation:
+def _explanation(context: SearchContext, options: BaseModel, steps: Sequence[Step], route: Route) -> Explanation:
     plans = context.course.plans
     indexes = [
         ExplainedIndex(
@@ -211,7 +202,7 @@ def _explanation(context: SearchContext, options: BaseModel, steps: Sequence[Ste
         )
         for target in context.targets
     ]
-    return Explanation(options.model_dump(), indexes, [step.transformer.name for step in steps])
+    return Explanation(options.model_dump(), indexes, [step.transformer.name for step in steps], route.routed)
 
 
 def _bounded(expansion: Expansion | None, top_k: int) -> Expansion | None:
@@ -231,7 +222,12 @@ def _targets(
 ) -> list[Target]:
     """The knowledge bases, and the shared one of each one's name; nothing but what is shared is seen there."""
     own = [_target(view, scopes, request, embedders) for view in views]
-    return own + [_target(view.twin, SHARED.visible(), request, embedders) for view in views if view.twin is not None]
+    twins = [
+        replace(_target(view.twin, SHARED.visible(), request, embedders), scale=view.scale)
+        for view in views
+        if view.twin is not None
+    ]
+    return own + twins
 
 
 def _target(view: KnowledgeBaseView, scopes: Sequence[UUID], request: SearchRequest, embedders: Embedders) -> Target:
@@ -242,4 +238,4 @@ def _target(view: KnowledgeBaseView, scopes: Sequence[UUID], request: SearchRequ
     parts = [*([request.filter] if request.filter else []), *own]
     understood = {"and": parts} if len(parts) > 1 else next(iter(parts), None)
     embedder = embedders.of(view.index.identity)
-    return Target(view, embedder, scopes, understood, compiled.contains, compiled.path)
+    return Target(view, embedder, scopes, understood, compiled.contains, compiled.path, view.scale)

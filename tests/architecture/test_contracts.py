@@ -23,6 +23,7 @@ VIOLATIONS = {
     "models": ("retrieval/wrong.py", "from openai import AsyncOpenAI\n"),
     "parsers": ("ingestion/wrong.py", "def lazy() -> None:\n    import pymupdf\n"),
     "words": ("retrieval/wrong.py", "def lazy() -> None:\n    import Stemmer\n"),
+    "centroids": ("retrieval/wrong.py", "def lazy() -> None:\n    import faiss\n"),
     "tokens": ("api/wrong.py", "def lazy() -> None:\n    import jwt\n"),
     "database": ("retrieval/wrong.py", "import asyncpg\n"),
     "tenant-wall": ("ingestion/wrong.py", "from app.db.system import SystemDatabase\n"),

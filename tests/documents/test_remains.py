@@ -12,7 +12,7 @@ COUNTS = {
     "tenant": (remains.of_tenant,),
 }
 # What documents have nothing to do with, though knowledge bases and tenants do.
-ABOVE_DOCUMENTS = {"agent_binding", "api_key", "knowledge_base", "search_index"}
+ABOVE_DOCUMENTS = {"agent_binding", "api_key", "knowledge_base", "routing_profile", "routing_vector", "search_index"}
 
 
 async def tables(owner: asyncpg.Connection) -> dict[str, Columns]:

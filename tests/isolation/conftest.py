@@ -32,6 +32,10 @@ PASSING = (
     "insert into tenant_usage select $1, 0, 0, 0 where $2::uuid is not null on conflict do nothing",
     "insert into usage_day (tenant_id, day, key_id) values ($1, '1999-01-01', $2)",
     "insert into agent_binding (tenant_id, agent_id, id) values ($1, $2::uuid::text, $2)",
+    "insert into routing_profile (tenant_id, index_id, model) select $1, id, $2 from search_index"
+    " where tenant_id = $1 limit 1 on conflict do nothing",
+    "insert into routing_vector select tenant_id, index_id, 99, true, '[1]' from routing_profile"
+    " where tenant_id = $1 and index_id <> $2 limit 1",
     "insert into api_key_use select $1, id, now() from api_key where tenant_id = $1 and id <> $2 limit 1"
     " on conflict do nothing",
 )
@@ -76,6 +80,7 @@ def walls(service: Service, postgres_server: EmbeddedPostgres) -> Iterator[Walls
         for table in (
             "embedding_checkpoint", "embedding_usage", "idempotency_key", "deletion", "document_page", "document_media",
             "picture_description", "provider_pace", "chat", "rate_bucket", "tenant_usage", "usage_day", "agent_binding",
+            "routing_profile",
         ):  # fmt: skip
             await connection.execute(f"delete from {table} where tenant_id = any($1)", [made.a, SYSTEM])
         await connection.close()

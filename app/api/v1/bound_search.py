@@ -12,7 +12,7 @@ from app.ids import encode_id
 from app.logging import get_logger
 from app.retrieval.rewriting import ASKING
 from app.retrieval.strategies import find_strategy, strategy_options
-from app.retrieval.types import Hit, Message, SearchRequest
+from app.retrieval.types import Hit, Message, Routing, SearchRequest
 
 logger = get_logger(__name__)
 DEFAULT_TOP_K = 5
@@ -39,6 +39,7 @@ def bound_request(
         strategy=strategy,
         strategy_options=options,
         filter=settings.filter,
+        routing=None if settings.route_top_n is None else Routing(settings.route_top_n),
         scope=Scope(None, session_id, binding.agent_id) if settings.session_scope and session_id else Scope(),
         timeout_seconds=settings.timeout_seconds or request.timeout_seconds,
     )

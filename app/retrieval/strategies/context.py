@@ -17,7 +17,7 @@ from app.retrieval.finder import Finder
 from app.retrieval.lanes import LaneResults, Ranked, Ranking, collect
 from app.retrieval.queries import QueryVectors, Vector
 from app.retrieval.repository import LaneCall, LaneList
-from app.retrieval.types import Hit, Query, SearchUnavailable
+from app.retrieval.types import Hit, Query, Searched, SearchUnavailable
 
 WORDS_ALONE = "only the lexical lane was searched"
 NO_COSINES = "similarities are not known"
@@ -28,7 +28,7 @@ NOTHING = "nothing was searched"
 class Target:
     """A knowledge base to search, the levels of it that are seen, and the filter: as understood, and compiled.
 
-    ``embedder`` makes vectors for it, None where its model is not configured.
+    ``embedder`` makes vectors for it, None where its model is not configured. What is found counts ``scale`` times.
     """
 
     kb: KnowledgeBaseView
@@ -37,6 +37,12 @@ class Target:
     filter: Mapping[str, Any] | None
     contains: dict[str, Any] | None
     path: str | None
+    scale: float = 1.0
+
+    @property
+    def searched(self) -> Searched:
+        """What the finder has to know of it."""
+        return Searched(self.kb.row.tenant_id, self.kb.row.name, self.scale)
 
     @property
     def model(self) -> EmbeddingIdentity:
@@ -82,7 +88,7 @@ class SearchContext:
 
         def ranking(lists: Sequence[LaneList]) -> Ranking:
             found = collect(calls, lists, queries=len(self.queries), models=numbers)
-            return Ranking(found, rank(found), fused=dense and lexical)
+            return Ranking(found, self.finder.scaled(rank(found)), fused=dense and lexical)
 
         return await self.finder.find(calls, ranking)
 
