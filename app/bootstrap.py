@@ -41,6 +41,7 @@ from app.quotas.meter import UsageMeter
 from app.quotas.rates import Rates
 from app.quotas.service import QuotaService
 from app.retrieval.queries import KnownVectors
+from app.retrieval.routing_profiles import KnownProfiles
 from app.retrieval.service import RetrievalService
 from app.retrieval.strategies import STRATEGIES
 from app.settings import QuotaSettings, Settings
@@ -83,6 +84,7 @@ class Resources:
     objects: ObjectStore
     embedders: Embedders
     known_vectors: KnownVectors
+    known_profiles: KnownProfiles
     vision: VisionModel | None
     reranker: Reranker | None
     rewriter: ChatModel | None
@@ -182,6 +184,7 @@ class Resources:
             objects=objects,
             embedders=embedders,
             known_vectors=KnownVectors(),
+            known_profiles=KnownProfiles(),
             vision=vision,
             reranker=reranker,
             rewriter=rewriter,
@@ -247,6 +250,7 @@ class Resources:
                 self.settings.server.lane_rows,
                 self.reranker,
                 self.rewriter,
+                self.known_profiles,
             ),
             quotas=quotas,
         )

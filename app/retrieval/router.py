@@ -1,7 +1,7 @@
 """Choose the knowledge bases of a search before anything of them is read."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -14,7 +14,8 @@ from app.knowledge_bases.types import KnowledgeBaseView
 from app.quotas.types import TokensSpent
 from app.retrieval.course import Course
 from app.retrieval.queries import QueryVectors, Vector
-from app.retrieval.routing import Candidate, Likeness, choose, models_to_ask
+from app.retrieval.routing import Candidate, Likeness, choose, explain, models_to_ask, narrowed
+from app.retrieval.routing_profiles import KnownProfiles, Profiles
 from app.retrieval.routing_repository import RoutingRepository
 from app.retrieval.types import Query, RoutedKnowledgeBase, Routing, SearchRequest
 
@@ -39,6 +40,7 @@ class Router:
     knowledge_bases: KnowledgeBaseService
     embedders: Embedders
     vectors: QueryVectors
+    known: KnownProfiles
     course: Course
 
     async def route(self, request: SearchRequest, queries: Sequence[Query], scopes: Sequence[UUID]) -> Route:
@@ -57,18 +59,20 @@ class Router:
                 only = [view.row.id for view in await self._named(session, request.knowledge_bases)]
             levels = [key for key in scopes if key not in Scope().visible()]
             with self.course.timing("route"):
-                candidates = await RoutingRepository(session, self.db.tenant_id).candidates(only, levels=levels)
+                repository = RoutingRepository(session, self.db.tenant_id)
+                profiles = await repository.profiles(self.known)
+                holding = await repository.holding(levels) if levels else set()
+            candidates = narrowed(profiles.candidates, only, holding)
             models = models_to_ask(candidates, top_n=top_n)
             if not models:
                 return Route(await self.knowledge_bases.readable(session, only))
         asked = await self._embed(models, queries)
-        # Planned anew: so that the many ids of search indexes are known, and looked up by hash.
-        async with self.db.transaction() as session:
+        async with self.db.transaction(kept_plans=True) as session:
             with self.course.timing("route"):
-                likeness = await self._likeness(session, candidates, asked)
-                routed = choose(candidates, likeness, asked.keys(), top_n=top_n)
-            chosen = [one.kb_id for one in routed if one.chosen]
-            return Route(await self.knowledge_bases.readable(session, chosen), routed)
+                likeness = await self._likeness(session, profiles, candidates, asked)
+                chosen = choose(candidates, likeness, asked.keys(), top_n=top_n)
+                routed = explain(candidates, likeness, asked.keys(), chosen) if request.explain else []
+            return Route(await self.knowledge_bases.readable(session, [one.kb_id for one in chosen]), routed)
 
     def _top_n(self, request: SearchRequest, queries: Sequence[Query]) -> int | None:
         """None where nothing is routed; a caller who has asked for it is told why."""
@@ -124,12 +128,19 @@ class Router:
         return [one for one in found if one is not None and len(one) == size]
 
     async def _likeness(
-        self, session: Session, candidates: Sequence[Candidate], asked: dict[UUID, list[Vector]]
+        self,
+        session: Session,
+        profiles: Profiles,
+        candidates: Sequence[Candidate],
+        asked: Mapping[UUID, Sequence[Vector]],
     ) -> dict[UUID, Likeness]:
         repository = RoutingRepository(session, self.db.tenant_id)
         likeness: dict[UUID, Likeness] = {}
         for model, vectors in asked.items():
-            profiles = [profile for one in candidates if one.free is None for profile in one.profiles]
-            indexes = [profile.index_id for profile in profiles if profile.model == model]
-            likeness |= await repository.likeness(indexes, vectors)
+            if profiles.matrices is None:
+                comparable = [one for each in candidates if each.free is None for one in each.profiles]
+                indexes = [one.index_id for one in comparable if one.model == model]
+                likeness |= await repository.likeness(indexes, vectors)
+            elif (matrix := profiles.matrices.get(model)) is not None:
+                likeness |= matrix.likeness(vectors)
         return likeness

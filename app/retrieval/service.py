@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
@@ -25,6 +25,7 @@ from app.retrieval.queries import KnownVectors, QueryVectors, check_dimensions, 
 from app.retrieval.reranking import ROWS, rerank
 from app.retrieval.rewriting import clip, conversation_queries
 from app.retrieval.router import Route, Router
+from app.retrieval.routing_profiles import KnownProfiles
 from app.retrieval.sources import Source, fuse_sources
 from app.retrieval.strategies import DEFAULT_STRATEGY, find_strategy, strategy_options
 from app.retrieval.strategies.context import SearchContext, Strategy, Target
@@ -63,6 +64,7 @@ class RetrievalService:
     lane_rows: int = LANE_ROWS
     reranker: Reranker | None = None
     rewriter: ChatModel | None = None
+    profiles: KnownProfiles = field(default_factory=KnownProfiles)
 
     async def search(self, request: SearchRequest) -> SearchResult:
         """The best passages for the request.
@@ -82,7 +84,7 @@ class RetrievalService:
     async def _search(self, request: SearchRequest, course: Course) -> SearchResult:
         scopes = await self._visible(request.scope)
         vectors = QueryVectors(self.known, self.quotas, course)
-        router = Router(self.db, self.knowledge_bases, self.embedders, vectors, course)
+        router = Router(self.db, self.knowledge_bases, self.embedders, vectors, self.profiles, course)
         route = await router.route(request, _queries(request), scopes)
         views = route.views
         strategy, options = _strategy(request, views)
