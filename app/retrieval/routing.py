@@ -117,7 +117,7 @@ def _compared(
         score = score_of(like, weight=profile.weight, scale=one.scale)
         if profile.model not in found or score > found[profile.model][0]:
             found[profile.model] = (score, like)
-    return found
+    return found or None
 
 
 def score_of(likeness: Likeness, *, weight: float, scale: float) -> float:
