@@ -21,7 +21,6 @@ from app.retrieval.types import Query, RoutedKnowledgeBase, Routing, SearchReque
 
 # With less time left the query is not embedded for this: what is left is for the search itself.
 LEAST_SECONDS = 0.3
-ALL = "all knowledge bases were searched"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +88,7 @@ class Router:
         if reason is None:
             return wished.top_n
         if request.routing is not None:
-            self.course.remark(f"The search was not routed: {reason}; {ALL}.")
+            self.course.remark(f"Not routed: {reason}; all knowledge bases were searched.")
         return None
 
     async def _without_routing(
@@ -122,7 +121,10 @@ class Router:
             with self.course.timing("embed"):
                 found = await self.vectors.of(embedder, words, required=True, warning="")
         except (EmbeddingUnavailable, TokensSpent):
-            self.course.remark(f"The embedding model is not answering: the search was not routed, and {ALL}.")
+            name = embedder.identity.model
+            self.course.remark(
+                f"Not routed: the embedding model {name!r} is not answering; all of its knowledge bases were searched."
+            )
             return []
         size = embedder.identity.dimensions
         return [one for one in found if one is not None and len(one) == size]

@@ -76,6 +76,8 @@ class Profiles:
 class KnownProfiles:
     """The profiles of the tenants that have searched last. One for all searches of a process."""
 
+    most_bytes: int = MOST_BYTES
+    most_bytes_of_one: int = MOST_BYTES_OF_ONE
     _kept: OrderedDict[UUID, Profiles] = field(default_factory=OrderedDict)
 
     def get(self, tenant_id: UUID) -> Profiles | None:
@@ -86,7 +88,7 @@ class KnownProfiles:
         """In place of what was kept; the longest unused go."""
         self._kept[tenant_id] = profiles
         self._kept.move_to_end(tenant_id)
-        while len(self._kept) > 1 and sum(one.size for one in self._kept.values()) > MOST_BYTES:
+        while len(self._kept) > 1 and sum(one.size for one in self._kept.values()) > self.most_bytes:
             self._kept.popitem(last=False)
 
 

@@ -12,7 +12,6 @@ from app.db.session import Session
 from app.db.statements import Record, Statement, statement
 from app.retrieval.routing import Candidate, Likeness, Profile
 from app.retrieval.routing_profiles import (
-    MOST_BYTES_OF_ONE,
     IndexVectors,
     KnownProfiles,
     Profiles,
@@ -39,11 +38,11 @@ class RoutingRepository:
         version = None if row is None else tuple(row)
         before = known.get(self.tenant_id)
         if before is None or before.version != version:
-            before = await self._read(version, {} if before is None else before.vectors)
+            before = await self._read(version, {} if before is None else before.vectors, most=known.most_bytes_of_one)
         known.keep(self.tenant_id, before)
         return before
 
-    async def _read(self, version: object, before: Mapping[UUID, IndexVectors]) -> Profiles:
+    async def _read(self, version: object, before: Mapping[UUID, IndexVectors], *, most: int) -> Profiles:
         """What is newer than the version is read once more by the next search, which finds another version."""
         rows = await self.session.rows(_PROFILES, {"tenant": self.tenant_id})
         twins = {row["name"]: row for row in rows if row["tenant_id"] != self.tenant_id}
@@ -51,7 +50,7 @@ class RoutingRepository:
         candidates = [_candidate(row, twins.get(row["name"])) for row in own]
         used = {profile.index_id for one in candidates for profile in one.profiles}
         made = {row["index_id"]: row for row in rows if row["index_id"] in used}
-        if sum(row["dim"] for row in made.values()) * _NUMBERS_OF_ONE * _BYTES > MOST_BYTES_OF_ONE:
+        if sum(row["dim"] for row in made.values()) * _NUMBERS_OF_ONE * _BYTES > most:
             return Profiles(version, candidates, {}, None)
         vectors = {index: one for index, one in before.items() if index in made and one.made == made[index]["made_at"]}
         vectors |= await self._vectors([row for index, row in made.items() if index not in vectors])

@@ -146,8 +146,7 @@ def test_words_alone_are_not_routed(routed: Library) -> None:
     answer = routed.search(QUESTIONS["garden"], strategy="lexical", routing={"top_n": 1})
     assert searched(answer) >= set(TOPICS)
     assert answer["warnings"] == [
-        "The search was not routed: the strategy looks for words, and embeds nothing; "
-        "all knowledge bases were searched."
+        "Not routed: the strategy looks for words, and embeds nothing; all knowledge bases were searched."
     ]
     assert routed.search(QUESTIONS["garden"], strategy="lexical")["warnings"] == []
 
