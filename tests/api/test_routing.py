@@ -256,7 +256,7 @@ def test_what_is_found_counts_its_knowledge_base_s_scale_and_once(routed: Librar
     text = "The lighthouse keeper counts the ships."
     for name in ("kitchen", "workshop"):
         routed.tenant.add_text(text, kb=name)
-    ask = {"knowledge_bases": ["kitchen", "workshop"], "top_k": 7}
+    ask: dict[str, Any] = {"knowledge_bases": ["kitchen", "workshop"], "top_k": 7}
     before = routed.search("lighthouse", **ask)
     assert [one["text"] for one in before["results"]].count(text) == 1
     assert len(before["results"]) == 7
