@@ -24,7 +24,8 @@ class BindingSettings(PromptSettings):
 
     ``session_scope`` opens the documents of the chat that the caller names. ``top_k`` is for a caller that names none,
     ``max_top_k`` the most that any gets; of a conversation the newest ``max_messages`` are read. Each of
-    ``transformers`` is ``{"name", "options"}``.
+    ``transformers`` is ``{"name", "options"}``. All of its knowledge bases are searched, or ``route_top_n`` of each
+    embedding model.
     """
 
     session_scope: bool = False
@@ -38,6 +39,7 @@ class BindingSettings(PromptSettings):
     max_messages: int | None = None
     timeout_seconds: float | None = None
     citations: Citations = "none"
+    route_top_n: int | None = None
     max_snippet_chars: int | None = None
 
 

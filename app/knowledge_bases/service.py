@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -32,6 +32,7 @@ from app.knowledge_bases.types import (
     KnowledgeBaseNotFound,
     KnowledgeBaseView,
     NewKnowledgeBase,
+    RoutingSettings,
     StampUnderWay,
 )
 from app.knowledge_bases.withdrawal_repository import WithdrawalRepository
@@ -43,6 +44,7 @@ from app.prompts.types import PromptOwner
 PURGE_JOB = "purge_objects"
 RESTAMP_JOB = "restamp_knowledge_base"
 ERASE_JOB = "erase_knowledge_base"
+ROUTING_JOB = "make_routing_profile"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,8 @@ class KnowledgeBaseService:
                 if await repository.change(made.row.id, {"retrieval": retrieval}):
                     made = await _stored(repository, made.row.id)
                 await self.record(session, Event(Action.KNOWLEDGE_BASE_CREATE, [made.row.id], made.row.id))
+                if new.routing.descriptions or new.routing.examples:
+                    await self._embed_texts(session, made)
                 return made
         except IntegrityError as exc:
             raise KnowledgeBaseExists(f"A knowledge base named {new.name!r} is there already.") from exc
@@ -116,14 +120,20 @@ class KnowledgeBaseService:
         """Newest first, with counts, all of one moment."""
         async with self.db.transaction(snapshot=True) as session:
             repository = KnowledgeBaseRepository(session, self.db.tenant_id)
-            return await repository.page(only=self._only(), after=after, limit=limit)
+            return await repository.page(only=self.only(), after=after, limit=limit)
 
-    async def readable(self, session: Session) -> Sequence[KnowledgeBaseView]:
-        """Everything that the key may read, by name."""
-        return await KnowledgeBaseRepository(session, self.db.tenant_id).all(self._only())
+    async def readable(
+        self, session: Session, only: Sequence[UUID] | None = None, *, most: int | None = None
+    ) -> Sequence[KnowledgeBaseView]:
+        """What the key may read, by name, or of it what is in ``only``; nothing where that is more than ``most``."""
+        wanted = self.only() if only is None else [*filter(self.principal.may_see, only)]
+        repository = KnowledgeBaseRepository(session, self.db.tenant_id)
+        return await (repository.all(wanted) if most is None else repository.few(wanted, most=most))
 
     async def update(self, reference: str, changes: dict[str, Any]) -> KnowledgeBaseView:
-        """Set ``title``, ``description``, ``retrieval``, ``source`` or ``metadata_filter``; the last by a job.
+        """Set ``title``, ``description``, ``retrieval``, ``routing``, ``source`` or ``metadata_filter``.
+
+        The last begins to hold by a job, and so do new texts of ``routing``.
 
         Raises KnowledgeBaseNotFound, InvalidInput, StampUnderWay.
         """
@@ -134,13 +144,18 @@ class KnowledgeBaseService:
                 _known("strategy", retrieval["strategy"], self.settings.strategies, ("body", "retrieval", "strategy"))
             self._check_kind(view, changes)
             repository = KnowledgeBaseRepository(session, self.db.tenant_id)
-            plain = {name: value for name, value in changes.items() if name != "metadata_filter"}
+            plain = {name: value for name, value in changes.items() if name not in ("metadata_filter", "routing")}
             if "retrieval" in plain:
                 plain["retrieval"] = await self._numbered(repository, view.row.id, plain["retrieval"])
+            routing: RoutingSettings | None = changes.get("routing")
+            if routing is not None:
+                plain["routing"], plain["routing_texts"] = routing.stored()
             if "metadata_filter" in changes:
                 plain |= await self._restamp(session, view.row.id, changes["metadata_filter"])
             if await repository.change(view.row.id, plain):
                 await self.record(session, Event(Action.KNOWLEDGE_BASE_UPDATE, [view.row.id], view.row.id))
+                if routing is not None:
+                    await self._embed_texts(session, view)
             return await repository.counted(await _stored(repository, view.row.id))
 
     async def _numbered(
@@ -150,6 +165,12 @@ class KnowledgeBaseService:
         await repository.lock(kb_id)
         prompts = PromptRepository(repository.session, repository.tenant_id, PromptOwner(kb_id=kb_id))
         return await prompts.numbered(retrieval, key_id=self.principal.key_id)
+
+    async def _embed_texts(self, session: Session, kb: KnowledgeBaseView) -> None:
+        """Have a job embed the texts: a model that does not answer now must not be in the way."""
+        await self.queue.enqueue(
+            session, ROUTING_JOB, tenant_id=self.db.tenant_id, payload={"index": str(kb.index.id)}, priority=INTERACTIVE
+        )
 
     async def _restamp(self, session: Session, kb_id: UUID, stamp: dict[str, Any]) -> dict[str, Any]:
         """Have a job give all documents another stamp; returns what is to be set meanwhile. Raises StampUnderWay."""
@@ -200,7 +221,8 @@ class KnowledgeBaseService:
         if self.principal.user_id is not None:
             raise Forbidden
 
-    def _only(self) -> list[UUID] | None:
+    def only(self) -> list[UUID] | None:
+        """Those that a narrowed key may read, None for all."""
         allowed = self.principal.knowledge_base_ids
         return None if allowed is None else list(allowed)
 
@@ -256,6 +278,7 @@ def _known(kind: str, name: str, known: Collection[str], loc: tuple[str, ...]) -
 async def _insert(
     repository: KnowledgeBaseRepository, new: NewKnowledgeBase, settings: IndexSettings
 ) -> KnowledgeBaseView:
+    routing, texts = new.routing.stored()
     row = KnowledgeBase(
         tenant_id=repository.tenant_id,
         id=new_id(),
@@ -268,10 +291,12 @@ async def _insert(
         metadata_filter=new.metadata_filter or {},
         kind="documents" if new.source is None else "http",
         source=None if new.source is None else asdict(new.source),
+        routing=routing,
+        routing_texts=texts,
     )
     model = settings.embedders.named(new.model, new.dimensions).identity
     await repository.add(row, settings.new_index(repository.tenant_id, row.id, new.language, model))
-    return await _stored(repository, row.id)
+    return replace(await _stored(repository, row.id), routing_texts=texts)
 
 
 async def _stored(repository: KnowledgeBaseRepository, kb_id: UUID) -> KnowledgeBaseView:

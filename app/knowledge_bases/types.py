@@ -89,6 +89,27 @@ class Retrieval(PromptSettings):
 
 
 @dataclass(frozen=True, slots=True)
+class RoutingSettings:
+    """How searches over many knowledge bases come to this one.
+
+    ``descriptions`` and ``examples`` say what it is about, beside what its passages say: theirs is the share
+    ``description_weight`` of its likeness to a query. What it scores, and what is found in it, counts ``scale`` times.
+    """
+
+    descriptions: Sequence[str] = ()
+    examples: Sequence[str] = ()
+    description_weight: float = 0.3
+    scale: float = 1.0
+    always: bool = False
+
+    def stored(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What every search reads, and the texts."""
+        texts = {"descriptions": [*self.descriptions], "examples": [*self.examples]}
+        numbers = {"description_weight": self.description_weight, "scale": self.scale, "always": self.always}
+        return numbers, texts
+
+
+@dataclass(frozen=True, slots=True)
 class NewKnowledgeBase:
     """What a caller may say about a knowledge base; with a ``source`` it is of kind http."""
 
@@ -101,6 +122,7 @@ class NewKnowledgeBase:
     chunking: Chunking = Chunking()
     retrieval: Retrieval = Retrieval()
     metadata_filter: dict[str, Any] | None = None
+    routing: RoutingSettings = RoutingSettings()
     source: HttpSource | None = None
 
 
@@ -118,6 +140,7 @@ class StoredKnowledgeBase:
     retrieval: dict[str, Any]
     metadata_filter: dict[str, Any]
     pending_filter: dict[str, Any] | None
+    routing: dict[str, Any]
     created_at: datetime
     updated_at: datetime
     source: dict[str, Any] | None
@@ -206,8 +229,8 @@ class Reindexing:
 class KnowledgeBaseView:
     """A knowledge base with its live search index; ``twin`` is the operator's of the same name, which all may read.
 
-    What is counted is not there in every view: documents, chunks, the ``reindexing`` under way, and ``retired_at``,
-    since when a former index is kept.
+    What is counted is not there in every view: documents, chunks, the ``reindexing`` under way, ``retired_at``, since
+    when a former index is kept, and the texts that it is routed by.
     """
 
     row: StoredKnowledgeBase
@@ -217,6 +240,7 @@ class KnowledgeBaseView:
     twin: "KnowledgeBaseView | None" = None
     reindexing: Reindexing | None = None
     retired_at: datetime | None = None
+    routing_texts: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def source(self) -> HttpSource | None:
@@ -242,6 +266,16 @@ class KnowledgeBaseView:
     def retrieval(self) -> Retrieval:
         """Typed form of the stored settings."""
         return Retrieval.stored(self.row.retrieval)
+
+    @property
+    def scale(self) -> float:
+        """How much what is found in it counts beside what is found elsewhere."""
+        return float(self.row.routing.get("scale", 1.0))
+
+    @property
+    def routing(self) -> RoutingSettings:
+        """Typed form of the stored settings; the texts are there where they were counted."""
+        return RoutingSettings(**self.row.routing, **self.routing_texts)
 
     def mismatch(self, configured: Sequence[EmbeddingIdentity]) -> str | None:
         """What differs between the index and what would be put in, as a sentence; None when a configured model fits."""

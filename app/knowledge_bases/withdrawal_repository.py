@@ -59,7 +59,7 @@ class WithdrawalRepository:
 _WITHDRAW = statement("""
 update knowledge_base
    set deleted_at = now(), name = '~' || id, title = null, description = null, pending_filter = null,
-       source = null
+       source = null, routing_texts = '{}'
  where tenant_id = :tenant and id = :kb and deleted_at is null returning 1""")
 # A key that was narrowed to it alone reads nothing now, as one narrowed to what is not there.
 _RELEASE_KEYS = statement("""

@@ -72,21 +72,24 @@ class Outside:
             course.warn(f"{_names(found[MOST_SOURCES:])} left out: a search asks at most {MOST_SOURCES} HTTP sources.")
         return cls(sources, chat, course, request, found[:MOST_SOURCES])
 
-    async def beside(self, lanes: Lanes | None, queries: Sequence[Query], *, top_k: int) -> list[Hit]:
+    async def beside(
+        self, lanes: Lanes | None, queries: Sequence[Query], *, top_k: int, scale: Callable[[Sequence[Hit]], float]
+    ) -> list[Source]:
         """What the lanes find, None where they have nothing to search, and at the same time what the sources do.
 
-        One that cannot answer is a warning, as long as another one or the lanes can. Raises SearchUnavailable, and as
-        the lanes.
+        ``scale`` says what the best of the lanes' hits counts beside others. One that cannot answer is a warning, as
+        long as another one or the lanes can. Raises SearchUnavailable, and as the lanes.
         """
         if not self.views or not queries:
-            return await lanes() if lanes else []
+            hits = await lanes() if lanes else []
+            return [Source(scale(hits), hits)]
         asking = asyncio.create_task(self._all(queries, min(top_k, MOST_RESULTS)))
         try:
             hits, failure = await self._local(lanes)
             found = await asking
         finally:
             asking.cancel()  # where the lanes refuse the search; one that is done takes no notice
-        outside = [one for one in found if one]
+        outside = [Source(view.scale, one) for view, one in zip(self.views, found, strict=True) if one]
         if failure is not None and not outside:
             raise failure
         if lanes is None and all(one is None for one in found):
@@ -96,7 +99,7 @@ class Outside:
             self.course.warn("The knowledge bases with documents could not be searched.")
         if outside and self.request.score_threshold is not None:
             self.course.warn("score_threshold was not applied where no similarity is known.")
-        return without_duplicates(merge_sources([Source(1.0, one) for one in [hits, *outside]]))
+        return [Source(scale(hits), hits), *outside]
 
     def explained(self) -> list[ExplainedIndex]:
         """What each was asked for."""
@@ -163,7 +166,7 @@ def _hits(view: KnowledgeBaseView, answers: Sequence[Sequence[Found]]) -> list[H
         for answer in answers
         for place, one in enumerate(answer)
     ]
-    return without_duplicates(sorted(hits, key=lambda hit: -hit.score))
+    return without_duplicates(merge_sources([Source(1.0, hits)]))
 
 
 def _hit(view: KnowledgeBaseView, found: Found, score: float) -> Hit:

@@ -71,10 +71,18 @@ class Expansion:
 
 
 @dataclass(frozen=True, slots=True)
+class Routing:
+    """So many knowledge bases are searched of each embedding model, the most promising; None for all."""
+
+    top_n: int | None = 3
+
+
+@dataclass(frozen=True, slots=True)
 class SearchRequest:
     """One search, by ``queries`` or ``messages``; without ``knowledge_bases`` in all that the key may read.
 
-    ``kept_transformers`` and ``prompts`` are those of the agent in whose name it is, as they are stored.
+    These are routed unless ``routing`` says otherwise; named ones only where it says so. ``kept_transformers`` and
+    ``prompts`` are those of the agent in whose name it is, as they are stored.
     """
 
     queries: Sequence[str | Query] = ()
@@ -89,6 +97,7 @@ class SearchRequest:
     prompts: Mapping[PromptName, PromptInUse] = field(default_factory=dict)
     filter: Mapping[str, Any] | None = None
     scope: Scope = field(default_factory=Scope)
+    routing: Routing | None = None
     exclude_dynamic: bool = False
     expansion: Expansion | None = None
     rerank: bool = False
@@ -107,10 +116,11 @@ class Reformulation:
 
 
 class Searched(NamedTuple):
-    """The knowledge base of a search index; a shared one is the system tenant's."""
+    """The knowledge base of a search index, of the system tenant where it is shared; hits count ``scale`` times."""
 
     tenant_id: UUID
     name: str
+    scale: float = 1.0
 
 
 class Candidate(NamedTuple):
@@ -257,17 +267,40 @@ class ExplainedIndex:
     asked: Sequence[str] | None = None
 
 
+Reason = Literal["best", "less_alike", "always", "own_documents", "nothing_known", "not_compared"]
+
+
+@dataclass(frozen=True, slots=True)
+class RoutedKnowledgeBase:
+    """Whether a knowledge base was chosen, and why.
+
+    ``score`` is None where nothing was compared; ``centroids`` and ``texts`` are the best cosines with what its
+    passages and what people say of it, in the search index that scored best.
+    """
+
+    kb_id: UUID
+    name: str
+    chosen: bool
+    reason: Reason
+    score: float | None = None
+    centroids: float | None = None
+    texts: float | None = None
+    scale: float = 1.0
+
+
 @dataclass(frozen=True, slots=True)
 class Explanation:
     """What a search was taken to mean; ``transformers`` are those that were asked to change its queries.
 
-    ``prompts`` are those of admins that took part in it.
+    ``prompts`` are those of admins that took part in it; ``routes`` the knowledge bases that it could have gone to, the
+    chosen ones first, none where it was not routed.
     """
 
     options: Mapping[str, Any]
     indexes: Sequence[ExplainedIndex]
     transformers: Sequence[str] = ()
     prompts: Mapping[PromptName, PromptInUse] = field(default_factory=dict)
+    routes: Sequence[RoutedKnowledgeBase] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,8 @@ ABOVE_DOCUMENTS = frozenset(
         "openai_file_batch",
         "openai_store",
         "prompt_version",
+        "routing_profile",
+        "routing_vector",
         "search_index",
     }
 )

@@ -44,6 +44,10 @@ PASSING = (
     "insert into openai_file_batch (tenant_id, id, kb_id) select $1, $2, id from knowledge_base"
     " where tenant_id = $1 limit 1",
     "insert into openai_batch_file (tenant_id, batch_id, ordinal, file_id, kb_id) values ($1, $2, 0, $2, $2)",
+    "insert into routing_profile (tenant_id, index_id, model) select $1, id, $2 from search_index"
+    " where tenant_id = $1 limit 1 on conflict do nothing",
+    "insert into routing_vector select tenant_id, index_id, 99, true, '[1]' from routing_profile"
+    " where tenant_id = $1 and index_id <> $2 limit 1",
     "insert into api_key_use select $1, id, now() from api_key where tenant_id = $1 and id <> $2 limit 1"
     " on conflict do nothing",
 )
@@ -98,8 +102,7 @@ def walls(service: Service, postgres_server: EmbeddedPostgres) -> Iterator[Walls
         for table in (
             "embedding_checkpoint", "embedding_usage", "idempotency_key", "deletion", "document_page", "document_media",
             "picture_description", "provider_pace", "chat", "rate_bucket", "tenant_usage", "usage_day", "agent_binding",
-            "prompt_version",
-            "key_usage",
+            "prompt_version", "key_usage", "routing_profile",
             "openai_batch_file", "openai_file_batch", "openai_store", "openai_file",
         ):  # fmt: skip
             await connection.execute(f"delete from {table} where tenant_id = any($1)", [made.a, SYSTEM])

@@ -1,7 +1,7 @@
 """HTTP sources beside the lanes: at the same time, and each answers where the other cannot."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -13,6 +13,7 @@ from app.http_sources.client import HttpSources
 from app.knowledge_bases.types import KnowledgeBaseView, LiveIndex, StoredKnowledgeBase
 from app.retrieval.course import Course
 from app.retrieval.http_sources import MOST_SOURCES, Outside
+from app.retrieval.sources import fuse_sources
 from app.retrieval.types import Hit, Query, SearchRequest, SearchUnavailable
 from app.settings.http_sources import HttpSourceSettings
 from tests.protocol_servers.site_search import PAGES, SiteSearchServer
@@ -54,6 +55,7 @@ def view(site: SiteSearchServer, number: int = 1, **response: str) -> KnowledgeB
         retrieval={},
         metadata_filter={},
         pending_filter=None,
+        routing={},
         created_at=now,
         updated_at=now,
         source=source,
@@ -76,7 +78,12 @@ def outside(sources: HttpSources, *views: KnowledgeBaseView, **request: Any) -> 
 
 
 async def ask(search: Outside, lanes: Any, *texts: str) -> list[Hit]:
-    return await search.beside(lanes, [Query(text) for text in texts or ("harbour museum",)], top_k=5)
+    queries = [Query(text) for text in texts or ("harbour museum",)]
+    return fuse_sources(await search.beside(lanes, queries, top_k=5, scale=plain))
+
+
+def plain(_hits: Sequence[Hit]) -> float:
+    return 1.0
 
 
 async def local() -> list[Hit]:
@@ -146,7 +153,7 @@ async def test_queries_of_one_source_become_one_list(site: SiteSearchServer, sou
 
 async def test_what_is_no_word_is_not_asked_for(site: SiteSearchServer, sources: HttpSources) -> None:
     search = outside(sources, view(site))
-    found = await search.beside(local, [Query(vector=np.ones(1, np.float32))], top_k=5)
+    found = fuse_sources(await search.beside(local, [Query(vector=np.ones(1, np.float32))], top_k=5, scale=plain))
     assert [one.passage.text for one in found] == [LOCAL.passage.text]
     assert search.course.warnings == ["'site1' was left out: an HTTP source is asked for words alone."]
     assert site.received == []

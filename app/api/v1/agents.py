@@ -41,6 +41,12 @@ class _Settings(Input):
     timeout_seconds: float | None = Field(None, gt=0, le=60)
     citations: Citations = Field(_DEFAULTS.citations, description="Whether a passage begins with where it is from")
     max_snippet_chars: int | None = Field(None, ge=50, le=100_000)
+    route_top_n: int | None = Field(
+        None,
+        ge=1,
+        le=100,
+        description="Search so many of its knowledge bases, those most like the question; null for all",
+    )
 
     def given(self) -> dict[str, Any]:
         """What the caller says of the settings, checked. Raises InvalidInput."""
@@ -90,6 +96,7 @@ class AgentOut(BaseModel):
     timeout_seconds: float | None
     citations: Citations
     max_snippet_chars: int | None
+    route_top_n: int | None
     created_at: Time
     updated_at: Time
 

@@ -12,6 +12,7 @@ from app.api.problems import PROBLEM
 from app.api.v1.deletion_header import gone, told_by_header
 from app.api.v1.http_source_settings import HttpSourceIn, HttpSourceOut
 from app.api.v1.retrieval_settings import RetrievalIn, RetrievalOut
+from app.api.v1.routing import RoutingIn, RoutingOut
 from app.api.v1.schemas import STORABLE, Input, Listing, Metadata, Text, Time
 from app.bootstrap import Resources
 from app.errors import Forbidden, InvalidInput
@@ -71,6 +72,7 @@ class KnowledgeBaseIn(Input):
     embedding: EmbeddingIn = EmbeddingIn()
     chunking: ChunkingIn = ChunkingIn()
     retrieval: RetrievalIn = RetrievalIn()
+    routing: RoutingIn = RoutingIn()
     metadata_filter: Metadata = Field(default_factory=dict)
     language: Text = "english"
 
@@ -96,6 +98,7 @@ class KnowledgeBaseChanges(Input):
     title: Annotated[str, StringConstraints(max_length=300), STORABLE] | None = None
     description: Annotated[str, StringConstraints(max_length=4000), STORABLE] | None = None
     retrieval: RetrievalIn | None = None
+    routing: RoutingIn | None = None
     metadata_filter: Metadata | None = None
     source: HttpSourceIn | None = None
 
@@ -170,6 +173,7 @@ class KnowledgeBaseOut(BaseModel):
     embedding: EmbeddingOut
     chunking: ChunkingOut
     retrieval: RetrievalOut
+    routing: RoutingOut
     metadata_filter: dict[str, Any]
     pending_metadata_filter: dict[str, Any] | None
     index: IndexOut
@@ -215,6 +219,7 @@ def knowledge_base_out(view: KnowledgeBaseView, resources: Resources) -> dict[st
         "embedding": {"model": identity["model"], "dimensions": view.index.dim},
         "chunking": row.chunking,
         "retrieval": row.retrieval,
+        "routing": asdict(view.routing),
         "metadata_filter": row.metadata_filter,
         "pending_metadata_filter": row.pending_filter,
         "index": {
@@ -249,6 +254,7 @@ async def create_knowledge_base(
         dimensions=body.embedding.dimensions,
         chunking=body.chunking.settings(),
         retrieval=body.retrieval.settings(),
+        routing=body.routing.settings(),
         metadata_filter=body.metadata_filter,
         source=None if body.source is None else body.source.settings(),
     )
@@ -278,18 +284,20 @@ async def get_knowledge_base(kb: str, tenant: CurrentReader, resources: CurrentR
 async def update_knowledge_base(
     kb: str, body: KnowledgeBaseChanges, tenant: CurrentAdmin, resources: CurrentResources
 ) -> dict[str, Any]:
-    """Change title, description, how it is searched, its source, or what its documents are stamped with.
+    """Change title, description, how it is searched and routed, its source, or what its documents are stamped with.
 
     A new metadata_filter goes to all documents in the background; until it has, the old one holds beside it.
     """
     changes = body.model_dump(exclude_unset=True)
-    for name in ("retrieval", "metadata_filter", "source"):
+    for name in ("retrieval", "routing", "metadata_filter", "source"):
         if changes.get(name, ...) is None:
             raise InvalidInput(f"{name} cannot be null.", loc=("body", name))
     if body.retrieval is not None:  # as a whole: what is left out is as by default again
         changes["retrieval"] = asdict(body.retrieval.settings())
     if body.source is not None:
         changes["source"] = asdict(body.source.settings())
+    if body.routing is not None:
+        changes["routing"] = body.routing.settings()
     return knowledge_base_out(await tenant.knowledge_bases.update(kb, changes), resources)
 
 

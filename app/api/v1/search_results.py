@@ -9,7 +9,7 @@ from app.api.v1.media import MediaOut, media_out
 from app.api.v1.schemas import Time
 from app.ids import encode_id
 from app.prompts.types import PromptName
-from app.retrieval.types import Explanation, Hit, Reformulation, SearchResult
+from app.retrieval.types import Explanation, Hit, Reformulation, RoutedKnowledgeBase, SearchResult
 
 
 class FoundDocument(BaseModel):
@@ -104,6 +104,24 @@ class ExplainedIndexOut(BaseModel):
     asked: list[str] | None = Field(None, exclude_if=lambda asked: asked is None)
 
 
+class RoutedOut(BaseModel):
+    """A knowledge base that the search could have gone to, with what it scored, null where it was not compared.
+
+    ``reason``: ``best`` or ``less_alike``; or searched whatever it would score: ``always``, ``own_documents`` (it holds
+    documents of the user or the chat that the search names), ``nothing_known`` (of what it is about), ``not_compared``
+    (too few of its embedding model to choose from, or the model does not answer). ``centroids`` and ``texts`` are the
+    best cosines with its passages' centroids, and with its descriptions and examples.
+    """
+
+    knowledge_base: str
+    chosen: bool
+    reason: str
+    score: float | None
+    centroids: float | None
+    texts: float | None
+    scale: float
+
+
 class ReformulationOut(BaseModel):
     """What the conversation asks last, and its messages that matter to that, counted from 0."""
 
@@ -123,13 +141,15 @@ class ExplainOut(BaseModel):
     """What the search was taken to mean.
 
     ``transformers`` were asked to change its queries; ``reformulation`` is there where one has understood the
-    conversation. ``prompts`` are those of admins that took part, by name: `rewrite`.
+    conversation. ``prompts`` are those of admins that took part, by name: `rewrite`. ``routing`` is there where the
+    knowledge bases were chosen: the chosen ones first, best first.
     """
 
     strategy_options: dict[str, Any]
     knowledge_bases: list[ExplainedIndexOut]
     transformers: list[str]
     prompts: dict[PromptName, UsedPromptOut]
+    routing: list[RoutedOut] | None = Field(None, exclude_if=lambda routing: routing is None)
     reformulation: ReformulationOut | None = Field(None, exclude_if=lambda reformulation: reformulation is None)
 
 
@@ -203,7 +223,20 @@ def _explain(found: Explanation, understood: Reformulation | None) -> ExplainOut
         ],
         transformers=list(found.transformers),
         prompts={name: UsedPromptOut(owner=one.owner, version=one.version) for name, one in found.prompts.items()},
+        routing=[_routed(one) for one in found.routes] or None,
         reformulation=None if understood is None else reformulation_out(understood),
+    )
+
+
+def _routed(one: RoutedKnowledgeBase) -> RoutedOut:
+    return RoutedOut(
+        knowledge_base=one.name,
+        chosen=one.chosen,
+        reason=one.reason,
+        score=_rounded(one.score),
+        centroids=_rounded(one.centroids),
+        texts=_rounded(one.texts),
+        scale=one.scale,
     )
 
 

@@ -48,6 +48,8 @@ class KnowledgeBase(Updated, TenantOwned, Base):
     deleted_at: Mapped[datetime | None]
     kind: Mapped[str] = mapped_column(server_default=text("'documents'"))
     source: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
+    routing: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default=_EMPTY)
+    routing_texts: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default=_EMPTY)
 
 
 class SearchIndex(Created, TenantOwned, Base):
@@ -118,6 +120,10 @@ class Document(Updated, TenantOwned, Base):
             unique=True, postgresql_where=text("external_id is null"),
         ),
         Index("document_expires_idx", "tenant_id", "expires_at", postgresql_where=text("expires_at is not null")),
+        Index(
+            "document_scope_idx", "tenant_id", "scope_key", "kb_id",
+            postgresql_where=text("scope_level in ('user', 'chat_shared', 'chat_agent')"),
+        ),
     )  # fmt: skip
 
     id: Mapped[UUID] = mapped_column(primary_key=True)

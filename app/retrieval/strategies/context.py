@@ -28,7 +28,7 @@ NOTHING = "nothing was searched"
 class Target:
     """A knowledge base to search, the levels of it that are seen, and the filter: as understood, and compiled.
 
-    ``embedder`` makes vectors for it, None where its model is not configured.
+    ``embedder`` makes vectors for it, None where its model is not configured. What is found counts ``scale`` times.
     """
 
     kb: KnowledgeBaseView
@@ -37,6 +37,12 @@ class Target:
     filter: Mapping[str, Any] | None
     contains: dict[str, Any] | None
     path: str | None
+    scale: float = 1.0
+
+    @property
+    def searched(self) -> Searched:
+        """What the finder has to know of it."""
+        return Searched(self.kb.row.tenant_id, self.kb.row.name, self.scale)
 
     @property
     def model(self) -> EmbeddingIdentity:
@@ -86,7 +92,7 @@ class SearchContext:
 
         def ranking(lists: Sequence[LaneList]) -> Ranking:
             found = collect(calls, lists, queries=len(self.queries), models=numbers)
-            return Ranking(found, rank(found), fused=dense and lexical)
+            return Ranking(found, self.finder.scaled(rank(found)), fused=dense and lexical)
 
         return await self.finder.find(calls, ranking)
 
@@ -147,7 +153,7 @@ def _no_transformers(_options: BaseModel) -> Sequence[NamedTransformer]:
 
 def searched_in(targets: Sequence[Target]) -> dict[bytes, Searched]:
     """The knowledge bases by their search index."""
-    return {one.kb.index.id.bytes: Searched(one.kb.row.tenant_id, one.kb.row.name) for one in targets}
+    return {one.kb.index.id.bytes: one.searched for one in targets}
 
 
 @dataclass(frozen=True, slots=True)
