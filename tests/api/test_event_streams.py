@@ -56,3 +56,20 @@ async def test_its_end_ends_the_events(waits: bool) -> None:
     assert ended.is_set()
     # Nobody makes more than the reader may leave waiting.
     assert made <= MOST_WAITING + 2
+
+
+async def test_its_end_does_not_wait_for_room() -> None:
+    made = 0
+
+    async def events() -> AsyncGenerator[bytes]:
+        nonlocal made
+        while True:
+            made += 1
+            yield b"one"
+
+    stream = pulsed(events())
+    assert await anext(stream) == b"one"
+    while made <= MOST_WAITING + 1:  # the reader is slow, and then leaves
+        await asyncio.sleep(0)
+    async with asyncio.timeout(30):
+        await stream.aclose()

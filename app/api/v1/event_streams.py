@@ -44,8 +44,10 @@ async def pulsed(events: AsyncGenerator[bytes], *, seconds: float = KEEPALIVE_SE
             async with aclosing(events):
                 async for event in events:
                     await waiting.put(event)
-        finally:
+        except Exception:
             await waiting.put(None)
+            raise
+        await waiting.put(None)  # not where it was cancelled: nobody takes anything any more
 
     pumping = asyncio.create_task(pump())
     try:
