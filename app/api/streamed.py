@@ -8,6 +8,7 @@ from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ValidationError
 
+from app.api.bodies import MOST_COUNTED, TOO_MANY
 from app.documents.types import UploadTooLarge
 
 FORM = "multipart/form-data"
@@ -39,5 +40,8 @@ def checked(model: type[ModelT], value: Mapping[str, str] | bytes) -> ModelT:
     try:
         return model.model_validate_json(value) if isinstance(value, bytes) else model.model_validate(value)
     except ValidationError as exc:
+        if exc.error_count() > MOST_COUNTED:
+            fault = {"type": "value_error", "loc": ("body",), "msg": TOO_MANY}
+            raise RequestValidationError([fault]) from None
         found = exc.errors(include_url=False, include_input=False, include_context=False)
         raise RequestValidationError([{**one, "loc": ("body", *one["loc"])} for one in found]) from None

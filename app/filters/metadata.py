@@ -5,10 +5,11 @@ from collections.abc import Iterable, Mapping
 
 from app.errors import InvalidInput
 from app.filters.language import RESERVED_NAMES
-from app.filters.values import INSTANTS, Loc, check_number, check_text, instant
+from app.filters.values import INSTANTS, Loc, check_number, check_text, holds_more, instant
 
 MAX_DEPTH = 8
 MAX_BYTES = 16 * 1024
+_TOO_LARGE = f"Metadata may have at most {MAX_BYTES} bytes."
 
 
 def check_metadata(metadata: object) -> dict[str, object]:
@@ -20,12 +21,15 @@ def check_metadata(metadata: object) -> dict[str, object]:
     loc: Loc = ("metadata",)
     if not isinstance(metadata, dict):
         raise InvalidInput("Metadata must be a JSON object.", loc=loc)
+    # Each takes two bytes at least; looking at it takes much longer than counting it.
+    if holds_more(metadata, MAX_BYTES // 2):
+        raise InvalidInput(_TOO_LARGE, loc=loc)
     _check(metadata, depth=1, loc=loc)
     for key in metadata:
         if key.startswith("$"):
             raise InvalidInput("Metadata keys that begin with $ are reserved.", loc=(*loc, key))
     if len(json.dumps(metadata, ensure_ascii=False, separators=(",", ":")).encode()) > MAX_BYTES:
-        raise InvalidInput(f"Metadata may have at most {MAX_BYTES} bytes.", loc=loc)
+        raise InvalidInput(_TOO_LARGE, loc=loc)
     return metadata
 
 

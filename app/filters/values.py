@@ -76,3 +76,16 @@ def _zone(offset: str | None) -> timezone:
         raise ValueError("an offset has at most 59 minutes")
     ahead = timedelta(hours=int(digits[:2]), minutes=int(digits[2:]))
     return timezone(ahead if offset[0] == "+" else -ahead)
+
+
+def holds_more(value: object, most: int) -> bool:
+    """Whether more values than that stand in it, at whatever depth; without recursion, and no further than that."""
+    waiting, seen = [value], 0
+    while waiting:
+        one = waiting.pop()
+        inner = list(one.values()) if isinstance(one, dict) else one if isinstance(one, list) else []
+        seen += len(inner)
+        if seen > most:
+            return True
+        waiting += inner
+    return False

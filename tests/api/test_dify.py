@@ -1,5 +1,6 @@
 """Dify's external knowledge API, asked as Dify does: a probe with nothing but the key, then searches."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -54,8 +55,10 @@ def shelf(service: Service) -> Tenant:
 
 
 @pytest.fixture(scope="module")
-def dify(shelf: Tenant) -> Dify:
-    return Dify(shelf.service, shelf.key)
+def dify(shelf: Tenant) -> Iterator[Dify]:
+    made = Dify(shelf.service, shelf.key)
+    with made.client:
+        yield made
 
 
 def test_a_knowledge_api_is_registered_and_searched(dify: Dify, shelf: Tenant) -> None:
@@ -235,3 +238,9 @@ def test_the_description_tells_of_it(service: Service) -> None:
     told = service.client().get("/openapi.json").json()["paths"][RETRIEVAL]["post"]
     assert set(told["responses"]) >= {"200", "403", "404", "422", "429", "503"}
     assert "required" not in told["requestBody"] or told["requestBody"]["required"] is False
+
+
+def test_a_list_is_no_number(dify: Dify) -> None:
+    condition = {"name": "year", "comparison_operator": "=", "value": [2024, "x"]}
+    with pytest.raises(ValueError, match="422"):
+        dify.search("default", "lantern", metadata_condition={"conditions": [condition]})

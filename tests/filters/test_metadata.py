@@ -81,3 +81,9 @@ def test_refused_metadata(metadata: Any, loc: tuple[str | int, ...]) -> None:
         check_metadata(metadata)
     assert caught.value.loc == ("metadata", *loc)
     assert json.dumps([caught.value.message, *caught.value.loc], ensure_ascii=False).encode()
+
+
+def test_metadata_of_very_many_values_are_refused_before_they_are_looked_at() -> None:
+    # A value that would be refused on a look stands last.
+    with pytest.raises(InvalidInput, match="at most 16384 bytes"):
+        check_metadata({"a": [*range(10_000), "\0"]})

@@ -25,7 +25,7 @@ def _number(value: Value) -> Value:
 
 def _numbers(value: Value) -> list[Value]:
     """Metadata may have it as a number or as text."""
-    return list(dict.fromkeys([value, _number(value)]))
+    return list(dict.fromkeys([value, _number(value)])) if isinstance(value, str) else [value]
 
 
 def _several(value: Value) -> list[Value]:

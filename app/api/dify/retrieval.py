@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter
 from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, Field, StringConstraints
 
+from app.api.bodies import Body
 from app.api.dependencies import CurrentReader
 from app.api.dify.conditions import condition_filter, joined
 from app.api.dify.errors import DifyError, DifyRoute
@@ -19,6 +20,8 @@ from app.retrieval.types import Hit, SearchRequest, SearchUnavailable
 router = APIRouter(tags=["dify"], route_class=DifyRoute)
 # Some callers wait for three seconds: the rest is for the way here and back.
 SECONDS = 2.5
+# As our filter language takes them.
+MOST_CONDITIONS, MOST_VALUES = 200, 1000
 
 
 def _storable(value: str) -> str:
@@ -32,6 +35,9 @@ def _storable(value: str) -> str:
 Text = Annotated[str, AfterValidator(_storable)]
 
 
+Values = Annotated[list[str | int | float], Field(max_length=MOST_VALUES, fail_fast=True)]
+
+
 class RetrievalSetting(BaseModel):
     """Null is as without it; ``score_threshold`` is the least cosine similarity, and 0 asks for none."""
 
@@ -39,21 +45,21 @@ class RetrievalSetting(BaseModel):
     score_threshold: float | None = Field(None, ge=0, le=1)
 
 
-class Condition(BaseModel):
+class Condition(Body):
     """On metadata; of several names one must fulfil it, and of one that says ``not`` none may fulfil the opposite."""
 
     name: Annotated[list[Text], Field(min_length=1, max_length=20), BeforeValidator(lambda one: _listed(one))]
     comparison_operator: Text
-    value: str | int | float | list[str | int | float] | None = None
+    value: str | int | float | Values | None = None
 
 
-class MetadataCondition(BaseModel):
+class MetadataCondition(Body):
     """All conditions hold, or with ``or`` at least one."""
 
     logical_operator: Literal["and", "or"] | None = Field(
         None, validation_alias=AliasChoices("logical_operator", "logic")
     )
-    conditions: list[Condition] | None = None
+    conditions: Annotated[list[Condition], Field(max_length=MOST_CONDITIONS, fail_fast=True)] | None = None
 
     def filter(self) -> dict[str, Any] | None:
         """In our language. Raises InvalidInput."""
@@ -61,7 +67,7 @@ class MetadataCondition(BaseModel):
         return joined(parts, self.logical_operator or "and")
 
 
-class RetrievalIn(BaseModel):
+class RetrievalIn(Body):
     """``knowledge_id`` is the id or the name of a knowledge base; fields that are not known are ignored."""
 
     knowledge_id: Text

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
+from app.api.bodies import Body
 from app.errors import InvalidInput
 from app.filters.values import check_text
 
@@ -22,7 +23,7 @@ Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, ma
 Name = Annotated[str, StringConstraints(max_length=512), STORABLE]
 
 
-class Arguments(BaseModel):
+class Arguments(Body):
     """What a tool is called with: one that is not known is refused, not ignored."""
 
     model_config = ConfigDict(extra="forbid")

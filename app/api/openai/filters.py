@@ -1,14 +1,17 @@
 """OpenAI's filters as ours."""
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from app.api.openai.shapes import Asked, Text
 from app.errors import InvalidInput
+from app.filters.values import holds_more
 
 MOST_PARTS = 100
+# All values of a filter, wherever they stand: more than our language takes.
+MOST_VALUES = 10_000
 Scalar = bool | int | float | Text
 # Words that mean something at the beginning of our filters.
 _WORDS = ("and", "or", "not")
@@ -19,14 +22,24 @@ class Comparison(Asked):
 
     type: Literal["eq", "ne", "gt", "gte", "lt", "lte", "in", "nin"]
     key: Text = Field(min_length=1)
-    value: Scalar | list[Scalar]
+    value: Scalar | Annotated[list[Scalar], Field(fail_fast=True)]
 
 
 class Compound(Asked):
     """Filters put together."""
 
     type: Literal["and", "or"]
-    filters: list["Comparison | Compound"] = Field(min_length=1, max_length=MOST_PARTS)
+    filters: list["Comparison | Compound"] = Field(min_length=1, max_length=MOST_PARTS, fail_fast=True)
+
+
+def _bounded(value: Any) -> Any:
+    """Before it is read: of a large one each wrong value would be an error of its own."""
+    if holds_more(value, MOST_VALUES):
+        raise ValueError(f"a filter has at most {MOST_VALUES} values")
+    return value
+
+
+GivenFilter = Annotated[Comparison | Compound, BeforeValidator(_bounded)]
 
 
 def filter_of(given: Comparison | Compound) -> Mapping[str, Any]:

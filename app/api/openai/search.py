@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field, StringConstraints
 
 from app.api.dependencies import CurrentReader, CurrentResources, GuardedRoute
 from app.api.openai.envelope import RESPONSES
-from app.api.openai.filters import Comparison, Compound, filter_of
+from app.api.openai.filters import GivenFilter, filter_of
 from app.api.openai.shapes import STORABLE, Asked
 from app.api.openai.store_files import TextPart, plain
 from app.api.searching import admitted_search
@@ -60,7 +60,7 @@ class VectorStoreSearchIn(Asked):
     """One query or several, which are searched together."""
 
     query: Words | Annotated[list[Words], Field(min_length=1, max_length=16)]
-    filters: Comparison | Compound | None = None
+    filters: GivenFilter | None = None
     max_num_results: int = Field(10, ge=1, le=50)
     ranking_options: RankingOptions = RankingOptions()
     rewrite_query: bool = False

@@ -9,6 +9,7 @@ from uuid import UUID
 from fastapi import Depends, Query
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
+from app.api.bodies import Body
 from app.errors import AppError, InvalidInput
 from app.filters import check_metadata
 from app.filters.values import check_text
@@ -43,7 +44,7 @@ Labels = Annotated[dict[Label, Value], Field(max_length=16)]
 Attributes = Annotated[dict[Label, bool | int | float | Value], Field(max_length=16), AfterValidator(_filterable)]
 
 
-class Asked(BaseModel):
+class Asked(Body):
     """What callers send: what is not known is refused, not ignored."""
 
     model_config = ConfigDict(extra="forbid")

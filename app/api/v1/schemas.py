@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, PlainSerializer, StringConstraints
 
+from app.api.bodies import Body
 from app.documents.scopes import MAX_SCOPE_ID
 from app.errors import InvalidInput
 from app.filters import check_metadata
@@ -63,8 +64,14 @@ Time = Annotated[datetime, PlainSerializer(_rfc3339, return_type=str, when_used=
 GivenTime = Annotated[AwareDatetime, AfterValidator(_utc)]
 
 
-class Input(BaseModel):
+class Input(Body):
     """What callers send: a field that is not known is refused, not ignored."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class LargeInput(BaseModel):
+    """The same for bodies of any size, which ``streamed.checked`` reads from their bytes."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -23,7 +23,7 @@ Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, ma
 class VectorQuery(Input):
     """A vector of the knowledge base's model, of any length but none; with ``text`` its words are searched for too."""
 
-    vector: Annotated[list[FiniteFloat], Field(min_length=1, max_length=MAX_DIMENSIONS)]
+    vector: Annotated[list[FiniteFloat], Field(min_length=1, max_length=MAX_DIMENSIONS, fail_fast=True)]
     text: Words | None = None
 
 

@@ -15,7 +15,7 @@ from pydantic import (
 )
 
 from app.api.streamed import checked, too_large
-from app.api.v1.schemas import STORABLE, GivenTime, Identifier, Input, Metadata, ScopeId, Text, Title, WebAddress
+from app.api.v1.schemas import STORABLE, GivenTime, Identifier, LargeInput, Metadata, ScopeId, Text, Title, WebAddress
 from app.documents.scopes import Scope
 from app.documents.types import MOST_CHUNKS, DocumentFacts, GivenChunk
 
@@ -27,7 +27,7 @@ def to_come(value: datetime) -> datetime:
     return value
 
 
-class Facts(Input):
+class Facts(LargeInput):
     """What a caller may say about a document."""
 
     metadata: Metadata | None = None
@@ -76,7 +76,7 @@ class UploadForm(Facts):
         return value
 
 
-class ChunkIn(Input):
+class ChunkIn(LargeInput):
     """A chunk that was cut elsewhere; without a vector it is embedded here."""
 
     text: Text = Field(min_length=1)
