@@ -17,6 +17,11 @@ depends_on = None
 TABLES = """
 set local lock_timeout = '5s';
 
+-- Which knowledge bases hold documents of one user or one chat: few documents do. It reads them all, and so comes
+-- before what keeps every search from knowledge_base until the end.
+create index document_scope_idx on document (tenant_id, scope_key, kb_id)
+  where scope_level in ('user', 'chat_shared', 'chat_agent');
+
 -- Apart, because every search reads the first, and the texts may be long.
 alter table knowledge_base
   add routing jsonb not null default '{}',         -- description_weight, scale, always
@@ -43,10 +48,6 @@ create table routing_vector (
     references routing_profile on delete cascade);
 -- In the row, as long as they fit: a search reads all of a tenant's.
 alter table routing_vector alter embedding set storage main;
-
--- Which knowledge bases hold documents of one user or one chat: few documents do.
-create index document_scope_idx on document (tenant_id, scope_key, kb_id)
-  where scope_level in ('user', 'chat_shared', 'chat_agent');
 """
 
 READ = """

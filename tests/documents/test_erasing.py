@@ -18,7 +18,7 @@ from app.documents.types import DocumentFacts
 from app.ids import new_id
 from app.job_handlers import JobContext
 from app.knowledge_bases.service import ERASE_JOB, PURGE_JOB
-from app.knowledge_bases.types import KnowledgeBaseNotFound, NewKnowledgeBase
+from app.knowledge_bases.types import KnowledgeBaseNotFound, NewKnowledgeBase, Retrieval
 from app.retrieval.types import Query, SearchRequest
 from app.tenants.service import TenantService
 from app.tenants.types import TenantNotFound
@@ -351,3 +351,16 @@ async def test_what_comes_between_the_deletion_and_its_job_goes_too(
     assert [row[0] for row in kept] == [stays]
     (job,) = await workshop.owner.fetch("select payload from job where tenant_id = $1", tenant_id)
     assert str(stays) in job["payload"]
+
+
+async def test_what_people_have_said_of_a_knowledge_base_goes_at_once(
+    workshop: Workshop, services: TenantServices
+) -> None:
+    said = Retrieval(rewrite_prompt="Herons are meant.", answer_prompt="Answer like a heron.")
+    new = NewKnowledgeBase("", title="Of herons", description="All herons", retrieval=said)
+    made = (await services.stores.create(new, {"heron": "grey"})).view
+    await services.knowledge_bases.delete(made.row.name)
+    row = await workshop.owner.fetchval("select to_jsonb(k)::text from knowledge_base k where id = $1", made.row.id)
+    assert "heron" not in row.lower()
+    for table in ("openai_store", "prompt_version"):
+        assert await workshop.owner.fetchval(f"select count(*) from {table} where kb_id = $1", made.row.id) == 0
