@@ -49,6 +49,8 @@ from app.settings import QuotaSettings, Settings
 from app.tenants.authentication import Authenticator
 from app.tenants.opening import open_authenticator
 from app.tenants.service import KeyService, TenantService
+from app.webhooks.sending import WebhookSender
+from app.webhooks.service import WebhookService
 
 
 def _default_quotas(settings: QuotaSettings) -> Quotas:
@@ -74,6 +76,7 @@ class TenantServices:
     retrieval: RetrievalService
     answering: AnsweringService
     quotas: QuotaService
+    webhooks: WebhookService
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +102,7 @@ class Resources:
     tenants: TenantService
     rates: Rates
     meter: UsageMeter
+    webhooks: WebhookSender
 
     @classmethod
     @asynccontextmanager
@@ -142,6 +146,8 @@ class Resources:
             answerers = await asyncio.to_thread(open_answer_models, models)
             if answerers is not None:
                 stack.push_async_callback(answerers.close)
+            webhooks = await asyncio.to_thread(WebhookSender.open, settings.webhooks)
+            stack.push_async_callback(webhooks.close)
             yield cls._wire(
                 settings,
                 database,
@@ -155,6 +161,7 @@ class Resources:
                 authenticator,
                 sign_ins,
                 meter,
+                webhooks,
             )
 
     @classmethod
@@ -172,6 +179,7 @@ class Resources:
         authenticator: Authenticator,
         sign_ins: SignInAudit,
         meter: UsageMeter,
+        webhooks: WebhookSender,
     ) -> Self:
         system = SystemDatabase(database)
         queue = JobQueue(database, system, settings.worker.max_attempts)
@@ -212,6 +220,7 @@ class Resources:
             ),
             rates=Rates(database),
             meter=meter,
+            webhooks=webhooks,
         )
 
     def audit_of(self, tenant_id: UUID) -> AuditService:
@@ -263,4 +272,5 @@ class Resources:
                 retrieval, self.answerers, self.settings.answers, self.settings.models.chat_timeout_seconds
             ),
             quotas=quotas,
+            webhooks=WebhookService(db, principal, self.webhooks.gate, self.queue),
         )

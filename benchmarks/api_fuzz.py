@@ -37,7 +37,7 @@ GROUPS = (
 )
 # Of the values in a path, so many are real ones.
 SHARE_OF_REAL = 0.7
-FIELDS = ("kb", "document", "node", "chunk", "api_key", "tenant", "deletion", "n", "agent_id")
+FIELDS = ("kb", "document", "node", "chunk", "api_key", "tenant", "deletion", "n", "agent_id", "webhook", "delivery")
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,15 @@ NEEDED = {
     "GET /v1/agents/{agent_id}": ADMIN,
     "PATCH /v1/agents/{agent_id}": ADMIN,
     "DELETE /v1/agents/{agent_id}": ADMIN,
+    "POST /v1/webhooks": ADMIN,
+    "GET /v1/webhooks": ADMIN,
+    "GET /v1/webhooks/{webhook}": ADMIN,
+    "PATCH /v1/webhooks/{webhook}": ADMIN,
+    "DELETE /v1/webhooks/{webhook}": ADMIN,
+    "POST /v1/webhooks/{webhook}/rotate": ADMIN,
+    "POST /v1/webhooks/{webhook}/test": ADMIN,
+    "GET /v1/webhooks/{webhook}/deliveries": ADMIN,
+    "POST /v1/webhooks/{webhook}/deliveries/{delivery}/replay": ADMIN,
     "POST /v1/knowledge-bases": ADMIN,
     "GET /v1/knowledge-bases": READER,
     f"GET {KB}": READER,
@@ -94,7 +103,19 @@ def test_the_table_has_every_route(service: Service) -> None:
 @pytest.mark.parametrize("route", NEEDED)
 def test_a_route_takes_its_role_and_those_above(service: Service, callers: dict[str, httpx.Client], route: str) -> None:
     method, path = route.split(" ")
-    for field in ("kb", "document", "node", "chunk", "tenant", "api_key", "deletion", "n", "agent_id"):
+    for field in (
+        "kb",
+        "document",
+        "node",
+        "chunk",
+        "tenant",
+        "api_key",
+        "deletion",
+        "n",
+        "agent_id",
+        "webhook",
+        "delivery",
+    ):
         path = path.replace(f"{{{field}}}", "nothing")
     problem(service.client().request(method, path), 401)
     for role, caller in callers.items():

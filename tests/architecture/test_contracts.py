@@ -24,6 +24,7 @@ VIOLATIONS = {
     "parsers": ("ingestion/wrong.py", "def lazy() -> None:\n    import pymupdf\n"),
     "words": ("retrieval/wrong.py", "def lazy() -> None:\n    import Stemmer\n"),
     "tokens": ("api/wrong.py", "def lazy() -> None:\n    import jwt\n"),
+    "signatures": ("api/wrong.py", "def lazy() -> None:\n    import standardwebhooks\n"),
     "database": ("retrieval/wrong.py", "import asyncpg\n"),
     "tenant-wall": ("ingestion/wrong.py", "from app.db.system import SystemDatabase\n"),
     "owner": ("ingestion/wrong.py", "from app.db import maintenance\n"),

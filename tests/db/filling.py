@@ -24,6 +24,7 @@ VALUES: Mapping[str, object] = {
     "chunk.id": CHUNK,
     "api_key.role": "admin",
     "audit_event.actor": "service",
+    "webhook.events": ["document.ready"],
     "dim": 3,
 }
 BY_TYPE: Mapping[str, object] = {

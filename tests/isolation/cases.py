@@ -13,7 +13,19 @@ from tests.isolation.routes import Endpoint
 SECRET = "Quetzalcoatlus"
 PLACE = re.compile(r"<([a-z_]+)>")
 # What a path may hold; each is made in tests/isolation/worlds.py.
-PATH_FIELDS = {"kb", "document", "node", "chunk", "api_key", "tenant", "deletion", "n", "agent_id"}
+PATH_FIELDS = {
+    "kb",
+    "document",
+    "node",
+    "chunk",
+    "api_key",
+    "tenant",
+    "deletion",
+    "n",
+    "agent_id",
+    "webhook",
+    "delivery",
+}
 # Names in queries and bodies that name nothing that belongs to a tenant.
 PLAIN = frozenset(
     """limit cursor wait status name title description model dimensions strategy strategy_options max_tokens
@@ -24,7 +36,7 @@ PLAIN = frozenset(
     searches_per_second concurrent_ingestions
     exclude_dynamic expand expand_options window max_characters return_vectors explain merge image
     rerank transformers rewrite_prompt session_scope max_top_k max_messages citations
-    max_snippet_chars stream max_context_tokens digest""".split()  # noqa: SIM905  (a list of words)
+    max_snippet_chars stream max_context_tokens digest url events enabled""".split()  # noqa: SIM905  (a list of words)
 )
 
 
@@ -150,6 +162,11 @@ TEMPLATES: Mapping[str, tuple[Template, ...]] = {
     ),
     f"POST {KB}/agent-search": (Template(json=CONVERSATION), Template(json=OF_AN_AGENT)),
     "POST /v1/agent-search": (Template(json=CONVERSATION), Template(json=OF_AN_AGENT)),
+    "POST /v1/webhooks": (Template(json={"url": "http://127.0.0.1:9/", "events": ["quota.near"]}),),
+    "PATCH /v1/webhooks/{webhook}": (Template(json={"description": "renamed"}),),
+    "POST /v1/webhooks/{webhook}/rotate": (Template(), Template(json={"overlap_seconds": 60})),
+    "POST /v1/webhooks/{webhook}/test": (Template(),),
+    "POST /v1/webhooks/{webhook}/deliveries/{delivery}/replay": (Template(),),
     "PUT /v1/agents/{agent_id}": (
         Template(json={"knowledge_bases": ["<kb>"], "max_top_k": 3}),
         Template(json={"knowledge_bases": ["<kb>"], "filter": {"$document_id": "<document>"}}),

@@ -23,6 +23,7 @@ from app.api.v1 import (
     tenants,
     uploads,
     usage,
+    webhooks,
 )
 
 _RESPONSES = {
@@ -61,5 +62,6 @@ for module in (
     usage,
     capabilities,
     audit_events,
+    webhooks,
 ):
     router.include_router(module.router)
