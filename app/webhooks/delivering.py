@@ -40,13 +40,13 @@ class Delivering:
             raise DeliveryFailed(retry_after=outcome.retry_after)
 
     async def _settle(self, tenant_id: UUID, due: DueDelivery, outcome: Outcome, *, is_last: bool) -> bool:
-        """False where it is to be tried again."""
+        """False where it is to be tried again. The webhook before the delivery, as whoever deletes one has them."""
         delivery_id = due.delivery.id
         async with self.database.transaction(tenant_id) as session:
             repository = WebhookRepository(session, tenant_id)
             if outcome.reason is None:
-                await repository.settle(delivery_id, DeliveryStatus.DELIVERED, outcome, tried=1)
                 await repository.succeeded(due.webhook_id)
+                await repository.settle(delivery_id, DeliveryStatus.DELIVERED, outcome, tried=1)
                 return True
             failures = await repository.failed(due.webhook_id, pause=outcome.retry_after)
             ends = is_last or due.delivery.attempts + 1 >= self.settings.max_attempts

@@ -161,7 +161,8 @@ insert into webhook (tenant_id, id, url, description, events, enabled, secret)
 select :tenant::uuid, :id::uuid, :url::text, :description::text, :events::text[], :enabled::boolean, :secret::bytea
  where (select count(*) from webhook where tenant_id = :tenant) < :most::int returning {_W}""")  # noqa: S608
 _FIND = statement(f"select {_W} from webhook {_ONE}")  # noqa: S608
-_LOCK = statement(f"select {_W} from webhook {_ONE} for update")  # noqa: S608
+# Not `for update`: whoever writes a delivery holds the key, and would be waited for.
+_LOCK = statement(f"select {_W} from webhook {_ONE} for no key update")  # noqa: S608
 _PAGE = statement(f"""
 select {_W} from webhook
  where tenant_id = :tenant and (:after_time::timestamptz is null or (created_at, id) < (:after_time, :after_id::uuid))

@@ -6,6 +6,7 @@ https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-w
 import asyncio
 import json
 import re
+import ssl
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Self
@@ -32,11 +33,12 @@ class WebhookSender:
     a host must not serve another at the same address.
     """
 
-    def __init__(self, gate: AddressGate, *, seconds: float) -> None:
-        """``seconds`` is how long one attempt takes at most, all in all."""
+    def __init__(self, gate: AddressGate, *, seconds: float, certificates: ssl.SSLContext | bool = True) -> None:
+        """``seconds`` is how long one attempt takes at most, all in all; ``certificates`` says whose are believed."""
         self.gate = gate
         self._seconds = seconds
-        self._transport = httpx.AsyncHTTPTransport(trust_env=False, limits=httpx.Limits(max_keepalive_connections=0))
+        limits = httpx.Limits(max_keepalive_connections=0)
+        self._transport = httpx.AsyncHTTPTransport(verify=certificates, trust_env=False, limits=limits)
 
     @classmethod
     def open(cls, settings: WebhookSettings) -> Self:

@@ -34,6 +34,8 @@ PASSING = (
     "insert into tenant_usage select $1, 0, 0, 0 where $2::uuid is not null on conflict do nothing",
     "insert into usage_day (tenant_id, day, key_id) values ($1, '1999-01-01', $2)",
     "insert into agent_binding (tenant_id, agent_id, id) values ($1, $2::uuid::text, $2)",
+    "insert into webhook (tenant_id, id, url, events, secret) values ($1, $2, 'https://1.1.1.1/', '{}', '\\x00')",
+    "insert into webhook_delivery (tenant_id, id, webhook_id, event, data) values ($1, $2, $2, 'e', '{}')",
     "insert into api_key_use select $1, id, now() from api_key where tenant_id = $1 and id <> $2 limit 1"
     " on conflict do nothing",
 )
@@ -88,6 +90,7 @@ def walls(service: Service, postgres_server: EmbeddedPostgres) -> Iterator[Walls
         for table in (
             "embedding_checkpoint", "embedding_usage", "idempotency_key", "deletion", "document_page", "document_media",
             "picture_description", "provider_pace", "chat", "rate_bucket", "tenant_usage", "usage_day", "agent_binding",
+            "webhook",
         ):  # fmt: skip
             await connection.execute(f"delete from {table} where tenant_id = any($1)", [made.a, SYSTEM])
         await connection.close()

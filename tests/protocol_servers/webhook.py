@@ -1,5 +1,6 @@
 """A receiver of webhooks: keeps what it was sent, and takes it, refuses it, leads elsewhere or says nothing."""
 
+import ssl
 import threading
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -35,6 +36,7 @@ class WebhookReceiver(ProtocolServer):
     status: int = 200
     statuses: list[int] = field(default_factory=list)
     silent: bool = False
+    tls: ssl.SSLContext | None = None
     headers: dict[str, str] = field(default_factory=dict)
     reply: bytes = b""
     received: list[Received] = field(default_factory=list)
@@ -62,7 +64,15 @@ class WebhookReceiver(ProtocolServer):
             def log_message(self, format: str, *args: Any) -> None:
                 """Nobody reads it."""
 
-        return ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        class Server(ThreadingHTTPServer):
+            def handle_error(self, request: Any, client_address: Any) -> None:
+                """A client that does not believe a certificate just goes."""
+
+        server = Server(("127.0.0.1", 0), Handler)
+        if self.tls is not None:
+            # The handshake is for the thread of the connection.
+            server.socket = self.tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+        return server
 
     def take(self, received: Received) -> int:
         with self.changed:

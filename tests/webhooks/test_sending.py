@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from ipaddress import ip_network
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -15,6 +16,7 @@ from app.ids import encode_id, new_id
 from app.webhooks.addresses import AddressGate
 from app.webhooks.sending import WebhookSender
 from app.webhooks.types import Delivery, DeliveryStatus, Outcome, Reason
+from tests.protocol_servers.certificates import Authority
 from tests.protocol_servers.webhook import WebhookReceiver
 
 SECRETS = [b"a secret of twenty-four b", b"another of twenty-four by"]
@@ -156,3 +158,28 @@ async def test_a_proxy_of_the_environment_is_not_asked(
             monkeypatch.setenv(name, proxy.address)
         assert await send(receiver.address) == Outcome(200)
         assert proxy.received == []
+
+
+@pytest.mark.parametrize(
+    ("host", "outcome"),
+    [("hooks.example", Outcome(200)), ("other.example", Outcome(reason=Reason.UNREACHABLE))],
+)
+async def test_the_certificate_must_be_for_the_name(tmp_path: Path, host: str, outcome: Outcome) -> None:
+    """Not for the address that is connected to; and the server is told which name is meant."""
+
+    async def resolve(host: str, port: int) -> Sequence[str]:
+        return ["127.0.0.1"]
+
+    authority, meant = Authority(), []
+    context = authority.serving("hooks.example", tmp_path)
+    context.sni_callback = lambda _socket, name, _context: meant.append(name)
+    with WebhookReceiver(tls=context) as receiver:
+        url = receiver.address.replace("http://127.0.0.1", f"https://{host}")
+        sender = WebhookSender(AddressGate([LOCAL], resolve), seconds=20, certificates=authority.trusting())
+        assert await sender.send(url, DELIVERY, SECRETS) == outcome
+        await sender.close()
+        strict = WebhookSender(AddressGate([LOCAL], resolve), seconds=20)
+        assert (await strict.send(url, DELIVERY, SECRETS)).reason == Reason.UNREACHABLE
+        await strict.close()
+    assert set(meant) == {host}
+    assert len(receiver.received) == (outcome.reason is None)
