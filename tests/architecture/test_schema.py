@@ -321,6 +321,7 @@ async def test_there_is_nothing_else_that_could_look_over_a_wall(owner: asyncpg.
         "document_grown",
         "document_told",
         "knowledge_base_told",
+        "openai_file_counted",
         "search_index_told",
         "tenant_changed",
         "tenant_told",
