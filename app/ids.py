@@ -9,7 +9,8 @@ import uuid_utils.compat
 from typeid import TypeID
 from typeid.core.errors import TypeIDException
 
-PREFIXES = ("ten", "key", "kb", "doc", "job", "del", "evt", "whk", "chk", "nod", "req", "bnd", "file", "vsfb")
+# "dlv" is a delivery to a webhook.
+PREFIXES = ("ten", "key", "kb", "doc", "job", "del", "evt", "whk", "chk", "nod", "req", "bnd", "dlv", "file", "vsfb")
 
 
 def new_id() -> UUID:

@@ -32,6 +32,8 @@ from app.knowledge_bases.reindexing import REINDEX_JOB
 from app.knowledge_bases.service import ERASE_JOB, RESTAMP_JOB, ROUTING_JOB
 from app.knowledge_bases.types import IndexMismatch
 from app.quotas.types import NO_KEY, QuotaExceeded
+from app.webhooks.delivering import Delivering
+from app.webhooks.types import SEND_JOB
 
 EXPIRED_AT_ONCE = 200
 EVENTS_AT_ONCE = 10_000
@@ -103,6 +105,12 @@ class JobContext:
             partial(resources.system.unfinished_deletions, age=STALE, limit=DELETIONS_AT_ONCE),
             partial(resources.system.remove_old_deletions, keep=keep, limit=DELETIONS_AT_ONCE),
         )
+
+    @property
+    def delivering(self) -> Delivering:
+        """What sends to webhooks."""
+        resources = self.resources
+        return Delivering(resources.database, resources.webhooks, resources.settings.webhooks)
 
     @property
     def reindexer(self) -> Reindexer:
@@ -242,6 +250,12 @@ async def drop_search_index(context: JobContext, job: ClaimedJob) -> None:
         await context.dropping.remove(job.tenant_id, index_id)
 
 
+async def send_webhook(context: JobContext, job: ClaimedJob) -> None:
+    """Payload: ``delivery``."""
+    is_last = job.attempts >= job.max_attempts
+    await context.delivering.deliver(job.tenant_id, UUID(job.payload["delivery"]), is_last=is_last)
+
+
 HANDLERS: dict[str, Handler] = {
     "ingest_document": ingest_document,
     "purge_objects": purge_objects,
@@ -259,4 +273,5 @@ HANDLERS: dict[str, Handler] = {
     ROUTING_JOB: make_routing_profile,
     REINDEX_JOB: reindex_knowledge_base,
     DROP_JOB: drop_search_index,
+    SEND_JOB: send_webhook,
 }

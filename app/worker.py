@@ -21,6 +21,7 @@ from app.job_handlers import HANDLERS, JobContext, UnknownJob, describe_failure
 from app.knowledge_bases.types import IndexMismatch
 from app.logging import bind, get_logger
 from app.quotas.types import TokensSpent
+from app.webhooks.types import Resting
 
 logger = get_logger(__name__)
 
@@ -165,7 +166,7 @@ class Worker:
                 logger.info("job.passed_on", kind=job.kind)
                 return
         failure = describe_failure(error)
-        if isinstance(error, TokensSpent):
+        if isinstance(error, TokensSpent | Resting):
             await queue.postpone(job, self.name, failure, error.until)
             logger.info("job.postponed", kind=job.kind, code=failure.code)
             return

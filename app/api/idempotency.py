@@ -50,6 +50,7 @@ _KEY = re.compile(r"[!-~]{1,255}")
 # What can be deleted, and then is to leave nothing in an answer that is kept.
 _ID = re.compile(r"\b(doc|kb|ten|file)_[0-9a-z]{26}\b")
 _LIKE_A_SECRET = re.compile(r"carrel_[0-9A-Za-z]{38}")
+_SIGNING_SECRET = re.compile(rb'"secret":"whsec_[A-Za-z0-9+/]{32}"')
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
@@ -143,7 +144,9 @@ def _subjects(content: bytes) -> set[UUID]:
 
 
 def _reason_to_withhold(content: bytes) -> type[Conflict] | None:
-    if any(looks_like_key(found) for found in _LIKE_A_SECRET.findall(content.decode("utf-8", "replace"))):
+    if _SIGNING_SECRET.search(content) or any(
+        looks_like_key(found) for found in _LIKE_A_SECRET.findall(content.decode("utf-8", "replace"))
+    ):
         return SecretShown
     return AnswerTooLarge if len(content) > MOST_BYTES else None
 

@@ -41,10 +41,21 @@ from app.settings import QuotaSettings, Settings
 from app.tenants.authentication import Authenticator
 from app.tenants.opening import open_authenticator
 from app.tenants.service import TenantService
+from app.webhooks.sending import WebhookSender
 
 
 def _default_quotas(settings: QuotaSettings) -> Quotas:
     return UNLIMITED if settings.default is None else Quotas(**settings.default.model_dump())
+
+
+def _preview_desk(settings: Settings, embedders: Embedders, vision: VisionModel | None) -> PreviewDesk:
+    return PreviewDesk(
+        parsers=preview_pool(settings.parser, processes=PARSER_PROCESSES, most_seconds=WALL_SECONDS),
+        embedders=embedders,
+        parseable=installed_parsers().keys(),
+        plugin_types=plugin_types(installed_parsers()),
+        describes_pictures=vision is not None,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +83,7 @@ class Resources:
     tenants: TenantService
     rates: Rates
     meter: UsageMeter
+    webhooks: WebhookSender
 
     @classmethod
     @asynccontextmanager
@@ -115,6 +127,8 @@ class Resources:
             answerers = await asyncio.to_thread(open_answer_models, models)
             if answerers is not None:
                 stack.push_async_callback(answerers.close)
+            webhooks = await asyncio.to_thread(WebhookSender.open, settings.webhooks)
+            stack.push_async_callback(webhooks.close)
             http_sources = await asyncio.to_thread(HttpSources.open, settings.http_sources, suspicions)
             stack.push_async_callback(http_sources.close)
             yield cls._wire(
@@ -131,6 +145,7 @@ class Resources:
                 authenticator,
                 sign_ins,
                 meter,
+                webhooks,
             )
 
     @classmethod
@@ -149,6 +164,7 @@ class Resources:
         authenticator: Authenticator,
         sign_ins: SignInAudit,
         meter: UsageMeter,
+        webhooks: WebhookSender,
     ) -> Self:
         system = SystemDatabase(database)
         queue = JobQueue(database, system, settings.worker.max_attempts)
@@ -178,13 +194,7 @@ class Resources:
             queue=queue,
             watch=watch,
             index_settings=index_settings,
-            previews=PreviewDesk(
-                parsers=preview_pool(settings.parser, processes=PARSER_PROCESSES, most_seconds=WALL_SECONDS),
-                embedders=embedders,
-                parseable=installed_parsers().keys(),
-                plugin_types=plugin_types(installed_parsers()),
-                describes_pictures=vision is not None,
-            ),
+            previews=_preview_desk(settings, embedders, vision),
             authenticator=authenticator,
             sign_ins=sign_ins,
             tenants=TenantService(
@@ -192,6 +202,7 @@ class Resources:
             ),
             rates=Rates(database),
             meter=meter,
+            webhooks=webhooks,
         )
 
     def audit_of(self, tenant_id: UUID) -> AuditService:

@@ -29,6 +29,7 @@ from app.knowledge_bases.stores import StoreService
 from app.quotas.service import QuotaService
 from app.retrieval.service import RetrievalService
 from app.tenants.service import KeyService
+from app.webhooks.service import WebhookService
 
 if TYPE_CHECKING:
     from app.bootstrap.resources import Resources
@@ -181,3 +182,8 @@ class TenantServices:
     def file_batches(self) -> FileBatchService:
         """Files that are attached together."""
         return FileBatchService(self.db, self.knowledge_bases, self.attachments)
+
+    @cached_property
+    def webhooks(self) -> WebhookService:
+        """Who is told of what happens."""
+        return WebhookService(self.db, self.principal, self.resources.webhooks.gate, self.resources.queue)

@@ -24,12 +24,26 @@ from app.db.models import (
     routing,
     tenant_data,
     usage,
+    webhooks,
 )
 from app.db.models.base import Base
 from app.errors import AppError
 
 APP_ROLE = "carrel_app"
-_MODELS = (agents, audit, control_plane, ingestion_state, lanes, media, openai, prompts, routing, tenant_data, usage)
+_MODELS = (
+    agents,
+    audit,
+    control_plane,
+    ingestion_state,
+    lanes,
+    media,
+    openai,
+    prompts,
+    routing,
+    tenant_data,
+    usage,
+    webhooks,
+)
 # Made by the owner's jobs per knowledge base, or by a migration per dimension: not part of the models.
 _UNMODELLED = ("chunk_embedding_", "hnsw_", "meta_", "metal_", "scope_", "scopel_")
 

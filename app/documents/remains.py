@@ -18,14 +18,16 @@ KEPT = frozenset({"audit_event", "deletion"})
 KEPT_NUMBERS = frozenset({"chat", "embedding_usage", "key_usage", "tenant_usage", "usage_day"})
 # Sums over a knowledge base, from which what is deleted was subtracted.
 KEPT_SUMS = frozenset({"lex_df", "lex_totals"})
+# What webhooks were told, for a month: ids, statuses, names of knowledge bases.
+KEPT_TOLD = frozenset({"webhook_delivery"})
 # What has nothing of a document or of a knowledge base; answers are counted in idempotency_subject, by what they name.
 UNRELATED = frozenset(
-    {"tenant", "api_key_use", "idempotency_key", "job_lane", "provider_pace", "rate_bucket", "openai_file"}
+    {"tenant", "api_key_use", "idempotency_key", "job_lane", "provider_pace", "rate_bucket", "openai_file", "webhook"}
 )  # fmt: skip
 KEPT_BY_KIND = {
-    "document": KEPT | KEPT_NUMBERS | KEPT_SUMS,
-    "documents": KEPT | KEPT_NUMBERS | KEPT_SUMS,
-    "knowledge_base": KEPT | KEPT_NUMBERS,
+    "document": KEPT | KEPT_NUMBERS | KEPT_SUMS | KEPT_TOLD,
+    "documents": KEPT | KEPT_NUMBERS | KEPT_SUMS | KEPT_TOLD,
+    "knowledge_base": KEPT | KEPT_NUMBERS | KEPT_TOLD,
     "tenant": KEPT,
 }
 Columns = frozenset[str]

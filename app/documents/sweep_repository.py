@@ -10,10 +10,13 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from app.db.models.ingestion_state import EmbeddingCheckpoint, IdempotencyKey
 from app.db.models.openai import KeptFile
 from app.db.models.tenant_data import Document
+from app.db.models.webhooks import WebhookDelivery
 from app.idempotency import KEPT_FOR
 
 # An ingestion that rests longer pays for its vectors again.
 CHECKPOINT_AGE = timedelta(days=7)
+# For so long what webhooks were told is listed, and can be sent again.
+DELIVERY_AGE = timedelta(days=30)
 
 
 class SweepRepository:
@@ -50,6 +53,10 @@ class SweepRepository:
         """Vectors of versions that were never finished; returns how many."""
         return await self._remove(EmbeddingCheckpoint, CHECKPOINT_AGE)
 
+    async def remove_old_deliveries(self) -> int:
+        """What webhooks were told long ago; returns how many."""
+        return await self._remove(WebhookDelivery, DELIVERY_AGE)
+
     async def remove_expired_files(self) -> int:
         """Kept files whose time has passed; their bytes are orphans then. Returns how many."""
         gone = (
@@ -59,7 +66,7 @@ class SweepRepository:
         )
         return len((await self.session.execute(gone)).all())
 
-    async def _remove(self, table: type[IdempotencyKey | EmbeddingCheckpoint], age: timedelta) -> int:
+    async def _remove(self, table: type[IdempotencyKey | EmbeddingCheckpoint | WebhookDelivery], age: timedelta) -> int:
         gone = (
             delete(table)
             .where(table.tenant_id == self.tenant_id, table.created_at < func.now() - age)

@@ -139,22 +139,23 @@ class Sweeper:
         logger.info("sweep.objects", **asdict(swept))
         return swept
 
-    async def records(self) -> tuple[int, int]:
-        """Remove answers kept for retries, and checkpoints of vectors, that are too old to be asked for; how many.
+    async def records(self) -> tuple[int, int, int]:
+        """Remove answers kept for retries, checkpoints of vectors and deliveries that are too old; how many of each.
 
         Kept files whose time has passed go too.
 
         Raises DatabaseUnavailable.
         """
-        answers = checkpoints = files = 0
+        answers = checkpoints = deliveries = files = 0
         async for tenant_id in self._all_tenants():
             async with self.database.transaction(tenant_id) as session:
                 repository = SweepRepository(session, tenant_id)
                 answers += await repository.remove_old_answers()
                 checkpoints += await repository.remove_old_checkpoints()
+                deliveries += await repository.remove_old_deliveries()
                 files += await repository.remove_expired_files()
-        logger.info("sweep.records", answers=answers, checkpoints=checkpoints, files=files)
-        return answers, checkpoints
+        logger.info("sweep.records", answers=answers, checkpoints=checkpoints, deliveries=deliveries, files=files)
+        return answers, checkpoints, deliveries
 
     async def events(self) -> int:
         """Remove audit events that are older than they are kept for, of tenants that are gone too; how many."""

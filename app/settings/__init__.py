@@ -27,6 +27,7 @@ from app.settings.http_sources import HttpSourceSettings
 from app.settings.identity import IdentitySettings
 from app.settings.quotas import Limits, QuotaSettings
 from app.settings.rerank import RerankSettings
+from app.settings.webhooks import WebhookSettings
 
 __all__ = [
     "FOREIGN",
@@ -50,6 +51,7 @@ __all__ = [
     "ServerSettings",
     "Settings",
     "SettingsError",
+    "WebhookSettings",
     "WorkerSettings",
     "known_variables",
     "load_settings",
@@ -209,6 +211,7 @@ class Settings(BaseModel):
     quotas: QuotaSettings
     audit: AuditSettings
     deletion: DeletionSettings
+    webhooks: WebhookSettings
 
 
 GROUPS: dict[str, Any] = {name: field.annotation for name, field in Settings.model_fields.items()}

@@ -28,6 +28,7 @@ ALLOWED = {
     "inference": {"httpx", "httpx2", "openai"},
     "object_store": {"boto3", "botocore", "s3transfer"},
     "tenants": {"httpx"},
+    "webhooks": {"httpx", "socket", "ssl"},
     "worker.py": {"socket"},
 }
 

@@ -25,6 +25,7 @@ VIOLATIONS = {
     "words": ("retrieval/wrong.py", "def lazy() -> None:\n    import Stemmer\n"),
     "centroids": ("retrieval/wrong.py", "def lazy() -> None:\n    import faiss\n"),
     "tokens": ("api/wrong.py", "def lazy() -> None:\n    import jwt\n"),
+    "signatures": ("api/wrong.py", "def lazy() -> None:\n    import standardwebhooks\n"),
     "paths": ("retrieval/wrong.py", "def lazy() -> None:\n    import jmespath\n"),
     "mcp": ("api/v1/wrong.py", "def lazy() -> None:\n    import mcp\n"),
     "database": ("retrieval/wrong.py", "import asyncpg\n"),

@@ -131,6 +131,7 @@ async def test_policies_of_definer_roles_are_the_listed_ones(owner: asyncpg.Conn
             for table in (
                 *("tenant", "api_key", "job", "job_lane", "document", "provider_pace", "lex_totals"),
                 *("search_index", "audit_event", "deletion", "knowledge_base"),
+                *("webhook", "webhook_delivery", "tenant_usage", "usage_day"),
             )
         ),
     }
@@ -157,7 +158,7 @@ async def test_grants_are_the_listed_ones(owner: asyncpg.Connection) -> None:
         },
         (CONTROL, "tenant"): ["SELECT"],
         (CONTROL, "api_key"): ["SELECT"],
-        (CONTROL, "job"): ["SELECT", "UPDATE"],
+        (CONTROL, "job"): ["INSERT", "SELECT", "UPDATE"],
         (CONTROL, "job_lane"): ["INSERT", "SELECT", "UPDATE"],
         (CONTROL, "provider_pace"): ["INSERT", "SELECT", "UPDATE"],
         (CONTROL, "audit_event"): ["DELETE"],
@@ -173,7 +174,11 @@ async def test_grants_are_the_listed_ones(owner: asyncpg.Connection) -> None:
         *(("lex_totals", name, "SELECT") for name in ("tenant_id", "index_id", "folded")),
         *(("audit_event", name, "SELECT") for name in ("tenant_id", "created_at", "id")),
         *(("deletion", name, "SELECT") for name in ("tenant_id", "id", "requested_at", "finished_at")),
-        *(("knowledge_base", name, "SELECT") for name in ("tenant_id", "id", "deleted_at")),
+        *(("knowledge_base", name, "SELECT") for name in ("tenant_id", "id", "deleted_at", "name")),
+        *(("webhook", name, "SELECT") for name in ("tenant_id", "id", "events", "enabled")),
+        *(("webhook_delivery", name, "INSERT") for name in ("tenant_id", "id", "webhook_id", "event", "data")),
+        *(("tenant_usage", name, "SELECT") for name in ("tenant_id", "documents", "stored_bytes", "chunks")),
+        *(("usage_day", name, "SELECT") for name in ("tenant_id", "day", "embedding_tokens", "query_tokens")),
         *(("search_index", name, "SELECT") for name in ("tenant_id", "id", "kb_id", "state", "retired_at")),
     }
 
@@ -312,8 +317,15 @@ async def test_there_is_nothing_else_that_could_look_over_a_wall(owner: asyncpg.
         "document_added",
         "document_changed",
         "document_gone",
+        "document_gone_told",
         "document_grown",
+        "document_told",
+        "knowledge_base_told",
         "openai_file_counted",
+        "search_index_told",
         "tenant_changed",
+        "tenant_told",
+        "tenant_usage_told",
+        "usage_day_told",
     ]
     assert [row[0] for row in extensions] == ["plpgsql", "vector"]

@@ -24,6 +24,7 @@ VALUES: Mapping[str, object] = {
     "chunk.id": CHUNK,
     "api_key.role": "admin",
     "audit_event.actor": "service",
+    "webhook.events": ["document.ready"],
     "prompt_version.kb_id": KB,
     "prompt_version.prompt": "rewrite",
     "dim": 3,

@@ -193,7 +193,7 @@ async def test_records_that_have_served_go(workshop: Workshop, sweeper: Sweeper)
                select $1, $1, n::text::bytea, $2, '[1]', now() - n * interval '6 d' from generate_series(1, 3) n""",
             tenant, document.id,
         )  # fmt: skip
-    assert await sweeper.records() == (4, 4)
+    assert await sweeper.records() == (4, 4, 0)
     for table in ("idempotency_key", "embedding_checkpoint"):
         left = await workshop.owner.fetch(f"select tenant_id from {table}")
         assert {row["tenant_id"] for row in left} == {services.principal.tenant_id for services in everyone}

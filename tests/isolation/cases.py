@@ -14,7 +14,8 @@ SECRET = "Quetzalcoatlus"
 PLACE = re.compile(r"<([a-z_]+)>")
 # What a path may hold; each is made in tests/isolation/worlds.py.
 PATH_FIELDS = frozenset(
-    "kb document node chunk api_key tenant deletion n agent_id prompt number file attached batch".split()  # noqa: SIM905
+    """kb document node chunk api_key tenant deletion n agent_id prompt number file attached batch
+    webhook delivery""".split()  # noqa: SIM905
 )
 # Names in queries and bodies that name nothing that belongs to a tenant. `after` and `before` of files and vector
 # stores are the time that an id has in it, whether or not there is such a thing.
@@ -33,7 +34,8 @@ PLAIN = frozenset(
     after before order filter purpose expires_after expires_after[anchor] expires_after[seconds] anchor days
     chunking_strategy static
     max_chunk_size_tokens chunk_overlap_tokens attributes filters key type value max_num_results ranking_options ranker
-    hybrid_search embedding_weight text_weight rewrite_query""".split()  # noqa: SIM905  (a list of words)
+    hybrid_search embedding_weight text_weight rewrite_query
+    events enabled""".split()  # noqa: SIM905  (a list of words)
 )
 
 
@@ -176,6 +178,11 @@ TEMPLATES: Mapping[str, tuple[Template, ...]] = {
     ),
     f"POST {KB}/agent-search": (Template(json=CONVERSATION), Template(json=OF_AN_AGENT)),
     "POST /v1/agent-search": (Template(json=CONVERSATION), Template(json=OF_AN_AGENT)),
+    "POST /v1/webhooks": (Template(json={"url": "http://127.0.0.1:9/", "events": ["quota.near"]}),),
+    "PATCH /v1/webhooks/{webhook}": (Template(json={"description": "renamed"}),),
+    "POST /v1/webhooks/{webhook}/rotate": (Template(), Template(json={"overlap_seconds": 60})),
+    "POST /v1/webhooks/{webhook}/test": (Template(),),
+    "POST /v1/webhooks/{webhook}/deliveries/{delivery}/replay": (Template(),),
     "POST /v1/agents/{agent_id}/prompts/{prompt}/{number}/pin": (Template(),),
     MCP: (
         tool("search", **ASK),

@@ -36,6 +36,8 @@ PASSING = (
     " on conflict do nothing",
     "insert into usage_day (tenant_id, day, key_id) values ($1, '1999-01-01', $2)",
     "insert into agent_binding (tenant_id, agent_id, id) values ($1, $2::uuid::text, $2)",
+    "insert into webhook (tenant_id, id, url, events, secret) values ($1, $2, 'https://1.1.1.1/', '{}', '\\x00')",
+    "insert into webhook_delivery (tenant_id, id, webhook_id, event, data) values ($1, $2, $2, 'e', '{}')",
     "insert into prompt_version (tenant_id, id, kb_id, prompt, number, text)"
     " select $1, $2, id, 'rewrite', 1, 'A prompt.' from knowledge_base where tenant_id = $1 limit 1",
     "insert into openai_file (tenant_id, id, filename, bytes, sha256, key, purpose)"
@@ -102,6 +104,7 @@ def walls(service: Service, postgres_server: EmbeddedPostgres) -> Iterator[Walls
         for table in (
             "embedding_checkpoint", "embedding_usage", "idempotency_key", "deletion", "document_page", "document_media",
             "picture_description", "provider_pace", "chat", "rate_bucket", "tenant_usage", "usage_day", "agent_binding",
+            "webhook",
             "prompt_version", "key_usage", "routing_profile",
             "openai_batch_file", "openai_file_batch", "openai_store", "openai_file",
         ):  # fmt: skip

@@ -29,6 +29,8 @@ def invented(form: str) -> dict[str, str]:
         "chunk": encode_id("chk", new_id()),
         "api_key": encode_id("key", new_id()),
         "deletion": encode_id("del", new_id()),
+        "webhook": encode_id("whk", new_id()),
+        "delivery": encode_id("dlv", new_id()),
         "n": PICTURE,
         "prompt": "rewrite",
         "number": "1",
@@ -66,6 +68,8 @@ def own(tenant: Tenant, text: str, *, fields: Iterable[str], form: str) -> dict[
         chunk = tenant.admin.get(f"/v1/knowledge-bases/{name}/documents/{ids['document']}/chunks").json()["items"][0]
         ids["node"], ids["chunk"] = chunk["node_path"][-1], chunk["id"]
     _add_claims(tenant, text, name, ids, wanted)
+    if wanted & {"webhook", "delivery"}:
+        ids["webhook"], ids["delivery"] = asyncio.run(_add_webhook(tenant))
     if "number" in wanted:
         _add_prompts(tenant, name, ids["agent_id"] if "agent_id" in wanted else None)
     _add_files(tenant, text, name, ids, wanted)
@@ -118,6 +122,8 @@ def _add_files(tenant: Tenant, text: str, kb: str, ids: dict[str, str], wanted: 
 
 
 EVERYTHING = (
+    "webhook",
+    "delivery",
     "document",
     "node",
     "chunk",
@@ -162,6 +168,24 @@ async def _add_generation(tenant: Tenant, kb: str, state: str) -> None:
         decode_id("ten", tenant.id), kb, new_id(), state,
     )  # fmt: skip
     await connection.close()
+
+
+async def _add_webhook(tenant: Tenant) -> tuple[str, str]:
+    """A webhook that leads to nobody, and a delivery that was given up: no worker changes them meanwhile."""
+    owner, webhook, delivery = decode_id("ten", tenant.id), new_id(), new_id()
+    connection = await asyncpg.connect(tenant.service.urls.owner)
+    await connection.execute(
+        "insert into webhook (tenant_id, id, url, events, secret)"
+        " values ($1, $2, 'http://127.0.0.1:9/', '{quota.near}', '\\x00')",
+        owner, webhook,
+    )  # fmt: skip
+    await connection.execute(
+        "insert into webhook_delivery (tenant_id, id, webhook_id, event, data, status)"
+        " values ($1, $2, $3, 'quota.near', '{}', 'dead')",
+        owner, delivery, webhook,
+    )  # fmt: skip
+    await connection.close()
+    return encode_id("whk", webhook), encode_id("dlv", delivery)
 
 
 @dataclass(frozen=True)

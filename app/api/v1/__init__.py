@@ -24,6 +24,7 @@ from app.api.v1 import (
     tenants,
     uploads,
     usage,
+    webhooks,
 )
 
 _RESPONSES = {
@@ -63,5 +64,6 @@ for module in (
     usage,
     capabilities,
     audit_events,
+    webhooks,
 ):
     router.include_router(module.router)

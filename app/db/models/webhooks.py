@@ -1,0 +1,52 @@
+"""Webhooks, and what is sent to them. Row-level security is forced on every table."""
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import CheckConstraint, ForeignKey, ForeignKeyConstraint, Index, Text, func, text
+from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.orm import Mapped, mapped_column
+
+from app.db.models.base import Base, TenantOwned, Updated
+
+
+class Webhook(Updated, TenantOwned, Base):
+    """An address that is told of events; ``former_secret`` signs beside ``secret`` until its time is over."""
+
+    __tablename__ = "webhook"
+
+    tenant_id: Mapped[UUID] = mapped_column(ForeignKey("tenant.id", ondelete="CASCADE"), primary_key=True)
+    id: Mapped[UUID] = mapped_column(primary_key=True)
+    url: Mapped[str]
+    description: Mapped[str | None]
+    events: Mapped[list[str]] = mapped_column(ARRAY(Text))
+    secret: Mapped[bytes]
+    former_secret: Mapped[bytes | None]
+    former_until: Mapped[datetime | None]
+    enabled: Mapped[bool] = mapped_column(server_default=text("true"))
+    disabled_reason: Mapped[str | None]
+    failures: Mapped[int] = mapped_column(server_default=text("0"))
+    resting_until: Mapped[datetime | None]
+
+
+class WebhookDelivery(TenantOwned, Base):
+    """An event for one webhook; triggers write it in the transaction of what it tells of, a job sends it."""
+
+    __tablename__ = "webhook_delivery"
+    __table_args__ = (
+        ForeignKeyConstraint(["tenant_id", "webhook_id"], ["webhook.tenant_id", "webhook.id"], ondelete="CASCADE"),
+        CheckConstraint("status in ('pending', 'delivered', 'dead')", name="status"),
+        Index(None, "tenant_id", "webhook_id", "created_at", "id"),
+    )
+
+    id: Mapped[UUID] = mapped_column(primary_key=True)
+    webhook_id: Mapped[UUID]
+    event: Mapped[str]
+    data: Mapped[dict[str, Any]]
+    status: Mapped[str] = mapped_column(server_default=text("'pending'"))
+    attempts: Mapped[int] = mapped_column(server_default=text("0"))
+    response_status: Mapped[int | None]
+    reason: Mapped[str | None]
+    attempted_at: Mapped[datetime | None]
+    created_at: Mapped[datetime] = mapped_column(server_default=func.clock_timestamp())

@@ -1,0 +1,1 @@
+"""Webhooks: addresses that are told, signed and after the fact, what has happened in a tenant."""

@@ -1,0 +1,133 @@
+"""One attempt: signed as Standard Webhooks has it, to an address that was checked; nothing is followed or read.
+
+https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
+"""
+
+import asyncio
+import json
+import re
+import ssl
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Self
+from uuid import UUID
+
+import httpx
+from standardwebhooks import Webhook as Signer
+
+from app.ids import encode_id
+from app.settings.webhooks import WebhookSettings
+from app.webhooks.addresses import Address, AddressGate, AddressRefused, Target
+from app.webhooks.types import Delivery, Outcome, Reason
+
+# Of a host with several addresses so many are tried.
+MOST_ADDRESSES = 3
+LONGEST_PAUSE = 600.0
+_SECONDS = re.compile(r"\d{1,6}")
+
+
+class WebhookSender:
+    """One for all webhooks of a process.
+
+    No proxy from the environment, which would look names up itself, and no connection is kept: one that was opened for
+    a host must not serve another at the same address.
+    """
+
+    def __init__(self, gate: AddressGate, *, seconds: float, certificates: ssl.SSLContext | bool = True) -> None:
+        """``seconds`` is how long one attempt takes at most, all in all; ``certificates`` says whose are believed."""
+        self.gate = gate
+        self._seconds = seconds
+        limits = httpx.Limits(max_keepalive_connections=0)
+        self._transport = httpx.AsyncHTTPTransport(verify=certificates, trust_env=False, limits=limits)
+
+    @classmethod
+    def open(cls, settings: WebhookSettings) -> Self:
+        """Blocking: it reads certificates."""
+        return cls(AddressGate(settings.allow_private), seconds=settings.timeout_seconds)
+
+    async def close(self) -> None:
+        """Close what is open."""
+        await self._transport.aclose()
+
+    async def send(self, url: str, delivery: Delivery, secrets: Sequence[bytes]) -> Outcome:
+        """Whether the receiver has taken it: any answer of 200 to 299 in time."""
+        content = body(delivery)
+        try:
+            async with asyncio.timeout(self._seconds):
+                target = await self.gate.check(url)
+                return await self._post(target, content, signed(delivery, content, secrets))
+        except AddressRefused as refused:
+            return Outcome(reason=refused.reason)
+        except TimeoutError:
+            return Outcome(reason=Reason.TIMEOUT)
+        except (httpx.HTTPError, httpx.InvalidURL):
+            return Outcome(reason=Reason.UNREACHABLE)
+
+    async def _post(self, target: Target, content: bytes, headers: dict[str, str]) -> Outcome:
+        for address in target.addresses[: MOST_ADDRESSES - 1]:
+            try:
+                return await self._post_to(address, target, content, headers)
+            except httpx.ConnectError:
+                continue
+        return await self._post_to(target.addresses[:MOST_ADDRESSES][-1], target, content, headers)
+
+    async def _post_to(self, address: Address, target: Target, content: bytes, headers: dict[str, str]) -> Outcome:
+        """The name is in the Host header, and the certificate must be for it; the connection goes to the address."""
+        host = target.url.netloc.decode()
+        extensions = {"sni_hostname": target.url.raw_host.decode()} if target.url.scheme == "https" else {}
+        request = httpx.Request(
+            "POST",
+            target.url.copy_with(host=str(address)),
+            headers={"Host": host, **headers},
+            content=content,
+            extensions=extensions,
+        )
+        reply = await self._transport.handle_async_request(request)
+        try:
+            return _outcome(reply)
+        finally:
+            await reply.aclose()  # unread: what it says is of no use, and could be of any length
+
+
+def _outcome(reply: httpx.Response) -> Outcome:
+    status = reply.status_code
+    if 200 <= status < 300:
+        return Outcome(status)
+    if status == 410:
+        return Outcome(status, Reason.GONE)
+    asked = reply.headers.get("Retry-After", "")
+    pause = min(LONGEST_PAUSE, float(asked)) if _SECONDS.fullmatch(asked) else 0.0
+    return Outcome(status, Reason.REDIRECT if 300 <= status < 400 else Reason.STATUS, pause)
+
+
+def body(delivery: Delivery) -> bytes:
+    """What is sent: the same bytes each time."""
+    told = {
+        "type": delivery.event,
+        "timestamp": delivery.created_at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "data": public_data(delivery),
+    }
+    return json.dumps(told, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+_PREFIXES = {"document": "doc", "knowledge_base": "kb", "webhook": "whk"}
+
+
+def public_data(delivery: Delivery) -> dict[str, object]:
+    """With ids as callers know them, in the order of their names."""
+    given = sorted(delivery.data.items())
+    return {name: encode_id(_PREFIXES[name], UUID(value)) if name in _PREFIXES else value for name, value in given}
+
+
+def signed(delivery: Delivery, content: bytes, secrets: Sequence[bytes]) -> dict[str, str]:
+    """The headers; a signature for each secret that holds."""
+    now, message = datetime.now(UTC), encode_id("dlv", delivery.id)
+    signatures = [Signer(secret).sign(message, now, content.decode()) for secret in secrets]
+    return {
+        "Content-Type": "application/json",
+        "Accept-Encoding": "identity",
+        "User-Agent": "Carrel-Webhooks",
+        "webhook-id": message,
+        "webhook-timestamp": str(int(now.timestamp())),
+        "webhook-signature": " ".join(signatures),
+    }

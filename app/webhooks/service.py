@@ -1,0 +1,175 @@
+"""Make, change and try webhooks, and read what became of what was sent."""
+
+import base64
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from app.access import Principal
+from app.audit.repository import AuditRepository
+from app.audit.types import Action, Actor, Event
+from app.db.session import Session, TenantDatabase
+from app.errors import Forbidden, InvalidInput
+from app.job_queue import INTERACTIVE, JobQueue
+from app.webhooks.addresses import AddressGate, AddressRefused
+from app.webhooks.repository import Position, WebhookRepository
+from app.webhooks.types import (
+    SEND_JOB,
+    TEST_EVENT,
+    Delivery,
+    DeliveryNotFound,
+    DeliveryStatus,
+    TooManyWebhooks,
+    Webhook,
+    WebhookDisabled,
+    WebhookNotFound,
+)
+
+MOST_WEBHOOKS = 50
+# As Standard Webhooks writes it: 24 to 64 bytes behind the prefix.
+SECRET_PREFIX, SECRET_BYTES = "whsec_", 24
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookService:
+    """What a tenant's admin can do with webhooks; a key that is narrowed can do nothing with them."""
+
+    db: TenantDatabase
+    principal: Principal
+    gate: AddressGate
+    queue: JobQueue
+
+    async def create(
+        self, url: str, events: Sequence[str], *, description: str | None, enabled: bool
+    ) -> tuple[Webhook, str]:
+        """With its secret, which is shown this once. Raises InvalidInput, TooManyWebhooks, Forbidden."""
+        self._require_whole()
+        await self._check(url)
+        secret = secrets.token_bytes(SECRET_BYTES)
+        async with self.db.transaction() as session:
+            made = await self._repository(session).add(
+                url, description, events, enabled=enabled, secret=secret, most=MOST_WEBHOOKS
+            )
+            if made is None:
+                raise TooManyWebhooks
+            await self._record(session, Action.WEBHOOK_CREATE, made.id)
+        return made, _shown(secret)
+
+    async def get(self, webhook_id: UUID) -> Webhook:
+        """Raises WebhookNotFound, Forbidden."""
+        self._require_whole()
+        async with self.db.transaction() as session:
+            return _there(await self._repository(session).find(webhook_id))
+
+    async def page(self, *, after: Position | None, limit: int) -> Sequence[Webhook]:
+        """Newest first. Raises Forbidden."""
+        self._require_whole()
+        async with self.db.transaction() as session:
+            return await self._repository(session).page(after=after, limit=limit)
+
+    async def change(self, webhook_id: UUID, changes: Mapping[str, Any]) -> Webhook:
+        """Set what is named; one that is enabled begins anew. Raises WebhookNotFound, InvalidInput, Forbidden."""
+        await self.get(webhook_id)
+        if "url" in changes:
+            await self._check(changes["url"])
+        async with self.db.transaction() as session:
+            repository = self._repository(session)
+            before = _there(await repository.find(webhook_id, lock=True))
+            after = replace(before, **changes)
+            if after == before:
+                return before
+            await self._record(session, Action.WEBHOOK_UPDATE, webhook_id)
+            return _there(await repository.change(webhook_id, after))
+
+    async def rotate(self, webhook_id: UUID, *, overlap: timedelta) -> tuple[Webhook, str]:
+        """Another secret, shown this once; what is sent is signed with both for a while.
+
+        Raises WebhookNotFound, Forbidden.
+        """
+        self._require_whole()
+        secret = secrets.token_bytes(SECRET_BYTES)
+        async with self.db.transaction() as session:
+            changed = _there(await self._repository(session).rotate(webhook_id, secret, overlap))
+            await self._record(session, Action.WEBHOOK_ROTATE, webhook_id)
+        return changed, _shown(secret)
+
+    async def delete(self, webhook_id: UUID) -> None:
+        """With its deliveries. Raises WebhookNotFound, Forbidden."""
+        self._require_whole()
+        async with self.db.transaction() as session:
+            if not await self._repository(session).remove(webhook_id):
+                raise WebhookNotFound
+            await self._record(session, Action.WEBHOOK_DELETE, webhook_id)
+
+    async def deliveries(
+        self, webhook_id: UUID, status: DeliveryStatus | None, *, after: Position | None, limit: int
+    ) -> Sequence[Delivery]:
+        """Newest first. Raises WebhookNotFound, Forbidden."""
+        self._require_whole()
+        async with self.db.transaction() as session:
+            repository = self._repository(session)
+            _there(await repository.find(webhook_id))
+            return await repository.deliveries(webhook_id, status, after=after, limit=limit)
+
+    async def test(self, webhook_id: UUID) -> Delivery:
+        """Send it something, whatever events it asks for. Raises WebhookNotFound, WebhookDisabled, Forbidden."""
+        self._require_whole()
+        async with self.db.transaction() as session:
+            repository = await self._for_sending(session, webhook_id)
+            made = await repository.add_delivery(webhook_id, TEST_EVENT, {"webhook": str(webhook_id)})
+            await self._enqueue(session, made)
+            await self._record(session, Action.WEBHOOK_TEST, webhook_id)
+        return made
+
+    async def replay(self, webhook_id: UUID, delivery_id: UUID) -> Delivery:
+        """Send it again, under the same id. Raises WebhookNotFound, DeliveryNotFound, WebhookDisabled, Forbidden."""
+        self._require_whole()
+        async with self.db.transaction() as session:
+            repository = await self._for_sending(session, webhook_id)
+            renewed = await repository.renew(webhook_id, delivery_id)
+            if renewed is None:
+                raise DeliveryNotFound
+            await self._enqueue(session, renewed)
+            await self._record(session, Action.WEBHOOK_REPLAY, webhook_id)
+        return renewed
+
+    async def _for_sending(self, session: Session, webhook_id: UUID) -> WebhookRepository:
+        repository = self._repository(session)
+        if not _there(await repository.find(webhook_id)).enabled:
+            raise WebhookDisabled
+        return repository
+
+    async def _enqueue(self, session: Session, delivery: Delivery) -> None:
+        payload = {"delivery": str(delivery.id)}
+        await self.queue.enqueue(session, SEND_JOB, tenant_id=self.db.tenant_id, payload=payload, priority=INTERACTIVE)
+
+    async def _check(self, url: str) -> None:
+        try:
+            await self.gate.check(url)
+        except AddressRefused as refused:
+            raise InvalidInput(refused.message, loc=("body", "url")) from None
+
+    def _require_whole(self) -> None:
+        """What webhooks are told is of the whole tenant."""
+        if self.principal.knowledge_base_ids is not None or self.principal.user_id is not None:
+            raise Forbidden("A key that is narrowed cannot manage webhooks.")
+
+    async def _record(self, session: Session, action: Action, webhook_id: UUID) -> None:
+        event = Event(action, [webhook_id])
+        await AuditRepository(session, self.db.tenant_id).add(event, Actor.of(self.principal))
+
+    def _repository(self, session: Session) -> WebhookRepository:
+        return WebhookRepository(session, self.db.tenant_id)
+
+
+def _shown(secret: bytes) -> str:
+    return SECRET_PREFIX + base64.b64encode(secret).decode()
+
+
+def _there(found: Webhook | None) -> Webhook:
+    if found is None:
+        raise WebhookNotFound
+    return found

@@ -1,0 +1,90 @@
+"""Where webhooks may lead, and where not."""
+
+from collections.abc import Sequence
+from ipaddress import ip_address, ip_network
+
+import pytest
+
+from app.webhooks.addresses import AddressGate, AddressRefused, is_public
+
+PUBLIC = ["93.184.216.34", "1.1.1.1", "2606:4700:4700::1111", "::ffff:1.1.1.1", "64:ff9b::101:101", "2002:101:101::1"]
+NOT_PUBLIC = [
+    "127.0.0.1", "127.8.9.1", "0.0.0.0", "10.0.0.1", "172.16.0.1", "172.31.255.255", "192.168.1.1", "169.254.169.254",
+    "100.64.0.1", "192.0.2.1", "198.18.0.1", "198.51.100.1", "203.0.113.1", "224.0.0.1", "239.1.1.1", "240.0.0.1",
+    "255.255.255.255", "::", "::1", "fe80::1", "fe80::1%eth0", "fc00::1", "fd00:ec2::254", "ff02::1", "2001:db8::1",
+    "::ffff:127.0.0.1", "::ffff:10.0.0.1", "64:ff9b::7f00:1", "64:ff9b::a9fe:a9fe", "64:ff9b:1::1", "2002:7f00:1::",
+    "2001:0:4136:e378:8000:63bf:80ff:fffe",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("address", PUBLIC)
+def test_public_addresses(address: str) -> None:
+    assert is_public(ip_address(address))
+
+
+@pytest.mark.parametrize("address", NOT_PUBLIC)
+def test_addresses_that_are_not(address: str) -> None:
+    assert not is_public(ip_address(address))
+
+
+def knows(*addresses: str) -> AddressGate:
+    """A gate for which every name has these addresses."""
+
+    async def resolve(host: str, port: int) -> Sequence[str]:
+        return addresses
+
+    return AddressGate([ip_network("10.9.0.0/16")], resolve)
+
+
+async def test_a_name_leads_to_the_addresses_that_were_checked() -> None:
+    target = await knows("1.1.1.1", "2606:4700:4700::1111").check("https://example.com:8443/a?b=c")
+    assert [str(one) for one in target.addresses] == ["1.1.1.1", "2606:4700:4700::1111"]
+    assert str(target.url) == "https://example.com:8443/a?b=c"
+
+
+@pytest.mark.parametrize("addresses", [("10.0.0.1",), ("1.1.1.1", "127.0.0.1"), ("10.9.0.1", "10.8.0.1")])
+async def test_one_private_address_is_enough_to_be_refused(addresses: tuple[str, ...]) -> None:
+    with pytest.raises(AddressRefused, match="public internet"):
+        await knows(*addresses).check("https://example.com/")
+
+
+async def test_what_the_operator_allows() -> None:
+    for url in ("http://inner/hook", "https://inner/hook"):
+        assert [str(one) for one in (await knows("10.9.3.4").check(url)).addresses] == ["10.9.3.4"]
+
+
+@pytest.mark.parametrize("addresses", [("1.1.1.1",), ("10.9.0.1", "1.1.1.1")])
+async def test_plain_http_is_for_allowed_networks_alone(addresses: tuple[str, ...]) -> None:
+    with pytest.raises(AddressRefused, match="https"):
+        await knows(*addresses).check("http://example.com/")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "ftp://example.com/", "file:///etc/passwd", "https://", "https:///x", "example.com", "https://user@example.com/",
+        "https://user:word@example.com/", "https://example.com/#part", "https://example.com\\@other/",
+        "https://example.com/a b", "https://exa\nmple.com/", "https://example.com:99999999/", "https://[::1/", "",
+    ],
+)  # fmt: skip
+async def test_what_is_no_address(url: str) -> None:
+    with pytest.raises(AddressRefused):
+        await knows("1.1.1.1").check(url)
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "127.1", "2130706433", "0x7f000001", "0177.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]"]
+)
+async def test_this_machine_by_any_name(host: str) -> None:
+    """By the system's own look-up."""
+    with pytest.raises(AddressRefused):
+        await AddressGate().check(f"https://{host}/")
+
+
+async def test_a_name_that_nobody_knows() -> None:
+    async def unknown(host: str, port: int) -> Sequence[str]:
+        raise OSError("no such name")
+
+    for gate in (AddressGate(resolve=unknown), knows()):
+        with pytest.raises(AddressRefused, match="not known"):
+            await gate.check("https://example.com/")

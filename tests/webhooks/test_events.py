@@ -1,0 +1,242 @@
+"""What is told, in the transaction of what it tells of: written by triggers, whichever way a change goes."""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from app.bootstrap import TenantServices
+from app.documents.deletion import Selection
+from app.embedded_postgres import DatabaseUrls
+from app.ids import new_id
+from app.knowledge_bases.types import NewKnowledgeBase, ReindexWishes
+from app.webhooks.types import EventName
+from tests.ingestion.workshop import Workshop, add_text, open_workshop
+
+NOWHERE = "http://127.0.0.1:9/"
+
+
+@pytest.fixture(scope="module")
+async def workshop(database: DatabaseUrls, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Workshop]:
+    async with open_workshop(database, tmp_path_factory.mktemp("data")) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def services(workshop: Workshop) -> AsyncIterator[TenantServices]:
+    yield await workshop.new_tenant()
+    await workshop.owner.execute(
+        "delete from tenant where id <> system_tenant(); delete from lex_df; delete from lex_totals"
+    )
+
+
+async def listen(services: TenantServices, *events: str, enabled: bool = True) -> UUID:
+    wanted = events or list(EventName)
+    return (await services.webhooks.create(NOWHERE, wanted, description=None, enabled=enabled))[0].id
+
+
+async def told(workshop: Workshop, services: TenantServices) -> list[tuple[str, dict[str, Any]]]:
+    """What a tenant's webhooks are to be told, oldest first; each has its job."""
+    rows = await workshop.owner.fetch(
+        "select d.event, d.data, j.payload from webhook_delivery d left join job j on (j.tenant_id, j.id) ="
+        " (d.tenant_id, d.id) where d.tenant_id = $1 order by d.created_at, d.id",
+        services.principal.tenant_id,
+    )
+    assert all(row["payload"] is not None for row in rows)
+    return [(row["event"], json.loads(row["data"])) for row in rows]
+
+
+async def events(workshop: Workshop, services: TenantServices) -> list[str]:
+    return [event for event, _ in await told(workshop, services)]
+
+
+async def default_kb(services: TenantServices) -> UUID:
+    return (await services.knowledge_bases.find("default")).row.id
+
+
+async def test_documents(workshop: Workshop, services: TenantServices) -> None:
+    await listen(services)
+    kb = await default_kb(services)
+    good, bad = [await add_text(services, text) for text in ("The heron fishes.", "The egret waits.")]
+    assert await told(workshop, services) == []
+    await workshop.ingest(good)
+    await workshop.owner.execute(
+        "update document set status = 'failed', error = $2 where id = $1",
+        bad.id, json.dumps({"code": "corrupt", "message": "The egret!", "retryable": False, "stage": "parsing"}),
+    )  # fmt: skip
+    await services.deletions.delete_many("default", Selection(ids=[good.id]), confirm=None)
+    common = {"knowledge_base": str(kb), "knowledge_base_name": "default", "version": 1}
+    assert await told(workshop, services) == [
+        ("document.ready", {**common, "document": str(good.id), "status": "ready", "error": None}),
+        (
+            "document.failed",
+            {**common, "document": str(bad.id), "status": "failed", "error": {"code": "corrupt", "retryable": False}},
+        ),
+        ("document.deleted", {**common, "document": str(good.id), "status": "deleted"}),
+    ]
+
+
+async def test_a_document_whose_workers_were_all_lost(workshop: Workshop, services: TenantServices) -> None:
+    """The function that crosses tenants fails it, not the tenant's own transaction."""
+    await listen(services, "document.failed")
+    await add_text(services, "The heron fishes.")
+    await workshop.owner.execute(
+        "update job set state = 'running', attempts = 5, lease_until = now() - interval '1 s', worker = 'w'"
+        " where kind = 'ingest_document'"
+    )
+    await workshop.resources.queue.reap()
+    ((event, data),) = await told(workshop, services)
+    assert (event, data["error"]) == ("document.failed", {"code": "internal", "retryable": True})
+
+
+async def test_knowledge_bases(workshop: Workshop, services: TenantServices) -> None:
+    await listen(services)
+    made = (await services.knowledge_bases.create(NewKnowledgeBase("birds"))).row
+    await services.knowledge_bases.update("birds", {"title": "Birds", "description": None})
+    await services.knowledge_bases.update("birds", {"title": "Birds"})
+    await services.reindexing.start("birds", ReindexWishes())
+    assert await workshop.run_jobs("reindex_knowledge_base") > 0
+    data = {"knowledge_base": str(made.id), "knowledge_base_name": "birds"}
+    assert await told(workshop, services) == [
+        (f"knowledge_base.{what}", data) for what in ("created", "updated", "reindexed")
+    ]
+    await services.knowledge_bases.delete("birds")
+    assert (await told(workshop, services))[3:] == [("knowledge_base.deleted", data)]
+
+
+async def test_another_filter_is_told_when_it_holds(workshop: Workshop, services: TenantServices) -> None:
+    await listen(services)
+    await services.knowledge_bases.update("default", {"metadata_filter": {"team": "hr"}})
+    assert await events(workshop, services) == []
+    await workshop.run_jobs("restamp_knowledge_base")
+    assert await events(workshop, services) == ["knowledge_base.updated"]
+
+
+async def test_documents_that_go_with_their_knowledge_base_are_not_told_one_by_one(
+    workshop: Workshop, services: TenantServices
+) -> None:
+    await workshop.ingest(await add_text(services, "The heron fishes."))
+    await listen(services)
+    await services.knowledge_bases.delete("default")
+    await workshop.owner.execute("delete from job where kind = 'ingest_document'")
+    await workshop.run_jobs("erase_knowledge_base", "purge_objects", "drop_search_index")
+    assert await events(workshop, services) == ["knowledge_base.deleted"]
+
+
+async def test_it_is_told_if_and_only_if_it_is_committed(workshop: Workshop, services: TenantServices) -> None:
+    await listen(services)
+    await add_text(services, "The heron fishes.")
+    waiting = "select count(*) from webhook_delivery", "select count(*) from job where kind = 'send_webhook'"
+    for fails in (True, False):
+        try:
+            async with services.webhooks.db.transaction() as session:
+                driver = session._driver
+                await driver.execute("update document set status = 'ready'")
+                assert [await driver.fetchval(count) for count in waiting] == [1, 1]
+                assert [await workshop.owner.fetchval(count) for count in waiting] == [0, 0]
+                if fails:
+                    raise LookupError("something went wrong")
+        except LookupError:
+            assert [await workshop.owner.fetchval(count) for count in waiting] == [0, 0]
+    assert [await workshop.owner.fetchval(count) for count in waiting] == [1, 1]
+
+
+async def test_each_hears_what_it_asked_for(workshop: Workshop, services: TenantServices) -> None:
+    created = await listen(services, "knowledge_base.created")
+    both = await listen(services, "knowledge_base.created", "knowledge_base.deleted")
+    await listen(services, "document.ready")
+    await listen(services, "knowledge_base.created", enabled=False)
+    await services.knowledge_bases.create(NewKnowledgeBase("birds"))
+    await services.knowledge_bases.delete("birds")
+    rows = await workshop.owner.fetch("select webhook_id, event from webhook_delivery")
+    assert sorted((row["webhook_id"], row["event"]) for row in rows) == sorted(
+        [(created, "knowledge_base.created"), (both, "knowledge_base.created"), (both, "knowledge_base.deleted")]
+    )
+
+
+async def test_another_tenants_webhook_hears_nothing(workshop: Workshop, services: TenantServices) -> None:
+    other = await workshop.new_tenant()
+    await listen(other)
+    await workshop.ingest(await add_text(services, "The heron fishes."))
+    await services.knowledge_bases.delete("default")
+    assert await told(workshop, other) == []
+    assert await workshop.owner.fetchval("select count(*) from webhook_delivery") == 0
+
+
+async def test_nothing_that_was_written_is_told(workshop: Workshop, services: TenantServices) -> None:
+    word = "xylophonist"
+    await listen(services)
+    document = await add_text(services, f"The {word} plays.", title=word, external_id=word, metadata={word: word})
+    await workshop.ingest(document)
+    await services.knowledge_bases.update("default", {"title": word, "description": word})
+    await services.deletions.delete("default", document.id)
+    assert await events(workshop, services) == ["document.ready", "knowledge_base.updated", "document.deleted"]
+    assert word not in json.dumps(await told(workshop, services))
+
+
+async def set_quotas(workshop: Workshop, services: TenantServices, **quotas: int | None) -> None:
+    await workshop.resources.tenants.update(services.principal.tenant_id, quotas=quotas)
+
+
+async def near(workshop: Workshop, services: TenantServices) -> list[dict[str, Any]]:
+    """What is told, and forgotten."""
+    found = [data for event, data in await told(workshop, services) if event == "quota.near"]
+    await workshop.owner.execute("delete from webhook_delivery")
+    return found
+
+
+async def test_a_quota_that_is_nearly_used_up(workshop: Workshop, services: TenantServices) -> None:
+    await set_quotas(workshop, services, documents=5)
+    await listen(services, "quota.near")
+    documents = [(await add_text(services, f"Text {number}.")).id for number in range(3)]
+    assert await near(workshop, services) == []
+    documents.append((await add_text(services, "The fourth.")).id)
+    assert await near(workshop, services) == [{"quota": "documents", "limit": 5, "used": 4}]
+    documents.append((await add_text(services, "The fifth.")).id)
+    await services.deletions.delete("default", documents.pop())
+    assert await near(workshop, services) == []
+    await services.deletions.delete("default", documents.pop())
+    await add_text(services, "Another fourth.")
+    assert await near(workshop, services) == [{"quota": "documents", "limit": 5, "used": 4}]
+
+
+async def test_a_quota_that_is_set_lower(workshop: Workshop, services: TenantServices) -> None:
+    await listen(services, "quota.near")
+    for number in range(4):
+        await add_text(services, f"Text {number}.")
+    await set_quotas(workshop, services, documents=100, stored_bytes=10_000)
+    assert await near(workshop, services) == []
+    await set_quotas(workshop, services, documents=5)
+    assert await near(workshop, services) == [{"quota": "documents", "limit": 5, "used": 4}]
+    await set_quotas(workshop, services, documents=4)
+    await set_quotas(workshop, services, documents=None)
+    assert await near(workshop, services) == []
+
+
+async def test_tokens_of_a_day(workshop: Workshop, services: TenantServices) -> None:
+    """Of all keys together, anew each day."""
+    tenant = services.principal.tenant_id
+    await set_quotas(workshop, services, embedding_tokens_per_day=100)
+    await listen(services, "quota.near")
+
+    async def use(key: UUID, tokens: int, day: str = "today") -> None:
+        await workshop.owner.execute(
+            "insert into usage_day as d (tenant_id, day, key_id, query_tokens)"
+            " values ($1, $4::text::date, $2, $3) on conflict (tenant_id, day, key_id) do update"
+            " set query_tokens = d.query_tokens + excluded.query_tokens, searches = d.searches + 1",
+            tenant, key, tokens, day,
+        )  # fmt: skip
+
+    one, other = new_id(), new_id()
+    await use(one, 50)
+    await use(other, 20)
+    await use(other, 0)
+    assert await near(workshop, services) == []
+    await use(one, 15)
+    assert await near(workshop, services) == [{"quota": "embedding_tokens_per_day", "limit": 100, "used": 85}]
+    await use(other, 50)
+    assert await near(workshop, services) == []
+    await use(other, 81, "tomorrow")
+    assert await near(workshop, services) == [{"quota": "embedding_tokens_per_day", "limit": 100, "used": 81}]
