@@ -49,6 +49,11 @@ from app.settings import QuotaSettings, Settings
 from app.tenants.authentication import Authenticator
 from app.tenants.opening import open_authenticator
 from app.tenants.service import KeyService, TenantService
+from app.transfer.exporting import ExportService
+from app.transfer.importing import ImportService
+
+# Documents of archives that are held in memory at a time, of all tenants.
+IMPORTS_AT_ONCE = 2
 
 
 def _default_quotas(settings: QuotaSettings) -> Quotas:
@@ -74,6 +79,8 @@ class TenantServices:
     retrieval: RetrievalService
     answering: AnsweringService
     quotas: QuotaService
+    exports: ExportService
+    imports: ImportService
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +106,7 @@ class Resources:
     tenants: TenantService
     rates: Rates
     meter: UsageMeter
+    imports_at_once: asyncio.Semaphore
 
     @classmethod
     @asynccontextmanager
@@ -212,6 +220,7 @@ class Resources:
             ),
             rates=Rates(database),
             meter=meter,
+            imports_at_once=asyncio.Semaphore(IMPORTS_AT_ONCE),
         )
 
     def audit_of(self, tenant_id: UUID) -> AuditService:
@@ -263,4 +272,6 @@ class Resources:
                 retrieval, self.answerers, self.settings.answers, self.settings.models.chat_timeout_seconds
             ),
             quotas=quotas,
+            exports=ExportService(db, knowledge_bases, self.objects),
+            imports=ImportService(db, knowledge_bases, self.objects, quotas, self.imports_at_once),
         )

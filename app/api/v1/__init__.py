@@ -21,6 +21,7 @@ from app.api.v1 import (
     reindex,
     search,
     tenants,
+    transfers,
     uploads,
     usage,
 )
@@ -49,6 +50,7 @@ for module in (
     api_keys,
     knowledge_bases,
     reindex,
+    transfers,
     agents,
     uploads,
     documents,
