@@ -57,14 +57,17 @@ class ImportService:
     quotas: QuotaService
     room: asyncio.Semaphore
 
-    async def take(self, reference: str, body: AsyncIterator[bytes]) -> Imported:
+    async def open(self, reference: str) -> KnowledgeBaseView:
+        """The one that is to take an archive in. Raises KnowledgeBaseNotFound, Forbidden."""
+        self.knowledge_bases.require_whole()
+        return await self.knowledge_bases.find(reference)
+
+    async def take(self, kb: KnowledgeBaseView, body: AsyncIterator[bytes]) -> Imported:
         """Read an archive, or a part of one with its manifest before it; what is there already is passed over.
 
-        Whatever was taken before an error stays. Raises KnowledgeBaseNotFound, Forbidden, IndexMismatch,
-        ArchiveMismatch, ArchiveDamaged, ArchiveTruncated, ArchiveNewer, ArchiveTooLarge, QuotaExceeded, UploadConflict.
+        Whatever was taken before an error stays. Raises IndexMismatch, ArchiveMismatch, ArchiveDamaged,
+        ArchiveTruncated, ArchiveNewer, ArchiveTooLarge, QuotaExceeded, UploadConflict, KnowledgeBaseNotFound.
         """
-        self.knowledge_bases.require_whole()
-        kb = await self.knowledge_bases.find(reference)
         kb.require_match(self.knowledge_bases.settings.embedders.identities)
         tar = TarReader(body)
         first = await tar.next()

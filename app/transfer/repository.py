@@ -68,6 +68,8 @@ class TransferRepository:
 
     async def begin_with(self, average_length: float) -> None:
         """Let the words of a search index that is empty be weighed with this mean length."""
+        if await self.session.row(_FILLED, self._place) is not None:
+            return
         await self.session.rows(_HOLD, self._place)
         await self.session.rows(_BEGIN_WITH, {**self._place, "average": average_length})
 
@@ -107,6 +109,7 @@ select c.content, c.start_offset, c.end_offset, c.token_count, c.page, c.page_en
 _MEDIA = statement("""
 select ordinal, key, media_type, bytes, width, height, sha256 from document_media
  where tenant_id = :t and document_id = :d and version = :v order by ordinal""")
+_FILLED = statement("select 1 from chunk where tenant_id = :t and index_id = :i limit 1")
 # Whoever adds a chunk holds the row by a lock that this one waits for.
 _HOLD = statement("select 1 from search_index where tenant_id = :t and kb_id = :kb and id = :i for update")
 _BEGIN_WITH = statement("""

@@ -44,6 +44,7 @@ TOLD: dict[str, tuple[list[str], ...]] = {
     "PUT /v1/agents/{agent_id}": (["agent.create"], ["agent.update"]),
     "PATCH /v1/agents/{agent_id}": (["agent.update"],),
     "DELETE /v1/agents/{agent_id}": (["agent.delete"],),
+    f"POST {KB}/import": (["document.create"],),
     f"POST {DOCUMENTS}": (["document.create"], ["document.replace"]),
     f"POST {DOCUMENTS}/batch": (["document.create"],),
     f"DELETE {DOCUMENTS}": (["document.delete_many"],),

@@ -30,7 +30,7 @@ PLAIN = frozenset(
 
 @dataclass(frozen=True)
 class Template:
-    """One way to call an endpoint; ``<document>`` and the like stand for ids.
+    """One way to call an endpoint; ``<document>`` and the like stand for ids, ``archive`` for one of a knowledge base.
 
     ``needs`` names what must be there besides, although nothing of the call leads to it.
     """
@@ -38,6 +38,7 @@ class Template:
     query: Mapping[str, str] = field(default_factory=dict)
     json: Any = None
     form: Mapping[str, str] | None = None
+    archive: bool = False
     needs: tuple[str, ...] = ()
 
     def names(self) -> Iterator[str]:
@@ -91,6 +92,7 @@ TEMPLATES: Mapping[str, tuple[Template, ...]] = {
     "POST /v1/knowledge-bases": (Template(json={"name": "<taken>"}),),
     f"PATCH {KB}": (Template(json={"title": "renamed"}), Template(json={"metadata_filter": {"department": "hr"}})),
     f"POST {KB}/reindex": (Template(), Template(json={"chunking": {"max_tokens": 100}})),
+    f"POST {KB}/import": (Template(archive=True),),
     f"DELETE {KB}/reindex": (Template(needs=("building",)),),
     f"POST {KB}/reindex/undo": (Template(needs=("retired",)),),
     f"POST {KB}/documents": (

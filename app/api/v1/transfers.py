@@ -60,6 +60,7 @@ async def import_archive(kb: str, request: Request, tenant: CurrentAdmin) -> dic
     The body is an archive, or its manifest and some of its documents. Each document is searchable at once and whole;
     one that is there already is passed over, so that the same request can be sent again after any failure.
     """
+    found = await tenant.imports.open(kb)
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != ARCHIVE:
         raise Unsupported(f"Send {ARCHIVE}.")
-    return asdict(await tenant.imports.take(kb, request.stream()))
+    return asdict(await tenant.imports.take(found, request.stream()))
