@@ -20,7 +20,7 @@ from app.knowledge_bases.service import KnowledgeBaseService
 from app.knowledge_bases.types import KnowledgeBaseView
 from app.object_store import ObjectMissing, ObjectStore
 from app.transfer.records import DOCUMENT, LEFT_OUT, MANIFEST, SUMS, Manifest, picture_name
-from app.transfer.repository import StoredParts, TransferRepository
+from app.transfer.repository import FoundDocument, StoredParts, TransferRepository
 from app.transfer.tar import END, header, padding, whole
 from app.transfer.types import FORMAT, PART_BYTES, VERSION, ExportBroken
 from app.transfer.writing import NotWritable, WrittenDocument, written
@@ -106,12 +106,12 @@ class Export:
         """None where it is gone meanwhile. Raises LeftOut, ExportBroken."""
         async with self.db.transaction(snapshot=True) as session:
             repository = self._repository(session)
-            document = await repository.document(document_id)
-            if document is None:
+            found = await repository.document(document_id)
+            if found is None:
                 return None
-            if not await repository.is_live():
+            if not found.is_live:
                 raise ExportBroken
-            stored = await _stored(repository, document)
+            document, stored = found.document, await _stored(repository, found)
         try:
             await self._require_objects(stored)
             return stored, await asyncio.to_thread(written, stored)
@@ -175,10 +175,11 @@ def manifest(kb: KnowledgeBaseView) -> Manifest:
     )
 
 
-async def _stored(repository: TransferRepository, document: Document) -> StoredParts:
+async def _stored(repository: TransferRepository, found: FoundDocument) -> StoredParts:
+    document = found.document
     if document.live_version != document.version or document.status != "ready":
         raise LeftOut(document, f"its newest version is {document.status}")
-    if await repository.size(document) > PART_BYTES:
+    if found.size > PART_BYTES:
         raise LeftOut(document, "it is too large")
     stored = await repository.parts(document)
     if stored is None:

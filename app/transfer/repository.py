@@ -24,6 +24,15 @@ class StoredParts:
     media: Sequence[Record]
 
 
+@dataclass(frozen=True, slots=True)
+class FoundDocument:
+    """A document's row, whether the search index is still live, and nearly how many bytes it holds in memory."""
+
+    document: Document
+    is_live: bool
+    size: int
+
+
 class TransferRepository:
     """Queries in one knowledge base of one tenant."""
 
@@ -40,15 +49,10 @@ class TransferRepository:
         rows = await self.session.rows(_IDS, {**self._place, "after": after, "most": limit})
         return [row["id"] for row in rows]
 
-    async def document(self, document_id: UUID) -> Document | None:
-        """Its row; None where it is gone."""
+    async def document(self, document_id: UUID) -> FoundDocument | None:
+        """None where it is gone."""
         row = await self.session.row(_DOCUMENT, {**self._place, "d": document_id})
-        return None if row is None else document_from(row)
-
-    async def size(self, document: Document) -> int:
-        """How much of it would be read at once: bytes of text and vectors, nearly."""
-        row = await self.session.row(_SIZE, self._of(document))
-        return 0 if row is None else int(row["size"])
+        return None if row is None else FoundDocument(document_from(row), row["is_live"], row["size"])
 
     async def parts(self, document: Document) -> StoredParts | None:
         """Everything of its live version; None where something is missing. In a transaction that sees one moment."""
@@ -77,21 +81,22 @@ class TransferRepository:
         return {**self._place, "d": document.id, "v": document.version}
 
 
-_LIVE = statement("""
+_IS_LIVE = """
 select 1 from search_index i join knowledge_base k on k.tenant_id = i.tenant_id and k.id = i.kb_id
- where i.tenant_id = :t and i.kb_id = :kb and i.id = :i and i.state = 'live' and k.deleted_at is null""")
+ where i.tenant_id = :t and i.kb_id = :kb and i.id = :i and i.state = 'live' and k.deleted_at is null"""
+_LIVE = statement(_IS_LIVE)
 _IDS = statement("""
 select id from document
  where tenant_id = :t and kb_id = :kb and (:after::uuid is null or id > :after) order by id limit :most""")
-_DOCUMENT = statement(f"select {DOCUMENT_COLUMNS} from document where tenant_id = :t and kb_id = :kb and id = :d")  # noqa: S608
+_DOCUMENT = statement(f"""
+select {DOCUMENT_COLUMNS}, exists ({_IS_LIVE}) is_live,
+       (select coalesce(sum(octet_length(content)), 0) from document_text where tenant_id = :t and document_id = :d)
+       + chunk_count::bigint * 2 * (select dim from search_index where tenant_id = :t and id = :i) size
+  from document where tenant_id = :t and kb_id = :kb and id = :d""")  # noqa: S608
 _TEXT = statement("""
 select o.key, t.content from document_text t
   join document_object o on o.tenant_id = t.tenant_id and o.document_id = t.document_id and o.version = t.version
  where t.tenant_id = :t and t.document_id = :d and t.version = :v""")
-_SIZE = statement("""
-select (select coalesce(sum(octet_length(content)), 0) from document_text where tenant_id = :t and document_id = :d)
-     + (select count(*) * 2 * (select dim from search_index where tenant_id = :t and id = :i) from chunk
-         where tenant_id = :t and kb_id = :kb and document_id = :d and index_id = :i) size""")
 _NODES = statement("""
 select id, parent_id, kind, level, title, start_offset, end_offset, page, page_end, slide, block
   from node where tenant_id = :t and document_id = :d order by ordinal""")

@@ -1,5 +1,6 @@
 """What was exported and imported elsewhere is found as it was found before."""
 
+import hashlib
 import json
 import subprocess
 import tarfile
@@ -11,7 +12,9 @@ import httpx
 import pytest
 
 from tests.fixtures.service import Service, Tenant
-from tests.transfer.conftest import BIRDS, FILES
+from tests.transfer.conftest import BIRDS, FILES, SAMPLES
+from tests.transfer.making import Doc, lines
+from tests.transfer.making import archive as archive_of
 
 QUERIES = [
     *BIRDS.values(), *(f"what about the {name}" for name in BIRDS), "AX-2231", "pelicans number 2", "owl", "kestrel",
@@ -28,6 +31,7 @@ ASKED = [
 ]
 # What is made anew in every knowledge base.
 OWN = {"id", "parent_id", "chunk_id", "document_id", "knowledge_base", "node_id", "node_path", "url", "document"}
+PICTURE = {"number": 3, "media_type": "image/png", "width": 64, "height": 64}
 ARCHIVE = {"Content-Type": "application/x-tar"}
 
 
@@ -142,6 +146,23 @@ def test_what_is_there_with_other_bytes_stays(service: Service, archive: bytes) 
     assert reply.json() | {"chunks": 0} == {"documents": 11, "chunks": 0, "present": 0, "conflicts": 1}
     (own,) = found(tenant.admin, "copied", {"query": "My own notes.", "top_k": 1})
     assert own["text"] == "My own notes."
+
+
+def test_pictures_come_along(service: Service) -> None:
+    tenant, picture = service.new_tenant("pictures"), (SAMPLES / "photo.png").read_bytes()
+    made = Doc(["A photo of a tern.", "A text."], {"pictures": [PICTURE]})
+    original = made.parts.pop("original")
+    chunks = [json.loads(line) for line in made.parts["chunks.jsonl"].splitlines()]
+    made.parts |= {"chunks.jsonl": lines([{**chunks[0], "picture": 3}, chunks[1]]), "media/3": picture}
+    made.parts["original"] = original
+    assert take(tenant, "default", archive_of(made)).json()["documents"] == 1
+    results = tenant.admin.post("/v1/search", json={"query": "photo of a tern"}).json()["results"]
+    (media,) = [result["media"] for result in results if result["media"]]
+    assert tenant.admin.get(media["url"]).content == picture
+    again = tenant.admin.get("/v1/knowledge-bases/default/export").content
+    files = {name: digest for name, digest in sums(again).items() if "media" in name}
+    assert files == {"documents/0000001/media/3": hashlib.sha256(picture).hexdigest()}
+    assert take(service.new_tenant("more pictures"), "default", again).json()["documents"] == 1
 
 
 def test_what_is_not_ready_is_left_out_and_named(service: Service) -> None:
