@@ -23,7 +23,7 @@ import httpx
 from app.documents.types import node_id, object_key
 from app.ids import derived_id
 from benchmarks.loader import PER_DOCUMENT, Batch, Loader, Place
-from benchmarks.processes import ROOT, embedding_endpoint, end_as_usual, process_tree
+from benchmarks.processes import ROOT, Cpu, embedding_endpoint, end_as_usual, process_tree
 from benchmarks.scale_corpus import MEAN, MadeUp, Question, shares
 from benchmarks.scale_world import ScaleDatabase, running_api, running_postgres
 
@@ -55,7 +55,7 @@ async def _add(connection: asyncpg.Connection, place: Place, made: Sequence[tupl
     tenant = place.tenant_id
     texts = [(tenant, document, 1, text) for document, _, text in made]
     keys = [(tenant, document, 1, key) for document, key, _ in made]
-    nodes = []
+    nodes: list[tuple[Any, ...]] = []
     for document, _, text in made:
         root = node_id(document, 1, ())
         nodes.append((tenant, document, root, None, 0, "document", 0, 0, len(text), None))
@@ -79,15 +79,6 @@ update chunk c set start_offset = s.start, end_offset = s.start + length(c.conte
  where c.tenant_id = $1 and c.id = s.id"""
 
 
-def command(client: httpx.Client, *arguments: str) -> tuple[dict[str, Any], float]:
-    """What a command says, and its seconds."""
-    key = client.headers["authorization"].removeprefix("Bearer ")
-    options = ["--url", str(client.base_url), "--key", key, "--json"]
-    started = time.monotonic()
-    ended = subprocess.run([sys.executable, "-m", "app.cli", *arguments, *options], cwd=ROOT, stdout=-1, check=True)
-    return json.loads(ended.stdout), time.monotonic() - started
-
-
 def answers(client: httpx.Client, kb: str, questions: Sequence[Question]) -> list[list[tuple[float, str]]]:
     """Scores and texts of each, those of equal scores in the order of their texts."""
     found = []
@@ -98,10 +89,34 @@ def answers(client: httpx.Client, kb: str, questions: Sequence[Question]) -> lis
     return found
 
 
-def peak_mb() -> float:
-    """Memory of the API, the largest of the processes that this one has started."""
-    own = [each for each in process_tree(os.getpid()) if each.parent == os.getpid() and each.program != "postgres"]
-    return max(each.peak_mb for each in own)
+def used() -> tuple[Cpu, float]:
+    """Seconds of CPU of the API and of Postgres until now, and the API's peak memory in MB.
+
+    The API is the largest of the processes that this one has started.
+    """
+    tree = process_tree(os.getpid())
+    postgres = sum(each.cpu for each in tree if each.program == "postgres")
+    api = max((each for each in tree if each.parent == os.getpid()), key=lambda each: each.peak_mb)
+    return Cpu(api.cpu, postgres), api.peak_mb
+
+
+def command(client: httpx.Client, *arguments: str) -> dict[str, Any]:
+    """What a command says; what it took is printed."""
+    key = client.headers["authorization"].removeprefix("Bearer ")
+    options = ["--url", str(client.base_url), "--key", key, "--json"]
+    before, idle = used()
+    started = time.monotonic()
+    ended = subprocess.run([sys.executable, "-m", "app.cli", *arguments, *options], cwd=ROOT, stdout=-1, check=True)
+    took = time.monotonic() - started
+    after, peak = used()
+    spent = after - before
+    print(
+        f"{arguments[0]}: {took:.0f} s; CPU of the API {spent.carrel:.1f} s, of Postgres {spent.postgres:.1f} s; "
+        f"peak memory of the API {idle:.0f} MB before, {peak:.0f} MB after",
+        flush=True,
+    )
+    told: dict[str, Any] = json.loads(ended.stdout)
+    return told
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -125,16 +140,13 @@ def main(arguments: Sequence[str]) -> int:
             questions = made.questions(QUESTIONS)
             with running_api(here.urls, settings, full.key) as client:
                 before = await asyncio.to_thread(answers, client, "default", questions)
-                idle = peak_mb()
-                told, took = await asyncio.to_thread(command, client, "export", "default", "--to", str(archive))
-                print(f"exported {told['documents']} documents, {told['bytes'] / 1e6:.0f} MB, in {took:.0f} s")
-                print(f"peak memory of the API: {idle:.0f} MB before, {peak_mb():.0f} MB after")
+                told = await asyncio.to_thread(command, client, "export", "default", "--to", str(archive))
+                print(f"{told['documents']} documents, {told['bytes'] / 1e6:.0f} MB")
             with running_api(there.urls, settings, empty.key) as client:
-                told, took = await asyncio.to_thread(command, client, "import", str(archive), "--kb", "copy")
-                print(f"imported {told['documents']} documents, {told['chunks']} chunks, in {took:.0f} s")
-                print(f"peak memory of the API: {peak_mb():.0f} MB")
-                told, took = await asyncio.to_thread(command, client, "import", str(archive), "--kb", "copy")
-                print(f"imported again: {told['present']} documents were there, in {took:.0f} s")
+                told = await asyncio.to_thread(command, client, "import", str(archive), "--kb", "copy")
+                print(f"{told['documents']} documents, {told['chunks']} chunks")
+                told = await asyncio.to_thread(command, client, "import", str(archive), "--kb", "copy")
+                print(f"{told['present']} documents were there already")
                 after = await asyncio.to_thread(answers, client, "copy", questions)
         same = sum(one == other for one, other in zip(before, after, strict=True))
         print(f"identical results: {same} of {len(questions)} searches, {sum(map(len, before))} results")
