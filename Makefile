@@ -8,7 +8,7 @@ WEIGHTS := models/all-MiniLM-L6-v2
 # COVERAGE="--cov --cov-report=term:skip-covered" counts the lines that the tests run, which takes them a third longer.
 COVERAGE ?=
 
-.PHONY: demo test check format lint types contracts bench bench-load bench-scale bench-deletion bench-answers quality walls api-fuzz audit fairness-test kill-test torture swift-test door-tests setup clean
+.PHONY: demo test check format lint types contracts bench bench-load bench-scale bench-deletion bench-answers bench-memory bench-routing rewriting quality walls api-fuzz audit fairness-test kill-test torture swift-test door-tests setup clean
 .DEFAULT_GOAL := help
 
 help:
@@ -19,9 +19,12 @@ help:
 	@echo "make bench-scale     search of 1,000 to 1,000,000 chunks (needs CARREL_EVAL_DATA; ARGUMENTS=--quick for 100,000)"
 	@echo "make bench-deletion  what others wait for while a tenant of 500,000 chunks is deleted (ARGUMENTS=--chunks N for less)"
 	@echo "make bench-answers   what an answer's first token takes beyond retrieval and the bare model"
+	@echo "make bench-memory    how soon an agent finds what it has noted"
+	@echo "make bench-routing   what it costs to choose among 1,000 knowledge bases"
+	@echo "make rewriting       what rewrites bring on conversations (needs CARREL_EVAL_DATA)"
 	@echo "make walls           every operation and table with another tenant's ids, and the answer that unknown ids get"
 	@echo "make api-fuzz        schemathesis over the whole API with every role"
-	@echo "make audit           broken requirements, and advisories about what is locked"
+	@echo "make audit           broken requirements, advisories about what is locked, newer releases"
 	@echo "make fairness-test   what one document waits for behind 10,000 of another tenant"
 	@echo "make torture         the torture set (needs CARREL_EVAL_DATA) and 3,000 hostile files"
 	@echo "make door-tests      the clients people have, each in an environment of its own"
@@ -76,6 +79,15 @@ bench-deletion: setup
 bench-answers: setup
 	@$(BIN)/python -m benchmarks.answers $(ARGUMENTS)
 
+bench-memory: setup
+	@$(BIN)/python -m benchmarks.memory $(ARGUMENTS)
+
+bench-routing: setup
+	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.routing $(ARGUMENTS)
+
+rewriting: setup
+	@$(BIN)/python -m benchmarks.rewriting
+
 quality: setup
 	@$(BIN)/python -m benchmarks.quality --table
 
@@ -87,8 +99,7 @@ api-fuzz: setup
 	@$(BIN)/python -m benchmarks.api_fuzz $(ARGUMENTS)
 
 audit: setup
-	@$(BIN)/python -m pip check
-	@$(BIN)/pip-audit --strict --disable-pip --require-hashes --progress-spinner off -r requirements.lock
+	@$(BIN)/python -m benchmarks.audit $(ARGUMENTS)
 
 fairness-test: setup
 	@$(BIN)/python -m benchmarks.fairness
@@ -99,7 +110,8 @@ kill-test: setup
 # Clients that cannot be installed beside the service have environments of their own, below .doors.
 door-tests: setup
 	@PYTHON=$(BIN)/python ./scripts/door_environments.sh
-	@DOOR_ENVIRONMENTS=.doors $(BIN)/python -m pytest -q tests/clients/test_frameworks.py
+	@DOOR_ENVIRONMENTS=.doors DOOR_PYTHONS=.doors/openai-1/bin/python:.doors/openai-2/bin/python \
+	  $(BIN)/python -m pytest -q tests/clients/test_frameworks.py tests/api/openai/test_client.py
 
 swift-test: setup
 	@S3_SERVER=swift $(BIN)/python -m pytest -q tests/object_store

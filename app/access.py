@@ -23,11 +23,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Quotas:
-    """What a tenant, or a key of it, may use; None is without a limit.
-
-    A key has ``upload_bytes``, ``searches_per_second`` and ``embedding_tokens_per_day``: what is stored belongs to the
-    tenant, whichever key has brought it.
-    """
+    """What a tenant, or a key of it, may use; None is without a limit."""
 
     documents: int | None = None
     stored_bytes: int | None = None
@@ -73,7 +69,8 @@ class Principal:
     made from issuer and subject, so that what is kept by key is kept apart for each of them.
 
     A key narrowed to a ``user_id`` reaches, of all users' and chats' levels, only that user's and their chats'.
-    ``origin`` is told of requests that may change something.
+    ``origin`` is told of requests that may change something. ``quota_key_id`` is the key that shares its quotas of what
+    is stored with this one, which rotation has made of it; None where it has none of these.
     """
 
     tenant_id: UUID
@@ -87,6 +84,17 @@ class Principal:
     origin: Origin = Origin()
     quotas: Quotas = UNLIMITED
     key_quotas: Quotas = UNLIMITED
+    quota_key_id: UUID | None = None
+
+    @property
+    def stores_for(self) -> UUID | None:
+        """The key that what it uploads is counted for, where that is counted by key."""
+        return self.quota_key_id if self.key_quotas.counts_documents else None
+
+    @property
+    def ingests_for(self) -> UUID | None:
+        """The key that its jobs are counted for, where only so many of them run at once."""
+        return self.quota_key_id if self.key_quotas.concurrent_ingestions is not None else None
 
     def may_see(self, knowledge_base_id: UUID) -> bool:
         """False for a knowledge base outside those that the key is narrowed to."""

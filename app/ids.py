@@ -1,6 +1,7 @@
 """Ids: UUIDv7 for what is created, UUIDv8 for what is derived, TypeIDs (prefix and base32) on the wire."""
 
 import hashlib
+from datetime import UTC, datetime
 from uuid import UUID
 
 import uuid_utils
@@ -8,12 +9,17 @@ import uuid_utils.compat
 from typeid import TypeID
 from typeid.core.errors import TypeIDException
 
-PREFIXES = ("ten", "key", "kb", "doc", "job", "del", "evt", "whk", "chk", "nod", "req", "bnd")
+PREFIXES = ("ten", "key", "kb", "doc", "job", "del", "evt", "whk", "chk", "nod", "req", "bnd", "file", "vsfb")
 
 
 def new_id() -> UUID:
     """A UUIDv7: unique, and sorted by time."""
     return uuid_utils.compat.uuid7()
+
+
+def made_at(id: UUID) -> datetime:
+    """When ``new_id`` made it: a UUIDv7 begins with the milliseconds."""
+    return datetime.fromtimestamp((id.int >> 80) / 1000, UTC)
 
 
 def derived_id(*parts: object) -> UUID:

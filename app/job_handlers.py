@@ -1,6 +1,7 @@
 """What is done for each kind of job, and what a failure of it says."""
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -12,12 +13,14 @@ from app.db.models.control_rows import ClaimedJob
 from app.db.session import TenantDatabase
 from app.documents.erasing import DELETIONS_JOB, STALE, DeletionUpkeep, Erasing
 from app.documents.restamping import restamp_documents
+from app.documents.scopes import Scope
 from app.documents.settling import count_objects, settle_documents
 from app.documents.sweeping import EVENTS_JOB, EXPIRED_JOB, OBJECTS_JOB, RECORDS_JOB, Sweeper
 from app.errors import AppError, Unavailable
 from app.ids import derived_id
 from app.indexing.dropping import DROP_JOB, IndexDropping
-from app.indexing.service import INDEX_JOB, PERIODIC_JOB, IndexMaintenance
+from app.indexing.routing import RoutingUpkeep
+from app.indexing.service import CENTROIDS_JOB, INDEX_JOB, PERIODIC_JOB, IndexMaintenance
 from app.inference.embedding import EmbeddingMismatch, EmbeddingRejected, EmbeddingUnavailable
 from app.ingestion.chunker_nodes import remove_unnamed_nodes
 from app.ingestion.pipeline import IngestionPipeline
@@ -26,7 +29,7 @@ from app.ingestion.reindexing import Reindexer
 from app.ingestion.types import IngestionError
 from app.job_queue import JobFailure
 from app.knowledge_bases.reindexing import REINDEX_JOB
-from app.knowledge_bases.service import ERASE_JOB, RESTAMP_JOB
+from app.knowledge_bases.service import ERASE_JOB, RESTAMP_JOB, ROUTING_JOB
 from app.knowledge_bases.types import IndexMismatch
 from app.quotas.types import NO_KEY, QuotaExceeded
 
@@ -105,7 +108,20 @@ class JobContext:
     def reindexer(self) -> Reindexer:
         """What builds the next search index of a knowledge base."""
         rebuilder = DocumentRebuilder(self.resources.embedders)
-        return Reindexer(rebuilder, self.resources.queue, self.maintenance.prepare)
+        return Reindexer(rebuilder, self.resources.queue, self._prepare)
+
+    @property
+    def routing(self) -> RoutingUpkeep:
+        """What makes that by which searches choose knowledge bases."""
+        return RoutingUpkeep(self.resources.database, self.resources.embedders, Scope().visible())
+
+    async def _prepare(self, tenant_id: UUID, index_id: UUID) -> bool:
+        """What a search index wants to have as soon as it is live. Raises as ``IndexMaintenance.prepare``."""
+        if not await self.maintenance.prepare(tenant_id, index_id):
+            return False
+        with suppress(EmbeddingUnavailable):  # its centroids are there; what is said of it is embedded another time
+            await self.routing.refresh(tenant_id, index_id)
+        return True
 
 
 Handler = Callable[[JobContext, ClaimedJob], Awaitable[None]]
@@ -206,6 +222,11 @@ async def maintain_index(context: JobContext, job: ClaimedJob) -> None:
     await context.maintenance.maintain(job.tenant_id, UUID(job.payload["index"]))
 
 
+async def make_routing_profile(context: JobContext, job: ClaimedJob) -> None:
+    """Payload: ``index``."""
+    await context.routing.refresh(job.tenant_id, UUID(job.payload["index"]))
+
+
 async def reindex_knowledge_base(context: JobContext, job: ClaimedJob) -> None:
     """Payload: ``index``."""
     db = TenantDatabase(context.resources.database, job.tenant_id)
@@ -234,6 +255,8 @@ HANDLERS: dict[str, Handler] = {
     EVENTS_JOB: sweep,
     PERIODIC_JOB: maintain_indexes,
     INDEX_JOB: maintain_index,
+    CENTROIDS_JOB: make_routing_profile,
+    ROUTING_JOB: make_routing_profile,
     REINDEX_JOB: reindex_knowledge_base,
     DROP_JOB: drop_search_index,
 }

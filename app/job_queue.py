@@ -21,7 +21,9 @@ from app.db.system import SystemDatabase
 from app.ids import derived_id, new_id
 
 CHANNEL = "carrel_job"
-# Larger first, within a tenant: what somebody waits for, what came in bulk, what nobody waits for.
+# Larger first, within a tenant: what a conversation goes on with, what somebody waits for, what came in bulk, what
+# nobody waits for.
+URGENT = 20
 INTERACTIVE = 10
 BULK = 0
 MAINTENANCE = -10
@@ -77,8 +79,12 @@ class JobQueue:
         document_id: UUID | None = None,
         payload: dict[str, Any] | None = None,
         priority: int = BULK,
+        limited_by: UUID | None = None,
     ) -> UUID:
-        """Add a job; it can be claimed when the caller's transaction commits. The payload holds ids only."""
+        """Add a job; it can be claimed when the caller's transaction commits. The payload holds ids only.
+
+        ``limited_by`` is a key with a quota of jobs that run at once.
+        """
         job_id = new_id()
         values = {
             "tenant": tenant_id,
@@ -88,6 +94,7 @@ class JobQueue:
             "payload": json.dumps(payload or {}),
             "priority": priority,
             "max": self.max_attempts,
+            "key": limited_by,
         }
         await session.rows(_ENQUEUE, values)
         return job_id
@@ -229,8 +236,8 @@ def _fence(job: ClaimedJob, worker: str) -> dict[str, Any]:
 _FENCE = "where tenant_id = :tenant and id = :id and worker = :worker and attempts = :attempts and state = 'running'"
 _ENQUEUE = statement(f"""
 with added as (
-  insert into job (tenant_id, id, kind, document_id, payload, priority, max_attempts)
-  values (:tenant, :id, :kind, :document, :payload::jsonb, :priority, :max) returning 1
+  insert into job (tenant_id, id, kind, document_id, payload, priority, max_attempts, quota_key_id)
+  values (:tenant, :id, :kind, :document, :payload::jsonb, :priority, :max, :key) returning 1
 ) select pg_notify('{CHANNEL}', '') from added""")  # noqa: S608  (constants)
 _ENQUEUE_ONCE = statement(f"""
 with added as (

@@ -12,12 +12,23 @@ from fastapi.responses import HTMLResponse
 from starlette.middleware.cors import CORSMiddleware
 
 from app import __version__
-from app.api import health, problems, v1
+from app.api import dify, health, mcp, openai, problems, v1
 from app.api.idempotency import REPLAYED
 from app.api.middleware import GuardMiddleware, RequestMiddleware
 from app.bootstrap import Resources
 
-READ_BY_US = ["Authorization", "Content-Type", "Idempotency-Key", "X-Request-Id", "Last-Event-ID", "Range", "If-Range"]
+READ_BY_US = [
+    "Authorization",
+    "Content-Type",
+    "Idempotency-Key",
+    "X-Request-Id",
+    "Last-Event-ID",
+    "Range",
+    "If-Range",
+    "Mcp-Protocol-Version",
+    "Mcp-Method",
+    "Mcp-Name",
+]
 READ_BY_PAGES = [
     "X-Request-Id",
     "Location",
@@ -42,8 +53,8 @@ def create_app(open_resources: OpenResources, *, cors_origins: tuple[str, ...] =
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        async with open_resources() as resources:
-            app.state.resources = resources
+        async with open_resources() as resources, mcp.open_door(cors_origins) as door:
+            app.state.resources, app.state.mcp = resources, door
             yield
 
     app = FastAPI(
@@ -57,6 +68,7 @@ def create_app(open_resources: OpenResources, *, cors_origins: tuple[str, ...] =
         redirect_slashes=False,
         license_info={"name": "AGPL-3.0-or-later", "identifier": "AGPL-3.0-or-later"},
     )
+    app.state.envelopes = {openai.PREFIX: openai.envelope}
     problems.install(app)
     app.add_middleware(GuardMiddleware)
     if cors_origins:
@@ -72,6 +84,9 @@ def create_app(open_resources: OpenResources, *, cors_origins: tuple[str, ...] =
     app.add_api_route("/docs", docs_page, include_in_schema=False)
     app.include_router(health.router)
     app.include_router(v1.router)
+    app.include_router(mcp.router)
+    app.include_router(dify.router)
+    app.include_router(openai.router)
     return app
 
 

@@ -1,9 +1,12 @@
 """What other distributions bring along: parsers, chunkers, embedders, rerankers, found by their Python entry points."""
 
+import re
 from collections.abc import Callable, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from types import MappingProxyType
 from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
 
 from app.errors import AppError
 from app.logging import get_logger
@@ -12,6 +15,9 @@ logger = get_logger(__name__)
 
 PARSERS, CHUNKERS, EMBEDDERS = "carrel.parsers", "carrel.chunkers", "carrel.embedders"
 RERANKERS = "carrel.rerankers"
+STRATEGIES, TRANSFORMERS = "carrel.strategies", "carrel.transformers"
+
+_NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 
 LineT = TypeVar("LineT")
 Read = Callable[[EntryPoint, Any, Mapping[str, LineT]], Mapping[str, LineT]]
@@ -80,3 +86,18 @@ def _added(lines: Mapping[str, LineT], joined: Mapping[str, LineT]) -> Mapping[s
         if name in joined:
             raise PluginRefused(f"There is one for {name} already.")
     return lines
+
+
+def check_choice(name: object, options: object) -> None:
+    """Raises PluginRefused for what a request could not choose by this name, or without saying an option."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise PluginRefused("Its name is a word in small letters.")
+    if not (isinstance(options, type) and issubclass(options, BaseModel)):
+        raise PluginRefused("Its options are a pydantic model.")
+    if options.model_config.get("extra") != "forbid":
+        raise PluginRefused('Its options refuse what they do not know (extra="forbid").')
+    try:
+        options()
+    except ValidationError as exc:
+        raise PluginRefused("Its options have defaults, every one.") from exc
+    options.model_json_schema()

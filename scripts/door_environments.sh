@@ -14,3 +14,5 @@ environment() {
 
 environment langchain "langchain-core>=1,<2"
 environment llama-index "llama-index-core>=0.14,<0.15"
+environment openai-1 "openai==1.*"
+environment openai-2 "openai==2.*"

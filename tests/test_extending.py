@@ -31,6 +31,8 @@ from app.ingestion.tree import build_tree
 from app.ingestion.types import IngestionError
 from app.knowledge_bases.types import Chunking
 from app.logging import configure
+from app.retrieval.strategies import installed_strategies
+from app.retrieval.transformers import installed_transformers
 from app.settings import load_settings
 
 CARD = "BEGIN:VCARD\\r\\nVERSION:4.0\\r\\nFN:Ada Lovelace\\r\\nORG:Analytical Engines;Notes\\r\\n"
@@ -72,6 +74,7 @@ async def main():
         "kinds": [kind(card), kind(received("a.bin", CARD.encode(), "text/x-vcard")),
                   kind(received("card.txt", CARD.encode(), "text/vcard")), kind(received("a.vcf", b"%PDF-1.7"))],
         "listed": [sorted(plugin_types(installed_parsers())), "paragraphs" in installed_chunkers()],
+        "named": [[*installed_strategies()][-1], [*installed_transformers()][-1]],
         "title": parsed.title,
         "text": tree.text,
         "errors": [corrupt, too_large],
@@ -118,8 +121,9 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_page_has_an_example_of_each() -> None:
     groups = re.findall(r'entry-points\."(carrel\.\w+)"', "".join(EXAMPLES.values()))
-    assert sorted(groups) == ["carrel.chunkers", "carrel.embedders", "carrel.parsers", "carrel.rerankers"]
-    assert len(EXAMPLES) == 8
+    kinds = ("chunkers", "embedders", "parsers", "rerankers", "strategies", "transformers")
+    assert sorted(groups) == [f"carrel.{kind}" for kind in kinds]
+    assert len(EXAMPLES) == 12
 
 
 def test_the_examples_work_where_they_are_installed(environment: Path) -> None:
@@ -135,6 +139,7 @@ def test_the_examples_work_where_they_are_installed(environment: Path) -> None:
     assert found == {
         "kinds": ["text/vcard", "text/x-vcard", "text/plain", "application/pdf"],
         "listed": [["text/vcard", "text/x-vcard"], True],
+        "named": ["recency", "jargon"],
         "title": "Ada Lovelace",
         "text": f"Ada Lovelace\n\nOrganisation: Analytical Engines, Notes\n\n{note}",
         "errors": ["corrupt", "too_large"],

@@ -1,10 +1,11 @@
 """Ids: sorted by time, derived from their parts, and read back from their text form or not at all."""
 
+from datetime import UTC, datetime
 from uuid import UUID
 
 import pytest
 
-from app.ids import PREFIXES, decode_id, derived_id, encode_id, new_id
+from app.ids import PREFIXES, decode_id, derived_id, encode_id, made_at, new_id
 
 
 def test_new_ids_are_version_7_and_sorted_by_time() -> None:
@@ -12,6 +13,12 @@ def test_new_ids_are_version_7_and_sorted_by_time() -> None:
     assert ids == sorted(ids)
     assert len(set(ids)) == 1000
     assert {one.version for one in ids} == {7}
+
+
+def test_a_new_id_tells_when_it_was_made() -> None:
+    before = datetime.now(UTC)
+    assert abs((made_at(new_id()) - before).total_seconds()) < 60
+    assert made_at(UUID("017f22e2-79b0-7cc3-98c4-dc0c0c07398f")) == datetime(2022, 2, 22, 19, 22, 22, tzinfo=UTC)
 
 
 def test_derived_ids_depend_on_their_parts_alone() -> None:

@@ -26,6 +26,12 @@ def models(*listed: Any) -> dict[str, str]:
     return {"CARREL_EMBEDDING_MODELS": json.dumps(listed)}
 
 
+def secret(**changes: Any) -> dict[str, str]:
+    """One that may be sent to an HTTP source."""
+    given = {"value": "hidden", "hosts": ["search.example.com"], "tenants": ["*"], **changes}
+    return {"CARREL_HTTP_SOURCE_SECRETS": json.dumps({"ONE": given})}
+
+
 class Environment:
     """The process's environment without any of our variables, in an empty directory."""
 
@@ -120,6 +126,16 @@ def test_the_example_s_defaults_are_the_defaults(environment: Environment) -> No
         ({"CARREL_EMBEDDING_API_KEY": "hidden"}, "CARREL_EMBEDDING_BASE_URL"),
         ({"CARREL_EMBEDDING_PICTURES": "input"}, "CARREL_EMBEDDING_BASE_URL"),
         ({**ENDPOINT, "CARREL_EMBEDDING_PICTURES": "true"}, "CARREL_EMBEDDING_PICTURES"),
+        # HTTP sources
+        ({"CARREL_HTTP_SOURCE_HOSTS": "https://hidden.example/path"}, "CARREL_HTTP_SOURCE_HOSTS"),
+        ({"CARREL_HTTP_SOURCE_HOSTS": "*.hidden.example"}, "CARREL_HTTP_SOURCE_HOSTS"),
+        ({"CARREL_HTTP_SOURCE_HOSTS": "user@hidden.example"}, "CARREL_HTTP_SOURCE_HOSTS"),
+        ({"CARREL_HTTP_SOURCE_HOSTS": "hidden.example:70000"}, "CARREL_HTTP_SOURCE_HOSTS"),
+        ({"CARREL_HTTP_SOURCE_SECRETS": "hidden"}, "CARREL_HTTP_SOURCE_SECRETS: must be a JSON object"),
+        (secret(value="hidden\nX: y"), "CARREL_HTTP_SOURCE_SECRETS.ONE.value: a secret's value"),
+        (secret(hosts=[]), "CARREL_HTTP_SOURCE_SECRETS.ONE.hosts"),
+        (secret(tenants=[]), "CARREL_HTTP_SOURCE_SECRETS.ONE.tenants"),
+        ({"CARREL_HTTP_SOURCE_SECRETS": '{"ONE": "hidden"}'}, "CARREL_HTTP_SOURCE_SECRETS.ONE: input should be"),
         # the list of models
         ({"CARREL_EMBEDDING_MODELS": "hidden"}, "CARREL_EMBEDDING_MODELS: must be a JSON list of models"),
         ({"CARREL_EMBEDDING_MODELS": '{"model": "hidden"}'}, "CARREL_EMBEDDING_MODELS: input should be a valid"),

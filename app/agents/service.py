@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -14,6 +14,8 @@ from app.audit.repository import AuditRepository
 from app.audit.types import Action, Actor, Event
 from app.db.session import DatabaseUnavailable, Session, TenantDatabase
 from app.errors import Forbidden
+from app.prompts.repository import PromptRepository
+from app.prompts.types import PromptName, PromptOwner, PromptVersion, PromptVersionNotFound, pinned
 
 LOOKUP_SECONDS = 1.0
 
@@ -58,8 +60,10 @@ class AgentService:
             held = await repository.hold(knowledge_base_ids)
             made = await repository.add(agent_id, held, settings)
             if made is not None:
+                numbered = await self._numbered(session, agent_id, settings)
                 await self._record(session, Action.AGENT_CREATE, made.id)
-                return made, True
+                return await repository.change(agent_id, held, numbered) or made, True
+            _there(await repository.find(agent_id, lock=True))
             return await self._set(session, agent_id, held, settings), False
 
     async def change(
@@ -84,6 +88,28 @@ class AgentService:
                 raise AgentNotFound
             await self._record(session, Action.AGENT_DELETE, removed)
 
+    async def prompts(
+        self, agent_id: str, name: PromptName | None, *, after: tuple[datetime, UUID] | None, limit: int
+    ) -> Sequence[PromptVersion]:
+        """The versions of its prompts, newest first. Raises AgentNotFound, Forbidden."""
+        self.require_whole()
+        async with self.db.transaction(snapshot=True) as session:
+            binding = _there(await self._repository(session).find(agent_id))
+            in_use = binding.settings.numbers()
+            return await self._prompts(session, agent_id).page(name, in_use, after=after, limit=limit)
+
+    async def pin_prompt(self, agent_id: str, name: PromptName, number: int) -> PromptVersion:
+        """From now on this version is in use. Raises AgentNotFound, PromptVersionNotFound, Forbidden."""
+        self.require_whole()
+        async with self.db.transaction() as session:
+            before = _there(await self._repository(session).find(agent_id, lock=True))
+            version = await self._prompts(session, agent_id).find(name, number)
+            if version is None:
+                raise PromptVersionNotFound
+            settings = BindingSettings(**pinned(asdict(before.settings), version))
+            await self._set(session, agent_id, before.knowledge_base_ids, settings)
+            return version
+
     def require_whole(self) -> None:
         """Raises Forbidden for a narrowed key: a binding is for every key of the tenant."""
         if self.principal.knowledge_base_ids is not None or self.principal.user_id is not None:
@@ -92,12 +118,18 @@ class AgentService:
     async def _set(
         self, session: Session, agent_id: str, knowledge_base_ids: Sequence[UUID], settings: BindingSettings
     ) -> AgentBinding:
+        """Of a binding that is locked."""
         repository = self._repository(session)
-        changed = await repository.change(agent_id, knowledge_base_ids, settings)
+        numbered = await self._numbered(session, agent_id, settings)
+        changed = await repository.change(agent_id, knowledge_base_ids, numbered)
         if changed is None:
             return _there(await repository.find(agent_id))
         await self._record(session, Action.AGENT_UPDATE, changed.id)
         return changed
+
+    async def _numbered(self, session: Session, agent_id: str, settings: BindingSettings) -> BindingSettings:
+        numbered = await self._prompts(session, agent_id).numbered(asdict(settings), key_id=self.principal.key_id)
+        return BindingSettings(**numbered)
 
     async def _record(self, session: Session, action: Action, binding_id: UUID) -> None:
         event = Event(action, [binding_id])
@@ -105,6 +137,9 @@ class AgentService:
 
     def _repository(self, session: Session) -> AgentRepository:
         return AgentRepository(session, self.db.tenant_id)
+
+    def _prompts(self, session: Session, agent_id: str) -> PromptRepository:
+        return PromptRepository(session, self.db.tenant_id, PromptOwner(agent_id=agent_id))
 
 
 def _there(found: AgentBinding | None) -> AgentBinding:

@@ -1,12 +1,13 @@
 """The nouns of agents: a binding, and what it says of a search."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal, Self
+from typing import Any, Literal
 from uuid import UUID
 
 from app.errors import NotFound
+from app.prompts.types import PromptSettings
 
 Citations = Literal["none", "prefix"]
 
@@ -18,16 +19,19 @@ class AgentNotFound(NotFound):
 
 
 @dataclass(frozen=True, slots=True)
-class BindingSettings:
+class BindingSettings(PromptSettings):
     """How an agent searches; None is as for one without a binding.
 
     ``session_scope`` opens the documents of the chat that the caller names. ``top_k`` is for a caller that names none,
-    ``max_top_k`` the most that any gets; of a conversation the newest ``max_messages`` are read.
+    ``max_top_k`` the most that any gets; of a conversation the newest ``max_messages`` are read. Each of
+    ``transformers`` is ``{"name", "options"}``. All of its knowledge bases are searched, or ``route_top_n`` of each
+    embedding model.
     """
 
     session_scope: bool = False
     strategy: str | None = None
     strategy_options: Mapping[str, Any] = field(default_factory=dict)
+    transformers: Sequence[Mapping[str, Any]] | None = None
     filter: Mapping[str, Any] | None = None
     top_k: int | None = None
     max_top_k: int | None = None
@@ -35,13 +39,8 @@ class BindingSettings:
     max_messages: int | None = None
     timeout_seconds: float | None = None
     citations: Citations = "none"
+    route_top_n: int | None = None
     max_snippet_chars: int | None = None
-
-    @classmethod
-    def stored(cls, given: Mapping[str, Any]) -> Self:
-        """As they stand in the database, where a newer version may know more of them."""
-        known = {one.name for one in fields(cls)}
-        return cls(**{name: value for name, value in given.items() if name in known})
 
 
 @dataclass(frozen=True, slots=True)

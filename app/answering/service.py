@@ -121,7 +121,7 @@ class Turn:
             sources,
             self.request.search.messages,
             self.found.reformulation,
-            own=self.request.answer_prompt,  # the knowledge base's or the binding's comes in here
+            own=self.found.answer_prompt.text if self.found.answer_prompt else None,
         )
         first = self.settings.first_token_seconds
         most, seconds = self.settings.max_tokens, self.course.remaining

@@ -23,13 +23,12 @@ class AnswerRequest:
     """A question, as a search asks it. ``search.top_k`` is the most passages that are read; None: as many as fit.
 
     What the model reads of the sources has at most ``max_context_tokens``, estimated upwards; with ``digest`` it reads
-    what matters of each, not the whole. ``answer_prompt`` is an administrator's, and stands among the instructions.
+    what matters of each, not the whole.
     """
 
     search: SearchRequest
     max_context_tokens: int = DEFAULT_CONTEXT_TOKENS
     digest: bool = False
-    answer_prompt: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

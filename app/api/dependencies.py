@@ -24,7 +24,7 @@ from app.tenants.types import key_hash, looks_like_key
 
 _bearer = HTTPBearer(auto_error=False, description="An API key, or a token: `Authorization: Bearer carrel_…`")
 # What these routes are asked changes nothing, whatever the method: there is nothing that a retry could do twice.
-ASKING_TAGS = frozenset({"search", "agent search", "answers", "preview"})
+ASKING_TAGS = frozenset({"search", "agent search", "answers", "preview", "mcp", "dify"})
 
 
 def get_resources(request: Request) -> Resources:

@@ -48,7 +48,7 @@ CONFLICT: dict[str, Any] = {"description": "It does not fit what is there, or wh
 
 _KEY = re.compile(r"[!-~]{1,255}")
 # What can be deleted, and then is to leave nothing in an answer that is kept.
-_ID = re.compile(r"\b(doc|kb|ten)_[0-9a-z]{26}\b")
+_ID = re.compile(r"\b(doc|kb|ten|file)_[0-9a-z]{26}\b")
 _LIKE_A_SECRET = re.compile(r"carrel_[0-9A-Za-z]{38}")
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]

@@ -17,10 +17,10 @@ logger = get_logger(__name__)
 MAX_JSON_BYTES = 16 * 1024 * 1024
 # In the access log where the caller went away before the answer, as nginx says it.
 GONE = 499
-NATIVE = "/v1"
+DOORS = ("/v1", "/openai/v1")
 _SANE_ID = re.compile(r"[A-Za-z0-9._~+/=-]{1,128}")
 # These routes read the body themselves, after their checks, with a limit of their own.
-_STREAMED = re.compile(r"/v1/(knowledge-bases/[^/]+/(documents(/batch)?|import)|preview)/?")
+_STREAMED = re.compile(r"(/v1/(knowledge-bases/[^/]+/(documents(/batch)?|import)|preview)|/openai/v1/files)/?")
 # What every reply says, unless its route says otherwise: it is no page, belongs in no frame and in no cache.
 ALWAYS = (
     (b"x-content-type-options", b"nosniff"),
@@ -130,8 +130,8 @@ def _too_large() -> HTTPException:
 def _route(scope: Scope) -> str | None:
     """The matched route's template, never the path itself; a router's prefix is not part of its routes' templates."""
     template: str | None = getattr(scope.get("route"), "path", None)
-    below = template is not None and scope["path"].startswith(f"{NATIVE}/") and not template.startswith(NATIVE)
-    return f"{NATIVE}{template}" if below else template
+    door = next((door for door in DOORS if scope["path"].startswith(f"{door}/")), "")
+    return template if template is None or template.startswith(door) else f"{door}{template}"
 
 
 def _request_id(scope: Scope) -> str:

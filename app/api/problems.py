@@ -1,6 +1,6 @@
 """Errors as application/problem+json (RFC 9457)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from math import ceil
 from typing import Any
@@ -57,6 +57,8 @@ PROBLEM_SCHEMA: dict[str, Any] = {
         },
     },
 }
+# A door that speaks otherwise makes its replies from what a problem says: status, code, detail, errors, headers.
+Envelope = Callable[[int, str, str, Sequence[Mapping[str, Any]], dict[str, str]], Response]
 PROBLEM: dict[str, Any] = {"content": {"application/problem+json": {"schema": PROBLEM_SCHEMA}}}
 
 
@@ -69,7 +71,11 @@ def problem(
     errors: Sequence[Mapping[str, Any]] | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """One problem document."""
+    """One problem document, or the same in the words of the door that was asked."""
+    envelope = _envelope(request)
+    if envelope is not None:
+        told = [{"loc": [_encodable(part) for part in one["loc"]]} for one in errors or ()]
+        return envelope(status, code, _encodable(detail), told, dict(headers or {}))
     body: dict[str, Any] = {
         "type": f"urn:carrel:problem:{code}",
         "title": HTTPStatus(status).phrase,
@@ -82,6 +88,13 @@ def problem(
             {"loc": [_encodable(part) for part in one["loc"]], "msg": _encodable(one["msg"])} for one in errors
         ]
     return JSONResponse(body, status, dict(headers or {}), media_type="application/problem+json")
+
+
+def _envelope(request: Request) -> Envelope | None:
+    """By the address, because there may be no route: of the doors that the application was made with."""
+    app: FastAPI | None = request.scope.get("app")
+    doors: Mapping[str, Envelope] = {} if app is None else getattr(app.state, "envelopes", {})
+    return next((door for prefix, door in doors.items() if request.scope["path"].startswith(f"{prefix}/")), None)
 
 
 def _encodable(part: Any) -> Any:

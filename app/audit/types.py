@@ -36,6 +36,10 @@ class Action(StrEnum):
     DOCUMENT_DELETE = "document.delete"
     DOCUMENT_DELETE_MANY = "document.delete_many"
     DOCUMENT_EXPIRE = "document.expire"
+    FILE_CREATE = "file.create"
+    FILE_DELETE = "file.delete"
+    FILE_BATCH_CREATE = "file_batch.create"
+    FILE_BATCH_CANCEL = "file_batch.cancel"
     SIGN_IN_FAIL = "sign_in.fail"
 
     @property

@@ -7,7 +7,7 @@ import typer
 from carrel_client import CarrelError
 
 from app import __version__
-from app.cli import database, demo, doctor, evaluate, models, serve, work
+from app.cli import database, demo, doctor, evaluate, mcp_proxy, models, serve, work
 from app.cli.client import documents, jobs, keys, knowledge_bases, search, tenants, transfer, upload
 from app.errors import AppError
 from app.settings import SettingsError
@@ -51,6 +51,7 @@ app.add_typer(documents.app, name="documents")
 app.add_typer(jobs.app, name="jobs")
 app.add_typer(keys.app, name="keys")
 app.add_typer(tenants.app, name="tenants")
+app.command("mcp")(mcp_proxy.mcp)
 app.add_typer(models.app, name="models")
 
 

@@ -107,6 +107,11 @@ class ReadingService:
             text = await source.repository.stored_text(document_id)
         return TreeView(source.document, nodes, text, utf16_offsets(text) if utf16 else Offsets())
 
+    async def text(self, reference: str, document_id: UUID) -> tuple[Document, str]:
+        """All that was read of it; empty before the first version is ready. Raises DocumentNotFound."""
+        async with self._open(reference, document_id) as source:
+            return source.document, await source.repository.stored_text(document_id)
+
     async def node(self, reference: str, document_id: UUID, node_id: UUID, *, utf16: bool) -> NodeView:
         """Raises DocumentNotFound, NodeNotFound."""
         async with self._open(reference, document_id) as source:

@@ -204,6 +204,7 @@ class DocumentService:
                     document_id=document.id,
                     payload=ingest_payload(version, self.knowledge_bases.principal),
                     priority=INTERACTIVE,
+                    limited_by=self.knowledge_bases.principal.ingests_for,
                 )
                 await session.refresh(document)
             await self.record(session, Action.DOCUMENT_REINDEX, document)

@@ -8,6 +8,7 @@ from sqlalchemy import delete, func, select, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.db.models.ingestion_state import EmbeddingCheckpoint, IdempotencyKey
+from app.db.models.openai import KeptFile
 from app.db.models.tenant_data import Document
 from app.idempotency import KEPT_FOR
 
@@ -23,7 +24,7 @@ class SweepRepository:
         self.tenant_id = tenant_id
 
     async def known_objects(self, documents: Collection[UUID]) -> set[str]:
-        """The keys of these documents' originals and pictures."""
+        """The keys of these documents' originals and pictures, and of files that are kept."""
         found = await self.session.scalars(
             text(_KNOWN),
             {"tenant": self.tenant_id, "documents": list(documents)},
@@ -49,6 +50,15 @@ class SweepRepository:
         """Vectors of versions that were never finished; returns how many."""
         return await self._remove(EmbeddingCheckpoint, CHECKPOINT_AGE)
 
+    async def remove_expired_files(self) -> int:
+        """Kept files whose time has passed; their bytes are orphans then. Returns how many."""
+        gone = (
+            delete(KeptFile)
+            .where(KeptFile.tenant_id == self.tenant_id, KeptFile.expires_at <= func.now())
+            .returning(KeptFile.id)
+        )
+        return len((await self.session.execute(gone)).all())
+
     async def _remove(self, table: type[IdempotencyKey | EmbeddingCheckpoint], age: timedelta) -> int:
         gone = (
             delete(table)
@@ -60,4 +70,5 @@ class SweepRepository:
 
 _KNOWN = """
 select key from document_object where tenant_id = :tenant and document_id = any(:documents)
-union all select key from document_media where tenant_id = :tenant and document_id = any(:documents)"""
+union all select key from document_media where tenant_id = :tenant and document_id = any(:documents)
+union all select key from openai_file where tenant_id = :tenant and id = any(:documents)"""

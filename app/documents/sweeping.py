@@ -142,15 +142,18 @@ class Sweeper:
     async def records(self) -> tuple[int, int]:
         """Remove answers kept for retries, and checkpoints of vectors, that are too old to be asked for; how many.
 
+        Kept files whose time has passed go too.
+
         Raises DatabaseUnavailable.
         """
-        answers = checkpoints = 0
+        answers = checkpoints = files = 0
         async for tenant_id in self._all_tenants():
             async with self.database.transaction(tenant_id) as session:
                 repository = SweepRepository(session, tenant_id)
                 answers += await repository.remove_old_answers()
                 checkpoints += await repository.remove_old_checkpoints()
-        logger.info("sweep.records", answers=answers, checkpoints=checkpoints)
+                files += await repository.remove_expired_files()
+        logger.info("sweep.records", answers=answers, checkpoints=checkpoints, files=files)
         return answers, checkpoints
 
     async def events(self) -> int:

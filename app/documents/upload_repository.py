@@ -28,6 +28,7 @@ _VERSION_COLUMNS = (
     "expires_at",
     "metadata",
     "filterable",
+    "quota_key_id",
 )
 _COLUMNS = (
     *("tenant_id", "kb_id", "id", "external_id", "created_at"),

@@ -36,7 +36,7 @@ from app.documents.uploads import receive, spool_text
 from app.errors import Conflict, InvalidInput, TooLarge, TooMany, Unsupported
 from app.ids import new_id
 from app.inference.embedding import EmbeddingIdentity
-from app.job_queue import BULK, INTERACTIVE, JobQueue
+from app.job_queue import BULK, INTERACTIVE, URGENT, JobQueue
 from app.knowledge_bases.service import KnowledgeBaseService
 from app.knowledge_bases.types import KnowledgeBaseNotFound, KnowledgeBaseView
 from app.object_store import ObjectStore
@@ -132,8 +132,15 @@ class UploadService:
         async with spool_text(body, filename=name, media_type=CHUNKS_TYPE) as received:
             return await self._store(kb, received, facts, INTERACTIVE, media_type=CHUNKS_TYPE)
 
+    async def upload_received(
+        self, reference: Reference, received: ReceivedFile, facts: DocumentFacts, *, priority: int
+    ) -> Uploaded:
+        """The same for a file that is on the local disk already."""
+        return await self._store(await self._open(reference), received, facts, priority)
+
     async def _open(self, reference: Reference) -> KnowledgeBaseView:
         kb = reference if isinstance(reference, KnowledgeBaseView) else await self.knowledge_bases.find(reference)
+        kb.require_documents()
         kb.require_match(self.knowledge_bases.settings.embedders.identities)
         return kb
 
@@ -160,6 +167,7 @@ class UploadService:
                     return await self._same_bytes(kb, found, facts, priority)
                 continue
             document = _new_document(kb, received, facts, media_type, found)
+            document.quota_key_id = self.knowledge_bases.principal.stores_for
             key = object_key(self.db.tenant_id, document.id, new_id())
             await self.objects.put(key, received.path)
             written = await self._write(kb, document, key, priority, replaces=found is not None)
@@ -188,7 +196,6 @@ class UploadService:
 
         Raises KnowledgeBaseNotFound, QuotaExceeded.
         """
-        grown = ("stored_bytes",) if replaces else ("documents", "stored_bytes")
         try:
             async with self.db.transaction() as session:
                 repository = UploadRepository(session, self.db.tenant_id)
@@ -197,7 +204,7 @@ class UploadService:
                     write = repository.begin_version if replaces else repository.add
                     written = await write(document, key, by=Actor.of(self.knowledge_bases.principal))
                 if written is not None:
-                    await self.quotas.require_room(session, grown)
+                    await self.quotas.require_room(session, replaces=replaces)
                     await self._enqueue(session, written, priority)
         except QuotaExceeded:
             await self.objects.delete(key)
@@ -216,7 +223,9 @@ class UploadService:
             tenant_id=self.db.tenant_id,
             document_id=document.id,
             payload=ingest_payload(document.version, self.knowledge_bases.principal),
-            priority=priority,
+            # An agent's note is for its next turn: whatever else is uploaded one by one waits for it.
+            priority=URGENT if document.dynamic and priority == INTERACTIVE else priority,
+            limited_by=self.knowledge_bases.principal.ingests_for,
         )
 
     async def _same_bytes(

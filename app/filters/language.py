@@ -135,7 +135,12 @@ class _Parser:
             return Negation(self._condition(keys, operand, depth=depth + 1, loc=(*loc, name)))
         if name in _RANGES:
             return self._range(keys, _RANGES[name], operand, loc=(*loc, name))
-        simple: dict[str, Callable[..., Node]] = {"exists": self._exists, "contains": self._contains}
+        simple: dict[str, Callable[..., Node]] = {
+            "exists": self._exists,
+            "contains": self._contains,
+            "starts_with": self._starts_with,
+            "ends_with": self._ends_with,
+        }
         if name not in simple:
             known = ", ".join((*_RANGES, "not", *simple))
             raise InvalidInput(f"Unknown operator; known are {known}. A nested key is written with a dot.", loc=loc)
@@ -151,10 +156,27 @@ class _Parser:
         scalar = self._scalar(operand, loc=loc)
         if not isinstance(scalar, str):
             return Condition(predicates.list_contains(keys, scalar), _nested(keys, [scalar]))
-        if len(scalar) > MAX_PATTERN:
-            raise InvalidInput(f'"contains" takes at most {MAX_PATTERN} characters.', loc=loc)
-        self._spend('strings in "contains"', 1, MAX_PATTERNS, loc=loc)
+        self._pattern("contains", scalar, loc=loc)
         return Condition(predicates.list_or_text_contains(keys, scalar))
+
+    def _starts_with(self, keys: tuple[str, ...], operand: object, *, loc: Loc) -> Node:
+        return Condition(predicates.starts_with(keys, self._string("starts_with", operand, loc=loc)))
+
+    def _ends_with(self, keys: tuple[str, ...], operand: object, *, loc: Loc) -> Node:
+        text = self._string("ends_with", operand, loc=loc)
+        self._pattern("ends_with", text, loc=loc)
+        return Condition(predicates.ends_with(keys, text))
+
+    def _pattern(self, operator: str, text: str, *, loc: Loc) -> None:
+        if len(text) > MAX_PATTERN:
+            raise InvalidInput(f'"{operator}" takes at most {MAX_PATTERN} characters.', loc=loc)
+        self._spend('strings in "contains" and "ends_with"', 1, MAX_PATTERNS, loc=loc)
+
+    def _string(self, operator: str, operand: object, *, loc: Loc) -> str:
+        scalar = self._scalar(operand, loc=loc)
+        if not isinstance(scalar, str):
+            raise InvalidInput(f'"{operator}" takes a string.', loc=loc)
+        return scalar
 
     def _range(self, keys: tuple[str, ...], operator: str, operand: object, *, loc: Loc) -> Node:
         bound = self._scalar(operand, loc=loc)

@@ -1,11 +1,14 @@
 """Single conditions as jsonpath text, for strict mode: a path that does not exist makes a predicate unknown."""
 
 import json
+import re
 from collections.abc import Sequence
 
 from app.filters.values import INSTANTS, Scalar, exact
 
 NEVER = "1 == 0"
+# What means something in a pattern.
+_SPECIAL = re.compile(r"[.\\+*?()\[\]{}|^$]")
 # Below this a chain of comparisons is as fast as a search tree.
 _CHAIN = 4
 
@@ -56,6 +59,17 @@ def list_contains(keys: Sequence[str], value: Scalar) -> str:
 def list_or_text_contains(keys: Sequence[str], text: str) -> str:
     """A list with this string among its elements, or a string with it inside; flag q takes the pattern literally."""
     return f'{list_contains(keys, text)} || {member(keys)} like_regex {literal(text)} flag "q"'
+
+
+def starts_with(keys: Sequence[str], text: str) -> str:
+    """A string that begins with this one."""
+    return f"{member(keys)} starts with {literal(text)}"
+
+
+def ends_with(keys: Sequence[str], text: str) -> str:
+    """A string that ends with this one; flag q would take the anchor literally too."""
+    pattern = _SPECIAL.sub(r"\\\g<0>", text) + "$"
+    return f"{member(keys)} like_regex {literal(pattern)}"
 
 
 def _element(keys: Sequence[str], condition: str) -> str:

@@ -79,6 +79,8 @@ class IndexRepository:
             deleted_chunks=row["deleted_chunks"],
             chunks=int(row["chunks"]),
             tokens=int(row["tokens"]),
+            routed_chunks=row["routed_chunks"],
+            changed_chunks=row["changed_chunks"] or 0,
         )
 
     async def fold(self) -> None:
@@ -93,6 +95,8 @@ class IndexRepository:
         folded = await self.session.row(_FOLD_TOTALS, self._place)
         if folded is not None and folded["deleted"]:
             await self.session.rows(_COUNT_DELETED, {**self._place, "deleted": folded["deleted"]})
+        if folded is not None and folded["changed"]:
+            await self.session.rows(_COUNT_CHANGED, {**self._place, "changed": folded["changed"]})
 
     async def reweigh(self, figures: IndexFigures, avgdl: float) -> None:
         """Give every chunk the weights of another mean length. The caller holds the index alone."""
@@ -173,9 +177,11 @@ _LIMIT_WAITING = statement("select set_config('lock_timeout', :ms, true)")
 _FIGURES = statement("""
 select i.dim, i.state, i.avgdl, (i.identity ->> 'k1')::float8 as k1, (i.identity ->> 'b')::float8 as b, i.vector_index,
        i.held_back, i.built_chunks, i.deleted_chunks,
-       coalesce(t.chunks, 0) as chunks, coalesce(t.tokens, 0) as tokens
+       coalesce(t.chunks, 0) as chunks, coalesce(t.tokens, 0) as tokens,
+       p.chunks as routed_chunks, p.changed_chunks
   from search_index i cross join (select sum(chunks) as chunks, sum(tokens) as tokens from lex_totals
                                    where tenant_id = :tenant and index_id = :index) t
+  left join routing_profile p on p.tenant_id = i.tenant_id and p.index_id = i.id
  where i.tenant_id = :tenant and i.id = :index""")
 _COUNT_FREQUENCIES = statement("""
 select coalesce(sum(g.n), 0)::bigint as rows, count(*) as keys
@@ -189,15 +195,19 @@ insert into lex_df (tenant_id, index_id, key, df, top)
 select :tenant, :index, key, sum(df), max(top) from gone group by key having sum(df) <> 0""")
 _FOLD_TOTALS = statement("""
 with gone as (
-  delete from lex_totals where tenant_id = :tenant and index_id = :index returning chunks, tokens
+  delete from lex_totals where tenant_id = :tenant and index_id = :index returning chunks, tokens, folded
 ), folded as (
   insert into lex_totals (tenant_id, index_id, chunks, tokens, folded)
   select :tenant, :index, sum(chunks), sum(tokens), true from gone having sum(chunks) <> 0 or sum(tokens) <> 0
 )
-select coalesce(-sum(chunks) filter (where chunks < 0), 0)::bigint as deleted from gone""")
+select coalesce(-sum(chunks) filter (where chunks < 0), 0)::bigint as deleted,
+       coalesce(sum(abs(chunks)) filter (where not gone.folded), 0)::bigint as changed from gone""")
 _COUNT_DELETED = statement("""
 update search_index set deleted_chunks = deleted_chunks + :deleted
  where tenant_id = :tenant and id = :index and vector_index <> 'exact'""")
+_COUNT_CHANGED = statement("""
+update routing_profile set changed_chunks = changed_chunks + :changed
+ where tenant_id = :tenant and index_id = :index""")
 _TERMS = statement("""
 select chunk_id, dl, sparsevec_send(terms) as terms from chunk_lexical
  where tenant_id = :tenant and index_id = :index and chunk_id > :after order by chunk_id limit :limit""")

@@ -20,6 +20,8 @@ logger = get_logger(__name__)
 # The first looks after all that has changed, and takes moments; the second works on one search index, maybe long.
 PERIODIC_JOB = "maintain_indexes"
 INDEX_JOB = "maintain_index"
+# Makes what searches are routed by; as quick as it is for the largest.
+CENTROIDS_JOB = "make_centroids"
 LOCK_SECONDS = 0.7
 LEAST_RECALL = 0.8
 
@@ -40,7 +42,7 @@ class IndexMaintenance:
         Raises DatabaseUnavailable, MaintenanceFailed.
         """
         changed = await self.find_changed()
-        wanting = []
+        wanting, unrouted = [], []
         for one in changed:
             try:
                 figures = await self._fold(one.tenant_id, one.index_id)
@@ -48,6 +50,8 @@ class IndexMaintenance:
                 continue
             if figures is not None and (figures.has_drifted or self._step(figures) is not Step.NOTHING):
                 wanting.append((one.tenant_id, one.index_id))
+            if figures is not None and figures.wants_centroids:
+                unrouted.append((one.tenant_id, one.index_id))
         if self.owner is not None:
             async with self.owner.connect() as owner:
                 if changed:
@@ -56,8 +60,9 @@ class IndexMaintenance:
                     await owner.drop(strays)
                     logger.info("index.strays_dropped", indexes=len(strays))
                 wanting += [place for place in await owner.due(threshold=self.threshold) if place not in wanting]
-        for tenant_id, index_id in wanting:
-            await self._request(tenant_id, index_id)
+        for kind, places in ((INDEX_JOB, wanting), (CENTROIDS_JOB, unrouted)):
+            for tenant_id, index_id in places:
+                await self._request(kind, tenant_id, index_id)
         return len(changed)
 
     async def maintain(self, tenant_id: UUID, index_id: UUID) -> None:
@@ -105,10 +110,10 @@ class IndexMaintenance:
     def _step(self, figures: IndexFigures) -> Step:
         return next_step(figures, threshold=self.threshold)
 
-    async def _request(self, tenant_id: UUID, index_id: UUID) -> None:
+    async def _request(self, kind: str, tenant_id: UUID, index_id: UUID) -> None:
         async with self.database.transaction(tenant_id) as session:
             await self.queue.enqueue_once(
-                session, INDEX_JOB, about=index_id, tenant_id=tenant_id, payload={"index": str(index_id)},
+                session, kind, about=index_id, tenant_id=tenant_id, payload={"index": str(index_id)},
                 priority=MAINTENANCE,
             )  # fmt: skip
 

@@ -31,7 +31,7 @@ from app.ingestion.rebuilding import DocumentRebuilder
 from app.ingestion.repository import IndexedDocument, IngestionRepository
 from app.ingestion.tree import build_tree
 from app.ingestion.types import NoText, ParsedDocument
-from app.ingestion.version_repository import VersionRepository
+from app.ingestion.version_repository import VersionRepository, Wanted
 from app.job_queue import JobQueue
 from app.knowledge_bases.generation_repository import GenerationRepository
 from app.knowledge_bases.repository import KnowledgeBaseRepository
@@ -41,7 +41,6 @@ from app.lexical.languages import document_language, lexical_entries
 from app.lexical.weights import LexicalEntry
 from app.logging import get_logger
 from app.object_store import ObjectStore
-from app.quotas.service import require_room
 from app.quotas.tokens import TokenBudget
 from app.quotas.types import NO_KEY
 
@@ -67,11 +66,12 @@ class IngestionPipeline:
         TokensSpent for what may be another day, QuotaExceeded where its chunks are too many; ``uploader`` is a key.
         """
         try:
-            document, kb, embedder, key, budget = await self._load(db, document_id, version, uploader)
+            wanted, kb, embedder, budget = await self._load(db, document_id, version, uploader)
+            document = wanted.document
             progress = Progress(db, document_id, version)
             async with progress.telling():
-                passages = await self._passages(budget, document, kb, embedder, key, progress)
-                await self._require_room(budget, document, len(passages.texts))
+                passages = await self._passages(budget, document, kb, embedder, wanted.key, progress)
+                await self._require_room(db, wanted, len(passages.texts))
                 if embedder.pictures is not None:
                     seeing = PictureEmbedding(db, document_id, embedder.pictures, embedder.identity, progress, budget)
                     passages = await seeing.embed(passages)
@@ -86,7 +86,7 @@ class IngestionPipeline:
                 )
                 async with booked_with(db, embedder, embedded.unbooked, key_id=uploader):
                     made = await self._made(document, kb, passages, embedded)
-                    is_building = await self._replace(budget, document, kb, made, embedder, embedded.unbooked)
+                    is_building = await self._replace(budget, wanted, kb, made, embedder, embedded.unbooked)
                 if is_building:
                     await self._catch_up(db, document)
         except Superseded:
@@ -94,7 +94,7 @@ class IngestionPipeline:
 
     async def _load(
         self, db: TenantDatabase, document_id: UUID, version: int, uploader: UUID
-    ) -> tuple[Document, KnowledgeBaseView, Embedder, str, TokenBudget]:
+    ) -> tuple[Wanted, KnowledgeBaseView, Embedder, TokenBudget]:
         async with db.transaction() as session:
             wanted = await VersionRepository(session, db.tenant_id).load(document_id, version, uploader=uploader)
             if wanted is None:
@@ -103,17 +103,17 @@ class IngestionPipeline:
         if kb is None:
             raise Superseded
         kb.require_match(self.embedders.identities)
-        budget = TokenBudget(db, uploader, wanted.quotas, wanted.key_quotas)
+        budget = TokenBudget(db, uploader, wanted.room.quotas, wanted.key_quotas)
         if wanted.document.media_type != CHUNKS_TYPE:  # which may bring its vectors
             await budget.require()  # else it would be parsed once more each day for nothing
-        return wanted.document, kb, kb.embedder(self.embedders), wanted.key, budget
+        return wanted, kb, kb.embedder(self.embedders), budget
 
-    async def _require_room(self, budget: TokenBudget, document: Document, chunks: int) -> None:
+    async def _require_room(self, db: TenantDatabase, wanted: Wanted, chunks: int) -> None:
         """Nothing is paid for that will not be stored; what counts is looked at again as it is."""
-        more = chunks - document.chunk_count
-        if budget.quotas.chunks is not None and more > 0:
-            async with budget.db.transaction() as session:
-                await require_room(session, budget.db.tenant_id, budget.quotas, {"chunks": more})
+        more = {"chunks": chunks - wanted.document.chunk_count}
+        if more["chunks"] > 0 and wanted.room.is_limited(*more):
+            async with db.transaction() as session:
+                await wanted.room.require(session, more, of_key=more)
 
     async def _passages(
         self,
@@ -171,7 +171,7 @@ class IngestionPipeline:
     async def _replace(
         self,
         budget: TokenBudget,
-        loaded: Document,
+        wanted: Wanted,
         kb: KnowledgeBaseView,
         made: IndexedDocument,
         embedder: Embedder,
@@ -181,7 +181,7 @@ class IngestionPipeline:
         db = budget.db
         async with db.transaction() as session:
             versions = VersionRepository(session, db.tenant_id)
-            document = await versions.lock(loaded.id, loaded.version)
+            document = await versions.lock(wanted.document.id, wanted.document.version)
             if document is None:
                 raise Superseded
             held = await KnowledgeBaseRepository(session, db.tenant_id).hold_indexes(document.kb_id)
@@ -208,8 +208,8 @@ class IngestionPipeline:
             )
             if gone is None:
                 raise IndexMismatch(REINDEXED)
-            if len(made.drafts) > loaded.chunk_count:
-                await require_room(session, db.tenant_id, budget.quotas, {"chunks": 0})
+            if len(made.drafts) > wanted.document.chunk_count:
+                await wanted.room.require(session, {"chunks": 0}, of_key={"chunks": 0})
             if media:
                 await MediaRepository(session, db.tenant_id).add(list(media.values()))
             if gone:

@@ -11,15 +11,16 @@ from app.db.models.tenant_data import Document
 from app.db.session import Session
 from app.db.statements import statement
 from app.documents.records import DOCUMENT_COLUMNS, document_from
+from app.quotas.room import Room
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A document to be ingested, where its original is, and what its tenant and the key that brought it may use."""
+    """A document to be ingested, where its original is and where it has to fit; and what the key may use that asks."""
 
     document: Document
     key: str
-    quotas: Quotas
+    room: Room
     key_quotas: Quotas
 
 
@@ -36,8 +37,10 @@ class VersionRepository:
         row = await self.session.row(_LOAD, values)
         if row is None:
             return None
-        quotas, key_quotas = Quotas.stored(row["tenant_quotas"]), Quotas.stored(row["key_quotas"])
-        return Wanted(document_from(row), row["key"], quotas, key_quotas)
+        document = document_from(row)
+        quotas, storing = Quotas.stored(row["tenant_quotas"]), Quotas.stored(row["storing_quotas"])
+        room = Room(self.tenant_id, quotas, document.quota_key_id, storing)
+        return Wanted(document, row["key"], room, Quotas.stored(row["key_quotas"]))
 
     async def lock(self, document_id: UUID, version: int) -> Document | None:
         """The same as it is now, kept from every other change until the transaction ends."""
@@ -95,7 +98,8 @@ class VersionRepository:
 _WANTED = "tenant_id = :t and id = :d and version = :v and status not in ('ready', 'failed')"
 _LOAD = statement(f"""
 select d.*, o.key, (select t.quotas from tenant t where t.id = :t) tenant_quotas,
-       (select k.quotas from api_key k where k.tenant_id = :t and k.id = :uploader) key_quotas
+       (select k.quotas from api_key k where k.tenant_id = :t and k.id = :uploader) key_quotas,
+       (select k.quotas from api_key k where k.tenant_id = :t and k.id = d.quota_key_id) storing_quotas
   from (select {DOCUMENT_COLUMNS} from document where {_WANTED}) d
   join document_object o on o.tenant_id = d.tenant_id and o.document_id = d.id and o.version = d.version""")  # noqa: S608
 _LOCK = statement(f"select {DOCUMENT_COLUMNS} from document where {_WANTED} for update")  # noqa: S608  (constants)

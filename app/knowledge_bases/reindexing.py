@@ -103,13 +103,14 @@ class ReindexService:
         await self.knowledge_bases.record(session, Event(action, [kb.row.id], kb.row.id))
 
     async def _lock(self, session: Session, reference: str) -> KnowledgeBaseView:
-        """As it is when nobody else changes it."""
+        """As it is when nobody else changes it. Raises KnowledgeBaseNotFound, HoldsNoDocuments."""
         found = await self.knowledge_bases.find_in(session, reference)
         repository = KnowledgeBaseRepository(session, self.db.tenant_id)
         await repository.lock(found.row.id)
         kb = await repository.find(found.row.id)
         if kb is None:
             raise KnowledgeBaseNotFound
+        kb.require_documents()
         return kb
 
     def _wanted(self, kb: KnowledgeBaseView, wishes: ReindexWishes) -> SearchIndex:

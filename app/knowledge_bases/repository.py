@@ -17,8 +17,8 @@ from app.knowledge_bases.types import KnowledgeBaseView, LiveIndex, StoredKnowle
 # The columns stand in the order of StoredKnowledgeBase and LiveIndex.
 _SELECT = """
 select k.tenant_id, k.id, k.name, k.title, k.description, k.language, k.chunking, k.retrieval, k.metadata_filter,
-       k.pending_filter, k.created_at, k.updated_at, i.id as index_id, i.identity, i.dim, i.avgdl, i.vector_index,
-       i.held_back, i.index_bytes, i.languages
+       k.pending_filter, k.routing, k.created_at, k.updated_at, k.source, i.id as index_id, i.identity, i.dim, i.avgdl,
+       i.vector_index, i.held_back, i.index_bytes, i.languages
   from knowledge_base k join search_index i on i.tenant_id = k.tenant_id and i.kb_id = k.id and i.state = 'live'
        and k.deleted_at is null"""
 # With its twin, the system tenant's of the same name, as a second row where there is one. The system tenant has none.
@@ -33,6 +33,15 @@ _ALL = statement(f"""{_WITH_TWIN}
 _PAGE = statement(f"""{_SELECT} where k.tenant_id = :tenant and (:only::uuid[] is null or k.id = any(:only))
    and (:after_time::timestamptz is null or (k.created_at, k.id) < (:after_time, :after_id::uuid))
  order by k.created_at desc, k.id desc limit :limit""")
+_FEW = statement(f"""{_WITH_TWIN}
+   and k.name = any(array(select o.name from knowledge_base o
+                           where o.tenant_id = :tenant and (:only::uuid[] is null or o.id = any(:only))))
+   and (select count(*) from (select from knowledge_base o
+                               where o.tenant_id = :tenant and o.deleted_at is null
+                                 and (:only::uuid[] is null or o.id = any(:only)) limit :most::int + 1) n) <= :most::int
+ order by k.name""")  # noqa: S608
+_ROUTING_TEXTS = statement("""
+select id, routing_texts from knowledge_base where tenant_id = :tenant and id = any(:ids::uuid[])""")
 _HOLD_INDEXES = statement("""
 select id, avgdl, state from search_index where tenant_id = :tenant and kb_id = :kb for key share""")
 _ADD_LANGUAGE = statement("""
@@ -88,6 +97,10 @@ class KnowledgeBaseRepository:
         """Every knowledge base, or those of ``only`` that exist, by name."""
         return self._with_twins(await self.session.rows(_ALL, {"tenant": self.tenant_id, "only": only}))
 
+    async def few(self, only: Sequence[UUID] | None, *, most: int) -> list[KnowledgeBaseView]:
+        """The same where there are no more than ``most``, else none."""
+        return self._with_twins(await self.session.rows(_FEW, {"tenant": self.tenant_id, "only": only, "most": most}))
+
     def _with_twins(self, rows: Sequence[Record]) -> list[KnowledgeBaseView]:
         """The tenant's own, each with the shared one of its name; one that is the system tenant's alone is left out."""
         views = [_view(row) for row in rows]
@@ -112,13 +125,20 @@ class KnowledgeBaseRepository:
         ids = [view.row.id for view in views]
         counts = await self._counts(ids)
         states = await GenerationRepository(self.session, self.tenant_id).states(ids)
+        values = {"tenant": self.tenant_id, "ids": ids}
+        texts = {row[0]: row[1] for row in await self.session.rows(_ROUTING_TEXTS, values)}
         found = []
         for view in views:
             documents, chunks = counts.get(view.row.id, (0, 0))
             reindexing, retired_at = states.get(view.row.id, (None, None))
             found.append(
                 replace(
-                    view, document_count=documents, chunk_count=chunks, reindexing=reindexing, retired_at=retired_at
+                    view,
+                    document_count=documents,
+                    chunk_count=chunks,
+                    reindexing=reindexing,
+                    retired_at=retired_at,
+                    routing_texts=texts.get(view.row.id, {}),
                 )
             )
         return found
@@ -151,4 +171,4 @@ class KnowledgeBaseRepository:
 
 def _view(row: Record) -> KnowledgeBaseView:
     """Of a row of ``_SELECT``."""
-    return KnowledgeBaseView(StoredKnowledgeBase(*row[:12]), LiveIndex(*row[12:]))
+    return KnowledgeBaseView(StoredKnowledgeBase(*row[:14]), LiveIndex(*row[14:]))

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -17,6 +17,9 @@ from app.db.receipts import open_receipt
 from app.db.session import Session, TenantDatabase
 from app.errors import Forbidden, InvalidInput
 from app.filters import compile_filter
+from app.http_sources.checking import check_source
+from app.http_sources.gate import SourceGate
+from app.http_sources.types import HttpSource
 from app.ids import decode_id, new_id
 from app.inference.embedding import Embedder, EmbeddingIdentity
 from app.inference.embedding.registry import Embedders
@@ -29,24 +32,29 @@ from app.knowledge_bases.types import (
     KnowledgeBaseNotFound,
     KnowledgeBaseView,
     NewKnowledgeBase,
+    RoutingSettings,
     StampUnderWay,
 )
 from app.knowledge_bases.withdrawal_repository import WithdrawalRepository
 from app.lexical.languages import identity_name
 from app.lexical.weights import K1, B
+from app.prompts.repository import PromptRepository
+from app.prompts.types import PromptOwner
 
 PURGE_JOB = "purge_objects"
 RESTAMP_JOB = "restamp_knowledge_base"
 ERASE_JOB = "erase_knowledge_base"
+ROUTING_JOB = "make_routing_profile"
 
 
 @dataclass(frozen=True, slots=True)
 class IndexSettings:
-    """What every new search index is made with, and the names a knowledge base may choose from."""
+    """What every new search index is made with, the names a knowledge base may choose from, and whom it may ask."""
 
     embedders: Embedders
     chunkers: Collection[str]
     strategies: Collection[str]
+    sources: SourceGate
 
     def new_index(self, tenant_id: UUID, kb_id: UUID, language: str, model: EmbeddingIdentity) -> SearchIndex:
         """An empty live index of this model."""
@@ -75,8 +83,14 @@ class KnowledgeBaseService:
         self._check(new)
         try:
             async with self.db.transaction() as session:
-                made = await _insert(KnowledgeBaseRepository(session, self.db.tenant_id), new, self.settings)
+                repository = KnowledgeBaseRepository(session, self.db.tenant_id)
+                made = await _insert(repository, new, self.settings)
+                retrieval = await self._numbered(repository, made.row.id, made.row.retrieval)
+                if await repository.change(made.row.id, {"retrieval": retrieval}):
+                    made = await _stored(repository, made.row.id)
                 await self.record(session, Event(Action.KNOWLEDGE_BASE_CREATE, [made.row.id], made.row.id))
+                if new.routing.descriptions or new.routing.examples:
+                    await self._embed_texts(session, made)
                 return made
         except IntegrityError as exc:
             raise KnowledgeBaseExists(f"A knowledge base named {new.name!r} is there already.") from exc
@@ -106,14 +120,20 @@ class KnowledgeBaseService:
         """Newest first, with counts, all of one moment."""
         async with self.db.transaction(snapshot=True) as session:
             repository = KnowledgeBaseRepository(session, self.db.tenant_id)
-            return await repository.page(only=self._only(), after=after, limit=limit)
+            return await repository.page(only=self.only(), after=after, limit=limit)
 
-    async def readable(self, session: Session) -> Sequence[KnowledgeBaseView]:
-        """Everything that the key may read, by name."""
-        return await KnowledgeBaseRepository(session, self.db.tenant_id).all(self._only())
+    async def readable(
+        self, session: Session, only: Sequence[UUID] | None = None, *, most: int | None = None
+    ) -> Sequence[KnowledgeBaseView]:
+        """What the key may read, by name, or of it what is in ``only``; nothing where that is more than ``most``."""
+        wanted = self.only() if only is None else [*filter(self.principal.may_see, only)]
+        repository = KnowledgeBaseRepository(session, self.db.tenant_id)
+        return await (repository.all(wanted) if most is None else repository.few(wanted, most=most))
 
     async def update(self, reference: str, changes: dict[str, Any]) -> KnowledgeBaseView:
-        """Set ``title``, ``description``, ``retrieval`` or ``metadata_filter``; the last begins to hold by a job.
+        """Set ``title``, ``description``, ``retrieval``, ``routing``, ``source`` or ``metadata_filter``.
+
+        The last begins to hold by a job, and so do new texts of ``routing``.
 
         Raises KnowledgeBaseNotFound, InvalidInput, StampUnderWay.
         """
@@ -122,13 +142,35 @@ class KnowledgeBaseService:
             view = await self.find_in(session, reference)
             if retrieval := changes.get("retrieval"):
                 _known("strategy", retrieval["strategy"], self.settings.strategies, ("body", "retrieval", "strategy"))
+            self._check_kind(view, changes)
             repository = KnowledgeBaseRepository(session, self.db.tenant_id)
-            plain = {name: value for name, value in changes.items() if name != "metadata_filter"}
+            plain = {name: value for name, value in changes.items() if name not in ("metadata_filter", "routing")}
+            if "retrieval" in plain:
+                plain["retrieval"] = await self._numbered(repository, view.row.id, plain["retrieval"])
+            routing: RoutingSettings | None = changes.get("routing")
+            if routing is not None:
+                plain["routing"], plain["routing_texts"] = routing.stored()
             if "metadata_filter" in changes:
                 plain |= await self._restamp(session, view.row.id, changes["metadata_filter"])
             if await repository.change(view.row.id, plain):
                 await self.record(session, Event(Action.KNOWLEDGE_BASE_UPDATE, [view.row.id], view.row.id))
+                if routing is not None:
+                    await self._embed_texts(session, view)
             return await repository.counted(await _stored(repository, view.row.id))
+
+    async def _numbered(
+        self, repository: KnowledgeBaseRepository, kb_id: UUID, retrieval: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """The settings with the numbers of their prompts' versions; the knowledge base is locked."""
+        await repository.lock(kb_id)
+        prompts = PromptRepository(repository.session, repository.tenant_id, PromptOwner(kb_id=kb_id))
+        return await prompts.numbered(retrieval, key_id=self.principal.key_id)
+
+    async def _embed_texts(self, session: Session, kb: KnowledgeBaseView) -> None:
+        """Have a job embed the texts: a model that does not answer now must not be in the way."""
+        await self.queue.enqueue(
+            session, ROUTING_JOB, tenant_id=self.db.tenant_id, payload={"index": str(kb.index.id)}, priority=INTERACTIVE
+        )
 
     async def _restamp(self, session: Session, kb_id: UUID, stamp: dict[str, Any]) -> dict[str, Any]:
         """Have a job give all documents another stamp; returns what is to be set meanwhile. Raises StampUnderWay."""
@@ -179,9 +221,19 @@ class KnowledgeBaseService:
         if self.principal.user_id is not None:
             raise Forbidden
 
-    def _only(self) -> list[UUID] | None:
+    def only(self) -> list[UUID] | None:
+        """Those that a narrowed key may read, None for all."""
         allowed = self.principal.knowledge_base_ids
         return None if allowed is None else list(allowed)
+
+    def _check_kind(self, view: KnowledgeBaseView, changes: Mapping[str, Any]) -> None:
+        """What is changed is what its kind has. Raises HoldsNoDocuments, InvalidInput."""
+        if "metadata_filter" in changes:
+            view.require_documents()
+        if source := changes.get("source"):
+            if view.row.source is None:
+                raise InvalidInput("Only a knowledge base of kind http has a source.", loc=("body", "source"))
+            check_source(HttpSource.stored(source), self.settings.sources, self.db.tenant_id)
 
     def _check(self, new: NewKnowledgeBase) -> None:
         embedder = self.settings.embedders.named(new.model, new.dimensions)
@@ -189,6 +241,8 @@ class KnowledgeBaseService:
         check_chunking(new.chunking, self.settings, embedder)
         _check_filter(new.metadata_filter or {})
         identity_name(new.language)
+        if new.source is not None:
+            check_source(new.source, self.settings.sources, self.db.tenant_id)
 
 
 def _check_filter(stamp: Mapping[str, Any]) -> None:
@@ -224,6 +278,7 @@ def _known(kind: str, name: str, known: Collection[str], loc: tuple[str, ...]) -
 async def _insert(
     repository: KnowledgeBaseRepository, new: NewKnowledgeBase, settings: IndexSettings
 ) -> KnowledgeBaseView:
+    routing, texts = new.routing.stored()
     row = KnowledgeBase(
         tenant_id=repository.tenant_id,
         id=new_id(),
@@ -234,10 +289,14 @@ async def _insert(
         chunking=asdict(new.chunking),
         retrieval=asdict(new.retrieval),
         metadata_filter=new.metadata_filter or {},
+        kind="documents" if new.source is None else "http",
+        source=None if new.source is None else asdict(new.source),
+        routing=routing,
+        routing_texts=texts,
     )
     model = settings.embedders.named(new.model, new.dimensions).identity
     await repository.add(row, settings.new_index(repository.tenant_id, row.id, new.language, model))
-    return await _stored(repository, row.id)
+    return replace(await _stored(repository, row.id), routing_texts=texts)
 
 
 async def _stored(repository: KnowledgeBaseRepository, kb_id: UUID) -> KnowledgeBaseView:

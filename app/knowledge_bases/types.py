@@ -7,9 +7,11 @@ from typing import Any
 from uuid import UUID
 
 from app.errors import Conflict, NotFound
+from app.http_sources.types import HttpSource
 from app.inference.embedding import Embedder, EmbeddingIdentity
 from app.inference.embedding.registry import Embedders
 from app.lexical.languages import AUTO, identity_name
+from app.prompts.types import PromptSettings
 
 DEFAULT_NAME = "default"
 
@@ -56,6 +58,12 @@ class NothingToUndo(Conflict):
     code = "nothing_to_undo"
 
 
+class HoldsNoDocuments(Conflict):
+    """The knowledge base is of kind http: it holds no documents and no index of its own."""
+
+    code = "holds_no_documents"
+
+
 @dataclass(frozen=True, slots=True)
 class Chunking:
     """How documents are cut; sizes in the embedding model's own tokens, ``options`` the chunker's own."""
@@ -67,23 +75,43 @@ class Chunking:
 
 
 @dataclass(frozen=True, slots=True)
-class Retrieval:
+class Retrieval(PromptSettings):
     """How a search that does not say otherwise is done.
 
     Each of ``transformers`` is ``{"name", "options"}``; None leaves it to the search. ``rewrite_prompt`` is for those
-    that take one.
+    that take one, ``answer_prompt`` for answers.
     """
 
     strategy: str = "hybrid"
     top_k: int = 5
     strategy_options: Mapping[str, Any] = field(default_factory=dict)
     transformers: Sequence[Mapping[str, Any]] | None = None
-    rewrite_prompt: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RoutingSettings:
+    """How searches over many knowledge bases come to this one.
+
+    ``descriptions`` and ``examples`` say what it is about, beside what its passages say: theirs is the share
+    ``description_weight`` of its likeness to a query. What it scores, and what is found in it, counts ``scale`` times.
+    """
+
+    descriptions: Sequence[str] = ()
+    examples: Sequence[str] = ()
+    description_weight: float = 0.3
+    scale: float = 1.0
+    always: bool = False
+
+    def stored(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What every search reads, and the texts."""
+        texts = {"descriptions": [*self.descriptions], "examples": [*self.examples]}
+        numbers = {"description_weight": self.description_weight, "scale": self.scale, "always": self.always}
+        return numbers, texts
 
 
 @dataclass(frozen=True, slots=True)
 class NewKnowledgeBase:
-    """What a caller may say about a knowledge base."""
+    """What a caller may say about a knowledge base; with a ``source`` it is of kind http."""
 
     name: str
     title: str | None = None
@@ -94,11 +122,13 @@ class NewKnowledgeBase:
     chunking: Chunking = Chunking()
     retrieval: Retrieval = Retrieval()
     metadata_filter: dict[str, Any] | None = None
+    routing: RoutingSettings = RoutingSettings()
+    source: HttpSource | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class StoredKnowledgeBase:
-    """A knowledge base as it is stored."""
+    """A knowledge base as it is stored; ``source`` is there where it is of kind http."""
 
     tenant_id: UUID
     id: UUID
@@ -110,8 +140,10 @@ class StoredKnowledgeBase:
     retrieval: dict[str, Any]
     metadata_filter: dict[str, Any]
     pending_filter: dict[str, Any] | None
+    routing: dict[str, Any]
     created_at: datetime
     updated_at: datetime
+    source: dict[str, Any] | None
 
     @property
     def stamp(self) -> dict[str, Any]:
@@ -197,8 +229,8 @@ class Reindexing:
 class KnowledgeBaseView:
     """A knowledge base with its live search index; ``twin`` is the operator's of the same name, which all may read.
 
-    What is counted is not there in every view: documents, chunks, the ``reindexing`` under way, and ``retired_at``,
-    since when a former index is kept.
+    What is counted is not there in every view: documents, chunks, the ``reindexing`` under way, ``retired_at``, since
+    when a former index is kept, and the texts that it is routed by.
     """
 
     row: StoredKnowledgeBase
@@ -208,6 +240,17 @@ class KnowledgeBaseView:
     twin: "KnowledgeBaseView | None" = None
     reindexing: Reindexing | None = None
     retired_at: datetime | None = None
+    routing_texts: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def source(self) -> HttpSource | None:
+        """What answers in its place, where it holds no documents."""
+        return None if self.row.source is None else HttpSource.stored(self.row.source)
+
+    def require_documents(self) -> None:
+        """Raises HoldsNoDocuments."""
+        if self.row.source is not None:
+            raise HoldsNoDocuments
 
     @property
     def languages(self) -> list[str]:
@@ -222,7 +265,17 @@ class KnowledgeBaseView:
     @property
     def retrieval(self) -> Retrieval:
         """Typed form of the stored settings."""
-        return Retrieval(**self.row.retrieval)
+        return Retrieval.stored(self.row.retrieval)
+
+    @property
+    def scale(self) -> float:
+        """How much what is found in it counts beside what is found elsewhere."""
+        return float(self.row.routing.get("scale", 1.0))
+
+    @property
+    def routing(self) -> RoutingSettings:
+        """Typed form of the stored settings; the texts are there where they were counted."""
+        return RoutingSettings(**self.row.routing, **self.routing_texts)
 
     def mismatch(self, configured: Sequence[EmbeddingIdentity]) -> str | None:
         """What differs between the index and what would be put in, as a sentence; None when a configured model fits."""

@@ -36,6 +36,7 @@ class WithdrawalRepository:
             return None
         await self.session.rows(_RELEASE_KEYS, self._place)
         await self.session.rows(_RELEASE_AGENTS, self._place)
+        await self.session.rows(_FORGET_PROMPTS, self._place)
         await forget_answers(self.session, self.tenant_id, [self.kb_id])
         return Withdrawn(await self._amount(), await self.retire())
 
@@ -57,7 +58,8 @@ class WithdrawalRepository:
 # at the row `for key share` is waited for.
 _WITHDRAW = statement("""
 update knowledge_base
-   set deleted_at = now(), name = '~' || id, title = null, description = null, pending_filter = null
+   set deleted_at = now(), name = '~' || id, title = null, description = null, pending_filter = null,
+       source = null, routing_texts = '{}'
  where tenant_id = :tenant and id = :kb and deleted_at is null returning 1""")
 # A key that was narrowed to it alone reads nothing now, as one narrowed to what is not there.
 _RELEASE_KEYS = statement("""
@@ -67,6 +69,7 @@ update api_key set knowledge_base_ids = array_remove(knowledge_base_ids, :kb::uu
 _RELEASE_AGENTS = statement("""
 update agent_binding set knowledge_base_ids = array_remove(knowledge_base_ids, :kb::uuid), updated_at = now()
  where tenant_id = :tenant and :kb::uuid = any(knowledge_base_ids)""")
+_FORGET_PROMPTS = statement("delete from prompt_version where tenant_id = :tenant and kb_id = :kb")
 _RETIRE = statement("""
 update search_index set state = 'retired', retired_at = null, error = null, job_id = null
  where tenant_id = :tenant and kb_id = :kb returning id""")

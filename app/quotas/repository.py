@@ -65,6 +65,15 @@ class QuotaRepository:
         assert row is not None
         return await self.counted() or Stored(**row)
 
+    async def begin_counting_key(self, key_id: UUID) -> None:
+        """Count what comes by a new key, and those that rotation will make of it."""
+        await self.session.rows(_BEGIN_KEY, {"t": self.tenant_id, "key": key_id})
+
+    async def counted_of_key(self, key_id: UUID) -> Stored | None:
+        """What is stored of what came by it, this transaction's own part included."""
+        row = await self.session.row(_COUNTED_OF_KEY, {"t": self.tenant_id, "key": key_id})
+        return Stored(**row) if row else None
+
     async def take(self, bucket: UUID, *, asked: int, rate: float, burst: float) -> Grant:
         """Take as many as there are of those that are asked for."""
         values = {"t": self.tenant_id, "bucket": bucket, "asked": asked, "rate": rate, "burst": burst}
@@ -104,18 +113,25 @@ def _used(row: Record) -> Used:
 
 # The triggers that count share this lock; with it alone, nobody is in the middle of adding or removing.
 _LOCK = statement("select pg_advisory_xact_lock(7302, hashtext(:t::uuid::text))")
-_BEGIN = statement("""
+# Files that are no documents yet.
+_KEPT = "(select coalesce(sum(f.bytes), 0) from openai_file f where f.tenant_id = :t)"
+_BEGIN = statement(f"""
 insert into tenant_usage (tenant_id, documents, stored_bytes, chunks)
-select :t::uuid, count(*), coalesce(sum(bytes), 0), coalesce(sum(chunk_count), 0) from document where tenant_id = :t
-on conflict do nothing""")
+select :t::uuid, count(*), coalesce(sum(bytes), 0) + {_KEPT}, coalesce(sum(chunk_count), 0)
+  from document where tenant_id = :t
+on conflict do nothing""")  # noqa: S608  (a constant)
 _STOP = statement("delete from tenant_usage where tenant_id = :t")
 _LIMIT_JOBS = statement("""
 insert into job_lane (tenant_id, max_running) values (:t, :most::smallint)
 on conflict (tenant_id) do update set max_running = excluded.max_running""")
 _COUNTED = statement("select documents, stored_bytes, chunks from tenant_usage where tenant_id = :t")
-_STORED = statement("""
-select count(*) documents, coalesce(sum(bytes), 0)::bigint stored_bytes, coalesce(sum(chunk_count), 0) chunks
-  from document where tenant_id = :t""")
+_BEGIN_KEY = statement("insert into key_usage (tenant_id, key_id) values (:t, :key)")
+_COUNTED_OF_KEY = statement("""
+select documents, stored_bytes, chunks from key_usage where tenant_id = :t and key_id = :key""")
+_STORED = statement(f"""
+select count(*) documents, (coalesce(sum(bytes), 0) + {_KEPT})::bigint stored_bytes,
+       coalesce(sum(chunk_count), 0) chunks
+  from document where tenant_id = :t""")  # noqa: S608  (a constant)
 _REFILLED = """
 least(:burst::float8, b.tokens + :rate::float8 * greatest(0, extract(epoch from clock_timestamp() - b.filled_at)))"""
 _GRANTED = f"greatest(0, least(:asked::float8, floor({_REFILLED})))"

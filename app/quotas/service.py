@@ -1,6 +1,6 @@
 """What one caller may use, and what was used."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import date
 from typing import Any
@@ -12,8 +12,9 @@ from app.errors import Forbidden
 from app.quotas.meter import UsageMeter
 from app.quotas.rates import Rates
 from app.quotas.repository import QuotaRepository
+from app.quotas.room import Room
 from app.quotas.tokens import TokenBudget
-from app.quotas.types import NO_KEY, QuotaExceeded, RateState, Stored, TokensSpent, Used
+from app.quotas.types import NO_KEY, RateState, Stored, TokensSpent, Used
 
 _DAILY = TokensSpent.QUOTA
 
@@ -58,12 +59,17 @@ class QuotaService:
             raise
         return of_tenant if of_key is None or of_tenant.remaining < of_key.remaining else of_key
 
-    async def require_room(self, session: Session, grown: Collection[str]) -> None:
-        """What the caller's transaction has added fits: ``grown`` are the quotas that it touches. Raises QuotaExceeded.
+    async def require_room(self, session: Session, *, replaces: bool) -> None:
+        """The document that the caller's transaction has written, maybe over another's, fits. Raises QuotaExceeded."""
+        grown = ("stored_bytes",) if replaces else ("documents", "stored_bytes")
+        # Whoever replaces a document of another key takes over all of it.
+        taken = ("documents", "stored_bytes", "chunks")
+        await Room.of(self.principal).require(session, dict.fromkeys(grown, 0), of_key=dict.fromkeys(taken, 0))
 
-        The triggers have counted it, and keep others who add from going on until the transaction ends.
-        """
-        await require_room(session, self.db.tenant_id, self.principal.quotas, dict.fromkeys(grown, 0))
+    async def require_room_for_file(self, session: Session) -> None:
+        """The file that the caller's transaction has kept for itself fits. Raises QuotaExceeded."""
+        grown = {"stored_bytes": 0}
+        await Room.of(self.principal).require(session, grown, of_key=grown)
 
     def limits(self) -> dict[str, Any]:
         """Those that hold for the caller."""
@@ -83,11 +89,19 @@ class QuotaService:
             repository = QuotaRepository(session, self.db.tenant_id)
             if self.principal.quotas.counts_documents:
                 used |= asdict(await repository.stored())
+            stored = None
+            if self.principal.stores_for is not None:
+                stored = await repository.counted_of_key(self.principal.stores_for)
             today = await repository.tokens_today(self.principal.key_id or NO_KEY)
-        own, whole = self.principal.key_quotas.embedding_tokens_per_day, self.principal.quotas.embedding_tokens_per_day
-        is_of_key = own is not None and (whole is None or own < whole)  # the one that limits() tells
-        used[_DAILY] = today.of_key if is_of_key else today.of_tenant
+        used[_DAILY] = today.of_tenant
+        of_key = {_DAILY: today.of_key} | (asdict(stored) if stored else {})
+        used |= {name: value for name, value in of_key.items() if self._is_of_key(name)}
         return {name: value for name, value in used.items() if name in limits}
+
+    def _is_of_key(self, name: str) -> bool:
+        """Whether the key's quota is the one that ``limits`` tells."""
+        own, whole = getattr(self.principal.key_quotas, name), getattr(self.principal.quotas, name)
+        return own is not None and (whole is None or own < whole)
 
     async def stored(self) -> Stored:
         """What the tenant has stored now. Raises Forbidden."""
@@ -112,17 +126,6 @@ class QuotaService:
     def _require_whole(self) -> None:
         if self.principal.knowledge_base_ids is not None or self.principal.user_id is not None:
             raise Forbidden("A key that is narrowed does not see what others use.")
-
-
-async def require_room(session: Session, tenant_id: UUID, quotas: Quotas, more: Mapping[str, int]) -> None:
-    """The same for whoever has the quotas from elsewhere; ``more`` is yet to be added. Raises QuotaExceeded."""
-    limits = {name: getattr(quotas, name) for name in more}
-    if all(limit is None for limit in limits.values()):
-        return
-    counted = await QuotaRepository(session, tenant_id).counted()
-    for name, limit in limits.items():
-        if counted is not None and limit is not None and getattr(counted, name) + more[name] > limit:
-            raise QuotaExceeded.of(name, limit)
 
 
 async def set_quotas(session: Session, tenant_id: UUID, quotas: Quotas) -> None:

@@ -15,14 +15,14 @@ ROOM_SECONDS = 60.0
 
 
 class QuotaExceeded(TooMany):
-    """A quota of this tenant is used up."""
+    """A quota of this tenant, or of this key, is used up."""
 
     code = "quota_exceeded"
 
     @classmethod
-    def of(cls, quota: str, limit: int) -> Self:
+    def of(cls, quota: str, limit: int, *, whose: str = "tenant") -> Self:
         """Of what is stored."""
-        message = f"This tenant's quota of {limit} {quota.replace('_', ' ')} is used up: delete some, or ask for more."
+        message = f"This {whose}'s quota of {limit} {quota.replace('_', ' ')} is used up: delete some, or ask for more."
         return cls(message, retry_after=ROOM_SECONDS, quota=quota, limit=limit)
 
 
@@ -60,7 +60,7 @@ class RateState:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What a tenant has stored now."""
+    """What a tenant, or a key, has stored now."""
 
     documents: int
     stored_bytes: int

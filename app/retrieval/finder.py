@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from typing import Self
 
 from sqlalchemy.exc import DBAPIError
 
@@ -11,9 +12,10 @@ from app.db.session import DatabaseUnavailable, TenantDatabase
 from app.filters import refusing
 from app.logging import get_logger
 from app.retrieval.course import Course
-from app.retrieval.lanes import Ranking
+from app.retrieval.lanes import Ranked, Ranking
 from app.retrieval.merging import merge, uncovered
 from app.retrieval.repository import LaneCall, LaneList, RetrievalRepository
+from app.retrieval.sources import counted, without_duplicates
 from app.retrieval.types import Candidate, Expansion, Hit, Lane, Searched, SearchUnavailable
 from app.retrieval.widening import merged, widen
 
@@ -48,6 +50,10 @@ class Finder:
     expansion: Expansion | None = None
     return_vectors: bool = False
     explain: bool = False
+
+    def reading(self, rows: int) -> Self:
+        """The same for so many hits."""
+        return replace(self, top_k=rows, expansion=self.expansion and self.expansion.bounded(rows))
 
     async def find(self, calls: Sequence[LaneCall], rank: Rank) -> list[Hit]:
         """What ``rank`` makes of the lanes' lists, best first, ties by document and chunk_index.
@@ -132,9 +138,22 @@ class Finder:
             best, rest = _split(rest, wanted)
             hits = [*hits, *await self._hits(repository, best, lane=lane)]
             hits.sort(key=lambda hit: (-hit.score, hit.document.id, hit.chunk.ordinal))
+            if len(self.searched) > 1:
+                hits = without_duplicates(hits)
             if self._merges:
                 hits = merged(hits) if self._widens else uncovered(hits)
         return hits, rest
+
+    def scaled(self, ranked: Ranked) -> Ranked:
+        """Scores as their knowledge bases count beside each other, best first; ties stay as they are."""
+        if len({one.scale for one in self.searched.values()}) < 2:
+            return ranked
+        made = [(key, counted(score, self.searched[key[:16]].scale)) for key, score in ranked]
+        return sorted(made, key=lambda item: -item[1])
+
+    def scale_of(self, hits: Sequence[Hit]) -> float:
+        """What the best of these counts beside hits from elsewhere."""
+        return self.searched[hits[0].key[:16]].scale if hits else 1.0
 
     @property
     def _merges(self) -> bool:

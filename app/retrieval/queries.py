@@ -78,6 +78,8 @@ class QueryVectors:
     known: KnownVectors
     quotas: QuotaService
     course: Course
+    # Models that have not answered in this search: nobody waits for them a second time.
+    _silent: set[EmbeddingIdentity] = field(default_factory=set)
 
     async def of(
         self, embedder: Embedder, queries: Sequence[Query], *, required: bool, warning: str
@@ -91,7 +93,7 @@ class QueryVectors:
         pictures = [number for number, one in enumerate(queries) if one.picture is not None]
         for numbers, embed in ((words, self._embed_words), (pictures, self._embed_pictures)):
             if numbers:
-                asked = partial(embed, embedder, [queries[number] for number in numbers])
+                asked = partial(self._ask, embed, embedder, [queries[number] for number in numbers])
                 made = await self._made(asked, required=required, warning=warning)
                 for number, vector in zip(numbers, made, strict=False):
                     vectors[number] = vector
@@ -114,6 +116,20 @@ class QueryVectors:
             logger.warning("search.embedding_failed", error=exc)
             self.course.warn(warning)
             return []
+
+    async def _ask(
+        self,
+        embed: Callable[[Embedder, Sequence[Query]], Awaitable[Sequence[Vector]]],
+        embedder: Embedder,
+        queries: Sequence[Query],
+    ) -> Sequence[Vector]:
+        if embedder.identity in self._silent:
+            raise EmbeddingUnavailable
+        try:
+            return await embed(embedder, queries)
+        except (EmbeddingUnavailable, asyncio.CancelledError):  # also when its time is over
+            self._silent.add(embedder.identity)
+            raise
 
     async def _embed_words(self, embedder: Embedder, queries: Sequence[Query]) -> Sequence[Vector]:
         texts = [query.text for query in queries if query.text is not None]

@@ -1,53 +1,39 @@
-"""Search: rewrite → route → strategy."""
+"""Search: route → plan → rewrite → strategy."""
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 from uuid import UUID
 
-from pydantic import BaseModel
-
-from app.db.models.base import SYSTEM_TENANT
-from app.db.session import Session, TenantDatabase
+from app.db.session import TenantDatabase
 from app.documents.narrowing import within
-from app.documents.scopes import SHARED, Scope
-from app.filters import compile_filter
+from app.documents.scopes import Scope
+from app.http_sources.client import HttpSources
 from app.inference.chat import ChatModel
 from app.inference.embedding.registry import Embedders
 from app.inference.rerank import Reranker
 from app.knowledge_bases.service import KnowledgeBaseService
-from app.knowledge_bases.types import KnowledgeBaseView
 from app.quotas.service import QuotaService
 from app.retrieval.course import Course
 from app.retrieval.finder import LANE_ROWS, Finder
+from app.retrieval.glancing import Glance
+from app.retrieval.http_sources import Outside
+from app.retrieval.planning import Plan, asked_queries
 from app.retrieval.queries import KnownVectors, QueryVectors, check_dimensions, usable
 from app.retrieval.reranking import ROWS, rerank
-from app.retrieval.rewriting import clip, conversation_queries
-from app.retrieval.strategies import DEFAULT_STRATEGY, find_strategy, strategy_options
-from app.retrieval.strategies.context import SearchContext, Strategy, Target
-from app.retrieval.transformers import Step, default_steps, find_steps, kept_steps
-from app.retrieval.transforming import Conversation, Rewriting
-from app.retrieval.types import (
-    Expansion,
-    ExplainedIndex,
-    Explanation,
-    Query,
-    Searched,
-    SearchRequest,
-    SearchResult,
-    SearchUnavailable,
-)
+from app.retrieval.router import Router
+from app.retrieval.routing_profiles import KnownProfiles
+from app.retrieval.sources import fuse_sources
+from app.retrieval.strategies.context import SearchContext, Strategy, Target, searched_in
+from app.retrieval.transforming import Conversation
+from app.retrieval.types import SearchRequest, SearchResult, SearchUnavailable
 
-DEFAULT_TOP_K = 5
 # Of the caller's budget: the rest is for the way here and back, and for a machine that is busy.
 OWN_SHARE = 0.8
 # The least that a search gets, however little its caller gives it.
 LEAST_SECONDS = 1.0
-# Of all widened texts of an answer together.
-MOST_CHARACTERS = 2_000_000
-# How documents that belong to a conversation and change with it are known to the lanes.
-NOT_DYNAMIC = {"$dynamic": {"exists": False}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +45,11 @@ class RetrievalService:
     embedders: Embedders
     known: KnownVectors
     quotas: QuotaService
+    http_sources: HttpSources
     lane_rows: int = LANE_ROWS
     reranker: Reranker | None = None
     rewriter: ChatModel | None = None
+    profiles: KnownProfiles = field(default_factory=KnownProfiles)
 
     async def search(self, request: SearchRequest) -> SearchResult:
         """The best passages for the request.
@@ -79,62 +67,53 @@ class RetrievalService:
             raise SearchUnavailable from exc
 
     async def _search(self, request: SearchRequest, course: Course) -> SearchResult:
-        views = await self._route(request.knowledge_bases)
-        strategy, options = _strategy(request, views)
-        wished = _wished(request, views, course)
-        targets = _targets(views, await self._visible(request.scope), request, self.embedders)
-        models = [target.embedder for target in targets if target.embedder is not None] or self.embedders.all
-        pictures = any(model.pictures is not None for model in models)
-        queries = usable(_queries(request), course, dense=strategy.name != "lexical", pictures=pictures)
-        steps = self._steps(wished, request)
-        rewriting = Rewriting(self.rewriter, course, _languages(targets), _prompt(views), hurried=wished is None)
-        conversation = Conversation(request.messages, asks=not request.queries)
-        queries, reformulation = await rewriting.run(steps if targets else [], queries, conversation)
-        top_k = _top_k(request, views)
-        depth = max(top_k, ROWS) if request.rerank and self.reranker is not None else top_k
-        finder = Finder(
-            db=self.db,
-            course=course,
-            searched={one.kb.index.id.bytes: Searched(one.kb.row.tenant_id, one.kb.row.name) for one in targets},
-            top_k=depth,
-            score_threshold=request.score_threshold,
-            lane_rows=self.lane_rows,
-            expansion=_bounded(request.expansion, depth),
-            return_vectors=request.return_vectors,
-            explain=request.explain,
-        )
+        scopes, asked = await self._visible(request.scope), asked_queries(request)
         vectors = QueryVectors(self.known, self.quotas, course)
+        router = Router(self.db, self.knowledge_bases, self.embedders, vectors, self.profiles, course)
+        route = await router.route(request, asked, scopes)
+        plan = Plan.of(request, route.views, scopes, self.embedders, course, rewrites=self.rewriter is not None)
+        targets, strategy = plan.targets, plan.strategy
+        queries = usable(asked, course, dense=strategy.name != "lexical", pictures=self._takes_pictures(targets))
+        outside = Outside.of(self.http_sources, self.rewriter, course, request, route.views)
+        rewriting = plan.rewriting(self.rewriter, course, look=Glance(self.db, vectors, targets))
+        conversation = Conversation(request.messages, asks=not request.queries)
+        steps = plan.steps if targets or outside.views else []
+        queries, reformulation = await rewriting.run(steps, queries, conversation)
+        depth = max(plan.top_k, ROWS) if request.rerank and self.reranker is not None else plan.top_k
+        finder = self._finder(request, course, targets, depth)
         context = SearchContext(finder, vectors, course, queries, targets)
         if queries and targets:
             self._check_vectors(strategy, context)
-        hits = await strategy.run(context, options) if queries and targets else []
+        lanes = partial(strategy.run, context, plan.options) if queries and targets else None
+        hits = fuse_sources(await outside.beside(lanes, queries, top_k=depth, scale=finder.scale_of))
         if request.rerank:
             hits = await rerank(self.reranker, course, queries, hits)
+        explanation = plan.explained(course.plans, outside.explained(), route.routed) if request.explain else None
         return SearchResult(
-            hits=hits[:top_k],
+            hits=hits[: plan.top_k],
             queries=[query.text for query in queries if query.text is not None],
             strategy=strategy.name,
             warnings=[*course.warnings, *course.remarks],
             timings_ms=course.timings_ms,
-            explanation=_explanation(context, options, steps) if request.explain else None,
+            explanation=explanation,
             whole=not course.warnings,
             reformulation=reformulation,
-            languages=_languages(targets),
+            languages=plan.languages,
+            answer_prompt=plan.answer_prompt,
         )
 
-    async def _route(self, references: Sequence[str] | None) -> Sequence[KnowledgeBaseView]:
-        """The named knowledge bases, or all that the key may read."""
-        async with self.db.transaction(kept_plans=True) as session:
-            if references is None:
-                return await self.knowledge_bases.readable(session)
-            return await self._named(session, references)
-
-    async def _named(self, session: Session, references: Sequence[str]) -> Sequence[KnowledgeBaseView]:
-        views = {}
-        for reference in references:
-            view = await self.knowledge_bases.find_in(session, reference)
-            views[view.row.id] = view
-        return list(views.values())
+    def _finder(self, request: SearchRequest, course: Course, targets: Sequence[Target], depth: int) -> Finder:
+        return Finder(
+            db=self.db,
+            course=course,
+            searched=searched_in(targets),
+            top_k=depth,
+            score_threshold=request.score_threshold,
+            lane_rows=self.lane_rows,
+            expansion=request.expansion and request.expansion.bounded(depth),
+            return_vectors=request.return_vectors,
+            explain=request.explain,
+        )
 
     async def _visible(self, scope: Scope) -> Sequence[UUID]:
         """The keys of the levels that the search sees; a key that is narrowed to a user opens no other's."""
@@ -144,11 +123,9 @@ class RetrievalService:
                 scope = await within(session, principal, scope)
         return scope.visible()
 
-    def _steps(self, wished: list[Step] | None, request: SearchRequest) -> list[Step]:
-        """Those that are wished for, else for a conversation the default one, where there is a model for it."""
-        if wished is not None:
-            return wished
-        return default_steps() if self.rewriter is not None and not request.queries else []
+    def _takes_pictures(self, targets: Sequence[Target]) -> bool:
+        models = [target.embedder for target in targets if target.embedder is not None] or self.embedders.all
+        return any(model.pictures is not None for model in models)
 
     def _check_vectors(self, strategy: Strategy[Any], context: SearchContext) -> None:
         """Refuse a dense search that no target can answer; say which targets answer by words alone."""
@@ -166,81 +143,3 @@ class RetrievalService:
             blind = [target.kb.row.name for target in targets if target.embedder and target.embedder.pictures is None]
             for name in blind:
                 context.course.warn(f"Image queries were left out in {name!r}: its embedding model takes only texts.")
-
-
-def _queries(request: SearchRequest) -> list[Query]:
-    """As given, else what the conversation asks; over-long ones clipped."""
-    given = [Query(query) if isinstance(query, str) else query for query in request.queries]
-    clipped = [query if query.text is None else replace(query, text=clip(query.text)) for query in given]
-    return clipped or [Query(text) for text in conversation_queries(request.messages)]
-
-
-def _strategy(request: SearchRequest, views: Sequence[KnowledgeBaseView]) -> tuple[Strategy[Any], BaseModel]:
-    """The named one, else the knowledge base's where there is only one; so its options, the caller's above them."""
-    own = views[0].retrieval if len(views) == 1 else None
-    name = request.strategy or (own.strategy if own else DEFAULT_STRATEGY)
-    strategy = find_strategy(name, loc=("body", "strategy"))
-    kept = own.strategy_options if own and own.strategy == name else {}
-    options = strategy_options(strategy, {**kept, **request.strategy_options}, loc=("body", "strategy_options"))
-    return strategy, options
-
-
-def _wished(request: SearchRequest, views: Sequence[KnowledgeBaseView], course: Course) -> list[Step] | None:
-    """The transformers that are named, else the knowledge base's where there is only one; None where nobody says."""
-    if request.transformers is not None:
-        return find_steps(request.transformers, loc=("body", "transformers"))
-    own = views[0].retrieval.transformers if len(views) == 1 else None
-    return None if own is None else kept_steps(own, course)
-
-
-def _languages(targets: Sequence[Target]) -> list[str]:
-    return list(dict.fromkeys(language for target in targets for language in target.kb.languages))
-
-
-def _prompt(views: Sequence[KnowledgeBaseView]) -> str | None:
-    return views[0].retrieval.rewrite_prompt if len(views) == 1 else None
-
-
-def _explanation(context: SearchContext, options: BaseModel, steps: Sequence[Step]) -> Explanation:
-    plans = context.course.plans
-    indexes = [
-        ExplainedIndex(
-            knowledge_base=target.kb.row.name,
-            shared=target.kb.row.tenant_id == SYSTEM_TENANT,
-            filter=target.filter,
-            plan=plans.get(target.kb.index.id.bytes),
-        )
-        for target in context.targets
-    ]
-    return Explanation(options.model_dump(), indexes, [step.transformer.name for step in steps])
-
-
-def _bounded(expansion: Expansion | None, top_k: int) -> Expansion | None:
-    if expansion is None:
-        return None
-    return replace(expansion, max_characters=min(expansion.max_characters, MOST_CHARACTERS // top_k))
-
-
-def _top_k(request: SearchRequest, views: Sequence[KnowledgeBaseView]) -> int:
-    if request.top_k is not None:
-        return request.top_k
-    return views[0].retrieval.top_k if len(views) == 1 else DEFAULT_TOP_K
-
-
-def _targets(
-    views: Sequence[KnowledgeBaseView], scopes: Sequence[UUID], request: SearchRequest, embedders: Embedders
-) -> list[Target]:
-    """The knowledge bases, and the shared one of each one's name; nothing but what is shared is seen there."""
-    own = [_target(view, scopes, request, embedders) for view in views]
-    return own + [_target(view.twin, SHARED.visible(), request, embedders) for view in views if view.twin is not None]
-
-
-def _target(view: KnowledgeBaseView, scopes: Sequence[UUID], request: SearchRequest, embedders: Embedders) -> Target:
-    """The caller's filter and the knowledge base's own, both."""
-    own = [one for one in (view.row.guard, NOT_DYNAMIC if request.exclude_dynamic else None) if one]
-    guard = {"and": own} if own else None
-    compiled = compile_filter(request.filter, guard=guard)
-    parts = [*([request.filter] if request.filter else []), *own]
-    understood = {"and": parts} if len(parts) > 1 else next(iter(parts), None)
-    embedder = embedders.of(view.index.identity)
-    return Target(view, embedder, scopes, understood, compiled.contains, compiled.path)

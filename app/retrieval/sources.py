@@ -8,10 +8,18 @@ from app.retrieval.types import Hit
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What one source has found, best first, and what it counts for beside the others (above 0)."""
+    """What one source has found, best first, and what its best counts beside that of the others (above 0)."""
 
     scale: float
     hits: Sequence[Hit]
+
+
+def fuse_sources(sources: Sequence[Source]) -> list[Hit]:
+    """All hits in one list, best first; where only one source has found something, as that one has it."""
+    found = [source for source in sources if source.hits]
+    if len(found) < 2:
+        return [hit for source in found for hit in source.hits]
+    return without_duplicates(merge_sources(found))
 
 
 def merge_sources(sources: Sequence[Source]) -> list[Hit]:
@@ -34,6 +42,11 @@ def without_duplicates(hits: Sequence[Hit]) -> list[Hit]:
         seen.add(words)
         kept.append(hit)
     return kept
+
+
+def counted(score: float, scale: float) -> float:
+    """A scale above 1 raises a score and one below lowers it, also below nought."""
+    return score * scale if score >= 0 else score / scale
 
 
 def _scaled(source: Source) -> list[Hit]:

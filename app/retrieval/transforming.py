@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from app.inference.chat import ChatModel
 from app.retrieval.course import Course
 from app.retrieval.transformers import Step
-from app.retrieval.transformers.context import TransformContext
+from app.retrieval.transformers.context import Look, TransformContext
 from app.retrieval.types import Message, Query, Reformulation
 
 MOST_QUERIES = 16
@@ -31,6 +31,7 @@ class Rewriting:
     languages: Sequence[str]
     prompt: str | None
     hurried: bool
+    look: Look | None = None
 
     async def run(
         self, steps: Sequence[Step], queries: Sequence[Query], conversation: Conversation
@@ -50,6 +51,7 @@ class Rewriting:
             most=MOST_QUERIES - len(others),
             chat=self.chat,
             course=self.course.part(SHARE, most=HURRIED_SECONDS if self.hurried else None),
+            look=self.look,
         )
         reformulation = None
         with self.course.timing("rewrite"):

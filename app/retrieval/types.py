@@ -1,14 +1,16 @@
 """The nouns of retrieval: what is asked, what is found, and the room's errors."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 from uuid import UUID
 
 from app.documents.scopes import Scope
 from app.errors import Unavailable
+from app.ids import made_at
 from app.inference.embedding import PictureFile, Vectors
+from app.prompts.types import PromptInUse, PromptName
 
 Key = bytes
 """What names a chunk to the lanes: the 16 bytes of its search index and the 16 of its id, in the order of both.
@@ -16,7 +18,8 @@ Key = bytes
 A ranking looks keys up a thousand times: bytes keep their hash, which a pair of UUIDs makes anew each time.
 """
 Lane = Literal["dense", "lexical"]
-
+# Of all widened texts of an answer together.
+MOST_CHARACTERS = 2_000_000
 
 NamedTransformer = str | tuple[str, Mapping[str, Any]]
 """A transformer by its name, with or without options."""
@@ -62,10 +65,25 @@ class Expansion:
     max_characters: int = 8000
     merge: float | None = None
 
+    def bounded(self, rows: int) -> Self:
+        """The same, so that the texts of so many hits are not too much."""
+        return replace(self, max_characters=min(self.max_characters, MOST_CHARACTERS // rows))
+
+
+@dataclass(frozen=True, slots=True)
+class Routing:
+    """So many knowledge bases are searched of each embedding model, the most promising; None for all."""
+
+    top_n: int | None = 3
+
 
 @dataclass(frozen=True, slots=True)
 class SearchRequest:
-    """One search, by ``queries`` or ``messages``; without ``knowledge_bases`` in all that the key may read."""
+    """One search, by ``queries`` or ``messages``; without ``knowledge_bases`` in all that the key may read.
+
+    These are routed unless ``routing`` says otherwise; named ones only where it says so. ``kept_transformers`` and
+    ``prompts`` are those of the agent in whose name it is, as they are stored.
+    """
 
     queries: Sequence[str | Query] = ()
     messages: Sequence[Message] = ()
@@ -75,8 +93,11 @@ class SearchRequest:
     strategy: str | None = None
     strategy_options: Mapping[str, Any] = field(default_factory=dict)
     transformers: Sequence[NamedTransformer] | None = None
+    kept_transformers: Sequence[Mapping[str, Any]] | None = None
+    prompts: Mapping[PromptName, PromptInUse] = field(default_factory=dict)
     filter: Mapping[str, Any] | None = None
     scope: Scope = field(default_factory=Scope)
+    routing: Routing | None = None
     exclude_dynamic: bool = False
     expansion: Expansion | None = None
     rerank: bool = False
@@ -95,10 +116,11 @@ class Reformulation:
 
 
 class Searched(NamedTuple):
-    """The knowledge base of a search index; a shared one is the system tenant's."""
+    """The knowledge base of a search index, of the system tenant where it is shared; hits count ``scale`` times."""
 
     tenant_id: UUID
     name: str
+    scale: float = 1.0
 
 
 class Candidate(NamedTuple):
@@ -147,6 +169,11 @@ class FoundDocument:
     attributes: dict[str, Any]
     chunk_count: int
 
+    @property
+    def dated(self) -> datetime:
+        """What it says of itself, else when it was first uploaded."""
+        return self.source_created_at or made_at(self.id)
+
 
 class Scores(NamedTuple):
     """A chunk's cosine and BM25, best of all queries, None where the lane did not find it; what both were fused to."""
@@ -178,7 +205,10 @@ class Passage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A found chunk with its document; ``wider`` is what its text was widened to, ``places`` are there to explain."""
+    """A found chunk with its document; ``wider`` is what its text was widened to, ``places`` are there to explain.
+
+    Of one from ``outside``, an HTTP source, chunk and document are not stored here: their ids order, and name nothing.
+    """
 
     key: Key
     chunk: FoundChunk
@@ -190,6 +220,7 @@ class Hit:
     wider: Passage | None = None
     vector: Sequence[float] | None = None
     places: Sequence[LanePlace] = ()
+    outside: bool = False
 
     @property
     def passage(self) -> Passage:
@@ -226,29 +257,57 @@ class LanePlan(NamedTuple):
 class ExplainedIndex:
     """What was searched for in one knowledge base and how: the filter as understood; no plan where a lane was down.
 
-    ``shared`` where it is the operator's.
+    ``shared`` where it is the operator's. ``asked`` is what an HTTP source was asked for, if there is one in its place.
     """
 
     knowledge_base: str
     shared: bool
     filter: Mapping[str, Any] | None
     plan: LanePlan | None
+    asked: Sequence[str] | None = None
+
+
+Reason = Literal["best", "less_alike", "always", "own_documents", "nothing_known", "not_compared"]
+
+
+@dataclass(frozen=True, slots=True)
+class RoutedKnowledgeBase:
+    """Whether a knowledge base was chosen, and why.
+
+    ``score`` is None where nothing was compared; ``centroids`` and ``texts`` are the best cosines with what its
+    passages and what people say of it, in the search index that scored best.
+    """
+
+    kb_id: UUID
+    name: str
+    chosen: bool
+    reason: Reason
+    score: float | None = None
+    centroids: float | None = None
+    texts: float | None = None
+    scale: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What a search was taken to mean; ``transformers`` are those that were asked to change its queries."""
+    """What a search was taken to mean; ``transformers`` are those that were asked to change its queries.
+
+    ``prompts`` are those of admins that took part in it; ``routes`` the knowledge bases that it could have gone to, the
+    chosen ones first, none where it was not routed.
+    """
 
     options: Mapping[str, Any]
     indexes: Sequence[ExplainedIndex]
     transformers: Sequence[str] = ()
+    prompts: Mapping[PromptName, PromptInUse] = field(default_factory=dict)
+    routes: Sequence[RoutedKnowledgeBase] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
     """Hits best first, and how they came about; ``whole`` where nothing that was to be searched was left out.
 
-    ``languages`` are those of what was searched.
+    ``languages`` are those of what was searched; ``answer_prompt`` is for whoever answers from it.
     """
 
     hits: Sequence[Hit]
@@ -260,3 +319,4 @@ class SearchResult:
     whole: bool = True
     reformulation: Reformulation | None = None
     languages: Sequence[str] = ()
+    answer_prompt: PromptInUse | None = None

@@ -23,6 +23,7 @@ from app.settings.deletion import DeletionSettings
 from app.settings.embedding import EmbeddingSettings, FurtherModel
 from app.settings.environment import environment, user_cache_dir
 from app.settings.group import PREFIX, Group, HttpUrl, PostgresUrl, env, variable
+from app.settings.http_sources import HttpSourceSettings
 from app.settings.identity import IdentitySettings
 from app.settings.quotas import Limits, QuotaSettings
 from app.settings.rerank import RerankSettings
@@ -37,6 +38,7 @@ __all__ = [
     "EmbeddingSettings",
     "FurtherModel",
     "Group",
+    "HttpSourceSettings",
     "HttpUrl",
     "IdentitySettings",
     "Limits",
@@ -201,6 +203,7 @@ class Settings(BaseModel):
     models: ModelSettings
     answers: AnswerSettings
     rerank: RerankSettings
+    http_sources: HttpSourceSettings
     parser: ParserSettings
     worker: WorkerSettings
     quotas: QuotaSettings

@@ -124,4 +124,5 @@ def _principal(found: AuthenticatedKey) -> Principal:
         user_id=found.user_id,
         quotas=Quotas.stored(found.quotas),
         key_quotas=Quotas.stored(found.key_quotas),
+        quota_key_id=found.quota_key_id,
     )

@@ -18,6 +18,7 @@ from app.db.system import SystemDatabase
 from app.errors import InvalidInput
 from app.ids import derived_id, new_id
 from app.job_queue import BULK, JobQueue
+from app.quotas.repository import QuotaRepository
 from app.quotas.service import set_quotas
 from app.quotas.types import QuotaExceeded
 from app.tenants.known_keys import KnownKeys
@@ -178,6 +179,8 @@ class KeyService:
         )
         async with self.db.transaction() as session:
             await TenantRepository(session).add_key(issued.row)
+            if issued.row.quota_key_id is not None:
+                await QuotaRepository(session, self.db.tenant_id).begin_counting_key(issued.row.id)
             await self._record(session, Action.KEY_CREATE, issued.row.id)
         return issued
 
@@ -208,6 +211,7 @@ class KeyService:
                 user_id=old.user_id,
                 expires_at=old.expires_at,
                 quotas=Quotas.stored(old.quotas),
+                quota_key_id=old.quota_key_id,
             )
             await repository.add_key(issued.row)
             await self._record(session, Action.KEY_ROTATE, key_id, issued.row.id)
@@ -237,11 +241,13 @@ def _make_key(
     user_id: str | None = None,
     expires_at: datetime | None = None,
     quotas: Quotas = UNLIMITED,
+    quota_key_id: UUID | None = None,
 ) -> IssuedKey:
-    secret = new_key()
+    secret, key_id = new_key(), new_id()
+    is_counted = quotas.counts_documents or quotas.concurrent_ingestions is not None
     row = ApiKey(
         tenant_id=tenant_id,
-        id=new_id(),
+        id=key_id,
         name=name,
         role=role.value,
         key_hash=key_hash(secret),
@@ -250,5 +256,6 @@ def _make_key(
         user_id=user_id,
         expires_at=expires_at,
         quotas=quotas.given(),
+        quota_key_id=(quota_key_id or key_id) if is_counted else None,
     )
     return IssuedKey(row, secret)

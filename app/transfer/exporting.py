@@ -5,7 +5,7 @@ import hashlib
 import json
 import tempfile
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import IO
 from uuid import UUID
@@ -16,6 +16,7 @@ from app import __version__
 from app.audit.types import Action, Event
 from app.db.models.tenant_data import Document
 from app.db.session import Session, TenantDatabase
+from app.knowledge_bases.repository import KnowledgeBaseRepository
 from app.knowledge_bases.service import KnowledgeBaseService
 from app.knowledge_bases.types import KnowledgeBaseView
 from app.object_store import ObjectMissing, ObjectStore
@@ -26,6 +27,8 @@ from app.transfer.types import FORMAT, PART_BYTES, VERSION, ExportBroken
 from app.transfer.writing import NotWritable, WrittenDocument, written
 
 PAGE = 500
+# Of versions of prompts: the texts go along, and are counted anew.
+NUMBERS = {"rewrite_prompt_version", "answer_prompt_version"}
 IN_MEMORY = 1024 * 1024
 
 
@@ -52,11 +55,13 @@ class ExportService:
     async def export(self, reference: str) -> "Export":
         """An archive that is yet to be written; that somebody wants it is recorded.
 
-        Raises KnowledgeBaseNotFound, Forbidden.
+        Raises KnowledgeBaseNotFound, HoldsNoDocuments, Forbidden.
         """
         self.knowledge_bases.require_whole()
         async with self.db.transaction() as session:
             kb = await self.knowledge_bases.find_in(session, reference)
+            kb.require_documents()
+            kb = await KnowledgeBaseRepository(session, self.db.tenant_id).counted(kb)
             event = Event(Action.KNOWLEDGE_BASE_EXPORT, [kb.row.id], kb.row.id)
             await self.knowledge_bases.record(session, event)
         return Export(self.db, self.objects, kb)
@@ -160,7 +165,10 @@ def manifest(kb: KnowledgeBaseView) -> Manifest:
         "language": row.language,
         "embedding": {"model": identity["model"], "dimensions": kb.index.dim},
         "chunking": row.chunking,
-        "retrieval": {name: value for name, value in row.retrieval.items() if value is not None},
+        "retrieval": {
+            name: value for name, value in row.retrieval.items() if value is not None and name not in NUMBERS
+        },
+        "routing": asdict(kb.routing),
         "metadata_filter": row.stamp,
     }
     return Manifest(

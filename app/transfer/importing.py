@@ -25,6 +25,7 @@ from app.knowledge_bases.repository import KnowledgeBaseRepository
 from app.knowledge_bases.service import KnowledgeBaseService
 from app.knowledge_bases.types import IndexMismatch, KnowledgeBaseNotFound, KnowledgeBaseView
 from app.object_store import ObjectStore
+from app.quotas.room import Room
 from app.quotas.service import QuotaService
 from app.quotas.types import NO_KEY
 from app.transfer.reading import ReadDocument, read_document
@@ -43,7 +44,9 @@ from app.transfer.repository import TransferRepository
 from app.transfer.tar import TarReader
 from app.transfer.types import ArchiveDamaged, ArchiveMismatch, Imported
 
-GROWN = ("documents", "stored_bytes", "chunks")
+# Documents that are held in memory at a time, of all tenants.
+AT_ONCE = 2
+GROWN = {"documents": 0, "stored_bytes": 0, "chunks": 0}
 REINDEXED = "The knowledge base was reindexed while this was imported; import it again."
 
 
@@ -58,9 +61,11 @@ class ImportService:
     room: asyncio.Semaphore
 
     async def open(self, reference: str) -> KnowledgeBaseView:
-        """The one that is to take an archive in. Raises KnowledgeBaseNotFound, Forbidden."""
+        """The one that is to take an archive in. Raises KnowledgeBaseNotFound, HoldsNoDocuments, Forbidden."""
         self.knowledge_bases.require_whole()
-        return await self.knowledge_bases.find(reference)
+        kb = await self.knowledge_bases.find(reference)
+        kb.require_documents()
+        return kb
 
     async def take(self, kb: KnowledgeBaseView, body: AsyncIterator[bytes]) -> Imported:
         """Read an archive, or a part of one with its manifest before it; what is there already is passed over.
@@ -182,7 +187,7 @@ class _Incoming:
         if finished is None:
             raise IndexMismatch(REINDEXED)
         await MediaRepository(session, tenant_id).add(media)
-        await self.service.quotas.require_room(session, GROWN)
+        await Room.of(principal).require(session, GROWN, of_key=GROWN)
         # Last: the day's row is every document's of the tenant.
         key_id = principal.key_id or NO_KEY
         await book(session, self.service.db, self.embedder, Spent(), key_id=key_id, chunks=len(read.drafts))
@@ -217,6 +222,7 @@ class _Incoming:
             attributes={**record.metadata, **kb.row.stamp},
             **{name: getattr(record, name) for name in _AS_THEY_ARE},
         )
+        document.quota_key_id = self.service.knowledge_bases.principal.stores_for
         document.filterable = filterable(document)
         return document
 

@@ -18,11 +18,13 @@ SEARCH = "/v1/agent-search"
 ANIMALS = ("badgers", "camels", "dolphins", "eagles", "ferrets", "geese")
 SETTINGS = {
     "session_scope": True, "strategy": "hybrid", "strategy_options": {"dense_weight": 0.2},
-    "filter": {"kind": ["bird", "fish"]}, "top_k": 3, "max_top_k": 4, "score_threshold": 0.1, "max_messages": 6,
-    "timeout_seconds": 2.5, "citations": "prefix", "max_snippet_chars": 300,
+    "transformers": [{"name": "keywords", "options": {"max_keywords": 4}}], "rewrite_prompt": "Say it in a word.",
+    "answer_prompt": "Be brief.", "filter": {"kind": ["bird", "fish"]}, "top_k": 3, "max_top_k": 4,
+    "score_threshold": 0.1, "max_messages": 6, "timeout_seconds": 2.5, "citations": "prefix", "max_snippet_chars": 300,
 }  # fmt: skip
 DEFAULTS: dict[str, Any] = {
-    "session_scope": False, "strategy": None, "strategy_options": {}, "filter": None, "top_k": None, "max_top_k": None,
+    "session_scope": False, "strategy": None, "strategy_options": {}, "transformers": None, "rewrite_prompt": None,
+    "answer_prompt": None, "filter": None, "top_k": None, "max_top_k": None,
     "score_threshold": None, "max_messages": None, "timeout_seconds": None, "citations": "none",
     "max_snippet_chars": None,
 }  # fmt: skip
@@ -130,6 +132,12 @@ def test_agents_are_listed_newest_first_in_pages(tenant: Tenant) -> None:
         ({"strategy": "guess"}, "strategy"),
         ({"strategy": "hybrid", "strategy_options": {"weight": 1}}, "strategy_options"),
         ({"strategy_options": {"dense_weight": 0.2}}, "strategy_options"),
+        ({"transformers": ["magic"]}, "transformers"),
+        ({"transformers": [{"name": "hyde", "options": {"size": 1}}]}, "transformers"),
+        ({"rewrite_prompt": ""}, "rewrite_prompt"),
+        ({"rewrite_prompt": "x" * 4001}, "rewrite_prompt"),
+        ({"answer_prompt": "x" * 4001}, "answer_prompt"),
+        ({"rewrite_prompt_version": 1}, "rewrite_prompt_version"),
         ({"filter": {"year": {"about": 2024}}}, "filter"),
         ({"filter": {"year": "a\0b"}}, "filter"),
         ({"top_k": 0}, "top_k"),

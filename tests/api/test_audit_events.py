@@ -16,6 +16,8 @@ from tests.isolation.worlds import Ids, invented, own
 
 KB = "/v1/knowledge-bases/{kb}"
 DOCUMENTS = f"{KB}/documents"
+STORES = "/openai/v1/vector_stores"
+STORE = f"{STORES}/{{kb}}"
 WRITING = ("POST", "PUT", "PATCH", "DELETE")
 # What changes nothing, whatever its method.
 ASKING = {
@@ -26,6 +28,9 @@ ASKING = {
     f"POST {KB}/agent-search",
     "POST /v1/answer",
     f"POST {KB}/answer",
+    "POST /mcp",
+    "POST /dify/retrieval",
+    f"POST {STORE}/search",
 }
 # What is told of each other route: the actions of one request, and of another where they hang on what is there.
 TOLD: dict[str, tuple[list[str], ...]] = {
@@ -38,12 +43,14 @@ TOLD: dict[str, tuple[list[str], ...]] = {
     "POST /v1/knowledge-bases": (["knowledge_base.create"],),
     f"PATCH {KB}": (["knowledge_base.update"],),
     f"DELETE {KB}": (["knowledge_base.delete"],),
+    f"POST {KB}/prompts/{{prompt}}/{{number}}/pin": (["knowledge_base.update"],),
     f"POST {KB}/reindex": (["knowledge_base.reindex"],),
     f"DELETE {KB}/reindex": (["knowledge_base.reindex_cancel"],),
     f"POST {KB}/reindex/undo": (["knowledge_base.reindex_undo"],),
     "PUT /v1/agents/{agent_id}": (["agent.create"], ["agent.update"]),
     "PATCH /v1/agents/{agent_id}": (["agent.update"],),
     "DELETE /v1/agents/{agent_id}": (["agent.delete"],),
+    "POST /v1/agents/{agent_id}/prompts/{prompt}/{number}/pin": (["agent.update"],),
     f"POST {KB}/import": (["document.create"],),
     f"POST {DOCUMENTS}": (["document.create"], ["document.replace"]),
     f"POST {DOCUMENTS}/batch": (["document.create"],),
@@ -51,6 +58,22 @@ TOLD: dict[str, tuple[list[str], ...]] = {
     f"PATCH {DOCUMENTS}/{{document}}": (["document.update"],),
     f"DELETE {DOCUMENTS}/{{document}}": (["document.delete"],),
     f"POST {DOCUMENTS}/{{document}}/reindex": (["document.reindex"],),
+    "POST /openai/v1/files": (["file.create"],),
+    "DELETE /openai/v1/files/{file}": (["file.delete"],),
+    f"POST {STORES}": (
+        ["knowledge_base.create"],
+        ["knowledge_base.create", "document.create", "file_batch.create"],
+    ),
+    f"POST {STORE}": (["knowledge_base.update"],),
+    f"DELETE {STORE}": (["knowledge_base.delete"],),
+    f"POST {STORE}/files": (["document.create"],),
+    f"POST {STORE}/files/{{attached}}": (["document.update"],),
+    f"DELETE {STORE}/files/{{attached}}": (["document.delete"],),
+    f"POST {STORE}/file_batches": (["document.create", "file_batch.create"],),
+    f"POST {STORE}/file_batches/{{batch}}/cancel": (
+        ["file_batch.cancel"],
+        ["document.delete", "file_batch.cancel"],
+    ),
 }
 WRITES = [one for one in ENDPOINTS if one.method in WRITING and one.name not in ASKING]
 CASES = [case for endpoint in WRITES for case in cases_of(endpoint)]

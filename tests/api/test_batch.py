@@ -13,7 +13,7 @@ import pytest
 
 from app.documents.uploading import MOST_FILES
 from app.ids import decode_id
-from app.job_queue import BULK, INTERACTIVE
+from app.job_queue import BULK, INTERACTIVE, URGENT
 from tests.api.conftest import UPLOAD_LIMIT, Fragile
 from tests.api.problems import problem
 from tests.documents.compound import container
@@ -147,7 +147,7 @@ def test_too_large_together(fragile: Fragile) -> None:
     problem(send(tenant.admin, [("a.txt", whole)]), 413, "too_large")
 
 
-def test_single_uploads_go_first(fragile: Fragile) -> None:
+def test_single_uploads_go_first_and_notes_before_them(fragile: Fragile) -> None:
     tenant = fragile.service.new_tenant("priorities")
 
     async def priority(document: str) -> int:
@@ -162,7 +162,9 @@ def test_single_uploads_go_first(fragile: Fragile) -> None:
         found = verdicts(tenant.admin, [("a.txt", b"A."), ("b.txt", b"B.")])
         many = [one["document"]["id"] for one in found]
         alone = tenant.admin.post(DOCUMENTS, json={"text": "C."}).json()["id"]
-        assert [asyncio.run(priority(one)) for one in (*many, alone)] == [BULK, BULK, INTERACTIVE]
+        noted = tenant.admin.post(DOCUMENTS, json={"text": "D.", "chat_id": "c", "dynamic": True}).json()["id"]
+        found_priorities = [asyncio.run(priority(one)) for one in (*many, alone, noted)]
+        assert found_priorities == [BULK, BULK, INTERACTIVE, URGENT]
 
 
 @pytest.mark.parametrize(

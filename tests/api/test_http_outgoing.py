@@ -21,9 +21,10 @@ CLIENTS = {
     "asyncpg", "websockets",
 }  # fmt: skip
 ALLOWED = {
-    "cli": {"socket", "httpx"},
+    "cli": {"socket", "httpx", "httpx2"},
     "db": {"asyncpg"},
     "embedded_postgres": {"socket"},
+    "http_sources": {"httpx"},
     "inference": {"httpx", "httpx2", "openai"},
     "object_store": {"boto3", "botocore", "s3transfer"},
     "tenants": {"httpx"},

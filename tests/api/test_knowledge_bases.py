@@ -80,7 +80,8 @@ def test_names_that_are_none(tenant: Tenant, name: Any) -> None:
         {"metadata_filter": {"a": None}}, {"metadata_filter": {"a": "\0"}}, {"metadata_filter": {"a.b": 1}},
         {"metadata_filter": {"not": "x"}}, {"metadata_filter": {"": "x"}}, {"metadata_filter": {"a\\": "x"}},
         {"metadata_filter": {"a": "x" * 5000}}, {"title": "a\0b"}, {"title": "x" * 301},
-        {"description": "x" * 4001}, {"description": "\ud800"}, {"routing": {}}, {"id": "kb_x"},
+        {"description": "x" * 4001}, {"description": "\ud800"}, {"routing": {"scale": 0}},
+        {"routing": {"description_weight": 2}}, {"routing": {"descriptions": [""]}}, {"routing": None}, {"id": "kb_x"},
     ],
     ids=ascii,
 )  # fmt: skip

@@ -254,15 +254,14 @@ def test_an_upload_is_as_large_as_tenant_and_key_allow(tenant: Tenant) -> None:
 
 
 def test_a_key_shows_its_quotas(tenant: Tenant) -> None:
-    quotas = {"upload_bytes": None, "embedding_tokens_per_day": None, "searches_per_second": 5.0}
-    made = tenant.admin.post(
-        "/v1/api-keys", json={"name": "k", "role": "reader", "quotas": {"searches_per_second": 5}}
-    ).json()
+    quotas = {**NONE, "documents": 3, "searches_per_second": 5.0}
+    given = {"searches_per_second": 5, "documents": 3}
+    made = tenant.admin.post("/v1/api-keys", json={"name": "k", "role": "reader", "quotas": given}).json()
     assert made["quotas"] == quotas
     assert tenant.admin.get("/v1/api-keys").json()["items"][0]["quotas"] == quotas
     rotated = tenant.admin.post(f"/v1/api-keys/{made['id']}/rotate").json()
     assert rotated["quotas"] == quotas
-    for wrong in ({"documents": 3}, {"searches_per_second": 0}, None):
+    for wrong in ({"wishes": 3}, {"documents": -1}, {"concurrent_ingestions": 0}, {"searches_per_second": 0}, None):
         body = {"name": "k", "role": "reader", "quotas": wrong}
         problem(tenant.admin.post("/v1/api-keys", json=body), 422, "invalid")
 

@@ -4,9 +4,11 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import asyncpg
 import httpx
 import pytest
 
+from app.ids import decode_id
 from tests.fixtures.database import MakeDatabase
 from tests.fixtures.service import Service, Tenant, run_service, settings_for
 from tests.protocol_servers.chat import ChatServer, Failing, Talk
@@ -184,6 +186,62 @@ def test_an_agent_whose_model_fails_gets_no_error(talking: Service, chat: ChatSe
     ask(empty.admin)
 
 
+def bind(tenant: Tenant, agent: str, *knowledge_bases: str, **settings: Any) -> dict[str, Any]:
+    body = {"knowledge_bases": list(knowledge_bases), "timeout_seconds": 30, **settings}
+    reply = tenant.admin.put(f"/v1/agents/{agent}", json=body)
+    assert reply.is_success, reply.text
+    made: dict[str, Any] = reply.json()
+    return made
+
+
+def ask_for(tenant: Tenant, agent: str) -> str:
+    """The best passage that this agent gets."""
+    reply = tenant.admin.post("/v1/agent-search", json={"messages": TALK, "agent_id": agent, "top_k": 1})
+    assert reply.status_code == 200, reply.text
+    (best,) = reply.json()
+    assert isinstance(best, str)
+    return best
+
+
+def test_an_agent_has_its_own(tenant: Tenant, chat: ChatServer) -> None:
+    own: dict[str, Any] = {"transformers": ["prompt_rewrite"], "rewrite_prompt": "A van is called a transporter."}
+    tenant.admin.post("/v1/knowledge-bases", json={"name": "vans", "retrieval": own}).raise_for_status()
+    tenant.add_text(TEXTS["vans"], kb="vans")
+    bind(tenant, "plain", "vans")
+    ask_for(tenant, "plain")
+    assert own["rewrite_prompt"] in chat.talks[0].messages[0]["content"]
+    chat.reset()
+    bind(tenant, "own", "vans", "default", transformers=["prompt_rewrite"], rewrite_prompt="Think of bicycles.")
+    for agent, knowledge_bases in (("own", ("vans", "default")), ("own", ("vans",))):
+        tenant.admin.patch(f"/v1/agents/{agent}", json={"knowledge_bases": knowledge_bases}).raise_for_status()
+        ask_for(tenant, agent)
+        told = [talk.messages[0]["content"] for talk in chat.talks]
+        assert [("bicycles" in one, "transporter" in one) for one in told] == [(True, False)] * len(told) != []
+        chat.reset()
+    bind(tenant, "off", "vans", transformers=[])
+    assert ask_for(tenant, "off") == TEXTS["vans"]
+    assert chat.talks == []
+
+
+async def test_an_agents_transformer_that_is_gone_is_no_error(tenant: Tenant, chat: ChatServer) -> None:
+    made = bind(tenant, "left-behind", "default", transformers=["keywords"])
+    connection = await asyncpg.connect(tenant.service.urls.owner)
+    set_to = (
+        "update agent_binding set settings = settings || jsonb_build_object('transformers', $1::jsonb) where id = $2"
+    )
+    for stored, asked in (
+        ([{"name": "plug-in", "options": {}}], "conversation"),  # what goes on without it is the default
+        ([{"name": "hyde", "options": {"gone": 1}}], "conversation"),
+        ([{"name": "plug-in", "options": {}}, {"name": "keywords", "options": {}}], "query"),
+    ):
+        chat.reset()
+        await connection.execute(set_to, json.dumps(stored), decode_id("bnd", made["id"]))
+        ask_for(tenant, "left-behind")
+        assert {asked} == {asked for talk in chat.talks if asked in json.loads(talk.last)}
+        assert len(chat.talks) > 0
+    await connection.close()
+
+
 def test_a_knowledge_base_has_its_own(tenant: Tenant, chat: ChatServer) -> None:
     own: dict[str, Any] = {
         "strategy": "lexical",
@@ -232,7 +290,7 @@ def test_what_is_not_there_is_refused_by_name(tenant: Tenant, wished: list[Any],
 def test_capabilities_name_them_with_their_options(tenant: Tenant) -> None:
     found = {one["name"]: one for one in tenant.admin.get("/v1/capabilities").json()["transformers"]}
     names = {"reformulate", "prompt_rewrite", "translate", "keywords", "multi_query", "hyde", "decompose"}
-    assert set(found) == names
+    assert set(found) == names | {"retrieval_rewrite"}
     assert {name for name, one in found.items() if one["default"]} == {"reformulate"}
     defaults = {
         name: {option: schema["default"] for option, schema in one["options"]["properties"].items()}

@@ -313,6 +313,7 @@ async def test_there_is_nothing_else_that_could_look_over_a_wall(owner: asyncpg.
         "document_changed",
         "document_gone",
         "document_grown",
+        "openai_file_counted",
         "tenant_changed",
     ]
     assert [row[0] for row in extensions] == ["plpgsql", "vector"]

@@ -9,7 +9,7 @@ import asyncpg
 
 TENANT, KB, INDEX, DOCUMENT, CHUNK = (uuid.UUID(int=number) for number in range(101, 106))
 
-# What the types alone do not tell.
+# What the types alone do not tell; a column that may be null has a value where it is named with its table.
 VALUES: Mapping[str, object] = {
     "tenant_id": TENANT,
     "kb_id": KB,
@@ -24,6 +24,8 @@ VALUES: Mapping[str, object] = {
     "chunk.id": CHUNK,
     "api_key.role": "admin",
     "audit_event.actor": "service",
+    "prompt_version.kb_id": KB,
+    "prompt_version.prompt": "rewrite",
     "dim": 3,
 }
 BY_TYPE: Mapping[str, object] = {
@@ -55,7 +57,8 @@ with recursive known as (
 _COLUMNS = """
 select a.attname, t.typname, format_type(a.atttypid, a.atttypmod) as written
   from pg_attribute a join pg_type t on t.oid = a.atttypid
- where a.attrelid = $1::text::regclass and a.attnum > 0 and not a.attisdropped and a.attnotnull and not a.atthasdef"""
+ where a.attrelid = $1::text::regclass and a.attnum > 0 and not a.attisdropped
+   and (a.attnotnull and not a.atthasdef or $1::text || '.' || a.attname = any($2))"""
 
 
 async def tables(connection: asyncpg.Connection) -> list[str]:
@@ -67,7 +70,7 @@ async def fill(connection: asyncpg.Connection) -> None:
     """Insert the row where a table is still empty."""
     for table in await tables(connection):
         values: dict[str, tuple[str, Any]] = {}
-        for name, kind, written in await connection.fetch(_COLUMNS, table):
+        for name, kind, written in await connection.fetch(_COLUMNS, table, list(VALUES)):
             value = VALUES.get(f"{table}.{name}", VALUES.get(name, BY_TYPE.get(kind)))
             assert value is not None, f"no value for {table}.{name} ({kind}): add one here"
             values[name] = (written, value)

@@ -120,7 +120,7 @@ async def test_a_knowledge_base_is_out_of_reach_at_once_and_gone_after_its_jobs(
     workshop: Workshop, services: TenantServices
 ) -> None:
     kb_id, tenant_id = await shelf(workshop, services), services.principal.tenant_id
-    assert (await found(services), await found(services, "herons")) == (4, 2)
+    assert (await found(services, "default"), await found(services, "herons")) == (2, 2)
     originals = await objects(workshop, tenant_id)
 
     deletion = await services.knowledge_bases.delete("herons")

@@ -12,7 +12,19 @@ COUNTS = {
     "tenant": (remains.of_tenant,),
 }
 # What documents have nothing to do with, though knowledge bases and tenants do.
-ABOVE_DOCUMENTS = {"agent_binding", "api_key", "knowledge_base", "search_index"}
+ABOVE_DOCUMENTS = frozenset(
+    {
+        "agent_binding",
+        "api_key",
+        "knowledge_base",
+        "openai_file_batch",
+        "openai_store",
+        "prompt_version",
+        "routing_profile",
+        "routing_vector",
+        "search_index",
+    }
+)
 
 
 async def tables(owner: asyncpg.Connection) -> dict[str, Columns]:

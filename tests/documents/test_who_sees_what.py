@@ -216,6 +216,45 @@ async def test_one_document_is_read_where_it_is_found_and_changed_where_it_is(wo
                         await doing
 
 
+async def test_a_document_is_read_by_its_id_alone(world: World) -> None:
+    for asking, services in world.services.items():
+        for key, one in list(world.documents.items())[::2]:
+            if any(one.within(asking, kb) for kb in world.knowledge_bases[asking]):
+                read = await services.library.read(key, start=2, most=6)
+                assert (read.text, read.more, read.knowledge_base) == ("ntern ", True, one.kb)
+            else:
+                with pytest.raises(DocumentNotFound):
+                    await services.library.read(key, start=0, most=100)
+    (kb, *_), tenant = KNOWLEDGE_BASES, TENANTS[0]
+    narrowed = world.narrowed(tenant, (await world.services[tenant].knowledge_bases.find(kb)).row.id)
+    for key, one in list(world.documents.items())[::2]:
+        if one.within(tenant, kb):
+            assert (await narrowed.library.read(key, start=0, most=100)).document.id == key
+        else:
+            with pytest.raises(DocumentNotFound):
+                await narrowed.library.read(key, start=0, most=100)
+
+
+async def test_the_list_of_all_has_what_a_search_without_a_scope_finds(world: World) -> None:
+    for asking, services in world.services.items():
+        principal = services.principal
+        first = (await services.knowledge_bases.find("default")).row.id
+        for kbs, user in ((None, None), ({first}, None), (None, "u1"), ({first}, "u2")):
+            only = None if kbs is None else frozenset(kbs)
+            reading = replace(principal, role=Role.READER, knowledge_base_ids=only, user_id=user)
+            library = world.workshop.resources.for_tenant(reading).library
+            expected = {
+                key for key, one in world.documents.items()
+                if one.tenant == asking and not one.expired and one.visible(user=user, chat=None, agent=None)
+                and (kbs is None or one.kb == "default")
+            }  # fmt: skip
+            listed: list[UUID] = []
+            while page := await library.page(before=listed[-1] if listed else None, limit=7):
+                listed += [document.id for document, _ in page]
+                assert all(world.documents[document.id].kb == name for document, name in page)
+            assert listed == sorted(expected, reverse=True)
+
+
 async def test_documents_move_up_and_nothing_is_embedded_again(world: World) -> None:
     """The last of all: the questions are asked again of what the moves have made."""
     rng, requests, moved = random.Random(8), world.workshop.endpoint.requests, 0

@@ -57,6 +57,7 @@ SCALARS: list[Any] = [
     *DATES,
 ]
 KEYS = ["a", "b", "c", "a.b", "a.c", "b.a.c"]
+OPERATORS = ["gte", "lte", "gt", "lt", "contains", "starts_with", "ends_with", "exists", "not"]
 MISSING = object()
 
 
@@ -101,6 +102,10 @@ def operator_holds(value: Any, name: str, operand: Any) -> bool:
         if isinstance(value, str) and isinstance(operand, str):
             return operand in value
         return isinstance(value, list) and any(same(element, operand) for element in value)
+    if name == "starts_with":
+        return isinstance(value, str) and value.startswith(operand)
+    if name == "ends_with":
+        return isinstance(value, str) and value.endswith(operand)
     return in_range(value, name, operand)
 
 
@@ -141,13 +146,15 @@ def random_condition(rng: random.Random, depth: int) -> Any:
     if roll < 0.5:
         return rng.choices(SCALARS, k=rng.choice([0, 1, 2, 4, 12, 20]))
     operators: dict[str, Any] = {}
-    for name in rng.sample(["gte", "lte", "gt", "lt", "contains", "exists", "not"], rng.choice([1, 1, 2])):
+    for name in rng.sample(OPERATORS, rng.choice([1, 1, 2])):
         if name == "not":
             operators[name] = random_condition(rng, depth + 1) if depth < 3 else rng.choice(SCALARS)
         elif name == "exists":
             operators[name] = rng.random() < 0.5
         elif name == "contains":
             operators[name] = rng.choice(SCALARS)
+        elif name in ("starts_with", "ends_with"):
+            operators[name] = rng.choice(["", "al", "alpha", "ha", "1", "é", "2026-01", "00Z"])
         else:
             operators[name] = rng.choice([0, 1, -2, 0.1, 2.5, 10**25, *DATES])
     return operators

@@ -72,6 +72,11 @@ async def test_hostile_text_means_only_itself(connection: asyncpg.Connection, te
         ({"k": [text]}, {"k": [text, "x", "y", "z", "1", "2"]}, True),
         ({"k": f"<{text}>"}, {"k": {"contains": text}}, True),
         ({"k": "other"}, {"k": {"contains": text}}, False),
+        ({"k": f"{text}>"}, {"k": {"starts_with": text}}, True),
+        ({"k": f"<{text}"}, {"k": {"ends_with": text}}, True),
+        ({"k": "other"}, {"k": {"starts_with": text}}, False),
+        ({"k": "other"}, {"k": {"ends_with": text}}, False),
+        ({"k": f"{text}>"}, {"k": {"ends_with": text}}, False),
         ({"k": text.swapcase()}, {"k": {"contains": text}}, text == text.swapcase()),
     ]
     if not name.startswith("$"):
@@ -102,6 +107,8 @@ AT_THE_LIMIT: list[dict[str, Any]] = [
     {"a." * 127 + "ab": {"exists": False}},
     {"or": [{"k": {"contains": "".join(chr(0x4E00 + (n * 31 + i) % 20000) for n in range(256))}} for i in range(16)]},
     {"or": [{"k": {"contains": "(x+x+)+" * 36}}]},
+    {"or": [{"k": {"ends_with": "(x+x+)+" * 36}}, {"k": {"starts_with": "x" * 4096}}]},
+    {"or": [{"k": {"ends_with": "\\*" * 127 + chr(0x4E00 + i)}} for i in range(16)]},
     {"k": {"gte": -(2**1023), "lte": 1.7976931348623157e308}, "or": [{"k": 5e-324}, {"k": {"gt": -0.0}}]},
     {"d": {"gte": "0001-01-01T00:00:00Z", "lt": "9999-12-31T23:59:59.999999999Z"}},
 ]
@@ -141,6 +148,10 @@ REFUSED: list[tuple[Any, tuple[str | int, ...]]] = [
     ({"k": {"exists": "true"}}, ("filter", "k", "exists")),
     ({"k": {"contains": ["a"]}}, ("filter", "k", "contains")),
     ({"k": {"contains": "x" * 257}}, ("filter", "k", "contains")),
+    ({"k": {"starts_with": 1}}, ("filter", "k", "starts_with")),
+    ({"k": {"starts_with": ["a"]}}, ("filter", "k", "starts_with")),
+    ({"k": {"ends_with": None}}, ("filter", "k", "ends_with")),
+    ({"k": {"ends_with": "x" * 257}}, ("filter", "k", "ends_with")),
     ({"k": {"not": {}}}, ("filter", "k", "not")),
     ({"k": [["a"]]}, ("filter", "k", 0)),
     ({"k": ["a", {"b": 1}]}, ("filter", "k", 1)),
@@ -170,6 +181,7 @@ REFUSED: list[tuple[Any, tuple[str | int, ...]]] = [
     ({"a": ["x"] * 1000, "b": ["x"] * 1000, "c": ["x"]}, ("filter", "c")),
     ({"k": ["x" * 4096] * 17}, ("filter", "k", 15)),
     ({"or": [{"k": {"contains": str(number)}} for number in range(17)]}, ("filter", "or", 16, "k", "contains")),
+    ({"or": [{"k": {"ends_with": str(number)}} for number in range(17)]}, ("filter", "or", 16, "k", "ends_with")),
     ({"and": [{"k": number} for number in range(200)]}, ("filter", "and", 199)),
     (nested(9), ("filter", *("or", 0) * 8)),
 ]

@@ -13,8 +13,11 @@ from tests.isolation.routes import Endpoint
 SECRET = "Quetzalcoatlus"
 PLACE = re.compile(r"<([a-z_]+)>")
 # What a path may hold; each is made in tests/isolation/worlds.py.
-PATH_FIELDS = {"kb", "document", "node", "chunk", "api_key", "tenant", "deletion", "n", "agent_id"}
-# Names in queries and bodies that name nothing that belongs to a tenant.
+PATH_FIELDS = frozenset(
+    "kb document node chunk api_key tenant deletion n agent_id prompt number file attached batch".split()  # noqa: SIM905
+)
+# Names in queries and bodies that name nothing that belongs to a tenant. `after` and `before` of files and vector
+# stores are the time that an id has in it, whether or not there is such a thing.
 PLAIN = frozenset(
     """limit cursor wait status name title description model dimensions strategy strategy_options max_tokens
     overlap_tokens top_k metadata metadata_filter language chunking embedding retrieval role expires_at source_uri
@@ -23,8 +26,14 @@ PLAIN = frozenset(
     action from to format overlap_seconds by quotas documents stored_bytes upload_bytes embedding_tokens_per_day
     searches_per_second concurrent_ingestions
     exclude_dynamic expand expand_options window max_characters return_vectors explain merge image
-    rerank transformers rewrite_prompt session_scope max_top_k max_messages citations
-    max_snippet_chars stream max_context_tokens digest""".split()  # noqa: SIM905  (a list of words)
+    rerank transformers rewrite_prompt answer_prompt prompt session_scope max_top_k max_messages citations
+    max_snippet_chars stream max_context_tokens digest
+    kind source url method params headers body items score response domains secret
+    jsonrpc retrieval_setting logical_operator comparison_operator
+    after before order filter purpose expires_after expires_after[anchor] expires_after[seconds] anchor days
+    chunking_strategy static
+    max_chunk_size_tokens chunk_overlap_tokens attributes filters key type value max_num_results ranking_options ranker
+    hybrid_search embedding_weight text_weight rewrite_query""".split()  # noqa: SIM905  (a list of words)
 )
 
 
@@ -74,7 +83,22 @@ ANSWERS = tuple(Template(json={**ANSWER, **one.json}) for one in (Template(json=
 CONVERSATION = {"messages": [{"role": "customer", "content": SECRET}]}
 OF_AN_AGENT = {**CONVERSATION, "agent_id": "<agent_id>", "session_id": "<chat_id>"}
 KB = "/v1/knowledge-bases/{kb}"
+MCP = "POST /mcp"
+DIFY = "POST /dify/retrieval"
 TEXT = {"text": "A text <fresh> to keep."}
+STORES = "/openai/v1/vector_stores"
+STORE = f"{STORES}/{{kb}}"
+
+
+def message(method: str, **params: Any) -> Template:
+    """A message of the Model Context Protocol."""
+    return Template(json={"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+
+
+def tool(name: str, **arguments: Any) -> Template:
+    """A call of one of its tools."""
+    return message("tools/call", name=name, arguments=arguments)
+
 
 TEMPLATES: Mapping[str, tuple[Template, ...]] = {
     "POST /v1/tenants": (Template(json={"name": "a tenant"}),),
@@ -91,6 +115,8 @@ TEMPLATES: Mapping[str, tuple[Template, ...]] = {
     "POST /v1/api-keys/{api_key}/rotate": (Template(), Template(json={"overlap_seconds": 60})),
     "POST /v1/knowledge-bases": (Template(json={"name": "<taken>"}),),
     f"PATCH {KB}": (Template(json={"title": "renamed"}), Template(json={"metadata_filter": {"department": "hr"}})),
+    f"GET {KB}/prompts": (Template(needs=("number",)), Template(query={"prompt": "rewrite"}, needs=("number",))),
+    f"POST {KB}/prompts/{{prompt}}/{{number}}/pin": (Template(),),
     f"POST {KB}/reindex": (Template(), Template(json={"chunking": {"max_tokens": 100}})),
     f"POST {KB}/import": (Template(archive=True),),
     f"DELETE {KB}/reindex": (Template(needs=("building",)),),
@@ -152,6 +178,33 @@ TEMPLATES: Mapping[str, tuple[Template, ...]] = {
     ),
     f"POST {KB}/agent-search": (Template(json=CONVERSATION), Template(json=OF_AN_AGENT)),
     "POST /v1/agent-search": (Template(json=CONVERSATION), Template(json=OF_AN_AGENT)),
+    "POST /v1/agents/{agent_id}/prompts/{prompt}/{number}/pin": (Template(),),
+    MCP: (
+        tool("search", **ASK),
+        tool("fetch", id="<document>"),
+        tool("search_knowledge", **ASK),
+        tool("search_knowledge", **ASK, knowledge_bases=["<kb>"]),
+        tool("search_knowledge", **ASK, filter={"$document_id": "<document>"}),
+        tool("list_knowledge_bases"),
+        message("tools/list"),
+        message("resources/list"),
+        message("resources/templates/list"),
+        message("resources/read", uri="carrel://documents/<document>"),
+        message("resources/read", uri="carrel://documents/<document>/from/3"),
+    ),
+    DIFY: (
+        Template(json={"knowledge_id": "<kb>", **ASK}),
+        Template(
+            json={
+                "knowledge_id": "<kb>",
+                **ASK,
+                "retrieval_setting": {"top_k": 3, "score_threshold": None},
+                "metadata_condition": {
+                    "conditions": [{"name": ["$document_id"], "comparison_operator": "is", "value": "<document>"}]
+                },
+            }
+        ),
+    ),
     "PUT /v1/agents/{agent_id}": (
         Template(json={"knowledge_bases": ["<kb>"], "max_top_k": 3}),
         Template(json={"knowledge_bases": ["<kb>"], "filter": {"$document_id": "<document>"}}),
@@ -159,6 +212,27 @@ TEMPLATES: Mapping[str, tuple[Template, ...]] = {
     "PATCH /v1/agents/{agent_id}": (
         Template(json={"max_top_k": 4}),
         Template(json={"knowledge_bases": ["<kb>"], "filter": {"$document_id": "<document>"}}),
+    ),
+    "POST /openai/v1/files": (Template(form={"purpose": "assistants"}),),
+    f"POST {STORES}": (Template(json={"name": "A store"}), Template(json={"name": "A store", "file_ids": ["<file>"]})),
+    f"POST {STORE}": (Template(json={"name": "renamed"}), Template(json={"metadata": {"a": "b"}})),
+    f"GET {STORE}/files": (
+        Template(),
+        Template(query={"after": "<attached>", "filter": "completed"}),
+        Template(query={"before": "<document>"}),
+    ),
+    f"POST {STORE}/files": (Template(json={"file_id": "<file>"}),),
+    f"GET {STORE}/files/{{attached}}": (Template(),),
+    f"POST {STORE}/files/{{attached}}": (Template(json={"attributes": {"a": "b"}}),),
+    f"POST {STORE}/file_batches": (
+        Template(json={"file_ids": ["<file>"]}),
+        Template(json={"files": [{"file_id": "<file>"}]}),
+    ),
+    f"GET {STORE}/file_batches/{{batch}}/files": (Template(), Template(query={"after": "<attached>"})),
+    f"POST {STORE}/file_batches/{{batch}}/cancel": (Template(),),
+    f"POST {STORE}/search": (
+        Template(json=ASK),
+        Template(json={**ASK, "filters": {"type": "eq", "key": "$document_id", "value": "<document>"}}),
     ),
 }
 
@@ -188,7 +262,7 @@ class Case:
     @property
     def finds(self) -> bool:
         """Whether it gives what a search finds."""
-        return self.endpoint.path.endswith(("search", "answer"))
+        return self.endpoint.path.endswith(("search", "answer")) or self.endpoint.name in (MCP, DIFY)
 
     @property
     def binds(self) -> bool:

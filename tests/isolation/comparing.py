@@ -16,6 +16,10 @@ from tests.transfer.making import Doc, archive
 PER_REQUEST = {"date", "x-request-id", "content-length", "server-timing"}
 MADE = {"location", "carrel-deletion-id"}
 PER_OBJECT = {"timings_ms", "status", "progress", "version", "live_version", "chunk_count", "sha256", "hint", "bytes"}
+# Everybody's: the same ones are sent whoever is asked for.
+COMMON = {"prompt", "number"}
+# Times in seconds, and what ingestion comes to while one looks.
+PER_OBJECT |= {"created_at", "last_active_at", "usage_bytes", "file_counts"}
 tried: Counter[str] = Counter()
 
 Outcome = tuple[int, dict[str, str], Any]
@@ -44,6 +48,14 @@ def send(client: httpx.Client, case: Case, ids: Ids) -> httpx.Response:
     return client.request(case.endpoint.method, path, data=filled(dict(template.form)), files=file)
 
 
+def succeeded(reply: httpx.Response) -> bool:
+    """Whether it did what was asked: a message of MCP says inside of the reply that it did not."""
+    if reply.request.url.path != "/mcp" or reply.is_error:
+        return reply.is_success or reply.is_redirect
+    body = reply.json()
+    return "error" not in body and not body["result"].get("isError")
+
+
 def without(value: Any, names: set[str]) -> Any:
     """The same without these fields, wherever they are."""
     if isinstance(value, dict):
@@ -67,7 +79,8 @@ def outcome(reply: httpx.Response, sent: Ids) -> Outcome:
 def generic(text: str, sent: Ids) -> str:
     """With names for what was sent and for what differs between any two requests."""
     for name, value in sent.items():
-        text = text.replace(value, f"<{name}>")
-    text = re.sub(r"\b[a-z]{2,3}_[0-9a-hjkmnp-tv-z]{26}\b", "<id>", text)
+        text = text if name in COMMON else text.replace(value, f"<{name}>")
+    text = re.sub(r"\b[a-z]{2,4}_[0-9a-hjkmnp-tv-z]{26}\b", "<id>", text)
+    text = re.sub(r"\ba-store(-[0-9a-f]{8})?\b", "<store>", text)  # a second one gets another name
     text = re.sub(r"\bcarrel_\w{38}\b", "<key>", text)
     return re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z", "<time>", text)

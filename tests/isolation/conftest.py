@@ -32,8 +32,22 @@ PASSING = (
     "insert into chat (tenant_id, chat_id, user_id) values ($1, $2::uuid::text, 'a user')",
     "insert into rate_bucket values ($1, $2, 1, 1, now())",
     "insert into tenant_usage select $1, 0, 0, 0 where $2::uuid is not null on conflict do nothing",
+    "insert into key_usage (tenant_id, key_id) select $1, id from api_key where tenant_id = $1 and id <> $2 limit 1"
+    " on conflict do nothing",
     "insert into usage_day (tenant_id, day, key_id) values ($1, '1999-01-01', $2)",
     "insert into agent_binding (tenant_id, agent_id, id) values ($1, $2::uuid::text, $2)",
+    "insert into prompt_version (tenant_id, id, kb_id, prompt, number, text)"
+    " select $1, $2, id, 'rewrite', 1, 'A prompt.' from knowledge_base where tenant_id = $1 limit 1",
+    "insert into openai_file (tenant_id, id, filename, bytes, sha256, key, purpose)"
+    " values ($1, $2, 'a.txt', 1, '\\x00', $2::uuid::text, 'assistants')",
+    "insert into openai_store select $1, id, '{}' from knowledge_base where tenant_id = $1 and id <> $2 limit 1",
+    "insert into openai_file_batch (tenant_id, id, kb_id) select $1, $2, id from knowledge_base"
+    " where tenant_id = $1 limit 1",
+    "insert into openai_batch_file (tenant_id, batch_id, ordinal, file_id, kb_id) values ($1, $2, 0, $2, $2)",
+    "insert into routing_profile (tenant_id, index_id, model) select $1, id, $2 from search_index"
+    " where tenant_id = $1 limit 1 on conflict do nothing",
+    "insert into routing_vector select tenant_id, index_id, 99, true, '[1]' from routing_profile"
+    " where tenant_id = $1 and index_id <> $2 limit 1",
     "insert into api_key_use select $1, id, now() from api_key where tenant_id = $1 and id <> $2 limit 1"
     " on conflict do nothing",
 )
@@ -88,6 +102,8 @@ def walls(service: Service, postgres_server: EmbeddedPostgres) -> Iterator[Walls
         for table in (
             "embedding_checkpoint", "embedding_usage", "idempotency_key", "deletion", "document_page", "document_media",
             "picture_description", "provider_pace", "chat", "rate_bucket", "tenant_usage", "usage_day", "agent_binding",
+            "prompt_version", "key_usage", "routing_profile",
+            "openai_batch_file", "openai_file_batch", "openai_store", "openai_file",
         ):  # fmt: skip
             await connection.execute(f"delete from {table} where tenant_id = any($1)", [made.a, SYSTEM])
         await connection.close()

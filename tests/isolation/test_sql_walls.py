@@ -18,6 +18,7 @@ from tests.isolation.sql import REFUSED, SEARCHES, SECRET, SYSTEM, Walls, acting
 SHARED = {
     "knowledge_base", "search_index", "document", "document_object", "document_text", "document_page",
     "document_media", "node", "chunk", "chunk_embedding", "chunk_lexical", "lex_df", "lex_totals",
+    "routing_profile", "routing_vector",
 }  # fmt: skip
 
 

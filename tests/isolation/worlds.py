@@ -30,12 +30,17 @@ def invented(form: str) -> dict[str, str]:
         "api_key": encode_id("key", new_id()),
         "deletion": encode_id("del", new_id()),
         "n": PICTURE,
+        "prompt": "rewrite",
+        "number": "1",
         "tenant": encode_id("ten", new_id()),
         "taken": f"only-{secrets.token_hex(6)}",
         "external_id": f"external-{word}",
         "user_id": f"user-{word}",
         "chat_id": f"chat-{word}",
         "agent_id": f"agent-{word}",
+        "file": encode_id("file", new_id()),
+        "attached": encode_id("file", new_id()),
+        "batch": encode_id("vsfb", new_id()),
         "promoted_user": f"promoted-user-{word}",
         "promoted_chat": f"promoted-chat-{word}",
     }
@@ -61,6 +66,9 @@ def own(tenant: Tenant, text: str, *, fields: Iterable[str], form: str) -> dict[
         chunk = tenant.admin.get(f"/v1/knowledge-bases/{name}/documents/{ids['document']}/chunks").json()["items"][0]
         ids["node"], ids["chunk"] = chunk["node_path"][-1], chunk["id"]
     _add_claims(tenant, text, name, ids, wanted)
+    if "number" in wanted:
+        _add_prompts(tenant, name, ids["agent_id"] if "agent_id" in wanted else None)
+    _add_files(tenant, text, name, ids, wanted)
     if "deletion" in wanted:
         gone = tenant.add_text("Soon gone.", kb=name)["id"]
         reply = tenant.admin.delete(f"/v1/knowledge-bases/{name}/documents/{gone}")
@@ -83,7 +91,48 @@ def _add_claims(tenant: Tenant, text: str, kb: str, ids: Ids, wanted: set[str]) 
         tenant.admin.put(f"/v1/agents/{ids['agent_id']}", json=binding).raise_for_status()
 
 
-EVERYTHING = ("document", "node", "chunk", "external_id", "user_id", "chat_id", "agent_id", "api_key", "deletion", "n")
+def _add_prompts(tenant: Tenant, kb: str, agent_id: str | None) -> None:
+    """Two versions of a prompt, of the knowledge base and of the agent; the second one is in use."""
+    for prompt in ("First say this.", "Then say that."):
+        changes = {"retrieval": {"rewrite_prompt": prompt}}
+        tenant.admin.patch(f"/v1/knowledge-bases/{kb}", json=changes).raise_for_status()
+        if agent_id is not None:
+            tenant.admin.patch(f"/v1/agents/{agent_id}", json={"rewrite_prompt": prompt}).raise_for_status()
+
+
+def _add_files(tenant: Tenant, text: str, kb: str, ids: dict[str, str], wanted: set[str]) -> None:
+    """A file that is kept, and another that is attached, by itself or in a batch."""
+    for name in ("file", "attached"):
+        if name in wanted or (name == "attached" and "batch" in wanted):
+            part = {"file": ("a.txt", f"{text} {name}".encode())}
+            made = tenant.admin.post("/openai/v1/files", files=part, data={"purpose": "assistants"})
+            made.raise_for_status()
+            ids[name] = made.json()["id"]
+    store = f"/openai/v1/vector_stores/{kb}"
+    if "batch" in wanted:
+        batch = tenant.admin.post(f"{store}/file_batches", json={"file_ids": [ids["attached"]]})
+        batch.raise_for_status()
+        ids["batch"] = batch.json()["id"]
+    elif "attached" in wanted:
+        tenant.admin.post(f"{store}/files", json={"file_id": ids["attached"]}).raise_for_status()
+
+
+EVERYTHING = (
+    "document",
+    "node",
+    "chunk",
+    "external_id",
+    "user_id",
+    "chat_id",
+    "agent_id",
+    "api_key",
+    "deletion",
+    "n",
+    "number",
+    "file",
+    "attached",
+    "batch",
+)
 
 
 async def keep_picture(tenant: Tenant, document: str) -> None:

@@ -61,6 +61,11 @@ def echoes(talk: Talk) -> str:
     return f"You said: {talk.last}"
 
 
+def calls_nothing(_: Talk) -> list[dict[str, Any]]:
+    """No tool, whatever was said."""
+    return []
+
+
 def colour_of(picture: Image.Image) -> str:
     """The strongest of the three colours in the middle."""
     pixel = picture.convert("RGB").getpixel((picture.width // 2, picture.height // 2))
@@ -77,13 +82,14 @@ def says_colour(asked: Asked) -> str:
 class ChatServer(ProtocolServer):
     """``with ChatServer() as server`` serves ``server.base_url``; ``fail`` spoils the next requests.
 
-    Talks are answered by ``reply``, ``late_seconds`` late and, as streams, a word at a time with ``pause_seconds``
-    between, in writes of ``fragment`` bytes. What ``lacks`` names is refused with ``refusal_status``. ``left`` is set
-    when a client has gone away in the middle.
+    Talks are answered by the tools that ``calls`` asks for, else by ``reply``, ``late_seconds`` late and, as streams, a
+    word at a time with ``pause_seconds`` between, in writes of ``fragment`` bytes. What ``lacks`` names is refused with
+    ``refusal_status``. ``left`` is set when a client has gone away in the middle.
     """
 
     say: Callable[[Asked], str] = says_colour
     reply: Callable[[Talk], str] = echoes
+    calls: Callable[[Talk], list[dict[str, Any]]] = calls_nothing
     tokens: int | None = 100
     lacks: set[Feature] = field(default_factory=set)
     refusal_status: int = 400
@@ -218,6 +224,10 @@ class _Handler(BaseHTTPRequestHandler):
         if lacking := chat.lacking(talk):
             error = {"message": "may repeat the input", "code": 400, "param": lacking if chat.blames else None}
             self.answer(chat.refusal_status, {"error": error})
+        elif calls := chat.calls(talk):
+            message = {"role": "assistant", "content": None, "tool_calls": calls}
+            choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
+            self.answer(200, {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]})
         elif talk.body.get("stream") and chat.streams:
             self.send_response_only(200)
             self.send_header("Content-Type", "text/event-stream; charset=utf-8")

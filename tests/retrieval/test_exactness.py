@@ -218,6 +218,7 @@ def test_the_places_of_the_lanes_are_explained(corpus: Corpus) -> None:
     assert answer["explain"] == {
         "strategy_options": {"fusion": "weighted", "dense_weight": 0.45, "rrf_k": 60},
         "transformers": [],
+        "prompts": {},
         "knowledge_bases": [
             {
                 "knowledge_base": "default",

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.retrieval.sources import Source, merge_sources, without_duplicates
+from app.retrieval.sources import Source, fuse_sources, merge_sources, without_duplicates
 from app.retrieval.types import Passage
 from tests.retrieval.hits import hit
 
@@ -60,3 +60,14 @@ def test_the_text_that_is_shown_counts() -> None:
     wide = Passage("the whole section", 0, 17)
     hits = [replace(hit(text, 1.0), wider=wide) for text in ("a", "b")]
     assert without_duplicates(hits) == hits[:1]
+
+
+def test_one_source_stays_as_it_is() -> None:
+    hits = [hit("a", 0.8), hit("b", 0.4), hit("a", 0.4, ordinal=1)]
+    assert fuse_sources([Source(2.0, hits), Source(1.0, [])]) == hits
+    assert fuse_sources([]) == []
+
+
+def test_several_sources_are_one_list_with_equal_texts_once() -> None:
+    sources = [Source(1.0, [hit("a", 0.8), hit("b", 0.4)]), Source(0.5, [hit("b", 30.0), hit("c", 15.0)])]
+    assert [(one.chunk.content, one.score) for one in fuse_sources(sources)] == [("a", 1.0), ("b", 0.5), ("c", 0.25)]

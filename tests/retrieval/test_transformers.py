@@ -1,7 +1,7 @@
 """What each transformer makes of queries with a chat model, without one, and with one that fails."""
 
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -13,7 +13,8 @@ from app.inference.chat_openai import OpenAIChat
 from app.retrieval.course import Course
 from app.retrieval.transformers import TRANSFORMERS, find_steps, kept_steps
 from app.retrieval.transformers.context import MOST_CALLS, Rewritten, TransformContext
-from app.retrieval.types import Message, NamedTransformer
+from app.retrieval.transforming import Conversation, Rewriting
+from app.retrieval.types import Message, NamedTransformer, Query
 from tests.protocol_servers.chat import ChatServer, Failing, Talk
 
 TALK = [
@@ -34,6 +35,17 @@ CONTEXT = TransformContext(
     chat=None,
     course=Course.of(30),
 )
+FOUND = ["Vans cost ninety euros.", "Bicycles are cheaper. " * 200]
+
+
+async def finds(_queries: Sequence[str], _course: Course, *, most: int) -> list[str] | None:
+    """A first search."""
+    return FOUND[:most]
+
+
+async def finds_nothing_in_time(_queries: Sequence[str], _course: Course, *, most: int) -> list[str] | None:
+    """One that cannot be made."""
+    return None
 
 
 def material(talk: Talk) -> dict[str, Any]:
@@ -149,16 +161,48 @@ async def test_what_the_model_writes_is_searched_for(
 
 @pytest.mark.parametrize(
     ("name", "count", "most", "expected"),
-    [("multi_query", 3, 16, 12), ("multi_query", 10, 16, 16), ("multi_query", 15, 16, 16), ("decompose", 6, 7, 7)],
+    [
+        ("multi_query", 3, 16, 12),
+        ("multi_query", 4, 16, 16),
+        ("multi_query", 10, 16, 16),
+        ("multi_query", 15, 16, 16),
+        ("decompose", 6, 7, 7),
+    ],
 )
 async def test_no_more_queries_than_there_may_be(
     server: ChatServer, name: str, count: int, most: int, expected: int
 ) -> None:
     server.reply = writes("a", "b", "c")
     asked = [f"question {number} " for number in range(count)]
-    made = await queries(name, server, queries=asked, most=most)
-    assert (made[:count], len(made)) == (asked, expected)
+    rewritten, remarks = await transform(name, server, queries=asked, most=most)
+    assert (rewritten.queries[:count], len(rewritten.queries)) == (asked, expected)
     assert len(server.talks) == min(-(-(most - count) // 3), count, MOST_CALLS)
+    cut = f"At most {most} queries may come of {name}: the others were left out."
+    left = f"{name} was done for the first {len(server.talks)} of {count} queries: more would be too many."
+    assert remarks == ([] if count * 4 <= most else [left] if (most - count) % 3 == 0 else [cut])
+
+
+async def test_the_first_hits_are_in_view_of_the_model(server: ChatServer) -> None:
+    server.reply = writes(" (price)")
+    wished = ("retrieval_rewrite", {"passages": 2})
+    assert await queries(wished, server, queries=["q", "p"], look=finds) == ["q (price)", "p (price)"]
+    for talk in server.talks:
+        shown = material(talk)["passages"]
+        assert (shown[0], len(shown), len(shown[1])) == (FOUND[0], 2, 800)
+        assert FOUND[0] not in talk.messages[0]["content"]
+    server.reset()
+    rewritten, remarks = await transform("retrieval_rewrite", server, look=finds_nothing_in_time)
+    assert (list(rewritten.queries), server.talks) == (CONTEXT.queries, [])
+    assert remarks == ["The first search could not be made in time: retrieval_rewrite was left out."]
+
+
+async def test_no_first_search_is_made_for_no_model() -> None:
+    async def fails(_queries: Sequence[str], _course: Course, *, most: int) -> list[str] | None:
+        raise AssertionError
+
+    rewritten, remarks = await transform("retrieval_rewrite", look=fails)
+    assert list(rewritten.queries) == CONTEXT.queries
+    assert remarks == ["No chat model is configured: retrieval_rewrite did what it can without."]
 
 
 async def test_where_there_is_no_room_the_caller_is_told(server: ChatServer) -> None:
@@ -203,7 +247,7 @@ async def test_without_a_model_what_is_possible_is_done(name: str) -> None:
 @pytest.mark.parametrize("name", TRANSFORMERS)
 async def test_a_model_that_fails_is_told_of(server: ChatServer, name: str, how: Failing | int) -> None:
     server.fail(how, times=5)
-    rewritten, remarks = await transform(name, server, messages=TALK, prompt="Be brief.", seconds=5)
+    rewritten, remarks = await transform(name, server, messages=TALK, prompt="Be brief.", seconds=5, look=finds)
     assert list(rewritten.queries) == WITHOUT.get(name, CONTEXT.queries)
     assert remarks == [f"The chat model could not answer: {name} did what it can without."]
 
@@ -225,6 +269,25 @@ async def test_when_the_time_is_over_no_model_is_asked(server: ChatServer) -> No
 def test_those_that_fan_out_come_last() -> None:
     steps = find_steps(["multi_query", "translate", ("hyde", {}), "reformulate"], loc=())
     assert [step.transformer.name for step in steps] == ["translate", "reformulate", "multi_query", "hyde"]
+
+
+async def test_those_that_fan_out_multiply(server: ChatServer) -> None:
+    async def made(*wished: NamedTransformer) -> tuple[list[str], list[str]]:
+        course = Course.of(30)
+        async with chat_at(server) as chat:
+            rewriting = Rewriting(chat, course, ["english"], None, hurried=False)
+            found, _ = await rewriting.run(find_steps(wished, loc=()), [Query("q")], Conversation((), asks=False))
+        return [query.text or "" for query in found], course.remarks
+
+    def reply(talk: Talk) -> str:
+        return writes(*("XYZ" if "several facts" in tells(talk) else "abcde"))(talk)
+
+    server.reply = reply
+    whole = ["q", "qa", "qb", "qc"]
+    assert await made("multi_query", "decompose") == ([*whole, *(one + end for one in whole for end in "XYZ")], [])
+    cut, remarks = await made(("multi_query", {"num_queries": 5}), "decompose")
+    assert (cut[:6], len(cut)) == (["q", "qa", "qb", "qc", "qd", "qe"], 16)
+    assert remarks == ["At most 16 queries may come of decompose: the others were left out."]
 
 
 @pytest.mark.parametrize(
@@ -253,6 +316,13 @@ def test_a_kept_one_that_has_gone_is_left_out() -> None:
         {"name": "hyde", "options": {"n_hypothetical": 2}},
         {"name": "keywords", "options": {"gone": 1}},
     ]
-    (step,) = kept_steps(stored, course)
+    (step,) = kept_steps(stored, course) or []
     assert (step.transformer.name, step.options.model_dump()) == ("hyde", {"n_hypothetical": 2, "replace": False})
+    assert kept_steps([], course) == []
     assert ["'gone'" in course.remarks[0], "'keywords'" in course.remarks[1], len(course.remarks)] == [True, True, 2]
+
+
+def test_where_all_have_gone_it_is_as_if_none_had_been_named() -> None:
+    course = Course.of(1)
+    assert kept_steps([{"name": "gone", "options": {}}], course, owner="agent") is None
+    assert course.remarks == ["The transformer 'gone' of the agent was left out: it has changed or gone."]

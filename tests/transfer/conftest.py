@@ -21,7 +21,8 @@ def source(service: Service) -> Tenant:
     """A tenant whose knowledge base ``birds`` has files, texts, ready chunks, scopes and metadata."""
     tenant = service.new_tenant("source")
     settings = {"name": "birds", "title": "Birds", "language": "auto", "chunking": {"max_tokens": 90}}
-    settings |= {"metadata_filter": {"shelf": "nature"}, "retrieval": {"top_k": 7}}
+    settings |= {"metadata_filter": {"shelf": "nature"}, "retrieval": {"top_k": 7, "rewrite_prompt": "Ask of birds."}}
+    settings |= {"routing": {"descriptions": ["Birds of the shore."], "scale": 1.5}}
     tenant.admin.post("/v1/knowledge-bases", json=settings).raise_for_status()
     for name in FILES:
         assert tenant.upload(SAMPLES / name, kb="birds", external_id=name)["status"] == "ready"

@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from app.agents.types import BindingSettings
 from app.api.dependencies import CurrentReader, GuardedRoute
+from app.api.searching import admitted_search
 from app.api.v1.bound_search import DEFAULT_TOP_K, bound_request, snippet
-from app.api.v1.searching import admitted_search
 from app.bootstrap import TenantServices
 from app.documents.scopes import MAX_SCOPE_ID
 from app.retrieval.rewriting import ASKING, MAX_MESSAGES

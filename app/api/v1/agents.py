@@ -10,7 +10,9 @@ from pydantic import BaseModel, Field
 
 from app.agents.types import AgentBinding, BindingSettings, Citations
 from app.api.dependencies import CurrentAdmin, CurrentPage, GuardedRoute, next_cursor
+from app.api.v1.retrieval_settings import Prompt
 from app.api.v1.schemas import Input, Listing, ScopeId, Text, Time
+from app.api.v1.transformers import TransformerIn, TransformersIn, kept
 from app.bootstrap import TenantServices
 from app.errors import InvalidInput
 from app.filters import compile_filter
@@ -28,6 +30,9 @@ class _Settings(Input):
     session_scope: bool = Field(_DEFAULTS.session_scope, description="Open the documents of the chat in session_id")
     strategy: Text | None = None
     strategy_options: dict[str, Any] = Field(default_factory=dict)
+    transformers: TransformersIn | None = Field(None, description="In place of the knowledge base's; `[]` for none")
+    rewrite_prompt: Prompt | None = Field(None, description="What `prompt_rewrite` tells the chat model")
+    answer_prompt: Prompt | None = Field(None, description="What the chat model is told when it answers")
     filter: dict[str, Any] | None = None
     top_k: int | None = Field(None, ge=1, le=500, description="For a caller that names none")
     max_top_k: int | None = Field(None, ge=1, le=500, description="The most that any caller gets")
@@ -36,6 +41,12 @@ class _Settings(Input):
     timeout_seconds: float | None = Field(None, gt=0, le=60)
     citations: Citations = Field(_DEFAULTS.citations, description="Whether a passage begins with where it is from")
     max_snippet_chars: int | None = Field(None, ge=50, le=100_000)
+    route_top_n: int | None = Field(
+        None,
+        ge=1,
+        le=100,
+        description="Search so many of its knowledge bases, those most like the question; null for all",
+    )
 
     def given(self) -> dict[str, Any]:
         """What the caller says of the settings, checked. Raises InvalidInput."""
@@ -47,6 +58,8 @@ class _Settings(Input):
             raise InvalidInput("Options are given together with a strategy.", loc=("body", "strategy_options"))
         if "strategy" in given:  # those of another one would not fit
             given["strategy_options"] = self.strategy_options
+        if "transformers" in given:
+            given["transformers"] = kept(self.transformers, loc=("body", "transformers"))
         compile_filter(self.filter, loc=("body", "filter"))
         return given
 
@@ -72,6 +85,9 @@ class AgentOut(BaseModel):
     session_scope: bool
     strategy: str | None
     strategy_options: dict[str, Any]
+    transformers: list[TransformerIn] | None
+    rewrite_prompt: str | None
+    answer_prompt: str | None
     filter: dict[str, Any] | None
     top_k: int | None
     max_top_k: int | None
@@ -80,6 +96,7 @@ class AgentOut(BaseModel):
     timeout_seconds: float | None
     citations: Citations
     max_snippet_chars: int | None
+    route_top_n: int | None
     created_at: Time
     updated_at: Time
 

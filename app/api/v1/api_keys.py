@@ -1,5 +1,6 @@
 """API keys of a tenant."""
 
+from dataclasses import asdict
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 from uuid import UUID
@@ -13,7 +14,7 @@ from app.api.v1.schemas import STORABLE, GivenTime, Input, Listing, ScopeId, Tex
 from app.db.models.control_plane import ApiKey
 from app.errors import Forbidden
 from app.ids import decode_id, encode_id
-from app.settings.quotas import MOST
+from app.settings import Limits
 from app.tenants.types import ApiKeyNotFound, IssuedKey, ListedKey
 
 DAY_SECONDS = 86_400
@@ -21,12 +22,11 @@ DAY_SECONDS = 86_400
 router = APIRouter(prefix="/api-keys", tags=["api keys"], route_class=GuardedRoute)
 
 
-class KeyQuotas(Input):
-    """What a key may use of what its tenant may; null is without a limit of its own."""
+class KeyQuotas(Limits):
+    """What a key may use of what its tenant may; null is without a limit of its own.
 
-    upload_bytes: Annotated[int, Field(ge=1, le=MOST)] | None = None
-    embedding_tokens_per_day: Annotated[int, Field(ge=0, le=MOST)] | None = None
-    searches_per_second: Annotated[float, Field(ge=0.01, le=100_000)] | None = None
+    What is stored counts for the key that has uploaded the newest version of it.
+    """
 
 
 class ApiKeyIn(Input):
@@ -75,8 +75,7 @@ class NewApiKeyOut(ApiKeyOut):
 
 
 def _quotas_out(row: ApiKey) -> KeyQuotas:
-    quotas = Quotas.stored(row.quotas)
-    return KeyQuotas(**{name: getattr(quotas, name) for name in KeyQuotas.model_fields})
+    return KeyQuotas.model_validate(asdict(Quotas.stored(row.quotas)))
 
 
 def _out(listed: ListedKey) -> dict[str, Any]:

@@ -10,9 +10,10 @@ from app.documents.scopes import Scope
 from app.errors import InvalidInput
 from app.ids import encode_id
 from app.logging import get_logger
+from app.prompts.types import PROMPT_NAMES
 from app.retrieval.rewriting import ASKING
 from app.retrieval.strategies import find_strategy, strategy_options
-from app.retrieval.types import Hit, Message, SearchRequest
+from app.retrieval.types import Hit, Message, Routing, SearchRequest
 
 logger = get_logger(__name__)
 DEFAULT_TOP_K = 5
@@ -38,7 +39,10 @@ def bound_request(
         score_threshold=settings.score_threshold,
         strategy=strategy,
         strategy_options=options,
+        kept_transformers=settings.transformers,
+        prompts={name: one for name in PROMPT_NAMES if (one := settings.prompt(name, owner=binding.agent_id))},
         filter=settings.filter,
+        routing=None if settings.route_top_n is None else Routing(settings.route_top_n),
         scope=Scope(None, session_id, binding.agent_id) if settings.session_scope and session_id else Scope(),
         timeout_seconds=settings.timeout_seconds or request.timeout_seconds,
     )

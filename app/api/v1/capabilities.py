@@ -14,8 +14,8 @@ from app.ingestion.parsers.installed import installed_parsers
 from app.ingestion.parsers.tessdata import find_language_data
 from app.lexical.analyser import languages
 from app.lexical.languages import AUTO
-from app.retrieval.strategies import DEFAULT_STRATEGY, STRATEGIES
-from app.retrieval.transformers import DEFAULT_TRANSFORMER, TRANSFORMERS
+from app.retrieval.strategies import DEFAULT_STRATEGY, installed_strategies
+from app.retrieval.transformers import DEFAULT_TRANSFORMER, installed_transformers
 
 router = APIRouter(tags=["capabilities"], route_class=GuardedRoute)
 
@@ -94,7 +94,7 @@ def _strategies() -> list[NamedOut]:
             options=one.options.model_json_schema(),
             default=one.name == DEFAULT_STRATEGY,
         )
-        for one in STRATEGIES.values()
+        for one in installed_strategies().values()
     ]
 
 
@@ -106,7 +106,7 @@ def _transformers() -> list[NamedOut]:
             options=one.options.model_json_schema(),
             default=one.name == DEFAULT_TRANSFORMER,
         )
-        for one in TRANSFORMERS.values()
+        for one in installed_transformers().values()
     ]
 
 

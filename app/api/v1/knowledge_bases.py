@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from fastapi import APIRouter, Response
 from pydantic import BaseModel, Field, StringConstraints, field_validator, model_validator
@@ -10,7 +10,9 @@ from pydantic import BaseModel, Field, StringConstraints, field_validator, model
 from app.api.dependencies import CurrentAdmin, CurrentPage, CurrentReader, CurrentResources, GuardedRoute, next_cursor
 from app.api.problems import PROBLEM
 from app.api.v1.deletion_header import gone, told_by_header
+from app.api.v1.http_source_settings import HttpSourceIn, HttpSourceOut
 from app.api.v1.retrieval_settings import RetrievalIn, RetrievalOut
+from app.api.v1.routing import RoutingIn, RoutingOut
 from app.api.v1.schemas import STORABLE, Input, Listing, Metadata, Text, Time
 from app.bootstrap import Resources
 from app.errors import Forbidden, InvalidInput
@@ -22,6 +24,7 @@ from app.knowledge_bases.types import Chunking, KnowledgeBaseView, NewKnowledgeB
 router = APIRouter(prefix="/knowledge-bases", tags=["knowledge bases"], route_class=GuardedRoute)
 _DEFAULTS = Chunking()
 BY_REINDEX = {"embedding", "chunking", "language"}
+OF_DOCUMENTS = {"embedding", "chunking", "metadata_filter"}
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")]
 
 
@@ -56,14 +59,20 @@ class ChunkingOut(BaseModel):
 
 
 class KnowledgeBaseIn(Input):
-    """A new knowledge base; all but the name have defaults."""
+    """A new knowledge base; all but the name have defaults.
+
+    One of kind ``http`` holds no documents: its ``source``, another's search, is asked in their place.
+    """
 
     name: Name
+    kind: Literal["documents", "http"] = "documents"
+    source: HttpSourceIn | None = None
     title: Annotated[str, StringConstraints(max_length=300), STORABLE] | None = None
     description: Annotated[str, StringConstraints(max_length=4000), STORABLE] | None = None
     embedding: EmbeddingIn = EmbeddingIn()
     chunking: ChunkingIn = ChunkingIn()
     retrieval: RetrievalIn = RetrievalIn()
+    routing: RoutingIn = RoutingIn()
     metadata_filter: Metadata = Field(default_factory=dict)
     language: Text = "english"
 
@@ -74,6 +83,14 @@ class KnowledgeBaseIn(Input):
             raise ValueError("must not begin like an id")
         return name
 
+    @model_validator(mode="after")
+    def _of_one_kind(self) -> Self:
+        if (self.kind == "http") != (self.source is not None):
+            raise ValueError("a source is given with kind http, and with no other")
+        if self.kind == "http" and (named := sorted(OF_DOCUMENTS & self.model_fields_set)):
+            raise ValueError(f"{', '.join(named)}: not for a knowledge base of kind http, which holds no documents")
+        return self
+
 
 class KnowledgeBaseChanges(Input):
     """What can be changed without indexing anew; for the rest there is POST /v1/knowledge-bases/{kb}/reindex."""
@@ -81,7 +98,9 @@ class KnowledgeBaseChanges(Input):
     title: Annotated[str, StringConstraints(max_length=300), STORABLE] | None = None
     description: Annotated[str, StringConstraints(max_length=4000), STORABLE] | None = None
     retrieval: RetrievalIn | None = None
+    routing: RoutingIn | None = None
     metadata_filter: Metadata | None = None
+    source: HttpSourceIn | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -141,16 +160,20 @@ class KnowledgeBaseOut(BaseModel):
     """A knowledge base; ``pending_metadata_filter`` is on its way to the documents, null when there is none.
 
     So is ``reindex``. Until ``undo_until`` one can go back to the index of before; null where there is none.
+    One of kind ``http`` has a ``source``, and an index that stays empty.
     """
 
     id: str
     name: str
+    kind: Literal["documents", "http"]
+    source: HttpSourceOut | None = Field(None, exclude_if=lambda source: source is None)
     title: str | None
     description: str | None
     language: str
     embedding: EmbeddingOut
     chunking: ChunkingOut
     retrieval: RetrievalOut
+    routing: RoutingOut
     metadata_filter: dict[str, Any]
     pending_metadata_filter: dict[str, Any] | None
     index: IndexOut
@@ -188,12 +211,15 @@ def knowledge_base_out(view: KnowledgeBaseView, resources: Resources) -> dict[st
     return {
         "id": encode_id("kb", row.id),
         "name": row.name,
+        "kind": "documents" if row.source is None else "http",
+        "source": row.source,
         "title": row.title,
         "description": row.description,
         "language": row.language,
         "embedding": {"model": identity["model"], "dimensions": view.index.dim},
         "chunking": row.chunking,
         "retrieval": row.retrieval,
+        "routing": asdict(view.routing),
         "metadata_filter": row.metadata_filter,
         "pending_metadata_filter": row.pending_filter,
         "index": {
@@ -201,7 +227,7 @@ def knowledge_base_out(view: KnowledgeBaseView, resources: Resources) -> dict[st
             "reason": None if view.index.held_back is None else HeldBack(view.index.held_back).sentence,
             "size_bytes": view.index.index_bytes,
             "average_length": view.index.avgdl,
-            "problem": view.mismatch(resources.embedders.identities),
+            "problem": None if row.source else view.mismatch(resources.embedders.identities),
         },
         "reindex": None if view.reindexing is None else _reindex_out(view.reindexing),
         "undo_until": _undo_until(view, resources),
@@ -228,7 +254,9 @@ async def create_knowledge_base(
         dimensions=body.embedding.dimensions,
         chunking=body.chunking.settings(),
         retrieval=body.retrieval.settings(),
+        routing=body.routing.settings(),
         metadata_filter=body.metadata_filter,
+        source=None if body.source is None else body.source.settings(),
     )
     return knowledge_base_out(await tenant.knowledge_bases.create(new), resources)
 
@@ -251,21 +279,25 @@ async def get_knowledge_base(kb: str, tenant: CurrentReader, resources: CurrentR
 @router.patch(
     "/{kb}",
     response_model=KnowledgeBaseOut,
-    responses={409: {"description": "Another metadata_filter is still on its way to the documents", **PROBLEM}},
+    responses={409: {"description": "Another metadata_filter is on its way, or there are no documents", **PROBLEM}},
 )
 async def update_knowledge_base(
     kb: str, body: KnowledgeBaseChanges, tenant: CurrentAdmin, resources: CurrentResources
 ) -> dict[str, Any]:
-    """Change title, description, how it is searched, or what its documents are stamped with.
+    """Change title, description, how it is searched and routed, its source, or what its documents are stamped with.
 
     A new metadata_filter goes to all documents in the background; until it has, the old one holds beside it.
     """
     changes = body.model_dump(exclude_unset=True)
-    for name in ("retrieval", "metadata_filter"):
+    for name in ("retrieval", "routing", "metadata_filter", "source"):
         if changes.get(name, ...) is None:
             raise InvalidInput(f"{name} cannot be null.", loc=("body", name))
     if body.retrieval is not None:  # as a whole: what is left out is as by default again
         changes["retrieval"] = asdict(body.retrieval.settings())
+    if body.source is not None:
+        changes["source"] = asdict(body.source.settings())
+    if body.routing is not None:
+        changes["routing"] = body.routing.settings()
     return knowledge_base_out(await tenant.knowledge_bases.update(kb, changes), resources)
 
 

@@ -13,10 +13,11 @@ from pydantic import BaseModel, Field, field_validator, model_validator
 from app.api.dependencies import CurrentWriter, GuardedRoute
 from app.api.middleware import MAX_JSON_BYTES
 from app.api.problems import PROBLEM, problem
+from app.api.streamed import FORM, checked, content_type, too_large
 from app.api.v1.knowledge_bases import ChunkingIn
 from app.api.v1.nodes import MAX_DEPTH
 from app.api.v1.schemas import Identifier, Input, Text
-from app.api.v1.upload_forms import UploadForm, checked, content_type, too_large
+from app.api.v1.upload_forms import UploadForm
 from app.bootstrap import TenantServices
 from app.documents.uploads import OVERHEAD
 from app.errors import Unsupported
@@ -24,7 +25,6 @@ from app.ingestion.preview import MOST_BYTES, Preview, PreviewWishes
 from app.ingestion.types import IngestionError, TreeNode
 
 router = APIRouter(tags=["preview"], route_class=GuardedRoute)
-FORM = "multipart/form-data"
 MOST_CHUNKS = 200
 MOST_NODES = 2000
 

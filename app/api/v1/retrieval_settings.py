@@ -5,10 +5,9 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field, StringConstraints
 
 from app.api.v1.schemas import STORABLE, Input, Text
-from app.api.v1.transformers import TransformerIn, TransformersIn, named
+from app.api.v1.transformers import TransformerIn, TransformersIn, kept
 from app.knowledge_bases.types import Retrieval
 from app.retrieval.strategies import find_strategy, strategy_options
-from app.retrieval.transformers import find_steps
 
 Prompt = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=4000), STORABLE]
 
@@ -16,7 +15,9 @@ Prompt = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, m
 class RetrievalIn(Input):
     """How a search that does not say otherwise is done; a search's own options win, key by key.
 
-    ``transformers`` run in searches in it alone; ``rewrite_prompt`` is what prompt_rewrite tells the chat model.
+    ``transformers`` run in searches in it alone; ``rewrite_prompt`` is what prompt_rewrite tells the chat model,
+    ``answer_prompt`` what it is told beside our own instructions when it answers from this knowledge base alone. Each
+    text of them has a number: GET /v1/knowledge-bases/{kb}/prompts.
     """
 
     strategy: Text = "hybrid"
@@ -24,15 +25,14 @@ class RetrievalIn(Input):
     strategy_options: dict[str, Any] = Field(default_factory=dict)
     transformers: TransformersIn | None = None
     rewrite_prompt: Prompt | None = None
+    answer_prompt: Prompt | None = None
 
     def settings(self) -> Retrieval:
         """The same, checked. Raises InvalidInput."""
         strategy = find_strategy(self.strategy, loc=("body", "retrieval", "strategy"))
         strategy_options(strategy, self.strategy_options, loc=("body", "retrieval", "strategy_options"))
-        steps = find_steps(named(self.transformers or []), loc=("body", "retrieval", "transformers"))
-        # In their order, with all options said, so that a later version's defaults change nothing here.
-        kept = [{"name": step.transformer.name, "options": step.options.model_dump()} for step in steps]
-        return Retrieval(**self.model_dump() | {"transformers": None if self.transformers is None else kept})
+        transformers = kept(self.transformers, loc=("body", "retrieval", "transformers"))
+        return Retrieval(**self.model_dump() | {"transformers": transformers})
 
 
 class RetrievalOut(BaseModel):
@@ -43,3 +43,4 @@ class RetrievalOut(BaseModel):
     strategy_options: dict[str, Any] = Field(default_factory=dict, exclude_if=lambda options: not options)
     transformers: list[TransformerIn] | None = Field(None, exclude_if=lambda named: named is None)
     rewrite_prompt: str | None = Field(None, exclude_if=lambda prompt: prompt is None)
+    answer_prompt: str | None = Field(None, exclude_if=lambda prompt: prompt is None)

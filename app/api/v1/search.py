@@ -1,15 +1,17 @@
 """Search: in one knowledge base, or over several."""
 
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Response
 from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
 from app.api.dependencies import CurrentReader, GuardedRoute
+from app.api.searching import admitted_search
+from app.api.v1.routing import ROUTE, RouteIn, wished_route
 from app.api.v1.schemas import STORABLE, Input, ScopeId, Text
 from app.api.v1.search_queries import QueryIn, Words, query_of
 from app.api.v1.search_results import SearchOut, search_out
-from app.api.v1.searching import admitted_search
 from app.api.v1.transformers import TransformersIn, named
 from app.documents.scopes import Scope
 from app.errors import InvalidInput
@@ -127,9 +129,15 @@ class SearchIn(Input):
 
 
 class MultiSearchIn(SearchIn):
-    """The same over the named knowledge bases, or all that the key may read."""
+    """The same over the named knowledge bases, or those of all that the key may read that are most like the query."""
 
     knowledge_bases: Annotated[list[Text], Field(min_length=1, max_length=100)] | None = None
+    routing: RouteIn | None = Field(None, description=ROUTE)
+
+    def request(self, knowledge_bases: list[str] | None) -> SearchRequest:
+        """The room's form of it."""
+        asked = super().request(knowledge_bases)
+        return replace(asked, routing=None if self.routing is None else wished_route(self.routing))
 
 
 @router.post("/knowledge-bases/{kb}/search", response_model=SearchOut)
@@ -140,5 +148,10 @@ async def search_knowledge_base(kb: str, body: SearchIn, tenant: CurrentReader, 
 
 @router.post("/search", response_model=SearchOut)
 async def search(body: MultiSearchIn, tenant: CurrentReader, response: Response) -> SearchOut:
-    """Search several knowledge bases at once."""
+    """Search several knowledge bases at once.
+
+    Where none is named and the key may read more than three, the search is routed: it goes to the three of each
+    embedding model that are most like the query, by what their passages and their `routing` say they are about, and to
+    those that nothing is known of yet. `routing` says to how many, or `false` for all.
+    """
     return search_out(await admitted_search(tenant, body.request(body.knowledge_bases), response))

@@ -1,6 +1,5 @@
 """What a search answers."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel, Field
@@ -9,13 +8,14 @@ from app.api.v1.chunks import node_ids
 from app.api.v1.media import MediaOut, media_out
 from app.api.v1.schemas import Time
 from app.ids import encode_id
-from app.retrieval.types import Explanation, Hit, Reformulation, SearchResult
+from app.prompts.types import PromptName
+from app.retrieval.types import Explanation, Hit, Reformulation, RoutedKnowledgeBase, SearchResult
 
 
 class FoundDocument(BaseModel):
-    """The document of a result."""
+    """The document of a result; one from an HTTP source has no id, and its address as ``source_uri``."""
 
-    id: str
+    id: str | None
     source: str
     title: str | None
     source_uri: str | None
@@ -47,6 +47,9 @@ class ResultOut(BaseModel):
     from ``passage_start`` to ``passage_end``, or what ``expand`` has made of it. ``places`` are there with ``explain``,
     ``vector`` with ``return_vectors``. ``flags`` say what in the passage speaks to a model and not to a reader:
     ``instructions``, ``chat_markup``, ``hidden_text``.
+
+    A result of an HTTP source (a knowledge base of kind http) is not stored here: ``chunk_id`` and the document's id
+    are null, its text is the only chunk, and ``similarity`` is not known.
     """
 
     score: float
@@ -57,7 +60,7 @@ class ResultOut(BaseModel):
     end: int
     passage_start: int
     passage_end: int
-    chunk_id: str
+    chunk_id: str | None
     chunk_index: int
     total_chunks: int
     document: FoundDocument
@@ -91,13 +94,32 @@ class PlanOut(BaseModel):
 class ExplainedIndexOut(BaseModel):
     """A knowledge base with the filter as understood, its own included; no plan where a lane could not answer.
 
-    ``shared`` is the operator's of that name.
+    ``shared`` is the operator's of that name. ``asked`` is there for an HTTP source: what it was asked for.
     """
 
     knowledge_base: str
     shared: bool
     filter: dict[str, Any] | None
     plan: PlanOut | None
+    asked: list[str] | None = Field(None, exclude_if=lambda asked: asked is None)
+
+
+class RoutedOut(BaseModel):
+    """A knowledge base that the search could have gone to, with what it scored, null where it was not compared.
+
+    ``reason``: ``best`` or ``less_alike``; or searched whatever it would score: ``always``, ``own_documents`` (it holds
+    documents of the user or the chat that the search names), ``nothing_known`` (of what it is about), ``not_compared``
+    (too few of its embedding model to choose from, or the model does not answer). ``centroids`` and ``texts`` are the
+    best cosines with its passages' centroids, and with its descriptions and examples.
+    """
+
+    knowledge_base: str
+    chosen: bool
+    reason: str
+    score: float | None
+    centroids: float | None
+    texts: float | None
+    scale: float
 
 
 class ReformulationOut(BaseModel):
@@ -108,16 +130,26 @@ class ReformulationOut(BaseModel):
     indices_of_related_messages: list[int]
 
 
+class UsedPromptOut(BaseModel):
+    """Which version of whose prompt: the knowledge base's name, or the agent's id."""
+
+    owner: str
+    version: int
+
+
 class ExplainOut(BaseModel):
     """What the search was taken to mean.
 
     ``transformers`` were asked to change its queries; ``reformulation`` is there where one has understood the
-    conversation.
+    conversation. ``prompts`` are those of admins that took part, by name: `rewrite`. ``routing`` is there where the
+    knowledge bases were chosen: the chosen ones first, best first.
     """
 
     strategy_options: dict[str, Any]
     knowledge_bases: list[ExplainedIndexOut]
     transformers: list[str]
+    prompts: dict[PromptName, UsedPromptOut]
+    routing: list[RoutedOut] | None = Field(None, exclude_if=lambda routing: routing is None)
     reformulation: ReformulationOut | None = Field(None, exclude_if=lambda reformulation: reformulation is None)
 
 
@@ -146,11 +178,11 @@ def result_out(hit: Hit) -> ResultOut:
         end=passage.end,
         passage_start=chunk.start,
         passage_end=chunk.end,
-        chunk_id=encode_id("chk", chunk.id),
+        chunk_id=None if hit.outside else encode_id("chk", chunk.id),
         chunk_index=chunk.ordinal,
         total_chunks=document.chunk_count,
         document=FoundDocument(
-            id=encode_id("doc", document.id),
+            id=None if hit.outside else encode_id("doc", document.id),
             source=document.source,
             title=document.title,
             source_uri=document.source_uri,
@@ -162,7 +194,7 @@ def result_out(hit: Hit) -> ResultOut:
         page_end=chunk.page_end,
         slide=chunk.slide,
         section_titles=chunk.section_titles,
-        node_path=node_ids(document.id, chunk.version, chunk.node_path),
+        node_path=[] if hit.outside else node_ids(document.id, chunk.version, chunk.node_path),
         media=media_out(hit.knowledge_base, document.id, chunk.media_ordinal, chunk.media_type),
         metadata=chunk.attributes,
         flags=chunk.flags,
@@ -185,11 +217,26 @@ def _explain(found: Explanation, understood: Reformulation | None) -> ExplainOut
                 shared=one.shared,
                 filter=None if one.filter is None else dict(one.filter),
                 plan=None if one.plan is None else PlanOut(**one.plan._asdict()),
+                asked=None if one.asked is None else list(one.asked),
             )
             for one in found.indexes
         ],
         transformers=list(found.transformers),
+        prompts={name: UsedPromptOut(owner=one.owner, version=one.version) for name, one in found.prompts.items()},
+        routing=[_routed(one) for one in found.routes] or None,
         reformulation=None if understood is None else reformulation_out(understood),
+    )
+
+
+def _routed(one: RoutedKnowledgeBase) -> RoutedOut:
+    return RoutedOut(
+        knowledge_base=one.name,
+        chosen=one.chosen,
+        reason=one.reason,
+        score=_rounded(one.score),
+        centroids=_rounded(one.centroids),
+        texts=_rounded(one.texts),
+        scale=one.scale,
     )
 
 
@@ -215,9 +262,3 @@ def search_out(result: SearchResult) -> SearchOut:
         timings_ms=dict(result.timings_ms),
         explain=explain_out(result),
     )
-
-
-def server_timing(timings_ms: Mapping[str, float]) -> str:
-    """The header of that name (W3C Server Timing); the total comes first."""
-    steps = sorted(timings_ms.items(), key=lambda step: step[0] != "total")
-    return ", ".join(f"{name};dur={spent}" for name, spent in steps)

@@ -33,7 +33,10 @@ class ImportOut(BaseModel):
 @router.get(
     "/export",
     response_class=StreamingResponse,
-    responses={200: {"description": "The archive", "content": {ARCHIVE: {"schema": _BINARY}}}},
+    responses={
+        200: {"description": "The archive", "content": {ARCHIVE: {"schema": _BINARY}}},
+        409: {"description": "It holds no documents of its own", **PROBLEM},
+    },
 )
 async def export_knowledge_base(kb: str, tenant: CurrentAdmin) -> StreamingResponse:
     """All of it as one archive: settings, originals, what was parsed, chunks and vectors (docs/export.md).

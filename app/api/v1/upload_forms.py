@@ -3,26 +3,21 @@
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from email.message import Message
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self
 
 from fastapi import Request
-from fastapi.exceptions import RequestValidationError
 from pydantic import (
     AfterValidator,
-    BaseModel,
     Field,
     StringConstraints,
-    ValidationError,
     field_validator,
     model_validator,
 )
 
+from app.api.streamed import checked, too_large
 from app.api.v1.schemas import STORABLE, GivenTime, Identifier, Input, Metadata, ScopeId, Text, Title, WebAddress
 from app.documents.scopes import Scope
-from app.documents.types import MOST_CHUNKS, DocumentFacts, GivenChunk, UploadTooLarge
-
-ModelT = TypeVar("ModelT", bound=BaseModel)
+from app.documents.types import MOST_CHUNKS, DocumentFacts, GivenChunk
 
 
 def to_come(value: datetime) -> datetime:
@@ -111,26 +106,9 @@ class TextDocument(Facts):
         return self
 
 
-def checked(model: type[ModelT], value: Mapping[str, str] | bytes) -> ModelT:
-    """The fields as the model. Raises RequestValidationError, located in the body."""
-    try:
-        return model.model_validate_json(value) if isinstance(value, bytes) else model.model_validate(value)
-    except ValidationError as exc:
-        found = exc.errors(include_url=False, include_input=False, include_context=False)
-        raise RequestValidationError([{**one, "loc": ("body", *one["loc"])} for one in found]) from None
-
-
 def read_form(fields: Mapping[str, str]) -> DocumentFacts:
     """A field that was left empty counts as not sent."""
     return checked(UploadForm, {name: value for name, value in fields.items() if value != ""}).facts()
-
-
-def content_type(request: Request) -> tuple[str, bytes]:
-    """Media type and multipart boundary of the request."""
-    header = Message()
-    header["content-type"] = request.headers.get("content-type", "")
-    boundary = header.get_boundary("")
-    return header.get_content_type(), boundary.encode("latin-1", "replace")
 
 
 async def read_json(request: Request, limit: int) -> TextDocument:
@@ -141,8 +119,3 @@ async def read_json(request: Request, limit: int) -> TextDocument:
         if len(body) > limit:
             raise too_large(limit)
     return checked(TextDocument, bytes(body))
-
-
-def too_large(limit: int) -> UploadTooLarge:
-    """For a body that says so, or turns out so."""
-    return UploadTooLarge(f"The upload is larger than {limit} bytes.", limit=limit)

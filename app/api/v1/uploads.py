@@ -9,15 +9,15 @@ from pydantic import BaseModel
 from app.api.dependencies import CurrentWriter, GuardedRoute
 from app.api.middleware import MAX_JSON_BYTES
 from app.api.problems import PROBLEM, status_of
+from app.api.streamed import FORM, content_type, refuse_large
 from app.api.v1.documents import DocumentOut, document_out
-from app.api.v1.upload_forms import TextDocument, UploadForm, content_type, read_form, read_json, too_large
+from app.api.v1.upload_forms import TextDocument, UploadForm, read_form, read_json
 from app.bootstrap import TenantServices
 from app.documents.types import Uploaded, Verdict
 from app.documents.uploads import OVERHEAD
 from app.errors import Unsupported
 
 router = APIRouter(prefix="/knowledge-bases/{kb}/documents", tags=["documents"], route_class=GuardedRoute)
-FORM = "multipart/form-data"
 
 
 async def _receive(kb: str, request: Request, tenant: TenantServices, limit: int) -> Uploaded:
@@ -25,7 +25,7 @@ async def _receive(kb: str, request: Request, tenant: TenantServices, limit: int
     kind, boundary = content_type(request)
     found = await tenant.knowledge_bases.find(kb)
     most = limit + OVERHEAD if kind == FORM else min(limit, MAX_JSON_BYTES)
-    _refuse_large(request, most, limit)
+    refuse_large(request, most, limit)
     if kind == FORM and boundary:
         return await tenant.uploads.upload(found, request.stream(), boundary, read_form)
     if kind != "application/json":
@@ -34,12 +34,6 @@ async def _receive(kb: str, request: Request, tenant: TenantServices, limit: int
     if body.chunks is not None:
         return await tenant.uploads.upload_chunks(found, [chunk.given() for chunk in body.chunks], body.facts())
     return await tenant.uploads.upload_text(found, body.text or "", body.facts(), media_type=body.media_type)
-
-
-def _refuse_large(request: Request, most: int, limit: int) -> None:
-    declared = request.headers.get("content-length", "")
-    if declared.isdecimal() and int(declared) > most:
-        raise too_large(min(limit, most))
 
 
 def _form_schema(file: dict[str, Any], *, without: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -151,7 +145,7 @@ async def upload_batch(kb: str, request: Request, tenant: CurrentWriter) -> dict
     kind, boundary = content_type(request)
     found = await tenant.knowledge_bases.find(kb)
     limit = tenant.quotas.upload_bytes
-    _refuse_large(request, limit + OVERHEAD, limit)
+    refuse_large(request, limit + OVERHEAD, limit)
     if kind != FORM or not boundary:
         raise Unsupported("Send multipart/form-data with parts named 'file'.")
     verdicts = await tenant.uploads.upload_many(found, request.stream(), boundary, read_form)

@@ -36,7 +36,8 @@ class Tenant(Created, Base):
 class ApiKey(Created, TenantOwned, Base):
     """A credential. Only the SHA-256 of the key is stored; ``hint`` is its beginning, for people.
 
-    ``replaced_by`` is the key that rotation has made in its place.
+    ``replaced_by`` is the key that rotation has made in its place. ``quota_key_id`` is the first of those that follow
+    each other so, for which is counted what all of them store; None where that has no limit.
     """
 
     __tablename__ = "api_key"
@@ -57,6 +58,7 @@ class ApiKey(Created, TenantOwned, Base):
     revoked_at: Mapped[datetime | None]
     replaced_by: Mapped[UUID | None]
     quotas: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default=text("'{}'"))
+    quota_key_id: Mapped[UUID | None]
 
 
 class ApiKeyUse(TenantOwned, Base):
@@ -85,7 +87,8 @@ class Chat(Created, TenantOwned, Base):
 class Job(Created, TenantOwned, Base):
     """A unit of background work, enqueued in the transaction of the row that it is about.
 
-    One with ``every`` is periodic: done, it waits for its next time.
+    One with ``every`` is periodic: done, it waits for its next time. ``quota_key_id`` is the key of which only so many
+    run at once.
     """
 
     __tablename__ = "job"
@@ -98,7 +101,16 @@ class Job(Created, TenantOwned, Base):
             text("priority desc"),
             "run_at",
             "id",
-            postgresql_where=text("state = 'ready'"),
+            postgresql_where=text("state = 'ready' and quota_key_id is null"),
+        ),
+        Index(
+            "job_key_idx",
+            "tenant_id",
+            "quota_key_id",
+            text("priority desc"),
+            "run_at",
+            "id",
+            postgresql_where=text("state = 'ready' and quota_key_id is not null"),
         ),
         Index("job_running_idx", "tenant_id", "lease_until", postgresql_where=text("state = 'running'")),
         Index("job_document_idx", "tenant_id", "document_id"),
@@ -120,6 +132,7 @@ class Job(Created, TenantOwned, Base):
     lease_until: Mapped[datetime | None]
     error: Mapped[dict[str, Any] | None] = mapped_column(JSONB)
     every: Mapped[timedelta | None]
+    quota_key_id: Mapped[UUID | None]
 
 
 class JobLane(Base):

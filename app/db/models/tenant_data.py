@@ -27,10 +27,13 @@ Digest = bytes
 
 
 class KnowledgeBase(Updated, TenantOwned, Base):
-    """A named set of documents with one way to chunk, embed and search them."""
+    """A named set of documents with one way to chunk, embed and search them; of kind http another's search instead."""
 
     __tablename__ = "knowledge_base"
-    __table_args__ = (UniqueConstraint("tenant_id", "name"),)
+    __table_args__ = (
+        UniqueConstraint("tenant_id", "name"),
+        CheckConstraint("kind in ('documents', 'http')", name="kind"),
+    )
 
     tenant_id: Mapped[UUID] = mapped_column(ForeignKey("tenant.id", ondelete="CASCADE"), primary_key=True)
     id: Mapped[UUID] = mapped_column(primary_key=True)
@@ -43,6 +46,10 @@ class KnowledgeBase(Updated, TenantOwned, Base):
     metadata_filter: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default=_EMPTY)
     pending_filter: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
     deleted_at: Mapped[datetime | None]
+    kind: Mapped[str] = mapped_column(server_default=text("'documents'"))
+    source: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
+    routing: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default=_EMPTY)
+    routing_texts: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default=_EMPTY)
 
 
 class SearchIndex(Created, TenantOwned, Base):
@@ -91,7 +98,10 @@ class SearchIndex(Created, TenantOwned, Base):
 
 
 class Document(Updated, TenantOwned, Base):
-    """An uploaded document. ``version`` is the newest, ``live_version`` what searches see and chunk_count counts."""
+    """An uploaded document. ``version`` is the newest, ``live_version`` what searches see and chunk_count counts.
+
+    ``quota_key_id`` is the key that it counts for, where the newest was uploaded by one with a quota of what is stored.
+    """
 
     __tablename__ = "document"
     __table_args__ = (
@@ -110,6 +120,10 @@ class Document(Updated, TenantOwned, Base):
             unique=True, postgresql_where=text("external_id is null"),
         ),
         Index("document_expires_idx", "tenant_id", "expires_at", postgresql_where=text("expires_at is not null")),
+        Index(
+            "document_scope_idx", "tenant_id", "scope_key", "kb_id",
+            postgresql_where=text("scope_level in ('user', 'chat_shared', 'chat_agent')"),
+        ),
     )  # fmt: skip
 
     id: Mapped[UUID] = mapped_column(primary_key=True)
@@ -141,6 +155,7 @@ class Document(Updated, TenantOwned, Base):
     page_count: Mapped[int | None]
     chunk_count: Mapped[int] = mapped_column(server_default=text("0"))
     language: Mapped[str | None]
+    quota_key_id: Mapped[UUID | None]
 
 
 class DocumentObject(TenantOwned, Base):

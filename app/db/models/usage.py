@@ -3,7 +3,7 @@
 from datetime import date, datetime
 from uuid import UUID
 
-from sqlalchemy import BigInteger, Double, ForeignKey, text
+from sqlalchemy import BigInteger, Double, ForeignKey, ForeignKeyConstraint, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from app.db.models.base import Base, TenantOwned
@@ -21,6 +21,21 @@ class TenantUsage(TenantOwned, Base):
     documents: Mapped[int] = mapped_column(BigInteger)
     stored_bytes: Mapped[int] = mapped_column(BigInteger)
     chunks: Mapped[int] = mapped_column(BigInteger)
+
+
+class KeyUsage(TenantOwned, Base):
+    """The same of what came by a key, and by those that rotation has made of it; a key without quotas has no row."""
+
+    __tablename__ = "key_usage"
+    __table_args__ = (
+        ForeignKeyConstraint(["tenant_id", "key_id"], ["api_key.tenant_id", "api_key.id"], ondelete="CASCADE"),
+        {"postgresql_with": {"fillfactor": "50"}},
+    )
+
+    key_id: Mapped[UUID] = mapped_column(primary_key=True)
+    documents: Mapped[int] = mapped_column(BigInteger, server_default=_NONE)
+    stored_bytes: Mapped[int] = mapped_column(BigInteger, server_default=_NONE)
+    chunks: Mapped[int] = mapped_column(BigInteger, server_default=_NONE)
 
 
 class UsageDay(TenantOwned, Base):

@@ -2,14 +2,23 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from functools import lru_cache
 from typing import Any
+from uuid import UUID
 
 from app.errors import InvalidInput
+from app.ids import derived_id
 from app.inference.embedding import Embedder, EmbeddingIdentity, EmbeddingUnavailable
 from app.logging import get_logger
 
 logger = get_logger(__name__)
+
+
+@lru_cache(maxsize=100)
+def model_key(identity: EmbeddingIdentity) -> UUID:
+    """A short name of what must be equal for two vectors to be comparable."""
+    return derived_id("embedding model", *astuple(identity))
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +42,10 @@ class Embedders:
         """The one that makes vectors of a stored index's identity, None when no configured model does."""
         made = EmbeddingIdentity.stored(identity)
         return next((embedder for embedder in self.all if embedder.identity == made), None)
+
+    def by_key(self, key: UUID) -> Embedder | None:
+        """The one whose ``model_key`` this is, None when no configured model has it."""
+        return next((embedder for embedder in self.all if model_key(embedder.identity) == key), None)
 
     def named(self, model: str | None, dimensions: int | None) -> Embedder:
         """The model of that name and size: without a name the default's, without a size the first of the name.

@@ -2,8 +2,8 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Self, TypeVar
 from uuid import UUID
 
 from pydantic import BaseModel
@@ -17,7 +17,7 @@ from app.retrieval.finder import Finder
 from app.retrieval.lanes import LaneResults, Ranked, Ranking, collect
 from app.retrieval.queries import QueryVectors, Vector
 from app.retrieval.repository import LaneCall, LaneList
-from app.retrieval.types import Hit, Query, SearchUnavailable
+from app.retrieval.types import Hit, NamedTransformer, Query, Searched, SearchUnavailable
 
 WORDS_ALONE = "only the lexical lane was searched"
 NO_COSINES = "similarities are not known"
@@ -28,7 +28,7 @@ NOTHING = "nothing was searched"
 class Target:
     """A knowledge base to search, the levels of it that are seen, and the filter: as understood, and compiled.
 
-    ``embedder`` makes vectors for it, None where its model is not configured.
+    ``embedder`` makes vectors for it, None where its model is not configured. What is found counts ``scale`` times.
     """
 
     kb: KnowledgeBaseView
@@ -37,6 +37,12 @@ class Target:
     filter: Mapping[str, Any] | None
     contains: dict[str, Any] | None
     path: str | None
+    scale: float = 1.0
+
+    @property
+    def searched(self) -> Searched:
+        """What the finder has to know of it."""
+        return Searched(self.kb.row.tenant_id, self.kb.row.name, self.scale)
 
     @property
     def model(self) -> EmbeddingIdentity:
@@ -57,6 +63,10 @@ class SearchContext:
     course: Course
     queries: Sequence[Query]
     targets: Sequence[Target]
+
+    def reading(self, rows: int) -> Self:
+        """The same, where at least so many hits are read: for a strategy that orders them anew."""
+        return replace(self, finder=self.finder.reading(max(rows, self.finder.top_k)))
 
     async def find(
         self, rank: Callable[[LaneResults], Ranked], *, dense: bool = True, lexical: bool = True
@@ -82,7 +92,7 @@ class SearchContext:
 
         def ranking(lists: Sequence[LaneList]) -> Ranking:
             found = collect(calls, lists, queries=len(self.queries), models=numbers)
-            return Ranking(found, rank(found), fused=dense and lexical)
+            return Ranking(found, self.finder.scaled(rank(found)), fused=dense and lexical)
 
         return await self.finder.find(calls, ranking)
 
@@ -137,11 +147,24 @@ class NoOptions(BaseModel, extra="forbid"):
     """A strategy without options."""
 
 
+def _no_transformers(_options: BaseModel) -> Sequence[NamedTransformer]:
+    return ()
+
+
+def searched_in(targets: Sequence[Target]) -> dict[bytes, Searched]:
+    """The knowledge bases by their search index."""
+    return {one.kb.index.id.bytes: one.searched for one in targets}
+
+
 @dataclass(frozen=True, slots=True)
 class Strategy(Generic[OptionsT]):
-    """A way to search, by name; ``run`` returns hits best first, ties by document and chunk_index."""
+    """A way to search, by name; ``run`` returns hits best first, ties by document and chunk_index.
+
+    ``transformers`` says which make its queries, after those that the search names: with them it fans out.
+    """
 
     name: str
     description: str
     options: type[OptionsT]
     run: Callable[[SearchContext, OptionsT], Awaitable[list[Hit]]]
+    transformers: Callable[[OptionsT], Sequence[NamedTransformer]] = _no_transformers

@@ -3,7 +3,8 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from types import MappingProxyType
+from typing import Any, Generic, Protocol, TypeVar
 
 from pydantic import BaseModel, Field
 
@@ -22,8 +23,11 @@ MOST_CALLS = 4
 MAX_TOKENS = 400
 # With less time left no model answers, and its circuit breaker would count one more failure.
 LEAST_SECONDS = 0.05
+# What a first search may take of the time: the model needs the rest to read what it finds.
+LOOK_SHARE = 0.5
 
 Made = Mapping[str, Sequence[str]]
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class Written(BaseModel):
@@ -32,12 +36,18 @@ class Written(BaseModel):
     texts: list[str] = Field(max_length=50, description="What was asked for, the best first")
 
 
+class Look(Protocol):
+    """A quick first search: the best passages for these queries; None where they cannot be had in the course's time."""
+
+    async def __call__(self, queries: Sequence[str], course: Course, *, most: int) -> list[str] | None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class TransformContext:
     """One transformer's turn. There is at least one query, and no more than ``most`` may come of them.
 
     ``question`` is what was asked last, None where several things were. ``languages`` are those of what is searched,
-    ``prompt`` is the knowledge base's own. The course ends when the model's share of the time does.
+    ``prompt`` is the agent's or the knowledge base's own. The course ends when the model's share of the time does.
     """
 
     name: str
@@ -49,30 +59,58 @@ class TransformContext:
     most: int
     chat: ChatModel | None
     course: Course
+    look: Look | None = None
 
     async def ask(
         self, task: str, material: Mapping[str, Any], shape: type[Shape], *, max_tokens: int = MAX_TOKENS
     ) -> Shape | None:
         """The model's answer; None, and the caller is told, where there is none."""
+        chat = self._chat()
+        if chat is None:
+            return None
+        try:
+            answer = await chat.structured(
+                prompt(task, material), shape, max_tokens=max_tokens, seconds=self.course.remaining
+            )
+        except ChatUnavailable as exc:
+            logger.warning("search.rewrite_failed", transformer=self.name, reason=exc.reason)
+            self.course.remark(f"The chat model could not answer: {self.name} did what it can without.")
+            return None
+        return answer.value
+
+    def _chat(self) -> ChatModel | None:
+        """The model, where there is one and time for it; else the caller is told."""
         if self.chat is None:
             self.course.remark(f"No chat model is configured: {self.name} did what it can without.")
         elif self.course.remaining < LEAST_SECONDS:
             self.course.remark(f"There was no time left for the chat model: {self.name} did what it can without.")
-        else:
-            try:
-                answer = await self.chat.structured(
-                    prompt(task, material), shape, max_tokens=max_tokens, seconds=self.course.remaining
-                )
-                return answer.value
-            except ChatUnavailable as exc:
-                logger.warning("search.rewrite_failed", transformer=self.name, reason=exc.reason)
-                self.course.remark(f"The chat model could not answer: {self.name} did what it can without.")
-        return None
+            return None
+        return self.chat
 
-    async def written(self, task: str, *, most: int, calls: int = MOST_CALLS, max_tokens: int = MAX_TOKENS) -> Made:
+    async def first_passages(self, most: int) -> list[str] | None:
+        """What a quick first search finds for the queries; None, and the caller is told, where it is of no use.
+
+        They are written by others: give them to the model as material, and never in a task.
+        """
+        if self._chat() is None:
+            return None
+        found = await self.look(self.queries, self.course.part(LOOK_SHARE), most=most) if self.look else None
+        if found is None:
+            self.course.remark(f"The first search could not be made in time: {self.name} was left out.")
+        return found
+
+    async def written(
+        self,
+        task: str,
+        *,
+        most: int,
+        calls: int = MOST_CALLS,
+        max_tokens: int = MAX_TOKENS,
+        beside: Mapping[str, Any] = NOTHING,
+    ) -> Made:
         """What the model writes to each of the first queries, at most so many texts; none where it cannot answer."""
         asked = self.queries[: min(calls, MOST_CALLS)]
-        answers = [self.ask(task, {"query": query}, Written, max_tokens=max_tokens) for query in asked]
+        answers = [self.ask(task, {"query": query, **beside}, Written, max_tokens=max_tokens) for query in asked]
         made = await asyncio.gather(*answers)
         return {query: tidied(answer.texts)[:most] if answer else [] for query, answer in zip(asked, made, strict=True)}
 
@@ -86,11 +124,21 @@ class TransformContext:
             return list(self.queries)
         made = await self.written(task, most=each, calls=-(-room // each), max_tokens=max_tokens)
         kept = [query for query in self.queries if not (replacing and made.get(query))]
-        return list(dict.fromkeys([*kept, *(text for texts in made.values() for text in texts)]))[: self.most]
+        queries = list(dict.fromkeys([*kept, *(text for texts in made.values() for text in texts)]))
+        asked, known = len(made), len(set(self.queries))
+        if len(queries) > self.most:
+            self.course.remark(f"At most {self.most} queries may come of {self.name}: the others were left out.")
+        elif asked < known and any(made.values()):
+            self.course.remark(
+                f"{self.name} was done for the first {asked} of {known} queries: more would be too many."
+            )
+        return queries[: self.most]
 
-    async def replaced(self, task: str, *, max_tokens: int = MAX_TOKENS) -> list[str]:
-        """Each query as the model writes it anew; as it is where that cannot be had."""
-        made = await self.written(task, most=1, max_tokens=max_tokens)
+    async def replaced(
+        self, task: str, *, max_tokens: int = MAX_TOKENS, beside: Mapping[str, Any] = NOTHING
+    ) -> list[str]:
+        """Each query as the model writes it anew, with what is ``beside`` it; as it is where that cannot be had."""
+        made = await self.written(task, most=1, max_tokens=max_tokens, beside=beside)
         return list(dict.fromkeys((made.get(query) or [query])[0] for query in self.queries))
 
 
@@ -111,13 +159,17 @@ class Rewritten:
 
 @dataclass(frozen=True, slots=True)
 class Transformer(Generic[OptionsT]):
-    """A way to make other queries, by name; those that fan out come after the others. ``run`` never fails."""
+    """A way to make other queries, by name; those that fan out come after the others. ``run`` never fails.
+
+    One that ``takes_prompt`` does what a ``rewrite_prompt`` says.
+    """
 
     name: str
     description: str
     options: type[OptionsT]
     run: Callable[[TransformContext, OptionsT], Awaitable[Rewritten]]
     fans_out: bool = False
+    takes_prompt: bool = False
 
 
 def tidied(texts: Sequence[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Queries rewritten as the knowledge base's own prompt says."""
+"""Queries rewritten as the agent's or the knowledge base's own prompt says."""
 
 from app.retrieval.transformers.context import NoOptions, Rewritten, TransformContext, Transformer
 
@@ -9,11 +9,13 @@ after the documents says how:
 
 
 async def run(context: TransformContext, _options: NoOptions) -> Rewritten:
-    """As they are, and the caller is told, where the knowledge base has none."""
+    """As they are, and the caller is told, where there is none."""
     if context.prompt is None:
         context.course.remark("There is no rewrite_prompt of one knowledge base: prompt_rewrite changed nothing.")
         return Rewritten(context.queries)
     return Rewritten(await context.replaced(TASK.format(prompt=context.prompt)))
 
 
-TRANSFORMER = Transformer("prompt_rewrite", "As the knowledge base's `rewrite_prompt` says.", NoOptions, run)
+TRANSFORMER = Transformer(
+    "prompt_rewrite", "As the agent's or the knowledge base's `rewrite_prompt` says.", NoOptions, run, takes_prompt=True
+)

@@ -1,18 +1,20 @@
 """A search as its caller's quotas admit it, and what its reply says of them."""
 
+from collections.abc import Mapping
+
 from fastapi import Response
 
-from app.api.v1.search_results import server_timing
 from app.bootstrap import TenantServices
 from app.quotas.types import RateState
+from app.retrieval.admission import admitted
 from app.retrieval.types import SearchRequest, SearchResult
 
 
 async def admitted_search(tenant: TenantServices, request: SearchRequest, response: Response) -> SearchResult:
     """Search, and count it. Raises RateLimited, and as ``RetrievalService.search``."""
-    await admit(tenant, response)
-    result = await tenant.retrieval.search(request)
-    tenant.quotas.count(searches=1)
+    result, rate = await admitted(tenant.retrieval, request)
+    if rate is not None:
+        response.headers.update(_rate_headers(rate))
     response.headers["Server-Timing"] = server_timing(result.timings_ms)
     return result
 
@@ -22,6 +24,12 @@ async def admit(tenant: TenantServices, response: Response) -> None:
     rate = await tenant.quotas.admit_search()
     if rate is not None:
         response.headers.update(_rate_headers(rate))
+
+
+def server_timing(timings_ms: Mapping[str, float]) -> str:
+    """The header of that name (W3C Server Timing); the total comes first."""
+    steps = sorted(timings_ms.items(), key=lambda step: step[0] != "total")
+    return ", ".join(f"{name};dur={spent}" for name, spent in steps)
 
 
 def _rate_headers(rate: RateState) -> dict[str, str]:

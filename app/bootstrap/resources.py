@@ -1,28 +1,21 @@
-"""The composition root: what a process holds, and what one caller may do with it."""
+"""What lives as long as the process: connected to and checked once."""
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Self
 from uuid import UUID
 
 from app.access import UNLIMITED, Principal, Quotas
-from app.agents.service import AgentService
 from app.answering.opening import AnswerModels, open_answer_models
-from app.answering.service import AnsweringService
 from app.audit.service import AuditService
 from app.audit.sign_ins import SignInAudit
-from app.audit.types import Actor
+from app.bootstrap.tenant_services import TenantServices
 from app.db.session import Database, Session, TenantDatabase
 from app.db.system import SystemDatabase
-from app.documents.deletion import DeletionService
-from app.documents.media import MediaService
-from app.documents.reading import ReadingService
-from app.documents.service import DocumentService
-from app.documents.uploading import UploadService
 from app.documents.watching import DocumentWatch
+from app.http_sources.client import HttpSources
 from app.inference.chat import ChatModel
 from app.inference.embedding.opening import open_embedders
 from app.inference.embedding.registry import Embedders
@@ -31,56 +24,28 @@ from app.inference.rerank import Reranker
 from app.inference.rerank.opening import open_reranker
 from app.inference.vision import VisionModel
 from app.ingestion.chunkers.installed import installed_chunkers
+from app.ingestion.flags import suspicions
 from app.ingestion.parsers.installed import installed_parsers, plugin_types
 from app.ingestion.parsers.opening import preview_pool
-from app.ingestion.preview import PARSER_PROCESSES, WALL_SECONDS, PreviewDesk, PreviewService
+from app.ingestion.preview import PARSER_PROCESSES, WALL_SECONDS, PreviewDesk
 from app.job_queue import JobQueue
-from app.knowledge_bases.reindexing import ReindexService
-from app.knowledge_bases.service import IndexSettings, KnowledgeBaseService, furnish_tenant
+from app.knowledge_bases.service import IndexSettings, furnish_tenant
 from app.object_store import ObjectStore
 from app.object_store.opening import open_object_store
 from app.quotas.meter import UsageMeter
 from app.quotas.rates import Rates
-from app.quotas.service import QuotaService
 from app.retrieval.queries import KnownVectors
-from app.retrieval.service import RetrievalService
-from app.retrieval.strategies import STRATEGIES
+from app.retrieval.routing_profiles import KnownProfiles
+from app.retrieval.strategies import installed_strategies
 from app.settings import QuotaSettings, Settings
 from app.tenants.authentication import Authenticator
 from app.tenants.opening import open_authenticator
-from app.tenants.service import KeyService, TenantService
-from app.transfer.exporting import ExportService
-from app.transfer.importing import ImportService
-
-# Documents of archives that are held in memory at a time, of all tenants.
-IMPORTS_AT_ONCE = 2
+from app.tenants.service import TenantService
+from app.transfer.importing import AT_ONCE
 
 
 def _default_quotas(settings: QuotaSettings) -> Quotas:
     return UNLIMITED if settings.default is None else Quotas(**settings.default.model_dump())
-
-
-@dataclass(frozen=True, slots=True)
-class TenantServices:
-    """Everything one caller can do."""
-
-    principal: Principal
-    keys: KeyService
-    knowledge_bases: KnowledgeBaseService
-    reindexing: ReindexService
-    agents: AgentService
-    audit: AuditService
-    documents: DocumentService
-    deletions: DeletionService
-    reading: ReadingService
-    media: MediaService
-    uploads: UploadService
-    preview: PreviewService
-    retrieval: RetrievalService
-    answering: AnsweringService
-    quotas: QuotaService
-    exports: ExportService
-    imports: ImportService
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +58,12 @@ class Resources:
     objects: ObjectStore
     embedders: Embedders
     known_vectors: KnownVectors
+    known_profiles: KnownProfiles
     vision: VisionModel | None
     reranker: Reranker | None
     rewriter: ChatModel | None
     answerers: AnswerModels | None
+    http_sources: HttpSources
     queue: JobQueue
     watch: DocumentWatch
     index_settings: IndexSettings
@@ -150,6 +117,8 @@ class Resources:
             answerers = await asyncio.to_thread(open_answer_models, models)
             if answerers is not None:
                 stack.push_async_callback(answerers.close)
+            http_sources = await asyncio.to_thread(HttpSources.open, settings.http_sources, suspicions)
+            stack.push_async_callback(http_sources.close)
             yield cls._wire(
                 settings,
                 database,
@@ -160,6 +129,7 @@ class Resources:
                 reranker,
                 rewriter,
                 answerers,
+                http_sources,
                 authenticator,
                 sign_ins,
                 meter,
@@ -177,6 +147,7 @@ class Resources:
         reranker: Reranker | None,
         rewriter: ChatModel | None,
         answerers: AnswerModels | None,
+        http_sources: HttpSources,
         authenticator: Authenticator,
         sign_ins: SignInAudit,
         meter: UsageMeter,
@@ -186,7 +157,8 @@ class Resources:
         index_settings = IndexSettings(
             embedders=embedders,
             chunkers=installed_chunkers().keys(),
-            strategies=STRATEGIES.keys(),
+            strategies=installed_strategies().keys(),
+            sources=http_sources.gate,
         )
 
         async def furnish(session: Session, tenant_id: UUID) -> None:
@@ -199,10 +171,12 @@ class Resources:
             objects=objects,
             embedders=embedders,
             known_vectors=KnownVectors(),
+            known_profiles=KnownProfiles(),
             vision=vision,
             reranker=reranker,
             rewriter=rewriter,
             answerers=answerers,
+            http_sources=http_sources,
             queue=queue,
             watch=watch,
             index_settings=index_settings,
@@ -220,7 +194,7 @@ class Resources:
             ),
             rates=Rates(database),
             meter=meter,
-            imports_at_once=asyncio.Semaphore(IMPORTS_AT_ONCE),
+            imports_at_once=asyncio.Semaphore(AT_ONCE),
         )
 
     def audit_of(self, tenant_id: UUID) -> AuditService:
@@ -229,49 +203,4 @@ class Resources:
 
     def for_tenant(self, principal: Principal) -> TenantServices:
         """The services of one caller; cheap, made for every request."""
-        db = TenantDatabase(self.database, principal.tenant_id)
-        knowledge_bases = KnowledgeBaseService(db, principal, self.index_settings, self.queue)
-        documents = DocumentService(db, knowledge_bases, self.objects, self.queue, self.watch)
-        quotas = QuotaService(db, principal, self.rates, self.meter, self.settings.server.max_upload_bytes)
-        retrieval = RetrievalService(
-            db,
-            knowledge_bases,
-            self.embedders,
-            self.known_vectors,
-            quotas,
-            self.settings.server.lane_rows,
-            self.reranker,
-            self.rewriter,
-        )
-        return TenantServices(
-            principal=principal,
-            keys=KeyService(db, self.authenticator.known, Actor.of(principal)),
-            knowledge_bases=knowledge_bases,
-            reindexing=ReindexService(
-                db, knowledge_bases, self.queue, timedelta(seconds=self.settings.worker.reindex_undo_seconds)
-            ),
-            agents=AgentService(db, principal),
-            audit=AuditService(db),
-            documents=documents,
-            deletions=DeletionService(db, knowledge_bases, self.queue),
-            reading=ReadingService(db, knowledge_bases),
-            media=MediaService(db, knowledge_bases, self.objects),
-            uploads=UploadService(
-                db=db,
-                knowledge_bases=knowledge_bases,
-                documents=documents,
-                objects=self.objects,
-                queue=self.queue,
-                parseable=installed_parsers().keys(),
-                plugin_types=plugin_types(installed_parsers()),
-                quotas=quotas,
-            ),
-            preview=PreviewService(db, knowledge_bases, self.previews),
-            retrieval=retrieval,
-            answering=AnsweringService(
-                retrieval, self.answerers, self.settings.answers, self.settings.models.chat_timeout_seconds
-            ),
-            quotas=quotas,
-            exports=ExportService(db, knowledge_bases, self.objects),
-            imports=ImportService(db, knowledge_bases, self.objects, quotas, self.imports_at_once),
-        )
+        return TenantServices(principal, self)

@@ -1,0 +1,130 @@
+"""What the tools take and give."""
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+
+from app.errors import InvalidInput
+from app.filters.values import check_text
+
+
+def _storable(value: str) -> str:
+    try:
+        check_text(value, loc=())
+    except InvalidInput as exc:
+        raise ValueError(exc.message) from None
+    return value
+
+
+STORABLE = AfterValidator(_storable)
+Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=32_000), STORABLE]
+Name = Annotated[str, StringConstraints(max_length=512), STORABLE]
+
+
+class Arguments(BaseModel):
+    """What a tool is called with: one that is not known is refused, not ignored."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class SearchArguments(Arguments):
+    """Of ``search``."""
+
+    query: Words = Field(description="What to look for, in plain words")
+
+
+class FetchArguments(Arguments):
+    """Of ``fetch``."""
+
+    id: Name = Field(description="The id of a document, from a search result")
+
+
+class KnowledgeArguments(Arguments):
+    """Of ``search_knowledge``."""
+
+    query: Words = Field(description="What to look for, in plain words")
+    knowledge_bases: Annotated[list[Name], Field(min_length=1, max_length=100)] | None = Field(
+        None, description="Names or ids of the knowledge bases to search; all of them without it"
+    )
+    filter: dict[str, Any] | None = Field(
+        None,
+        description='Conditions on metadata, all of which hold: {"year": {"gte": 2024}, "language": ["en", "fr"]}. '
+        "Operators: gte, lte, gt, lt, contains, starts_with, ends_with, exists, not; and, or, not take filters",
+    )
+    top_k: int | None = Field(None, ge=1, le=50, description="How many passages; 5 without it, or as configured")
+
+
+class ListArguments(Arguments):
+    """Of ``list_knowledge_bases``."""
+
+    cursor: Annotated[str, Field(max_length=512)] | None = Field(
+        None, description="next_cursor of the page before; the first page without it"
+    )
+
+
+class FoundOut(BaseModel):
+    """A document that was found; ``id`` is what ``fetch`` takes."""
+
+    id: str
+    title: str
+    url: str
+
+
+class SearchResults(BaseModel):
+    """Of ``search``, best first."""
+
+    results: list[FoundOut]
+
+
+class FetchedDocument(BaseModel):
+    """Of ``fetch``; ``metadata`` says whether there is more text than this."""
+
+    id: str
+    title: str
+    text: str
+    url: str
+    metadata: dict[str, Any]
+
+
+class PassageOut(BaseModel):
+    """A passage: ``score`` orders, ``citation`` says where it stands, ``flags`` what in it speaks to a model."""
+
+    text: str
+    citation: str
+    score: float
+    similarity: float | None
+    knowledge_base: str
+    document: FoundOut
+    page: int | None
+    slide: int | None
+    section_titles: list[str]
+    metadata: dict[str, Any]
+    flags: list[str]
+
+
+class KnowledgeResults(BaseModel):
+    """Of ``search_knowledge``, best first."""
+
+    results: list[PassageOut]
+    warnings: list[str]
+
+
+class KnowledgeBaseOut(BaseModel):
+    """A knowledge base, and how much is in it."""
+
+    id: str
+    name: str
+    title: str | None
+    description: str | None
+    language: str
+    documents: int
+    chunks: int
+    created_at: datetime
+
+
+class KnowledgeBases(BaseModel):
+    """Of ``list_knowledge_bases``, newest first."""
+
+    knowledge_bases: list[KnowledgeBaseOut]
+    next_cursor: str | None = None

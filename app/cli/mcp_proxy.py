@@ -1,0 +1,88 @@
+"""``carrel mcp``: what ``/mcp`` offers, over standard input and output, for agents that start tools as commands."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import httpx2
+import typer
+
+from app import __version__
+from app.cli.connection import connect, find_service
+from app.cli.runtime import Credentials
+
+if TYPE_CHECKING:
+    from mcp.client import Client
+
+SECONDS = 90
+
+
+def mcp(
+    url: Annotated[
+        str | None, typer.Option(help="The service's address; else CARREL_URL, else what serve left.")
+    ] = None,
+    key: Annotated[str | None, typer.Option(help="An API key; else CARREL_API_KEY, else what serve left.")] = None,
+) -> None:
+    """Serve the tools of a running service to a desktop agent, over standard input and output (MCP).
+
+    Example: carrel mcp --url https://carrel.example --key carrel_…
+    """
+    service = find_service(url, key)
+    with connect(url, key) as client:
+        client.me()  # a wrong address or key is told at once, and plainly
+    asyncio.run(_serve(service))
+
+
+async def _serve(service: Credentials) -> None:
+    # Here, for the SDK takes most of a second, which other commands can do without.
+    from mcp.client import Client
+    from mcp.client.streamable_http import streamable_http_client
+    from mcp.server.stdio import stdio_server
+
+    headers = {"Authorization": f"Bearer {service.api_key}"}
+    async with httpx2.AsyncClient(headers=headers, timeout=SECONDS) as http:
+        transport = streamable_http_client(f"{service.url.rstrip('/')}/mcp", http_client=http)
+        async with Client(transport, cache=None) as upstream, stdio_server() as (incoming, outgoing):
+            server = _Relay(upstream).server()
+            await server.run(incoming, outgoing, server.create_initialization_options())
+
+
+@dataclass(frozen=True, slots=True)
+class _Relay:
+    """Asks the service for each of its answers."""
+
+    upstream: "Client"
+
+    def server(self) -> Any:
+        from mcp.server.lowlevel.server import Server
+
+        return Server(
+            "carrel",
+            version=__version__,
+            title="Carrel",
+            instructions=self.upstream.instructions,
+            on_list_tools=self._list_tools,
+            on_call_tool=self._call_tool,
+            on_list_resources=self._list_resources,
+            on_list_resource_templates=self._list_templates,
+            on_read_resource=self._read_resource,
+        )
+
+    async def _list_tools(self, _ctx: Any, params: Any) -> Any:
+        return await self.upstream.list_tools(cursor=_cursor(params))
+
+    async def _call_tool(self, _ctx: Any, params: Any) -> Any:
+        return await self.upstream.call_tool(params.name, params.arguments)
+
+    async def _list_resources(self, _ctx: Any, params: Any) -> Any:
+        return await self.upstream.list_resources(cursor=_cursor(params))
+
+    async def _list_templates(self, _ctx: Any, params: Any) -> Any:
+        return await self.upstream.list_resource_templates(cursor=_cursor(params))
+
+    async def _read_resource(self, _ctx: Any, params: Any) -> Any:
+        return await self.upstream.read_resource(params.uri)
+
+
+def _cursor(params: Any) -> str | None:
+    return None if params is None else params.cursor

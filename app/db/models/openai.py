@@ -1,0 +1,87 @@
+"""What the door of files and vector stores keeps beside documents. Row-level security is forced on every table."""
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import BigInteger, ForeignKey, ForeignKeyConstraint, Index, LargeBinary, text
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.orm import Mapped, mapped_column
+
+from app.db.models.base import Base, Created, TenantOwned
+
+# Inside KeptFile the name `bytes` is a column.
+Digest = bytes
+
+
+class KeptFile(Created, TenantOwned, Base):
+    """A file that was uploaded for itself; ``key_id`` is the key that brought it, ``key`` where its bytes are.
+
+    ``quota_key_id`` is the key that it counts for, as a document's.
+    """
+
+    __tablename__ = "openai_file"
+
+    tenant_id: Mapped[UUID] = mapped_column(ForeignKey("tenant.id", ondelete="CASCADE"), primary_key=True)
+    id: Mapped[UUID] = mapped_column(primary_key=True)
+    key_id: Mapped[UUID | None]
+    quota_key_id: Mapped[UUID | None]
+    filename: Mapped[str]
+    media_type: Mapped[str | None]
+    bytes: Mapped[int] = mapped_column(BigInteger)
+    sha256: Mapped[Digest] = mapped_column(LargeBinary)
+    key: Mapped[str]
+    purpose: Mapped[str]
+    expires_at: Mapped[datetime | None]
+
+
+class StoreLabels(TenantOwned, Base):
+    """A caller's labels on a knowledge base."""
+
+    __tablename__ = "openai_store"
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["tenant_id", "kb_id"], ["knowledge_base.tenant_id", "knowledge_base.id"], ondelete="CASCADE"
+        ),
+    )
+
+    kb_id: Mapped[UUID] = mapped_column(primary_key=True)
+    labels: Mapped[dict[str, Any]] = mapped_column("metadata", JSONB, server_default=text("'{}'"))
+
+
+class FileBatch(Created, TenantOwned, Base):
+    """Files that were attached together; ``cancelled`` counts those that were taken out before they were ready."""
+
+    __tablename__ = "openai_file_batch"
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["tenant_id", "kb_id"], ["knowledge_base.tenant_id", "knowledge_base.id"], ondelete="CASCADE"
+        ),
+        Index("openai_file_batch_kb_idx", "tenant_id", "kb_id"),
+    )
+
+    id: Mapped[UUID] = mapped_column(primary_key=True)
+    kb_id: Mapped[UUID]
+    key_id: Mapped[UUID | None]
+    cancelled: Mapped[int] = mapped_column(server_default=text("0"))
+    cancelled_at: Mapped[datetime | None]
+
+
+class BatchFile(TenantOwned, Base):
+    """A file of a batch: the document that it was made, or why it was refused."""
+
+    __tablename__ = "openai_batch_file"
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["tenant_id", "batch_id"], ["openai_file_batch.tenant_id", "openai_file_batch.id"], ondelete="CASCADE"
+        ),
+        ForeignKeyConstraint(["tenant_id", "document_id"], ["document.tenant_id", "document.id"], ondelete="CASCADE"),
+        Index("openai_batch_file_document_idx", "tenant_id", "document_id"),
+    )
+
+    batch_id: Mapped[UUID] = mapped_column(primary_key=True)
+    ordinal: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    file_id: Mapped[UUID]
+    kb_id: Mapped[UUID]
+    document_id: Mapped[UUID | None]
+    error: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))

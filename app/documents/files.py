@@ -1,0 +1,122 @@
+"""Files that are kept for themselves, to become documents of knowledge bases later."""
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+from app.audit.types import Action, Event
+from app.db.models.openai import KeptFile
+from app.db.session import TenantDatabase
+from app.documents.deletion import DeletionService
+from app.documents.file_repository import FileRepository
+from app.documents.types import DocumentNotFound, EmptyUpload, object_key
+from app.documents.uploads import receive
+from app.errors import NotFound
+from app.ids import encode_id, new_id
+from app.knowledge_bases.service import KnowledgeBaseService
+from app.knowledge_bases.types import KnowledgeBaseNotFound
+from app.object_store import ObjectStore
+from app.quotas.service import QuotaService
+from app.quotas.types import QuotaExceeded
+
+
+class FileNotFound(NotFound):
+    """There is no such file."""
+
+    code = "file_not_found"
+
+
+@dataclass(frozen=True, slots=True)
+class FileFacts:
+    """What a caller says about a file."""
+
+    purpose: str
+    lifetime: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FileService:
+    """What a key can do with files; the documents made of one carry its id as their external id."""
+
+    db: TenantDatabase
+    knowledge_bases: KnowledgeBaseService
+    deletions: DeletionService
+    objects: ObjectStore
+    quotas: QuotaService
+
+    async def keep(
+        self,
+        body: AsyncIterator[bytes],
+        boundary: bytes,
+        read_facts: Callable[[Mapping[str, str]], FileFacts],
+    ) -> KeptFile:
+        """Store a streamed form's file. Raises UploadTooLarge, EmptyUpload, InvalidInput, QuotaExceeded."""
+        principal = self.knowledge_bases.principal
+        async with receive(body, boundary, limit=self.quotas.upload_bytes) as form:
+            received, facts = form.files[0], read_facts(form.fields)
+            if received.size == 0:
+                raise EmptyUpload(loc=("body", "file"))
+            now, file_id = datetime.now(UTC), new_id()
+            file = KeptFile(
+                tenant_id=self.db.tenant_id,
+                id=file_id,
+                key_id=principal.key_id,
+                quota_key_id=principal.stores_for,
+                filename=received.filename,
+                media_type=received.declared_type,
+                bytes=received.size,
+                sha256=received.sha256,
+                key=object_key(self.db.tenant_id, file_id, new_id()),
+                purpose=facts.purpose,
+                expires_at=None if facts.lifetime is None else now + facts.lifetime,
+                created_at=now,
+            )
+            await self.objects.put(file.key, received.path)
+        try:
+            async with self.db.transaction() as session:
+                await FileRepository(session, principal).add(file)
+                await self.quotas.require_room_for_file(session)
+                await self.knowledge_bases.record(session, Event(Action.FILE_CREATE, [file.id]))
+        except QuotaExceeded:
+            await self.objects.delete(file.key)
+            raise
+        self.quotas.count(uploads=1, bytes=file.bytes)
+        return file
+
+    async def get(self, file_id: UUID) -> KeptFile:
+        """Raises FileNotFound."""
+        return (await self.get_all([file_id]))[0]
+
+    async def get_all(self, ids: Sequence[UUID]) -> list[KeptFile]:
+        """In that order. Raises FileNotFound where one of them is not there."""
+        async with self.db.transaction() as session:
+            found = await FileRepository(session, self.knowledge_bases.principal).get(ids)
+        if any(one not in found for one in ids):
+            raise FileNotFound
+        return [found[one] for one in ids]
+
+    async def page(self, *, purpose: str | None, after: UUID | None, newest_first: bool, limit: int) -> list[KeptFile]:
+        """Those behind ``after`` in the order of time."""
+        async with self.db.transaction() as session:
+            repository = FileRepository(session, self.knowledge_bases.principal)
+            return await repository.page(purpose=purpose, after=after, newest_first=newest_first, limit=limit)
+
+    async def delete(self, file_id: UUID) -> None:
+        """With the documents that were made of it. Raises FileNotFound, Forbidden for a document that is not its own.
+
+        The documents go first: of a deletion that was cut off the file is left, and it can be asked for again.
+        """
+        principal = self.knowledge_bases.principal
+        file = await self.get(file_id)
+        async with self.db.transaction() as session:
+            documents = await FileRepository(session, principal).documents(file_id)
+        for kb_id, document_id in documents:
+            with suppress(KnowledgeBaseNotFound, DocumentNotFound):  # gone meanwhile, or nothing that the key may see
+                await self.deletions.delete(encode_id("kb", kb_id), document_id)
+        async with self.db.transaction() as session:
+            if not await FileRepository(session, principal).remove(file_id):
+                raise FileNotFound
+            await self.knowledge_bases.record(session, Event(Action.FILE_DELETE, [file_id]))
+        await self.objects.delete(file.key)

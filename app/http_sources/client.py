@@ -1,0 +1,138 @@
+"""Asks HTTP sources: one request for a query, limits in time and size, and nothing followed or kept."""
+
+import asyncio
+import json
+from collections import OrderedDict
+from contextlib import suppress
+from typing import Self
+from uuid import UUID
+
+import httpx
+
+from app.errors import InvalidInput
+from app.http_sources.gate import SourceGate
+from app.http_sources.reading import Flags, read_reply
+from app.http_sources.templates import filled
+from app.http_sources.types import Asked, Found, HttpSource, SourceUnavailable
+from app.inference.breaker import Breaker, EndpointFailed
+from app.settings.http_sources import HttpSourceSettings
+
+MOST_BYTES = 2_000_000
+# From so many seconds on giving up counts as a failure of the endpoint.
+HANGS_AFTER = 0.5
+LONGEST_QUERY = 1000
+# Of endpoints that were asked last; one that is forgotten begins anew.
+BREAKERS = 1000
+PASSING = frozenset({408, 425, 429})
+# What a connection that was kept may die of when the server has closed it meanwhile.
+STALE = (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError)
+# Not compressed: a small reply must not become a large one.
+HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "Carrel"}
+
+
+class HttpSources:
+    """One for all searches of a process.
+
+    The transport alone, without a client around it: so there are no cookies that one tenant's search would bring to
+    another's, no redirects, no credentials from a netrc file, no proxy from the environment.
+    """
+
+    def __init__(self, gate: SourceGate, flags: Flags, transport: httpx.AsyncHTTPTransport | None) -> None:
+        self.gate = gate
+        self._flags = flags
+        self._transport = transport
+        self._breakers: OrderedDict[tuple[UUID, str], Breaker] = OrderedDict()
+
+    @classmethod
+    def open(cls, settings: HttpSourceSettings, flags: Flags) -> Self:
+        """Blocking; without an allowed host there is nothing to open. ``flags`` are what a text is flagged with."""
+        gate = SourceGate(frozenset(settings.hosts), settings.secrets or {})
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=20)
+        return cls(gate, flags, httpx.AsyncHTTPTransport(trust_env=False, limits=limits) if settings.hosts else None)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._transport is not None:
+            await self._transport.aclose()
+
+    async def ask(
+        self, source: HttpSource, asked: Asked, *, tenant_id: UUID, kb_id: UUID, seconds: float
+    ) -> list[Found]:
+        """The first ``top_k`` results, within ``seconds`` and the source's own limit. Raises SourceUnavailable."""
+        seconds = min(seconds, source.timeout_seconds)
+        try:
+            request = self._request(source, asked, tenant_id)
+            async with asyncio.timeout(seconds):
+                with self._breaker(kb_id, source.url).call(hangs_after=min(HANGS_AFTER, source.timeout_seconds)):
+                    content = await self._content(request)
+                    # In a thread: what paths cost is bounded, but not by what other searches can wait for.
+                    return await asyncio.to_thread(read_reply, content, source, most=asked.top_k, flags=self._flags)
+        except TimeoutError as exc:
+            raise SourceUnavailable("Its endpoint gave no answer in time.") from exc
+        except EndpointFailed as exc:
+            raise SourceUnavailable(f"Its endpoint failed: {exc}.") from exc
+        except InvalidInput as exc:  # the operator allows it no more
+            raise SourceUnavailable("The service does not allow its endpoint or its secret any more.") from exc
+
+    def _request(self, source: HttpSource, asked: Asked, tenant_id: UUID) -> httpx.Request:
+        """Host and secrets are checked here, each time. Raises InvalidInput."""
+        address = self.gate.address(source.url)
+        headers = HEADERS | self.gate.headers(source.headers, address, tenant_id)
+        query = asked.query[-LONGEST_QUERY:].encode("utf-8", "replace").decode()
+        asked = Asked(query, asked.top_k)
+        content = None
+        if source.body is not None:
+            content = json.dumps(filled(source.body, asked)).encode()
+            headers["Content-Type"] = "application/json"
+        params = filled(source.params, asked)
+        url = address.copy_with(params=params) if params else address
+        return httpx.Request(source.method, url, headers=headers, content=content)
+
+    async def _content(self, request: httpx.Request) -> bytes:
+        """Raises EndpointFailed, and SourceUnavailable for a refusal."""
+        try:
+            try:
+                return await self._send(request)
+            except STALE:
+                return await self._send(request)
+        except (httpx.HTTPError, httpx.InvalidURL) as exc:
+            raise EndpointFailed("no connection", kind="unreachable") from exc
+
+    async def _send(self, request: httpx.Request) -> bytes:
+        """What the endpoint says. Raises as ``_content``, and httpx.HTTPError."""
+        assert self._transport is not None  # the gate lets nothing through without hosts
+        reply = await self._transport.handle_async_request(request)
+        try:
+            _check_head(reply)
+            content = bytearray()
+            async for part in reply.aiter_raw():
+                content += part
+                if len(content) > MOST_BYTES:
+                    raise EndpointFailed("its answer is too long")
+            return bytes(content)
+        finally:
+            with suppress(httpx.HTTPError):
+                await reply.aclose()
+
+    def _breaker(self, kb_id: UUID, url: str) -> Breaker:
+        """Of a knowledge base's own endpoint: what one tenant asks wrongly is not another's failure."""
+        key = (kb_id, url)
+        breaker = self._breakers.setdefault(key, Breaker("http_source", SourceUnavailable))
+        self._breakers.move_to_end(key)
+        if len(self._breakers) > BREAKERS:
+            self._breakers.popitem(last=False)
+        return breaker
+
+
+def _check_head(reply: httpx.Response) -> None:
+    """Raises EndpointFailed for what another try may mend, SourceUnavailable for a refusal; a redirect is one."""
+    status = reply.status_code
+    if status >= 500 or status in PASSING:
+        raise EndpointFailed(f"HTTP {status}", kind="failed")
+    if status != httpx.codes.OK:
+        raise SourceUnavailable(f"Its endpoint refuses: HTTP {status}.")
+    media_type = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type != "application/json" and not media_type.endswith("+json"):
+        raise EndpointFailed("it is no JSON")
+    if reply.headers.get("content-encoding", "identity").lower() != "identity":
+        raise EndpointFailed("it is compressed, against what was asked")

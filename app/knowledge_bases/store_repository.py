@@ -1,0 +1,64 @@
+"""Queries for knowledge bases as stores of files: in the order of time either way, with labels and states of files."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import func, select
+
+from app.db.models.openai import StoreLabels
+from app.db.models.tenant_data import Document, KnowledgeBase
+from app.db.session import Session
+from app.db.statements import statement
+
+
+class StoreRepository:
+    """Queries in one tenant."""
+
+    def __init__(self, session: Session, tenant_id: UUID) -> None:
+        self.session = session
+        self.tenant_id = tenant_id
+
+    async def page(
+        self, *, only: Sequence[UUID] | None, beyond: UUID | None, newest_first: bool, limit: int
+    ) -> list[UUID]:
+        """Ids, which are in the order of time."""
+        kb = KnowledgeBase
+        query = select(kb.id).where(kb.tenant_id == self.tenant_id, kb.deleted_at.is_(None))
+        if only is not None:
+            query = query.where(kb.id.in_(only))
+        if beyond is not None:
+            query = query.where(kb.id < beyond if newest_first else kb.id > beyond)
+        return list(await self.session.scalars(query.order_by(kb.id.desc() if newest_first else kb.id).limit(limit)))
+
+    async def labels(self, ids: Sequence[UUID]) -> dict[UUID, dict[str, Any]]:
+        """Of those that have some."""
+        query = select(StoreLabels.kb_id, StoreLabels.labels).where(
+            StoreLabels.tenant_id == self.tenant_id, StoreLabels.kb_id.in_(ids)
+        )
+        return {row.kb_id: row.labels for row in await self.session.execute(query)}
+
+    async def label(self, kb_id: UUID, labels: Mapping[str, str]) -> bool:
+        """Set them, as a whole; False where they are so already."""
+        values = {"t": self.tenant_id, "kb": kb_id, "labels": json.dumps(dict(labels))}
+        return await self.session.row(_LABEL, values) is not None
+
+    async def files(self, ids: Sequence[UUID]) -> dict[UUID, tuple[dict[str, int], int]]:
+        """For each: how many documents are in which state, and the bytes of all."""
+        query = (
+            select(Document.kb_id, Document.status, func.count(), func.coalesce(func.sum(Document.bytes), 0))
+            .where(Document.tenant_id == self.tenant_id, Document.kb_id.in_(ids))
+            .group_by(Document.kb_id, Document.status)
+        )
+        found: dict[UUID, tuple[dict[str, int], int]] = {}
+        for kb_id, status, count, size in await self.session.execute(query):
+            states, total = found.get(kb_id, ({}, 0))
+            found[kb_id] = ({**states, status: count}, total + int(size))
+        return found
+
+
+_LABEL = statement("""
+insert into openai_store as s (tenant_id, kb_id, metadata) values (:t, :kb, :labels::jsonb)
+on conflict (tenant_id, kb_id) do update set metadata = excluded.metadata where s.metadata <> excluded.metadata
+returning 1""")

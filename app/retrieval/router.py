@@ -1,0 +1,148 @@
+"""Choose the knowledge bases of a search before anything of them is read."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from app.db.session import Session, TenantDatabase
+from app.documents.scopes import Scope
+from app.inference.embedding import Embedder, EmbeddingUnavailable
+from app.inference.embedding.registry import Embedders
+from app.knowledge_bases.service import KnowledgeBaseService
+from app.knowledge_bases.types import KnowledgeBaseView
+from app.quotas.types import TokensSpent
+from app.retrieval.course import Course
+from app.retrieval.queries import QueryVectors, Vector
+from app.retrieval.routing import Candidate, Likeness, choose, explain, models_to_ask, narrowed
+from app.retrieval.routing_profiles import KnownProfiles, Profiles
+from app.retrieval.routing_repository import RoutingRepository
+from app.retrieval.types import Query, RoutedKnowledgeBase, Routing, SearchRequest
+
+# With less time left the query is not embedded for this: what is left is for the search itself.
+LEAST_SECONDS = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """The knowledge bases to search, and every one that it was chosen from; none of these where all are searched."""
+
+    views: Sequence[KnowledgeBaseView]
+    routed: Sequence[RoutedKnowledgeBase] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Router:
+    """Routes one search, inside what the key may read."""
+
+    db: TenantDatabase
+    knowledge_bases: KnowledgeBaseService
+    embedders: Embedders
+    vectors: QueryVectors
+    known: KnownProfiles
+    course: Course
+
+    async def route(self, request: SearchRequest, queries: Sequence[Query], scopes: Sequence[UUID]) -> Route:
+        """The named knowledge bases, or all that the key may read; of many those that are most like the queries.
+
+        Raises KnowledgeBaseNotFound.
+        """
+        top_n = self._top_n(request, queries)
+        async with self.db.transaction(kept_plans=True) as session:
+            views = await self._without_routing(session, request.knowledge_bases, top_n)
+            if views is not None:
+                return Route(views)
+            assert top_n is not None
+            only = self.knowledge_bases.only()
+            if request.knowledge_bases is not None:
+                only = [view.row.id for view in await self._named(session, request.knowledge_bases)]
+            levels = [key for key in scopes if key not in Scope().visible()]
+            with self.course.timing("route"):
+                repository = RoutingRepository(session, self.db.tenant_id)
+                profiles = await repository.profiles(self.known)
+                holding = await repository.holding(levels) if levels else set()
+            candidates = narrowed(profiles.candidates, only, holding)
+            models = models_to_ask(candidates, top_n=top_n)
+            if not models:
+                return Route(await self.knowledge_bases.readable(session, only))
+        asked = await self._embed(models, queries)
+        async with self.db.transaction(kept_plans=True) as session:
+            with self.course.timing("route"):
+                likeness = await self._likeness(session, profiles, candidates, asked)
+                chosen = choose(candidates, likeness, asked.keys(), top_n=top_n)
+                routed = explain(candidates, likeness, asked.keys(), chosen) if request.explain else []
+            return Route(await self.knowledge_bases.readable(session, [one.kb_id for one in chosen]), routed)
+
+    def _top_n(self, request: SearchRequest, queries: Sequence[Query]) -> int | None:
+        """None where nothing is routed; a caller who has asked for it is told why."""
+        wished = request.routing or Routing(None if request.knowledge_bases is not None else Routing().top_n)
+        if wished.top_n is None:
+            return None
+        reason = None
+        if request.strategy == "lexical":
+            reason = "the strategy looks for words, and embeds nothing"
+        elif not any(query.text is not None or query.vector is not None for query in queries):
+            reason = "there is no text to compare"
+        elif self.course.remaining < LEAST_SECONDS:
+            reason = "there was no time for it"
+        if reason is None:
+            return wished.top_n
+        if request.routing is not None:
+            self.course.remark(f"Not routed: {reason}; all knowledge bases were searched.")
+        return None
+
+    async def _without_routing(
+        self, session: Session, references: Sequence[str] | None, top_n: int | None
+    ) -> Sequence[KnowledgeBaseView] | None:
+        """What is searched where there is nothing to choose; else None."""
+        if references is not None:
+            return await self._named(session, references) if top_n is None or len(references) <= top_n else None
+        if top_n is None:
+            return await self.knowledge_bases.readable(session)
+        # In the usual case of few this is the one statement that there always was.
+        return await self.knowledge_bases.readable(session, most=top_n) or None
+
+    async def _named(self, session: Session, references: Sequence[str]) -> Sequence[KnowledgeBaseView]:
+        views = {}
+        for reference in references:
+            view = await self.knowledge_bases.find_in(session, reference)
+            views[view.row.id] = view
+        return list(views.values())
+
+    async def _embed(self, models: set[UUID], queries: Sequence[Query]) -> dict[UUID, list[Vector]]:
+        """The queries' vectors by model; without those that are not configured or do not answer."""
+        embedders = {model: found for model in models if (found := self.embedders.by_key(model)) is not None}
+        made = await asyncio.gather(*(self._vectors(one, queries) for one in embedders.values()))
+        return {model: vectors for model, vectors in zip(embedders, made, strict=True) if vectors}
+
+    async def _vectors(self, embedder: Embedder, queries: Sequence[Query]) -> list[Vector]:
+        words = [query for query in queries if query.picture is None]
+        try:
+            with self.course.timing("embed"):
+                found = await self.vectors.of(embedder, words, required=True, warning="")
+        except (EmbeddingUnavailable, TokensSpent):
+            name = embedder.identity.model
+            self.course.remark(
+                f"Not routed: the embedding model {name!r} is not answering; all of its knowledge bases were searched."
+            )
+            return []
+        size = embedder.identity.dimensions
+        return [one for one in found if one is not None and len(one) == size]
+
+    async def _likeness(
+        self,
+        session: Session,
+        profiles: Profiles,
+        candidates: Sequence[Candidate],
+        asked: Mapping[UUID, Sequence[Vector]],
+    ) -> dict[UUID, Likeness]:
+        repository = RoutingRepository(session, self.db.tenant_id)
+        likeness: dict[UUID, Likeness] = {}
+        for model, vectors in asked.items():
+            if profiles.matrices is None:
+                comparable = [one for each in candidates if each.free is None for one in each.profiles]
+                indexes = [one.index_id for one in comparable if one.model == model]
+                likeness |= await repository.likeness(indexes, vectors)
+            elif (matrix := profiles.matrices.get(model)) is not None:
+                likeness |= matrix.likeness(vectors)
+        return likeness

@@ -1,0 +1,136 @@
+"""What routing reads: profiles of knowledge bases, never their chunks."""
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+from pgvector import HalfVector
+
+from app.db.session import Session
+from app.db.statements import Record, Statement, statement
+from app.retrieval.routing import Candidate, Likeness, Profile
+from app.retrieval.routing_profiles import (
+    IndexVectors,
+    KnownProfiles,
+    Profiles,
+    Vectors,
+    matrices_of,
+)
+from app.retrieval.types import Reason
+
+# Of an index: all its centroids and some texts, in single precision.
+_NUMBERS_OF_ONE, _BYTES = 20, 4
+
+
+class RoutingRepository:
+    """Reads in one tenant's scope: its own, and what is shared."""
+
+    def __init__(self, session: Session, tenant_id: UUID) -> None:
+        self.session = session
+        self.tenant_id = tenant_id
+
+    async def profiles(self, known: KnownProfiles) -> Profiles:
+        """Of every knowledge base of the tenant, by name; what this process knows already is not read again."""
+        values = {"tenant": self.tenant_id}
+        row = await self.session.row(_VERSION, values)
+        version = None if row is None else tuple(row)
+        before = known.get(self.tenant_id)
+        if before is None or before.version != version:
+            before = await self._read(version, {} if before is None else before.vectors, most=known.most_bytes_of_one)
+        known.keep(self.tenant_id, before)
+        return before
+
+    async def _read(self, version: object, before: Mapping[UUID, IndexVectors], *, most: int) -> Profiles:
+        """What is newer than the version is read once more by the next search, which finds another version."""
+        rows = await self.session.rows(_PROFILES, {"tenant": self.tenant_id})
+        twins = {row["name"]: row for row in rows if row["tenant_id"] != self.tenant_id}
+        own = [row for row in rows if row["tenant_id"] == self.tenant_id]
+        candidates = [_candidate(row, twins.get(row["name"])) for row in own]
+        used = {profile.index_id for one in candidates for profile in one.profiles}
+        made = {row["index_id"]: row for row in rows if row["index_id"] in used}
+        if sum(row["dim"] for row in made.values()) * _NUMBERS_OF_ONE * _BYTES > most:
+            return Profiles(version, candidates, {}, None)
+        vectors = {index: one for index, one in before.items() if index in made and one.made == made[index]["made_at"]}
+        vectors |= await self._vectors([row for index, row in made.items() if index not in vectors])
+        return Profiles(version, candidates, vectors, matrices_of(candidates, vectors))
+
+    async def _vectors(self, indexes: Sequence[Record]) -> dict[UUID, IndexVectors]:
+        values = {"tenant": self.tenant_id, "indexes": [row["index_id"] for row in indexes]}
+        found: dict[UUID, tuple[list[Vectors], list[Vectors]]] = {}
+        for index_id, described, vector in await self.session.rows(_VECTORS, values):
+            found.setdefault(index_id, ([], []))[described].append(vector.to_numpy())
+        return {
+            row["index_id"]: IndexVectors(
+                row["made_at"], *(_stacked(part, row["dim"]) for part in found[row["index_id"]])
+            )
+            for row in indexes
+            if row["index_id"] in found
+        }
+
+    async def holding(self, levels: Sequence[UUID]) -> set[UUID]:
+        """The knowledge bases that hold documents of a user or a chat: these are in no profile."""
+        rows = await self.session.rows(_HOLDING, {"tenant": self.tenant_id, "levels": list(levels)})
+        return {row[0] for row in rows}
+
+    async def likeness(self, indexes: Sequence[UUID], queries: Sequence[Vectors]) -> dict[UUID, Likeness]:
+        """How like the most alike query each search index is; they are all of the queries' model."""
+        values: dict[str, Any] = {f"query_{number}": HalfVector(query) for number, query in enumerate(queries)}
+        values |= {"tenant": self.tenant_id, "indexes": list(indexes)}
+        rows = await self.session.rows(_likeness(len(queries)), values)
+        return {row["index_id"]: Likeness(row["centroids"], row["texts"]) for row in rows}
+
+
+def _stacked(vectors: Sequence[Vectors], dim: int) -> Vectors:
+    return np.array(vectors, np.float32).reshape(len(vectors), dim)
+
+
+def _candidate(own: Record, twin: Record | None) -> Candidate:
+    """One that nothing is known of yet is searched; of a shared one of its name that is not said."""
+    settings = own["routing"]
+    profiles = [
+        Profile(row["index_id"], row["model"], row["routing"].get("description_weight", 0.3))
+        for row in ([own] if twin is None else [own, twin])
+        if row["model"] is not None
+    ]
+    free: Reason | None = None
+    if settings.get("always", False):
+        free = "always"
+    elif own["model"] is None:
+        free = "nothing_known"
+    return Candidate(own["id"], own["name"], settings.get("scale", 1.0), profiles, free)
+
+
+_OF_TENANT = """
+  from knowledge_base k
+  join search_index i on i.tenant_id = k.tenant_id and i.kb_id = k.id and i.state = 'live'
+  left join routing_profile p on p.tenant_id = i.tenant_id and p.index_id = i.id
+ where k.tenant_id = any(array[:tenant::uuid, system_tenant()]) and k.deleted_at is null"""
+# Of everything that is kept: a sum that another order does not change.
+_VERSION = statement(f"""
+select count(*), bit_xor(hash_record_extended(
+         row(k.tenant_id, k.id, k.name, k.routing, i.id, p.model, p.made_at), 0)){_OF_TENANT}""")
+_PROFILES = statement(f"""
+select k.tenant_id, k.id, k.name, k.routing, i.id as index_id, i.dim, p.model, p.made_at{_OF_TENANT}
+ order by k.name""")
+_VECTORS = statement("""
+select v.index_id, v.described, v.embedding from routing_vector v
+ where v.tenant_id = any(array[:tenant::uuid, system_tenant()]) and v.index_id = any(:indexes::uuid[])
+ order by v.index_id, v.number""")
+_HOLDING = statement("""
+select distinct kb_id from document
+ where tenant_id = :tenant and scope_key = any(:levels::uuid[])
+   and scope_level in ('user', 'chat_shared', 'chat_agent')""")
+
+
+@lru_cache(maxsize=32)
+def _likeness(queries: int) -> Statement:
+    """One pass over the vectors, however many queries there are."""
+    products = ", ".join(f"-(v.embedding <#> :query_{number}::halfvec)" for number in range(queries))
+    best = f"max(greatest({products}))"
+    return statement(f"""
+select v.index_id, {best} filter (where not v.described) as centroids, {best} filter (where v.described) as texts
+  from routing_vector v
+ where v.tenant_id = any(array[:tenant::uuid, system_tenant()]) and v.index_id = any(:indexes::uuid[])
+ group by v.index_id""")  # noqa: S608  (numbers)

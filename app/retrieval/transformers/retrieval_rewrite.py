@@ -1,0 +1,32 @@
+"""Queries rewritten with what a first search finds in view."""
+
+from pydantic import BaseModel, Field
+
+from app.retrieval.transformers.context import Rewritten, TransformContext, Transformer
+
+TASK = """rewrite `query` so that it finds what answers it. `passages` is what a quick first search has found, from \
+those documents, the best first: take over the words in which they speak of it. If they are about something else, \
+leave them alone, and say what is asked for in other words. It must go on asking for the same, in the language of \
+`query`; do not put the answer into it."""
+# Of one passage: its beginning shows the words.
+PASSAGE_CHARACTERS = 800
+
+
+class RetrievalRewriteOptions(BaseModel, extra="forbid"):
+    """How many are shown."""
+
+    passages: int = Field(3, ge=1, le=10, description="How many passages of the first search the model sees.")
+
+
+async def run(context: TransformContext, options: RetrievalRewriteOptions) -> Rewritten:
+    """As they are, and the caller is told, where no model could read what is found, or nothing can be found in time."""
+    found = await context.first_passages(options.passages)
+    if found is None:
+        return Rewritten(context.queries)
+    passages = [passage[:PASSAGE_CHARACTERS] for passage in found]
+    return Rewritten(await context.replaced(TASK, beside={"passages": passages}))
+
+
+TRANSFORMER = Transformer(
+    "retrieval_rewrite", "In the words of what a quick first search finds.", RetrievalRewriteOptions, run
+)

@@ -1,0 +1,97 @@
+"""``make audit``: whether requirements are broken, what advisories are known about what is locked, what is newer.
+
+It ends with 1 where requirements are broken or an advisory is known, else with 0. Where advisories cannot be reached it
+says so in its last line; with ``--strict`` that is 1 too. Newer releases are told either way: that is how fixes come.
+"""
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+LOCK = "requirements.lock"
+LOCKED = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[^\]]*\])?==([^\s;\\]+)", re.MULTILINE)
+SECONDS = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Advisories:
+    """What is known about versions that are locked, and about how many of these nothing could be asked."""
+
+    known: Sequence[str]
+    unread: int
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--strict", action="store_true")
+    given = parser.parse_args()
+    locked = read_lock(Path(LOCK).read_text())
+    broken = told("pip", "check")
+    print(f"requirements: {broken.stdout.strip()}")
+    newer = told("pip", "list", "--outdated", "--format", "json")
+    if newer.returncode:
+        print("newer releases: the package index cannot be asked")
+    else:
+        releases = newer_releases(newer.stdout, locked)
+        print(f"newer releases: of {len(releases)} of {len(locked)} locked packages", *releases, sep="\n  ")
+    report = told(
+        "pip_audit", "--disable-pip", "--require-hashes", "--progress-spinner", "off", "-f", "json", "-r", LOCK
+    )
+    advisories = read_report(report.stdout, locked)
+    print("\n".join([*(f"advisory: {one}" for one in advisories.known), verdict(advisories, len(locked))]))
+    return exit_code(broken.returncode, advisories, strict=given.strict)
+
+
+def told(*command: str) -> subprocess.CompletedProcess[str]:
+    """What a module of this environment says when it is run."""
+    return subprocess.run(
+        [sys.executable, "-m", *command], capture_output=True, text=True, check=False, timeout=SECONDS
+    )
+
+
+def read_lock(lock: str) -> dict[str, str]:
+    """The locked versions by name."""
+    return {_normal(name): version for name, version in LOCKED.findall(lock)}
+
+
+def newer_releases(listed: str, locked: Mapping[str, str]) -> list[str]:
+    """Of pip's list of what is outdated, what is locked."""
+    found = {_normal(one["name"]): one["latest_version"] for one in json.loads(listed)}
+    return [f"{name} {locked[name]} -> {found[name]}" for name in sorted(found.keys() & locked.keys())]
+
+
+def read_report(report: str, locked: Mapping[str, str]) -> Advisories:
+    """Of pip-audit's report, which is empty where it could reach nothing at all."""
+    dependencies = json.loads(report)["dependencies"] if report.strip() else []
+    read = {_normal(one["name"]) for one in dependencies if "skip_reason" not in one}
+    known = [
+        f"{one['name']} {one['version']}: {of['id']}, mended in {', '.join(of['fix_versions']) or 'no release'}"
+        for one in dependencies
+        for of in one.get("vulns", ())
+    ]
+    return Advisories(known, len(locked.keys() - read))
+
+
+def verdict(advisories: Advisories, locked: int) -> str:
+    """The last line."""
+    if advisories.unread:
+        return f"NOT AUDITED: advisories about {advisories.unread} of {locked} locked packages cannot be reached"
+    return f"audited: {len(advisories.known)} advisories about {locked} locked packages"
+
+
+def exit_code(broken: int, advisories: Advisories, *, strict: bool) -> int:
+    """As the module's text has it."""
+    return int(bool(broken or advisories.known or (strict and advisories.unread)))
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

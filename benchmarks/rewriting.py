@@ -1,0 +1,94 @@
+"""What a rewritten question is worth: turns that depend on their history, without a chat model and with one.
+
+``CARREL_EVAL_DATA`` names the directory of evaluation sets. The model is a protocol server that answers each of these
+turns with the question of ``rewrites/mtrag-un.json``, which was written from the conversation alone; the service, its
+embedded model and the data are real. Whether a turn depends on its history was decided before anything was measured.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from app.cli.evaluation import loading
+from app.cli.evaluation.asking import Answer
+from app.cli.evaluation.intervals import Bootstrap
+from app.cli.evaluation.measures import parse_measure, score_documents
+from app.cli.evaluation.sets import Query, read_set
+from benchmarks.processes import end_as_usual, running_service
+from benchmarks.quality import run_queries, upload
+from tests.protocol_servers.chat import ChatServer, Talk
+
+NAME, TOP_K = "mtrag-un", 100
+MEASURE = parse_measure("ndcg@10")
+REWRITES = Path(__file__).parent / "rewrites" / f"{NAME}.json"
+WAYS: Mapping[str, dict[str, Any]] = {
+    "without a model": {"transformers": []},
+    "rewritten": {"transformers": ["reformulate"]},
+    "rewritten, beside the last turn's words": {"transformers": ["reformulate", "multi_query"]},
+}
+
+
+def rewriter(queries: Sequence[Query], rewrites: Mapping[str, str]) -> ChatServer:
+    """A chat model that knows these conversations by what they ask last."""
+    asked = {query.question["messages"][-1]["content"].strip(): rewrites[query.id] for query in queries}
+    if len(asked) < len(queries):
+        raise ValueError("two turns ask the same in the same words")
+
+    def reply(talk: Talk) -> str:
+        told = json.loads(talk.last)
+        if "question" in told:
+            return json.dumps({"query": asked[told["question"]]})
+        return json.dumps({"texts": [question for question, rewrite in asked.items() if rewrite == told["query"]]})
+
+    server = ChatServer()
+    server.reply = reply
+    return server
+
+
+def main() -> int:
+    data = Path(os.environ.get("CARREL_EVAL_DATA", "")) / NAME
+    if not data.is_dir():
+        sys.stderr.write(f"CARREL_EVAL_DATA does not name a directory with {NAME}\n")
+        return 2
+    rewrites: dict[str, str] = json.loads(REWRITES.read_text())
+    queries = [query for query in read_set(data).queries if query.id in rewrites and query.is_judged]
+    corpus = loading.read_corpus(data / "corpus.jsonl")
+    with rewriter(queries, rewrites) as server:
+        models = {"CARREL_CHAT_BASE_URL": server.base_url, "CARREL_CHAT_MODEL": "rewriter"}
+        with running_service(None, settings=models) as service, service.client() as client:
+            ids = upload(client, NAME, corpus, {})
+            print(f"{NAME}: {len(queries)} turns that depend on their history, {len(corpus)} documents")
+            first: Mapping[str, float] = {}
+            for way, body in WAYS.items():
+                server.reset()
+                found = scores(queries, list(run_queries(client, NAME, queries, ids, {"top_k": TOP_K, **body})))
+                first = first or found
+                gains = [found[query.id] - first[query.id] for query in queries]
+                print(f"{way}: {MEASURE.label} {mean(found.values()):.4f}, {gain(gains)}; {len(server.talks)} answers")
+    return 0
+
+
+def scores(queries: Sequence[Query], run: Sequence[dict[str, Any]]) -> Mapping[str, float]:
+    """Of each turn."""
+    answers = {
+        line["query"]: Answer(documents=tuple(dict.fromkeys(found["document"] for found in line["results"])))
+        for line in run
+    }
+    return score_documents([MEASURE], queries, answers)[MEASURE.label]
+
+
+def gain(gains: Sequence[float]) -> str:
+    """By turn, with its 95 % interval."""
+    interval = Bootstrap().interval(list(gains))
+    better, worse = sum(one > 0 for one in gains), sum(one < 0 for one in gains)
+    shown = f"{mean(gains):+.4f} ({interval.low:+.4f} to {interval.high:+.4f})"
+    return f"gain {shown}, {better} better, {worse} worse"
+
+
+if __name__ == "__main__":
+    end_as_usual()
+    sys.exit(main())

@@ -1,0 +1,173 @@
+"""``make bench-routing``: what it costs to choose among 1,000 knowledge bases, and what a search over them costs.
+
+Each has one made-up chunk and a full set of centroids, put there by COPY in a database of the benchmark's own.
+"""
+
+import argparse
+import asyncio
+import json
+import statistics
+import sys
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+
+import asyncpg
+import numpy as np
+from pgvector import HalfVector
+from pgvector.asyncpg import register_vector
+
+from app.ids import new_id
+from app.inference.embedding.registry import model_key
+from app.retrieval.course import Course
+from app.retrieval.queries import QueryVectors
+from app.retrieval.router import Router
+from app.retrieval.types import Query, Routing, SearchRequest
+from benchmarks.embedding_endpoint import DIMENSIONS
+from benchmarks.processes import embedding_endpoint, end_as_usual, process_tree
+from benchmarks.scale_world import ScaleDatabase, Shelf, running_postgres
+
+KNOWLEDGE_BASES, CENTROIDS = 1000, 16
+WARM_UP, ROUTES, SEARCHES = 20, 200, 20
+# Topics are as far apart as those of real knowledge bases: far.
+NOISE = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Milliseconds: the median that passed, and CPU of this process and of Postgres on average."""
+
+    wall: float
+    cpu: float
+    postgres: float
+
+
+class Directions:
+    """Unit vectors: a topic for each knowledge base, and what is near it."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = np.random.default_rng(seed)
+
+    def near(self, topic: np.ndarray | None, count: int) -> np.ndarray:
+        made = self._random.normal(size=(count, DIMENSIONS)) / np.sqrt(DIMENSIONS)
+        made = made if topic is None else topic + NOISE * made
+        return np.asarray(made / np.linalg.norm(made, axis=1, keepdims=True), np.float32)
+
+
+async def load(database: ScaleDatabase, shelf: Shelf, count: int, directions: Directions) -> list[np.ndarray]:
+    """The topics of ``count`` new knowledge bases that look as if maintenance had just been there."""
+    embedder = database.resources.embedders.default
+    identity = json.dumps({**asdict(embedder.identity), "analyser": "english-1", "k1": 1.2, "b": 0.75})
+    tenant, model = shelf.place.tenant_id, model_key(embedder.identity)
+    kbs, indexes = [new_id() for _ in range(count)], [new_id() for _ in range(count)]
+    topics = [directions.near(None, 1)[0] for _ in range(count)]
+    connection = await asyncpg.connect(database.superuser_url)
+    await register_vector(connection)
+    try:
+        await connection.execute(
+            "insert into knowledge_base (tenant_id, id, name, chunking, retrieval, routing)"
+            " select $1, u.id, 'kb-' || u.n, chunking, retrieval, '{}' from knowledge_base,"
+            " unnest($2::uuid[]) with ordinality u(id, n) where tenant_id = $1 and name = 'default'", tenant, kbs,
+        )  # fmt: skip
+        await connection.execute(
+            "insert into search_index (tenant_id, kb_id, id, identity, dim, state)"
+            " select $1, u.kb, u.id, $4::text::jsonb, $5, 'live' from unnest($2::uuid[], $3::uuid[]) u(kb, id)",
+            tenant, kbs, indexes, identity, DIMENSIONS,
+        )  # fmt: skip
+        profiles = [(tenant, index, model, 1) for index in indexes]
+        await connection.copy_records_to_table(
+            "routing_profile", records=profiles, columns=["tenant_id", "index_id", "model", "chunks"]
+        )
+        for index, topic in zip(indexes, topics, strict=True):
+            centroids = enumerate(directions.near(topic, CENTROIDS))
+            records = [(tenant, index, number, False, HalfVector(one)) for number, one in centroids]
+            await connection.copy_records_to_table("routing_vector", records=records)
+        await connection.execute("analyze")
+    finally:
+        await connection.close()
+    return topics
+
+
+def router_of(database: ScaleDatabase, shelf: Shelf) -> Router:
+    retrieval = database.resources.for_tenant(shelf.principal).retrieval
+    course = Course.of(60)
+    vectors = QueryVectors(retrieval.known, retrieval.quotas, course)
+    return Router(retrieval.db, retrieval.knowledge_bases, retrieval.embedders, vectors, retrieval.profiles, course)
+
+
+async def measured(postgres_pid: int, times: int, do: Callable[[int], Awaitable[None]]) -> Cost:
+    for number in range(min(times, WARM_UP)):
+        await do(number)
+    walls = []
+    cpu, server = time.process_time(), _cpu_of(postgres_pid)
+    for number in range(times):
+        started = time.perf_counter()
+        await do(number)
+        walls.append(time.perf_counter() - started)
+    own, servers = time.process_time() - cpu, _cpu_of(postgres_pid) - server
+    return Cost(statistics.median(walls) * 1000, own / times * 1000, servers / times * 1000)
+
+
+def _cpu_of(pid: int) -> float:
+    return sum(process.cpu for process in process_tree(pid))
+
+
+@dataclass
+class Tried:
+    """One tenant with its knowledge bases, and a question near the topic of each."""
+
+    shelf: Shelf
+    router: Router
+    queries: Sequence[Query]
+    right: int = 0
+
+    async def route(self, number: int) -> None:
+        place = number % len(self.queries)
+        found = await self.router.route(SearchRequest(routing=Routing(3)), [self.queries[place]], [])
+        self.right += f"kb-{place + 1}" in [view.row.name for view in found.views]
+
+    async def search(self, number: int, routing: Routing) -> None:
+        asked = SearchRequest([self.queries[number % len(self.queries)]], routing=routing, timeout_seconds=60)
+        await self.shelf.retrieval.search(asked)
+
+
+async def run(database: ScaleDatabase, postgres_pid: int, counts: Sequence[int]) -> None:
+    print("| knowledge bases | | median, ms | CPU, ms | of that Postgres, ms |\n| --- | --- | --- | --- | --- |")
+    for count in counts:
+        shelf, directions = await database.new_shelf(f"{count} knowledge bases"), Directions(count)
+        topics = await load(database, shelf, count, directions)
+        queries = [Query("a question", directions.near(topic, 1)[0]) for topic in topics]
+        tried = Tried(shelf, router_of(database, shelf), queries)
+        steps: dict[str, tuple[int, Callable[[int], Awaitable[None]]]] = {
+            "routing": (ROUTES, tried.route),
+            "a search, routed": (ROUTES, partial(tried.search, routing=Routing(3))),
+            "a search in all": (SEARCHES, partial(tried.search, routing=Routing(None))),
+        }
+        for name, (times, do) in steps.items():
+            cost = await measured(postgres_pid, times, do)
+            total = cost.cpu + cost.postgres
+            print(f"| {count} | {name} | {cost.wall:.1f} | {total:.1f} | {cost.postgres:.1f} |", flush=True)
+        if tried.right < ROUTES:
+            raise RuntimeError("the right knowledge base was not among the chosen")
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="make bench-routing", description=__doc__)
+    parser.add_argument("counts", type=int, nargs="*", default=[10, 100, KNOWLEDGE_BASES], metavar="N")
+    given = parser.parse_args(arguments)
+
+    async def whole() -> None:
+        async with ScaleDatabase.open(postgres, "routing", settings) as database:
+            pid: int = await database.owner.fetchval("select pg_backend_pid()")
+            parent = next(one.parent for one in process_tree(pid) if one.pid == pid)
+            await run(database, parent, given.counts)
+
+    with embedding_endpoint() as endpoint, running_postgres(endpoint) as (postgres, settings):
+        asyncio.run(whole())
+    return 0
+
+
+if __name__ == "__main__":
+    end_as_usual()
+    sys.exit(main(sys.argv[1:]))

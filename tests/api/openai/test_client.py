@@ -1,0 +1,33 @@
+"""OpenAI's own client against a running service, in a process of its own."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.fixtures.service import Tenant
+
+SCRIPT = Path(__file__).with_name("drive.py")
+# `make door-tests` names the interpreters of environments with other versions of the client.
+OTHERS = [python for python in os.environ.get("DOOR_PYTHONS", "").split(os.pathsep) if python]
+
+
+@pytest.mark.parametrize("python", [sys.executable, *OTHERS], ids=["installed", *map(str, range(len(OTHERS)))])
+def test_the_client_is_content(tenant: Tenant, python: str) -> None:
+    tenant.admin.post("/v1/knowledge-bases", json={"name": "native"}).raise_for_status()
+    tenant.add_text("The heron fishes.", kb="native", title="Herons")
+    store = tenant.admin.get("/v1/knowledge-bases/native").json()["id"]
+    reader = tenant.client("reader").headers["authorization"].removeprefix("Bearer ")
+    done = subprocess.run(
+        [python, SCRIPT, f"{tenant.service.url}/openai/v1", tenant.key, reader, store],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+        env={**os.environ, "PYTHONWARNINGS": "error::DeprecationWarning"} if python == sys.executable else None,
+    )
+    print(done.stdout)
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    assert done.stdout.splitlines()[-1] == "done"

@@ -1,0 +1,237 @@
+"""Dify's external knowledge API, asked as Dify does: a probe with nothing but the key, then searches."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.fixtures.service import Service, Tenant
+
+RETRIEVAL = "/dify/retrieval"
+PAPERS: dict[str, dict[str, Any]] = {
+    "old": {"year": 2019, "kind": "report", "tags": ["alpha", "beta"], "file": "old.pdf", "date": "2019-05-01"},
+    "new": {"year": 2024, "kind": "memo", "tags": ["beta"], "file": "new.txt", "date": "2024-05-01", "pages": "12"},
+    "bare": {"kind": "", "note": None},
+}
+
+
+class Dify:
+    """What Dify does: the key alone when the API is registered, everything with each search."""
+
+    def __init__(self, service: Service, key: str) -> None:
+        self.client = httpx.Client(
+            base_url=f"{service.url}/dify", headers={"Authorization": f"Bearer {key}"}, timeout=60
+        )
+
+    def probe(self) -> None:
+        """Raises where registration would fail."""
+        status = self.client.post("retrieval").status_code
+        if status in (403, 404, 502):
+            raise ConnectionError(status)
+
+    def search(self, knowledge_id: str, query: str, **more: Any) -> list[dict[str, Any]]:
+        """The records. Raises ValueError with what the user is shown."""
+        setting = {"top_k": 4, "score_threshold": 0.0}
+        body = {"retrieval_setting": setting, "query": query, "knowledge_id": knowledge_id, **more}
+        reply = self.client.post("retrieval", json=body)
+        if reply.status_code != 200:
+            raise ValueError(reply.text)
+        records: list[dict[str, Any]] = reply.json()["records"]
+        for record in records:
+            assert isinstance(record["metadata"], dict)
+            assert 0 <= record["score"] <= 1
+            assert isinstance(record["content"], str)
+            assert isinstance(record["title"], str)
+        return records
+
+
+@pytest.fixture(scope="module")
+def shelf(service: Service) -> Tenant:
+    tenant = service.new_tenant("shelf")
+    for name, metadata in PAPERS.items():
+        tenant.add_text(f"A lantern of the {name} kind.", external_id=name, title=name, metadata=metadata)
+    return tenant
+
+
+@pytest.fixture(scope="module")
+def dify(shelf: Tenant) -> Dify:
+    return Dify(shelf.service, shelf.key)
+
+
+def test_a_knowledge_api_is_registered_and_searched(dify: Dify, shelf: Tenant) -> None:
+    dify.probe()
+    records = dify.search("default", "What is a lantern of the new kind?")
+    assert records[0]["content"] == "A lantern of the new kind."
+    assert records[0]["title"] == "new"
+    assert records[0]["metadata"]["year"] == 2024
+    assert records[0]["metadata"]["document_id"].startswith("doc_")
+    assert {record["title"] for record in records} == set(PAPERS)
+    kb = shelf.admin.get("/v1/knowledge-bases/default").json()["id"]
+    assert dify.search(kb, "What is a lantern of the new kind?") == records
+
+
+@pytest.mark.parametrize(
+    "setting", [None, {}, {"top_k": None, "score_threshold": None}, {"top_k": 3, "score_threshold": 0, "more": 1}]
+)
+def test_settings_may_be_null_or_missing(dify: Dify, setting: Any) -> None:
+    assert len(dify.search("default", "lantern", retrieval_setting=setting, metadata_condition=None)) == 3
+
+
+def test_the_settings_hold(dify: Dify) -> None:
+    assert len(dify.search("default", "lantern", retrieval_setting={"top_k": 1, "score_threshold": 0.0})) == 1
+    scores = [record["score"] for record in dify.search("default", "old lantern")]
+    among = {"top_k": 10, "score_threshold": max(scores)}
+    kept = dify.search("default", "old lantern", retrieval_setting=among)
+    assert [record["score"] for record in kept] == [max(scores)]
+
+
+def test_a_blank_query_finds_nothing(dify: Dify) -> None:
+    assert dify.search("default", "  ") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "operator", "value", "found"),
+    [
+        ("tags", "contains", "alpha", {"old"}),
+        ("kind", "contains", "em", {"new"}),
+        ("tags", "not contains", "alpha", {"new", "bare"}),
+        ("file", "start with", "old.", {"old"}),
+        ("file", "end with", ".txt", {"new"}),
+        ("kind", "is", "memo", {"new"}),
+        ("kind", "is not", "memo", {"old", "bare"}),
+        ("kind", "in", ["memo", "report"], {"old", "new"}),
+        ("kind", "in", "memo, report", {"old", "new"}),
+        ("kind", "not in", ["memo"], {"old", "bare"}),
+        ("kind", "empty", None, {"bare"}),
+        ("note", "empty", None, {"old", "new", "bare"}),
+        ("kind", "not empty", None, {"old", "new"}),
+        ("year", "null", None, {"bare"}),
+        ("year", "not null", None, {"old", "new"}),
+        ("year", "=", 2024, {"new"}),
+        ("year", "=", "2024", {"new"}),
+        ("pages", "=", 12, set()),
+        ("pages", "=", "12", {"new"}),
+        ("year", "≠", "2024", {"old", "bare"}),
+        ("year", ">", "2019", {"new"}),
+        ("year", "<", 2024, {"old"}),
+        ("year", "≥", 2019, {"old", "new"}),
+        ("year", "≤", 2019.5, {"old"}),
+        ("date", "before", "2020", {"old"}),
+        ("date", "after", "2020-01-01T00:00:00Z", {"new"}),
+        ("year", "before", 2020, {"old"}),
+        (["file", "kind"], "contains", "memo", {"new"}),
+        (["file", "kind"], "contains", "o", {"old", "new"}),
+        (["tags", "kind"], "not contains", "memo", {"old", "bare"}),
+        (["year", "kind"], "empty", None, {"bare"}),
+        ("$source", "is not", "nothing", {"old", "new", "bare"}),
+    ],
+)
+def test_an_operator(dify: Dify, name: str | list[str], operator: str, value: Any, found: set[str]) -> None:
+    names = [name] if isinstance(name, str) else name
+    condition = {"conditions": [{"name": names, "comparison_operator": operator, "value": value}]}
+    records = dify.search("default", "lantern", metadata_condition=condition)
+    assert {record["title"] for record in records} == found
+
+
+@pytest.mark.parametrize(
+    ("field", "logic", "found"),
+    [
+        ("logical_operator", "and", set()),
+        ("logical_operator", "or", {"old", "new"}),
+        ("logic", "or", {"old", "new"}),
+        ("logic", None, set()),
+    ],
+)
+def test_conditions_are_joined(dify: Dify, field: str, logic: str | None, found: set[str]) -> None:
+    conditions = [
+        {"name": "kind", "comparison_operator": "is", "value": "memo"},
+        {"name": ["year"], "comparison_operator": "=", "value": "2019"},
+    ]
+    condition = {field: logic, "conditions": conditions}
+    assert {one["title"] for one in dify.search("default", "lantern", metadata_condition=condition)} == found
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        (
+            {"metadata_condition": {"conditions": [{"name": ["k"], "comparison_operator": "like"}]}},
+            "'like' is not known",
+        ),
+        (
+            {"metadata_condition": {"conditions": [{"name": ["k"], "comparison_operator": "before", "value": "soon"}]}},
+            "ISO-8601",
+        ),
+        ({"metadata_condition": {"conditions": [{"name": [], "comparison_operator": "empty"}]}}, "name"),
+        ({"metadata_condition": {"logic": "xor"}}, "logic"),
+        ({"retrieval_setting": {"top_k": 0}}, "top_k"),
+        ({"query": "nul \0"}, "U+0000"),
+        ({"query": None}, "query"),
+        ({"knowledge_id": "\0"}, "knowledge_id"),
+    ],
+)
+def test_what_is_wrong_is_said(dify: Dify, body: dict[str, Any], told: str) -> None:
+    reply = dify.client.post("retrieval", json={"knowledge_id": "default", "query": "lantern", **body})
+    assert reply.status_code == 422
+    assert reply.json()["error_code"] == 422
+    assert told in reply.json()["error_msg"]
+
+
+def test_a_body_that_is_no_json_is_refused(dify: Dify) -> None:
+    for content in (b"{", b"[]", b"[" * 100_000, b"1" * 5000):
+        reply = dify.client.post("retrieval", content=content, headers={"Content-Type": "application/json"})
+        assert (reply.status_code, reply.json()["error_code"]) == (422, 422)
+
+
+@pytest.mark.parametrize(
+    ("authorization", "code"),
+    [(None, 1001), ("Basic abc", 1001), ("Bearer", 1001), ("Bearer wrong", 1002), ("Bearer carrel_" + "x" * 38, 1002)],
+)
+def test_the_key_is_checked_before_the_body(service: Service, authorization: str | None, code: int) -> None:
+    headers = {"Content-Type": "application/json"} | ({"Authorization": authorization} if authorization else {})
+    for content in (b"", b"{ nonsense"):
+        reply = service.client().post(RETRIEVAL, content=content, headers=headers)
+        assert (reply.status_code, reply.json()["error_code"]) == (403, code)
+        assert set(reply.json()) == {"error_code", "error_msg"}
+
+
+def test_what_is_anothers_does_not_exist(service: Service, dify: Dify, shelf: Tenant) -> None:
+    other = service.new_tenant("other")
+    foreign = other.admin.post("/v1/knowledge-bases", json={"name": "theirs"}).json()
+    shelf.admin.post("/v1/knowledge-bases", json={"name": "narrow"}).raise_for_status()
+    narrowed = shelf.client("reader", knowledge_bases=["narrow"])
+    replies = [
+        dify.client.post("retrieval", json={"knowledge_id": one, "query": "lantern"})
+        for one in (foreign["id"], "theirs", "nothing")
+    ]
+    replies.append(narrowed.post(RETRIEVAL, json={"knowledge_id": "default", "query": "lantern"}))
+    assert {reply.status_code for reply in replies} == {404}
+    assert [reply.json() for reply in replies] == [
+        {"error_code": 2001, "error_msg": "The knowledge does not exist."}
+    ] * 4
+
+
+def test_a_search_counts_and_is_admitted_as_every_search(service: Service) -> None:
+    tenant = service.new_tenant("slow")
+    quotas = {"quotas": {"searches_per_second": 0.01}}
+    service.operator.patch(f"/v1/tenants/{tenant.id}", json=quotas).raise_for_status()
+    asked = {"knowledge_id": "default", "query": "lantern"}
+    replies = [tenant.admin.post(RETRIEVAL, json=asked) for _ in range(2)]
+    assert [reply.status_code for reply in replies] == [200, 429]
+    assert replies[1].json()["error_code"] == 429
+    assert int(replies[1].headers["retry-after"]) > 0
+    assert tenant.admin.get("/v1/usage").json()["items"][0]["searches"] == 1
+
+
+def test_a_body_that_is_too_large_is_refused(dify: Dify) -> None:
+    """By the middleware where its length is told, by the route where it is not."""
+    headers, megabyte = {"Content-Type": "application/json"}, b" " * 1024 * 1024
+    assert dify.client.post("retrieval", content=megabyte * 17, headers=headers).status_code == 413
+    reply = dify.client.post("retrieval", content=(megabyte for _ in range(17)), headers=headers)
+    assert (reply.status_code, reply.json()["error_code"]) == (413, 413)
+
+
+def test_the_description_tells_of_it(service: Service) -> None:
+    told = service.client().get("/openapi.json").json()["paths"][RETRIEVAL]["post"]
+    assert set(told["responses"]) >= {"200", "403", "404", "422", "429", "503"}
+    assert "required" not in told["requestBody"] or told["requestBody"]["required"] is False

@@ -1,0 +1,403 @@
+"""Knowledge bases of kind http: kept only as the operator allows, and searched beside all others."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.api.audit import events
+from tests.api.problems import problem
+from tests.fixtures.database import MakeDatabase
+from tests.fixtures.service import Service, Tenant, run_service, settings_for
+from tests.protocol_servers.site_search import PAGES, SiteSearchServer
+
+SECRET = "swordfish-of-the-site"
+RESPONSE = {"items": "results", "text": "snippet", "title": "title", "url": "link", "score": "rank"}
+QUESTION = "When is the harbour museum open?"
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[SiteSearchServer]:
+    with SiteSearchServer(key=SECRET) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def web() -> Iterator[SiteSearchServer]:
+    """Allowed too, but the secret is not for it."""
+    with SiteSearchServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def service(
+    site: SiteSearchServer,
+    web: SiteSearchServer,
+    make_database: MakeDatabase,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Service]:
+    secrets = {
+        "SITE_SEARCH": {"value": SECRET, "hosts": [site.address], "tenants": ["*"]},
+        "OF_ANOTHER": {"value": SECRET, "hosts": [site.address], "tenants": ["ten_01h455vb4pex5vsknk084sn02q"]},
+    }
+    given = {
+        "CARREL_HTTP_SOURCE_HOSTS": f"search.example.com, {site.address}, {web.address}",
+        "CARREL_HTTP_SOURCE_SECRETS": json.dumps(secrets),
+    }
+    settings = settings_for(tmp_path_factory.mktemp("sources"), http_sources=given)
+    with run_service(settings, make_database()) as running:
+        yield running
+
+
+@pytest.fixture
+def tenant(service: Service, site: SiteSearchServer, web: SiteSearchServer) -> Tenant:
+    site.mend()
+    web.mend()
+    return service.new_tenant()
+
+
+def source_at(site: SiteSearchServer, **changes: Any) -> dict[str, Any]:
+    source = {
+        "url": site.url,
+        "params": {"q": "{query}", "n": "{top_k}"},
+        "headers": {"X-Api-Key": {"secret": "SITE_SEARCH"}},
+        "response": RESPONSE,
+    }
+    return {name: value for name, value in (source | changes).items() if value is not None}
+
+
+def make(tenant: Tenant, source: dict[str, Any], *, name: str = "site", **fields: Any) -> dict[str, Any]:
+    reply = tenant.admin.post("/v1/knowledge-bases", json={"name": name, "kind": "http", "source": source, **fields})
+    assert reply.status_code == 201, reply.text
+    made: dict[str, Any] = reply.json()
+    return made
+
+
+def search(tenant: Tenant, path: str = "/v1/search", **asked: Any) -> dict[str, Any]:
+    reply = tenant.admin.post(path, json={"query": QUESTION, "timeout_seconds": 30, **asked})
+    assert reply.status_code == 200, reply.text
+    found: dict[str, Any] = reply.json()
+    return found
+
+
+def texts(found: dict[str, Any]) -> list[str]:
+    return [result["text"] for result in found["results"]]
+
+
+def test_its_results_are_those_of_the_site(tenant: Tenant, site: SiteSearchServer) -> None:
+    make(tenant, source_at(site))
+    found = search(tenant, "/v1/knowledge-bases/site/search", top_k=2)
+    assert texts(found) == [PAGES["/opening"][1], PAGES["/tickets"][1]]
+    best = found["results"][0]
+    address = f"{site.address}/opening"
+    assert best["document"] == {
+        "id": None,
+        "source": address,
+        "title": "Opening hours",
+        "source_uri": address,
+        "source_created_at": None,
+        "metadata": {},
+    }
+    assert (best["chunk_id"], best["chunk_index"], best["total_chunks"]) == (None, 0, 1)
+    assert (best["citation"], best["knowledge_base"], best["similarity"]) == (address, "site", None)
+    assert best["node_path"] == []
+    assert (best["start"], best["end"]) == (0, len(best["text"]))
+    assert found["warnings"] == []
+    assert "http_sources" in found["timings_ms"]
+    (asked,) = site.received
+    # Only the words that matter are asked for: the default transformer is `keywords`.
+    assert asked.params == {"q": "harbour museum open", "n": "2"}
+    assert asked.headers["x-api-key"] == SECRET
+
+
+def test_it_is_one_among_others(tenant: Tenant, site: SiteSearchServer) -> None:
+    make(tenant, source_at(site))
+    tenant.add_text("The harbour museum was open all night in 1923.")
+    tenant.add_text(PAGES["/opening"][1])
+    found = search(tenant, top_k=5, explain=True)
+    assert texts(found).count(PAGES["/opening"][1]) == 1
+    assert {result["knowledge_base"] for result in found["results"]} == {"default", "site"}
+    scores = [result["score"] for result in found["results"]]
+    assert scores == sorted(scores, reverse=True)
+    assert max(scores) == 1.0
+    explained = {one["knowledge_base"]: one for one in found["explain"]["knowledge_bases"]}
+    assert explained["site"]["asked"] == ["harbour museum open"]
+    assert explained["site"]["plan"] is None
+    assert "asked" not in explained["default"]
+
+
+def test_agents_get_it_too(tenant: Tenant, site: SiteSearchServer) -> None:
+    make(tenant, source_at(site))
+    messages = [{"role": "customer", "content": QUESTION}]
+    tenant.admin.put("/v1/agents/guide", json={"knowledge_bases": ["site"], "citations": "prefix"}).raise_for_status()
+    body = {"messages": messages, "agent_id": "guide", "top_k": 1}
+    assert tenant.admin.post("/v1/agent-search", json=body).json() == [
+        f"[{site.address}/opening] {PAGES['/opening'][1]}"
+    ]
+    tenant.admin.patch("/v1/agents/guide", json={"filter": {"year": 2024}}).raise_for_status()
+    reply = tenant.admin.post("/v1/agent-search", json=body)
+    assert (reply.status_code, reply.json()) == (200, [])
+
+
+def test_a_narrowed_key_asks_only_what_it_may(tenant: Tenant, site: SiteSearchServer) -> None:
+    make(tenant, source_at(site))
+    inside, outside = tenant.client(knowledge_bases=["site"]), tenant.client(knowledge_bases=["default"])
+    assert inside.post("/v1/search", json={"query": "ferry"}).json()["results"]
+    site.received.clear()
+    assert outside.post("/v1/search", json={"query": "ferry"}).json()["results"] == []
+    assert outside.post("/v1/knowledge-bases/site/search", json={"query": "ferry"}).status_code == 404
+    assert site.received == []
+
+
+def test_with_a_filter_it_is_not_asked(tenant: Tenant, site: SiteSearchServer) -> None:
+    make(tenant, source_at(site))
+    tenant.add_text("The museum is open.", metadata={"year": 2024})
+    found = search(tenant, filter={"year": 2024})
+    assert texts(found) == ["The museum is open."]
+    assert found["warnings"] == ["'site' was left out: a filter cannot be applied to what an HTTP source finds."]
+    assert site.received == []
+
+
+def test_a_threshold_has_nothing_to_compare(tenant: Tenant, site: SiteSearchServer) -> None:
+    make(tenant, source_at(site))
+    found = search(tenant, score_threshold=0.9)
+    assert found["results"]
+    assert found["warnings"] == ["score_threshold was not applied where no similarity is known."]
+
+
+def test_a_body_is_a_template_too(tenant: Tenant, site: SiteSearchServer) -> None:
+    body = {"query": {"match": "{query}"}, "size": "{top_k}", "note": "{query} of {top_k}, {unknown}"}
+    response = {"items": "hits.hits", "text": "_source.snippet", "url": "_source.link", "score": "_score"}
+    source = source_at(site, url=f"{site.address}/api/query", method="POST", params=None, body=body, response=response)
+    make(tenant, source)
+    query = 'ferry"}, "size": 99, {top_k} \u00e9'
+    found = search(tenant, query=query, transformers=[], top_k=3)
+    assert texts(found) == [PAGES["/ferry"][1]]
+    (asked,) = site.received
+    assert asked.body == {"query": {"match": query}, "size": 3, "note": f"{query} of 3, {{unknown}}"}
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "ferry&n=0",
+        "ferry#",
+        "ferry\r\nX-Injected: yes",
+        "../../ferry",
+        "ferry?x=%00",
+        "{top_k} ferry",
+        "ferry \U0001f600",
+    ],
+)
+def test_a_query_is_a_value_and_nothing_else(tenant: Tenant, site: SiteSearchServer, query: str) -> None:
+    make(tenant, source_at(site))
+    search(tenant, query=query, transformers=[])
+    (asked,) = site.received
+    assert asked.params == {"q": query, "n": "5"}
+    assert asked.path == "/search"
+    assert set(asked.headers) == {"host", "accept", "accept-encoding", "user-agent", "x-api-key"}
+
+
+def test_a_web_search_engine_of_one_domain(tenant: Tenant, web: SiteSearchServer) -> None:
+    web.sites = {
+        "https://museum.example/opening": "The museum is open from ten to six.",
+        "https://elsewhere.example/opening": "The museum is always open.",
+    }
+    source = {
+        "url": f"{web.address}/web",
+        "params": {"q": "{query} site:museum.example"},
+        "response": {"items": "webPages.value", "text": "snippet", "url": "url"},
+        "domains": ["museum.example"],
+    }
+    make(tenant, source, name="web")
+    found = search(tenant)
+    assert texts(found) == ["The museum is open from ten to six."]
+    assert web.received[0].params["q"] == "harbour museum open site:museum.example"
+    # Whatever a query makes of the template: what is from elsewhere is not a result.
+    found = search(tenant, query="museum site:elsewhere.example", transformers=[])
+    assert len(web.web(web.received[-1].params["q"])) == 2
+    assert texts(found) == ["The museum is open from ten to six."]
+
+
+FAILURES: list[tuple[Any, str]] = [
+    (500, "Its endpoint failed: HTTP 500"),
+    (429, "Its endpoint failed: HTTP 429"),
+    (404, "Its endpoint refuses: HTTP 404"),
+    ("redirect", "Its endpoint refuses: HTTP 302"),
+    ("not_json", "Its endpoint failed: it is no JSON"),
+    ("html", "Its endpoint failed: it is no JSON"),
+    ("deep", "Its endpoint failed: it is no JSON"),
+    ("huge", "Its endpoint failed: its answer is too long"),
+    ("many", "Its endpoint failed: it has too many values"),
+    ("gzip", "Its endpoint failed: it is compressed, against what was asked"),
+    ("wrong_shape", "Its endpoint failed: it holds no list of results"),
+    ("no_text", "Its endpoint failed: its results have no text"),
+    ("disconnect", "Its endpoint failed: no connection"),
+    ("never", "Its endpoint gave no answer in time"),
+    ("drip", "Its endpoint gave no answer in time"),
+]
+
+
+@pytest.mark.parametrize(("how", "reason"), FAILURES, ids=[str(how) for how, _ in FAILURES])
+def test_when_it_fails_the_others_answer(tenant: Tenant, site: SiteSearchServer, how: Any, reason: str) -> None:
+    make(tenant, source_at(site, timeout_seconds=0.3 if how in ("never", "drip") else 10))
+    tenant.add_text("The harbour museum is old.")
+    tries = 2 if how == "disconnect" else 1  # a connection that was kept may be closed by now
+    site.fail(how, times=tries)
+    found = search(tenant)
+    assert texts(found) == ["The harbour museum is old."]
+    assert found["warnings"] == [f"'site' was left out. {reason}."]
+    assert [one.path for one in site.received] == ["/search"] * tries
+    site.fail(how, times=tries)
+    alone = tenant.admin.post("/v1/knowledge-bases/site/search", json={"query": QUESTION})
+    problem(alone, 503, "search_unavailable")
+
+
+def test_after_some_failures_it_is_left_alone(tenant: Tenant, site: SiteSearchServer) -> None:
+    make(tenant, source_at(site))
+    tenant.add_text("The harbour museum is old.")
+    site.fail(500, times=100)
+    for _ in range(5):
+        search(tenant)
+    site.received.clear()
+    (warning,) = search(tenant)["warnings"]
+    assert warning.startswith("'site' was left out. The http_source endpoint has failed several times")
+    assert site.received == []
+    other = tenant.service.new_tenant()
+    make(other, source_at(site))
+    site.mend()
+    assert search(other)["warnings"] == []
+
+
+def test_no_cookie_is_kept(tenant: Tenant, site: SiteSearchServer) -> None:
+    make(tenant, source_at(site))
+    site.fail("cookie")
+    for _ in range(2):
+        search(tenant)
+    assert [one.headers.get("cookie") for one in site.received] == [None, None]
+
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"url": "https://elsewhere.example/q"}, "url"),
+    ({"url": "http://search.example.com/q"}, "url"),
+    ({"url": "https://search.example.com:444/q"}, "url"),
+    ({"url": "https://search.example.com.elsewhere.example/q"}, "url"),
+    ({"url": "https://search.example.com@elsewhere.example/q"}, "url"),
+    ({"url": "https://user:word@search.example.com/q"}, "url"),
+    ({"url": "https://elsewhere.example\\@search.example.com/q"}, "url"),
+    ({"url": "https://search.example.com/q#part"}, "url"),
+    ({"url": "https://search.example.com/q?a=b"}, "url"),
+    ({"url": "https://search.example.com/{query}"}, "url"),
+    ({"url": "https://search.example.com/\r\nX: y"}, "url"),
+    ({"url": "file:///etc/passwd"}, "url"),
+    ({"url": "http://169.254.169.254/latest"}, "url"),
+    ({"headers": {"X-Api-Key": {"secret": "UNKNOWN"}}}, "headers"),
+    ({"headers": {"X-Api-Key": {"secret": "OF_ANOTHER"}}}, "headers"),
+    ({"headers": {"Host": "elsewhere.example"}}, "headers"),
+    ({"headers": {"Cookie": "a=b"}}, "headers"),
+    ({"headers": {"Authorization": "Bearer of-somebody"}}, "headers"),
+    ({"headers": {"X-Plain": "a\r\nX-Injected: b"}}, "headers"),
+    ({"headers": {"X Plain": "a"}}, "headers"),
+    ({"headers": {"X-Plain": "a", "x-plain": "b"}}, "headers"),
+    ({"body": {"q": "{query}"}}, "body"),
+    ({"params": {"q": "fixed"}}, "params"),
+    ({"response": {"items": "results[", "text": "snippet"}}, "response"),
+    ({"response": {"items": "results", "text": "to_string(@)"}}, "response"),
+    ({"response": {"items": "[@, @] | [@, @]", "text": "snippet"}}, "response"),
+    ({"domains": ["museum.example"], "response": {"items": "results", "text": "snippet"}}, "domains"),
+    ({"method": "POST", "body": {"q": "{query}", "x": "\0"}}, "body"),
+    ({"timeout_seconds": 0}, "timeout_seconds"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("changes", "place"), WRONG, ids=[str(number) for number in range(len(WRONG))])
+def test_what_is_not_allowed_is_refused(
+    tenant: Tenant, site: SiteSearchServer, changes: dict[str, Any], place: str
+) -> None:
+    body = {"name": "site", "kind": "http", "source": source_at(site, **changes)}
+    reply = tenant.admin.post("/v1/knowledge-bases", json=body)
+    assert reply.status_code == 422, reply.text
+    assert reply.json()["errors"][0]["loc"][:3] == ["body", "source", place]
+    assert SECRET not in reply.text
+    make(tenant, source_at(site))
+    changed = tenant.admin.patch("/v1/knowledge-bases/site", json={"source": body["source"]})
+    assert (changed.status_code, changed.json()["errors"]) == (422, reply.json()["errors"])
+    assert site.received == []
+
+
+def test_a_secret_goes_to_its_host_alone(tenant: Tenant, site: SiteSearchServer, web: SiteSearchServer) -> None:
+    body = {"name": "web", "kind": "http", "source": source_at(web)}
+    made, unknown = (
+        tenant.admin.post("/v1/knowledge-bases", json={**body, "source": source_at(web, headers=headers)})
+        for headers in ({"X-Api-Key": {"secret": "SITE_SEARCH"}}, {"X-Api-Key": {"secret": "UNKNOWN"}})
+    )
+    assert (made.status_code, unknown.status_code) == (422, 422)
+    # Nobody learns by it which names there are.
+    assert (
+        made.text.replace("SITE_SEARCH", "UNKNOWN").partition("request_id")[0]
+        == unknown.text.partition("request_id")[0]
+    )
+    make(tenant, source_at(site))
+    moved = tenant.admin.patch("/v1/knowledge-bases/site", json={"source": source_at(web)})
+    assert moved.status_code == 422
+    search(tenant)
+    assert (len(site.received), web.received) == (1, [])
+
+
+def test_nothing_tells_its_value(tenant: Tenant, site: SiteSearchServer) -> None:
+    made = make(tenant, source_at(site))
+    assert made["kind"] == "http"
+    assert made["source"]["headers"] == {"X-Api-Key": {"secret": "SITE_SEARCH"}}
+    assert tenant.admin.get("/v1/knowledge-bases/site").json() == made
+    changed = tenant.admin.patch("/v1/knowledge-bases/site", json={"source": source_at(site, timeout_seconds=7)})
+    assert (changed.status_code, changed.json()["source"]["timeout_seconds"]) == (200, 7.0)
+    told = events(tenant.admin)
+    assert [event["action"] for event in told[-2:]] == ["knowledge_base.create", "knowledge_base.update"]
+    listed = tenant.admin.get("/v1/knowledge-bases").text
+    assert SECRET not in json.dumps([made, told]) + listed
+
+
+def test_it_holds_no_documents(tenant: Tenant, site: SiteSearchServer) -> None:
+    make(tenant, source_at(site))
+    path, admin = "/v1/knowledge-bases/site", tenant.admin
+    refused = [
+        admin.post(f"{path}/documents", json={"text": "A text."}),
+        admin.post(f"{path}/documents", files={"file": ("a.txt", b"A text.")}),
+        admin.post(f"{path}/documents/batch", files={"file": ("a.txt", b"A text.")}),
+        admin.post(f"{path}/reindex"),
+        admin.post(f"{path}/reindex/undo"),
+        admin.patch(path, json={"metadata_filter": {"year": 2024}}),
+    ]
+    for reply in refused:
+        problem(reply, 409, "holds_no_documents")
+    assert admin.get(f"{path}/documents").json() == {"items": [], "next_cursor": None}
+    described = admin.get(path).json()
+    assert (described["document_count"], described["chunk_count"], described["index"]["problem"]) == (0, 0, None)
+    assert admin.delete(path).status_code == 204
+    assert admin.get(path).status_code == 404
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"kind": "documents"}, {"source": None}, {"metadata_filter": {"year": 2024}}, {"chunking": {"max_tokens": 100}}],
+    ids=str,
+)
+def test_its_fields_are_those_of_its_kind(tenant: Tenant, site: SiteSearchServer, fields: dict[str, Any]) -> None:
+    body = {"name": "site", "kind": "http", "source": source_at(site), **fields}
+    assert tenant.admin.post("/v1/knowledge-bases", json=body).status_code == 422
+    reply = tenant.admin.patch("/v1/knowledge-bases/default", json={"source": source_at(site)})
+    assert reply.status_code == 422
+
+
+def test_the_operators_answers_for_all(tenant: Tenant, site: SiteSearchServer) -> None:
+    body = {"name": "default", "kind": "http", "source": source_at(site)}
+    made = tenant.service.operator.post("/v1/knowledge-bases", json=body)
+    assert made.status_code == 201, made.text
+    try:
+        tenant.add_text("The harbour museum is old.")
+        found = search(tenant)
+        assert set(texts(found)) > {"The harbour museum is old.", PAGES["/opening"][1]}
+        assert "source" not in tenant.admin.get("/v1/knowledge-bases/default").json()
+    finally:
+        tenant.service.operator.delete("/v1/knowledge-bases/default").raise_for_status()

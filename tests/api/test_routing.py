@@ -1,0 +1,269 @@
+"""Searches over many knowledge bases: which are chosen, by what, and who sees what, with the embedded model."""
+
+import asyncio
+import json
+import secrets
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import asyncpg
+import httpx
+import pytest
+
+from app.ids import decode_id
+from tests.api.problems import problem
+from tests.fixtures.service import Service, Tenant
+from tests.isolation.worlds import operators
+
+WAIT_SECONDS = 30
+TOPICS = {
+    "garden": ("Prune the roses in March.", "Tomatoes want sun, water and a sheltered bed.", "Compost feeds the soil."),
+    "kitchen": ("Knead the dough for ten minutes.", "Whisk the eggs with sugar.", "Bake the bread at 220 degrees."),
+    "workshop": ("Sand the oak with fine paper.", "Drill a pilot hole before the screw.", "Glue sets in an hour."),
+    "stars": ("Jupiter has four large moons.", "A comet's tail points away from the sun.", "Galaxies drift apart."),
+}
+QUESTIONS = {
+    "garden": "When do I cut back my rose bushes?",
+    "kitchen": "How long must bread dough be kneaded?",
+    "workshop": "Which hole comes before a wood screw?",
+    "stars": "How many big moons does Jupiter have?",
+}
+
+
+@dataclass
+class Library:
+    tenant: Tenant
+
+    def search(self, query: str, client: httpx.Client | None = None, **body: Any) -> dict[str, Any]:
+        reply = (client or self.tenant.admin).post("/v1/search", json={"query": query, "explain": True, **body})
+        assert reply.status_code == 200, reply.text
+        answer: dict[str, Any] = reply.json()
+        return answer
+
+    def route(self, name: str, **routing: Any) -> None:
+        """Say how it is routed, and wait for what is made of that."""
+        before = profiles(self.tenant)
+        reply = self.tenant.admin.patch(f"/v1/knowledge-bases/{name}", json={"routing": routing})
+        assert reply.status_code == 200, reply.text
+        wait_for(lambda: profiles(self.tenant) != before)
+
+
+def sql(service: Service, statement: str, *values: Any) -> Any:
+    async def run() -> Any:
+        connection = await asyncpg.connect(service.urls.owner)
+        try:
+            return await connection.fetch(statement, *values)
+        finally:
+            await connection.close()
+
+    return asyncio.run(run())
+
+
+def profiles(tenant: Tenant) -> list[Any]:
+    """When they were made, and of what."""
+    rows = sql(
+        tenant.service,
+        "select k.name, p.made_at, p.chunks, v.described from knowledge_base k join search_index i on i.kb_id = k.id"
+        " join routing_profile p on p.index_id = i.id left join routing_vector v on v.index_id = p.index_id"
+        " where k.tenant_id = $1 order by k.name, v.number",
+        decode_id("ten", tenant.id),
+    )
+    return [tuple(row) for row in rows]
+
+
+def wait_for(condition: Any) -> None:
+    end = time.monotonic() + WAIT_SECONDS
+    while not condition():
+        assert time.monotonic() < end, "it never came true"
+        time.sleep(0.05)
+
+
+def searched(answer: dict[str, Any]) -> set[str]:
+    return {one["knowledge_base"] for one in answer["explain"]["knowledge_bases"]}
+
+
+def reasons(answer: dict[str, Any]) -> dict[str, str]:
+    return {one["knowledge_base"]: one["reason"] for one in answer["explain"]["routing"]}
+
+
+@pytest.fixture(scope="module")
+def library(service: Service) -> Library:
+    """Four knowledge bases of a topic each, and ``default``, which is empty."""
+    made = Library(service.new_tenant("library"))
+    for name, texts in TOPICS.items():
+        made.tenant.admin.post("/v1/knowledge-bases", json={"name": name}).raise_for_status()
+        for text in texts:
+            assert made.tenant.add_text(text, kb=name)["status"] == "ready"
+    return made
+
+
+def test_without_centroids_all_are_searched(library: Library) -> None:
+    answer = library.search(QUESTIONS["stars"])
+    assert searched(answer) == {"default", *TOPICS}
+    assert "routing" not in answer["explain"]
+
+
+@pytest.fixture(scope="module")
+def routed(library: Library) -> Library:
+    """The same with profiles: what is set is what there was, but for a hair."""
+    for name in TOPICS:
+        library.route(name, description_weight=0.31)
+    return library
+
+
+@pytest.mark.parametrize("name", TOPICS)
+def test_the_right_one_is_chosen(routed: Library, name: str) -> None:
+    answer = routed.search(QUESTIONS[name], routing={"top_n": 1})
+    assert searched(answer) == {name, "default"}
+    told = answer["explain"]["routing"]
+    assert {one["knowledge_base"]: one["reason"] for one in told if one["chosen"]} == {
+        name: "best", "default": "nothing_known",
+    }  # fmt: skip
+    scores = [one["score"] for one in told if one["score"] is not None]
+    assert len(scores) == len(TOPICS)
+    assert scores == sorted(scores, reverse=True)
+    assert answer["results"][0]["text"] in TOPICS[name]
+    assert answer["warnings"] == []
+    assert answer["timings_ms"].keys() >= {"route", "embed", "lanes"}
+
+
+def test_three_by_default_and_none_where_they_are_named(routed: Library) -> None:
+    question = QUESTIONS["garden"]
+    assert len(searched(routed.search(question)) - {"default"}) == 3
+    for body in ({"routing": False}, {"knowledge_bases": list(TOPICS)}, {"routing": {"top_n": 4}}):
+        answer = routed.search(question, **body)
+        assert searched(answer) >= set(TOPICS)
+        assert "routing" not in answer["explain"]
+    named = routed.search(question, knowledge_bases=["kitchen", "garden", "stars"], routing={"top_n": 1})
+    assert searched(named) == {"garden"}
+    unexplained = routed.tenant.admin.post("/v1/search", json={"query": question, "routing": {"top_n": 1}}).json()
+    assert {one["knowledge_base"] for one in unexplained["results"]} == {"garden"}
+
+
+def test_words_alone_are_not_routed(routed: Library) -> None:
+    answer = routed.search(QUESTIONS["garden"], strategy="lexical", routing={"top_n": 1})
+    assert searched(answer) >= set(TOPICS)
+    assert answer["warnings"] == [
+        "Not routed: the strategy looks for words, and embeds nothing; all knowledge bases were searched."
+    ]
+    assert routed.search(QUESTIONS["garden"], strategy="lexical")["warnings"] == []
+
+
+def test_always_scale_and_descriptions_alone(routed: Library) -> None:
+    routed.route("kitchen", always=True, examples=["How long does bread take?"])
+    answer = routed.search(QUESTIONS["stars"], routing={"top_n": 1})
+    assert searched(answer) == {"stars", "kitchen", "default"}
+    assert reasons(answer)["kitchen"] == "always"
+    routed.route("kitchen", scale=100, examples=["How long may bread take?"])
+    assert reasons(routed.search(QUESTIONS["garden"], routing={"top_n": 1}))["kitchen"] == "best"
+    routed.route("kitchen", examples=["How long might bread take?"])
+    # One without passages is known by what people say of it.
+    routed.tenant.admin.post("/v1/knowledge-bases", json={"name": "whales"}).raise_for_status()
+    routed.route("whales", descriptions=["Whales, dolphins and the life of the oceans"])
+    told = routed.search("How deep does a sperm whale dive?", routing={"top_n": 1})["explain"]["routing"]
+    best = next(one for one in told if one["reason"] == "best")
+    assert (best["knowledge_base"], best["centroids"]) == ("whales", None)
+    assert best["score"] == best["texts"]
+    assert not {one["knowledge_base"]: one["chosen"] for one in told}["stars"]
+    routed.tenant.admin.delete("/v1/knowledge-bases/whales").raise_for_status()
+    assert "whales" not in reasons(routed.search("How deep does a sperm whale dive?", routing={"top_n": 1}))
+
+
+def test_documents_of_ones_own_are_always_found(routed: Library) -> None:
+    note = "The roses of this chat are called Gloria."
+    routed.tenant.add_text(note, kb="stars", chat_id="roses")
+    mine = routed.search("What are the roses called?", scope={"chat_id": "roses"}, routing={"top_n": 1})
+    assert searched(mine) == {"garden", "stars", "default"}
+    assert reasons(mine)["stars"] == "own_documents"
+    assert note in [one["text"] for one in mine["results"]]
+    assert searched(routed.search("What are the roses called?", routing={"top_n": 1})) == {"garden", "default"}
+
+
+def test_a_narrowed_key_is_routed_inside_what_it_may_read(routed: Library) -> None:
+    allowed = ["kitchen", "workshop", "stars"]
+    ids = [routed.tenant.admin.get(f"/v1/knowledge-bases/{name}").json()["id"] for name in allowed]
+    client = routed.tenant.client(knowledge_bases=ids)
+    answer = routed.search(QUESTIONS["garden"], client, routing={"top_n": 1})
+    assert {one["knowledge_base"] for one in answer["explain"]["routing"]} == set(allowed)
+    assert len(searched(answer)) == 1
+    problem(client.post("/v1/search", json={"query": "x", "knowledge_bases": ["garden"], "routing": {"top_n": 1}}), 404)
+
+
+def test_another_tenant_is_never_a_candidate(routed: Library, service: Service) -> None:
+    other = Library(service.new_tenant("other"))
+    for name in ("one", "two"):
+        other.tenant.admin.post("/v1/knowledge-bases", json={"name": name}).raise_for_status()
+        other.tenant.add_text(f"The {name} thing.", kb=name)
+        other.route(name, description_weight=0.31)
+    answer = other.search(QUESTIONS["garden"], routing={"top_n": 1})
+    assert {one["knowledge_base"] for one in answer["explain"]["routing"]} == {"default", "one", "two"}
+
+
+@pytest.fixture
+def shared(service: Service, routed: Library) -> Iterator[str]:
+    """A knowledge base of the tenant's that holds little, and the operator's of that name, which holds much."""
+    name = f"sea-{secrets.token_hex(4)}"
+    operator = Library(operators(service))
+    for one in (operator, routed):
+        one.tenant.admin.post("/v1/knowledge-bases", json={"name": name}).raise_for_status()
+    operator.tenant.add_text("An octopus has three hearts and eight arms.", kb=name)
+    routed.tenant.add_text("Chisels are sharpened on a wet stone.", kb=name)
+    for one in (operator, routed):
+        one.route(name, description_weight=0.31)
+    yield name
+    for one in (operator, routed):
+        one.tenant.admin.delete(f"/v1/knowledge-bases/{name}").raise_for_status()
+
+
+def test_a_knowledge_base_is_chosen_for_what_is_shared(routed: Library, shared: str) -> None:
+    answer = routed.search("How many hearts does an octopus have?", routing={"top_n": 1})
+    assert reasons(answer)[shared] == "best"
+    assert answer["results"][0]["text"].startswith("An octopus")
+    assert {one["shared"] for one in answer["explain"]["knowledge_bases"] if one["knowledge_base"] == shared} == {
+        True, False,
+    }  # fmt: skip
+
+
+def test_what_is_said_is_told_and_kept_with_the_rest(routed: Library) -> None:
+    created = routed.tenant.admin.post(
+        "/v1/knowledge-bases", json={"name": "said", "routing": {"descriptions": ["Old maps"], "scale": 2}}
+    )
+    expected = {"descriptions": ["Old maps"], "examples": [], "description_weight": 0.3, "scale": 2.0, "always": False}
+    assert (created.status_code, created.json()["routing"]) == (201, expected)
+    for reply in (
+        routed.tenant.admin.get("/v1/knowledge-bases/said"),
+        routed.tenant.admin.patch("/v1/knowledge-bases/said", json={"title": "Maps"}),
+    ):
+        assert reply.json()["routing"] == expected
+    listed = routed.tenant.admin.get("/v1/knowledge-bases").json()["items"]
+    assert next(one for one in listed if one["name"] == "said")["routing"] == expected
+    changed = routed.tenant.admin.patch("/v1/knowledge-bases/said", json={"routing": {"always": True}}).json()
+    assert changed["routing"] == {
+        "descriptions": [], "examples": [], "description_weight": 0.3, "scale": 1.0, "always": True,
+    }  # fmt: skip
+    routed.tenant.admin.delete("/v1/knowledge-bases/said").raise_for_status()
+
+
+@pytest.mark.parametrize("routing", [True, {"top_n": 0}, {"top_n": 101}, {"n": 1}, 3, "all"], ids=json.dumps)
+def test_a_routing_that_is_none(routed: Library, routing: Any) -> None:
+    problem(routed.tenant.admin.post("/v1/search", json={"query": "x", "routing": routing}), 422, "invalid")
+
+
+def test_what_is_found_counts_its_knowledge_base_s_scale_and_once(routed: Library) -> None:
+    """Several knowledge bases with the same text, of which one counts more."""
+    text = "The lighthouse keeper counts the ships."
+    for name in ("kitchen", "workshop"):
+        routed.tenant.add_text(text, kb=name)
+    ask: dict[str, Any] = {"knowledge_bases": ["kitchen", "workshop"], "top_k": 7}
+    before = routed.search("lighthouse", **ask)
+    assert [one["text"] for one in before["results"]].count(text) == 1
+    assert len(before["results"]) == 7
+    routed.route("workshop", scale=2, description_weight=0.32)
+    after = routed.search("lighthouse", **ask)
+    assert (after["results"][0]["text"], after["results"][0]["knowledge_base"]) == (text, "workshop")
+    assert after["results"][0]["score"] == pytest.approx(2 * before["results"][0]["score"])
+    alone = routed.search("lighthouse", knowledge_bases=["workshop"])
+    assert alone["results"][0]["score"] == pytest.approx(before["results"][0]["score"])
+    routed.route("workshop", description_weight=0.31)

@@ -1,0 +1,319 @@
+"""Strategies by name over HTTP: those that fan out, what they degrade to, and names that are there no more."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import asyncpg
+import httpx
+import pytest
+
+from app.ids import decode_id
+from tests.fixtures.database import MakeDatabase
+from tests.fixtures.service import Service, Tenant, run_service, settings_for
+from tests.protocol_servers.chat import ChatServer, Failing, Talk
+from tests.protocol_servers.embedding import EmbeddingServer
+
+TEXTS = {
+    "vans": "A transporter costs ninety euros a day.",
+    "bikes": "A bicycle costs twelve euros.",
+    "leave": "Parental leave lasts fourteen weeks.",
+}
+ALONE, KB = "/v1/knowledge-bases/default/search", "/v1/knowledge-bases/default"
+NAMES = {"simple", "lexical", "hybrid", "multi_query", "hyde", "graph_rag"}
+
+
+@pytest.fixture(scope="module")
+def running_chat() -> Iterator[ChatServer]:
+    with ChatServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def embedding() -> Iterator[EmbeddingServer]:
+    with EmbeddingServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def talking(
+    running_chat: ChatServer,
+    embedding: EmbeddingServer,
+    make_database: MakeDatabase,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Service]:
+    settings = settings_for(
+        tmp_path_factory.mktemp("strategies"),
+        embedding=embedding.settings,
+        models={"CARREL_CHAT_BASE_URL": running_chat.base_url, "CARREL_CHAT_MODEL": "talker"},
+    )
+    with run_service(settings, make_database()) as running:
+        yield running
+
+
+def filled(service: Service) -> Tenant:
+    made = service.new_tenant()
+    for name, text in TEXTS.items():
+        assert made.add_text(text, external_id=name)["status"] == "ready"
+    return made
+
+
+@pytest.fixture(scope="module")
+def tenant(talking: Service) -> Tenant:
+    return filled(talking)
+
+
+@pytest.fixture(scope="module")
+def silent(service: Service) -> Tenant:
+    """In a service without a chat model."""
+    return filled(service)
+
+
+@pytest.fixture
+def chat(running_chat: ChatServer) -> ChatServer:
+    """It writes every query with four endings."""
+    running_chat.reset()
+    running_chat.reply = writes
+    return running_chat
+
+
+def material(talk: Talk) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(next(one["content"] for one in talk.messages if one["role"] == "user"))
+    return found
+
+
+def writes(talk: Talk) -> str:
+    return json.dumps({"texts": [f"{material(talk)['query']} {ending}" for ending in ("one", "two", "three", "four")]})
+
+
+def ask(client: httpx.Client, path: str = ALONE, **body: Any) -> dict[str, Any]:
+    reply = client.post(path, json={"query": "transporter", "timeout_seconds": 30, **body})
+    assert reply.status_code == 200, reply.text
+    found: dict[str, Any] = reply.json()
+    return found
+
+
+def ranked(answer: dict[str, Any]) -> list[tuple[str, float]]:
+    return [(result["text"], result["score"]) for result in answer["results"]]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "options", "queries"),
+    [
+        ("multi_query", {}, ["q", "q one", "q two", "q three"]),
+        ("multi_query", {"num_queries": 1}, ["q", "q one"]),
+        ("hyde", {}, ["q", "q one"]),
+        ("hyde", {"n_hypothetical": 2}, ["q", "q one", "q two"]),
+        ("hyde", {"n_hypothetical": 2, "replace": True}, ["q one", "q two"]),
+    ],
+    ids=str,
+)
+def test_what_a_model_writes_is_searched_for_as_hybrid(
+    tenant: Tenant, chat: ChatServer, strategy: str, options: dict[str, Any], queries: list[str]
+) -> None:
+    found = ask(tenant.admin, query="q", strategy=strategy, strategy_options=options, explain=True)
+    assert (found["queries"], found["warnings"], found["strategy"]) == (queries, [], strategy)
+    assert found["explain"]["transformers"] == [strategy]
+    assert ranked(found) == ranked(ask(tenant.admin, query=None, queries=queries))
+
+
+def test_what_only_a_rewrite_names_is_found(tenant: Tenant, chat: ChatServer) -> None:
+    chat.reply = lambda _: json.dumps({"texts": ["fourteen weeks of parental leave"]})
+    found = ask(tenant.admin, query="maternity", strategy="multi_query", top_k=1)
+    assert found["results"][0]["text"] == TEXTS["leave"]
+
+
+def test_a_strategy_multiplies_with_transformers_up_to_the_cap(tenant: Tenant, chat: ChatServer) -> None:
+    def reply(talk: Talk) -> str:
+        endings = ("I", "II", "III") if "several facts" in talk.messages[0]["content"] else ("one", "two", "three", "4")
+        return json.dumps({"texts": [f"{material(talk)['query']} {ending}" for ending in endings]})
+
+    chat.reply = reply
+    asked: dict[str, Any] = {"strategy": "multi_query", "transformers": ["decompose", "keywords"], "explain": True}
+    found = ask(tenant.admin, query="q", **asked, strategy_options={"num_queries": 4})
+    assert found["explain"]["transformers"] == ["keywords", "decompose", "multi_query"]
+    assert (found["queries"][0], len(found["queries"])) == ("q one q two q three q 4", 16)
+    assert found["warnings"] == ["multi_query was done for the first 3 of 4 queries: more would be too many."]
+    assert len(found["results"]) == len(TEXTS)
+
+
+def test_transformers_turned_off_do_not_turn_a_strategy_off(tenant: Tenant, chat: ChatServer) -> None:
+    assert ask(tenant.admin, query="q", strategy="hyde", transformers=[])["queries"] == ["q", "q one"]
+
+
+@pytest.mark.parametrize("strategy", ["multi_query", "hyde"])
+@pytest.mark.parametrize("how", [500, "garbage", "slow"], ids=str)
+def test_where_the_model_fails_it_is_hybrid(
+    tenant: Tenant, chat: ChatServer, strategy: str, how: Failing | int
+) -> None:
+    plain = ask(tenant.admin)
+    chat.fail(how, times=2)
+    found = ask(tenant.admin, strategy=strategy, timeout_seconds=6 if how == "slow" else 30)
+    assert found["warnings"] == [f"The chat model could not answer: {strategy} did what it can without."]
+    assert (found["queries"], ranked(found)) == (["transporter"], ranked(plain))
+    chat.reset()
+    ask(tenant.admin, strategy=strategy)  # it answers again: no failure opens the circuit for the next case
+
+
+@pytest.mark.parametrize(
+    ("strategy", "warning"),
+    [
+        ("multi_query", "No chat model is configured: multi_query did what it can without."),
+        ("hyde", "No chat model is configured: hyde did what it can without."),
+        ("graph_rag", "graph_rag is not there yet: it was searched as hybrid."),
+    ],
+)
+def test_without_a_model_and_without_a_graph_it_is_hybrid(silent: Tenant, strategy: str, warning: str) -> None:
+    found = ask(silent.admin, strategy=strategy)
+    assert (found["warnings"], ranked(found)) == ([warning], ranked(ask(silent.admin)))
+    talk: dict[str, Any] = {
+        "query": None,
+        "messages": [{"role": "user", "content": one} for one in ("a transporter", "its price?")],
+    }
+    assert ranked(ask(silent.admin, **talk, strategy=strategy)) == ranked(ask(silent.admin, **talk))
+
+
+def test_the_first_hits_are_shown_to_the_model(tenant: Tenant, chat: ChatServer) -> None:
+    shown = []
+
+    def reply(talk: Talk) -> str:
+        shown.append(material(talk))
+        return json.dumps({"texts": ["the price of a transporter in euros a day"]})
+
+    chat.reply = reply
+    found = ask(tenant.admin, query="transporter", transformers=["retrieval_rewrite"], filter={"$source": "x"})
+    assert (shown, found["results"]) == ([{"query": "transporter", "passages": []}], [])
+    found = ask(tenant.admin, query="transporter", transformers=["retrieval_rewrite"])
+    assert (found["queries"], found["warnings"]) == (["the price of a transporter in euros a day"], [])
+    assert shown[1]["passages"][0] == TEXTS["vans"]
+    chat.fail(500, times=2)
+    failed = ask(tenant.admin, query="transporter", transformers=["retrieval_rewrite"])
+    assert failed["warnings"] == ["The chat model could not answer: retrieval_rewrite did what it can without."]
+    assert failed["queries"] == ["transporter"]
+    chat.reset()
+
+
+def test_the_model_is_shown_what_the_caller_may_see_and_nothing_else(talking: Service, chat: ChatServer) -> None:
+    shown: list[list[str]] = []
+
+    def reply(talk: Talk) -> str:
+        shown.append(sorted(material(talk)["passages"]))
+        return json.dumps({"texts": ["gate"]})
+
+    chat.reply = reply
+    house, other = talking.new_tenant(), talking.new_tenant()
+    house.add_text("The gate is green.")
+    house.add_text("The gate of Ada is red.", user_id="ada")
+    house.admin.post("/v1/knowledge-bases", json={"name": "attic"}).raise_for_status()
+    house.add_text("The gate in the attic is blue.", kb="attic")
+    other.add_text("The gate of another tenant is black.")
+    wished: dict[str, Any] = {"query": "what colour is the gate?", "transformers": ["retrieval_rewrite"]}
+    for scope in ({}, {"user_id": "ada"}, {"user_id": "bob"}):
+        ask(house.admin, **wished, scope=scope)
+    every, green = ["The gate is green.", "The gate of Ada is red."], ["The gate is green."]
+    assert shown == [green, every, green]
+
+
+def test_the_first_search_of_a_service_whose_model_for_vectors_is_down_goes_by_words(
+    talking: Service, tenant: Tenant, chat: ChatServer, embedding: EmbeddingServer
+) -> None:
+    shown = []
+
+    def reply(talk: Talk) -> str:
+        shown.append(material(talk)["passages"])
+        return json.dumps({"texts": ["transporter ninety"]})
+
+    chat.reply = reply
+    embedding.fail(500, times=100)
+    found = ask(tenant.admin, query="the cost of a transporter", transformers=["retrieval_rewrite"])
+    embedding.reset()
+    assert shown == [[TEXTS["vans"], TEXTS["bikes"]]]
+    assert found["warnings"] == ["The embedding model is not answering: only the lexical lane was searched."]
+    assert found["results"][0]["text"] == TEXTS["vans"]
+
+
+def test_capabilities_name_them_with_their_options(tenant: Tenant) -> None:
+    found = {one["name"]: one for one in tenant.admin.get("/v1/capabilities").json()["strategies"]}
+    assert set(found) == NAMES
+    assert {name for name, one in found.items() if one["default"]} == {"hybrid"}
+    hybrid = {"fusion": "weighted", "dense_weight": 0.45, "rrf_k": 60}
+    options = {
+        name: {option: schema["default"] for option, schema in one["options"]["properties"].items()}
+        for name, one in found.items()
+    }
+    assert options == {
+        "simple": {}, "lexical": {}, "hybrid": hybrid, "graph_rag": hybrid,
+        "multi_query": hybrid | {"num_queries": 3},
+        "hyde": hybrid | {"n_hypothetical": 1, "replace": False},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("strategy", "options", "loc"),
+    [
+        ("magic", {}, ["strategy"]),
+        ("multi_query", {"n_hypothetical": 1}, ["strategy_options", "n_hypothetical"]),
+        ("multi_query", {"num_queries": 0}, ["strategy_options", "num_queries"]),
+        ("hyde", {"replaced": True}, ["strategy_options", "replaced"]),
+        ("graph_rag", {"hops": 2}, ["strategy_options", "hops"]),
+    ],
+    ids=str,
+)
+def test_what_is_not_there_is_refused_everywhere(
+    tenant: Tenant, strategy: str, options: dict[str, Any], loc: list[str]
+) -> None:
+    named = {"strategy": strategy, "strategy_options": options}
+    client = tenant.admin
+    replies = [
+        (client.post(ALONE, json={"query": "x", **named}), []),
+        (client.post("/v1/search", json={"query": "x", **named}), []),
+        (client.post("/v1/knowledge-bases", json={"name": "wrong", "retrieval": named}), ["retrieval"]),
+        (client.patch(KB, json={"retrieval": named}), ["retrieval"]),
+        (client.put("/v1/agents/wrong", json={"knowledge_bases": ["default"], **named}), []),
+    ]
+    for reply, place in replies:
+        assert (reply.status_code, reply.json()["errors"][0]["loc"]) == (422, ["body", *place, *loc])
+        assert strategy != "magic" or all(name in reply.json()["detail"] for name in NAMES)
+
+
+async def store(tenant: Tenant, kb: str, settings: dict[str, Any]) -> None:
+    connection = await asyncpg.connect(tenant.service.urls.owner)
+    where = "update knowledge_base set retrieval = $1::jsonb where id = $2"
+    await connection.execute(where, json.dumps(settings), decode_id("kb", kb))
+    await connection.close()
+
+
+async def test_stored_names_that_have_gone_are_the_default_ones(silent: Tenant) -> None:
+    made = silent.admin.post("/v1/knowledge-bases", json={"name": "left-behind"}).json()
+    silent.add_text(TEXTS["vans"], kb="left-behind")
+    path = f"/v1/knowledge-bases/{made['id']}"
+    plain = ranked(ask(silent.admin, f"{path}/search"))
+    gone: dict[str, Any] = {"strategy": "plug-in", "top_k": 3, "strategy_options": {"depth": 1}}
+    await store(silent, made["id"], gone | {"transformers": [{"name": "plugged", "options": {"x": 1}}]})
+    for options in ({}, {"depth": 2}):
+        found = ask(silent.admin, f"{path}/search", strategy_options=options)
+        assert (found["strategy"], ranked(found)) == ("hybrid", plain)
+        assert found["warnings"] == [
+            "The strategy 'plug-in' of the knowledge base is not there any more: it was searched as hybrid.",
+            "The transformer 'plugged' of the knowledge base was left out: it has changed or gone.",
+        ]
+    asked = {"query": "x", "strategy": "plug-in"}
+    assert silent.admin.post(f"{path}/search", json=asked).status_code == 422
+    assert ask(silent.admin, f"{path}/search", strategy="lexical", transformers=[])["warnings"] == []
+    agent = silent.admin.post(f"{path}/agent-search", json={"messages": [{"role": "user", "content": "transporter"}]})
+    assert (agent.status_code, agent.json()) == (200, [TEXTS["vans"]])
+    assert silent.admin.get(path).json()["retrieval"]["strategy"] == "plug-in"
+    assert silent.admin.patch(path, json={"title": "Still here"}).status_code == 200
+
+
+async def test_stored_options_that_have_gone_are_the_default_ones(silent: Tenant) -> None:
+    made = silent.admin.post("/v1/knowledge-bases", json={"name": "older"}).json()
+    silent.add_text(TEXTS["vans"], kb="older")
+    path = f"/v1/knowledge-bases/{made['id']}"
+    await store(silent, made["id"], {"strategy": "hybrid", "top_k": 3, "strategy_options": {"depth": 1}})
+    for strategy in ({}, {"strategy": "hybrid"}):
+        found = ask(silent.admin, f"{path}/search", **strategy, strategy_options={"dense_weight": 0.2}, explain=True)
+        assert found["warnings"] == [
+            "The knowledge base's options of 'hybrid' were left out: the strategy has others now."
+        ]
+        assert found["explain"]["strategy_options"]["dense_weight"] == 0.2

@@ -1,0 +1,126 @@
+"""Paths into replies: what they choose, and that none costs more than it reads."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from app.http_sources.paths import LONGEST, PathRefused, compiled
+from app.http_sources.reading import MOST_ITEMS, read_reply
+from app.http_sources.types import Found, HttpSource, ResponsePaths
+from app.inference.breaker import EndpointFailed
+
+REPLY = {"hits": {"hits": [{"_source": {"text": "a", "kind": "page"}}, {"_source": {"text": "b", "kind": "file"}}]}}
+
+
+@pytest.mark.parametrize(
+    ("path", "chosen"),
+    [
+        ("hits.hits[]._source.text", ["a", "b"]),
+        ("hits.hits[?_source.kind=='page']._source.text", ["a"]),
+        ("hits.hits[-1:]._source.text | [0]", "b"),
+        ("hits.*[]._source.text", ["a", "b"]),
+        ("nothing || hits.hits[0]._source.kind", "page"),
+        ("nothing", None),
+    ],
+)
+def test_what_they_choose(path: str, chosen: Any) -> None:
+    assert compiled(path).search(REPLY) == chosen
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "",
+        "hits[",
+        "a" * (LONGEST + 1),
+        "(" * 99 + "a" + ")" * 99 + "(",
+        "||".join(["a"] * 21),
+        "!" * 60 + "a",
+        # Each of these doubles what it is given, or writes out what is only named.
+        "[@,@] | [@,@] | [@,@]",
+        "{a: @, b: @}",
+        "to_string(@)",
+        "map(&to_string(@), @)",
+        "hits.hits[?contains(text, 'a')]",
+        "a[*].[b, c]",
+    ],
+)
+def test_what_could_grow_is_refused(path: str) -> None:
+    with pytest.raises(PathRefused):
+        compiled(path)
+
+
+def source(**paths: str) -> HttpSource:
+    named = {"items": "r", "text": "t", "title": "n", "url": "u", "score": "s", **paths}
+    return HttpSource("https://search.example.com/en/q", ResponsePaths(**named))
+
+
+def read(reply: Any, made: HttpSource | None = None, *, most: int = 10) -> list[Found]:
+    content = reply if isinstance(reply, bytes) else json.dumps(reply).encode()
+    return read_reply(content, made or source(), most=most, flags=lambda text: ["odd"] if "odd" in text else [])
+
+
+@pytest.mark.parametrize(
+    ("item", "found"),
+    [
+        ({"t": " a \0 text \ud800"}, Found("a   text ?", None, None, None)),
+        ({"t": "an odd text"}, Found("an odd text", None, None, None, ["odd"])),
+        ({"t": "a", "n": ["no title"], "u": 7, "s": "high"}, Found("a", None, None, None)),
+        ({"t": "a", "n": "b", "u": "/page", "s": 2}, Found("a", "b", "https://search.example.com/page", 2.0)),
+        ({"t": "a", "u": "page?a=b"}, Found("a", None, "https://search.example.com/en/page?a=b", None)),
+        ({"t": "a", "u": "https://other.example/"}, Found("a", None, "https://other.example/", None)),
+        ({"t": "a", "u": "javascript:alert(1)"}, Found("a", None, None, None)),
+        ({"t": "a", "u": "javascript://other.example/%0aalert(1)"}, Found("a", None, None, None)),
+        ({"t": "a", "u": "data:text/html,a"}, Found("a", None, None, None)),
+        ({"t": "a", "u": "https://user:word@other.example/"}, Found("a", None, None, None)),
+        ({"t": "a", "u": "https://[oops/"}, Found("a", None, None, None)),
+        ({"t": "a", "u": "https://other.example/a b"}, Found("a", None, None, None)),
+        ({"t": "a", "s": True}, Found("a", None, None, None)),
+        ({"t": "a", "s": 10**400}, Found("a", None, None, None)),
+    ],
+    ids=str,
+)
+def test_an_item_is_read_as_far_as_it_can_be_believed(item: dict[str, Any], found: Found) -> None:
+    (read_item,) = read({"r": [item]})
+    assert read_item == replace(found, flags=list(found.flags))
+
+
+def test_a_score_that_is_no_number_is_none() -> None:
+    assert [one.score for one in read(b'{"r": [{"t": "a", "s": NaN}, {"t": "b", "s": 1e999}]}')] == [None, None]
+
+
+def test_no_more_is_read_than_is_wanted() -> None:
+    assert [one.text for one in read({"r": [{}, {"t": "a"}, "b", {"t": "c"}, {"t": "d"}]}, most=2)] == ["a", "c"]
+    with pytest.raises(EndpointFailed, match="no text"):
+        read({"r": [{}] * MOST_ITEMS + [{"t": "too late"}]})
+
+
+@pytest.mark.parametrize("reply", [{}, {"r": None}, {"r": []}, []], ids=str)
+def test_nothing_found_is_no_failure(reply: Any) -> None:
+    assert read(reply) == []
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [
+        (b"", "no JSON"),
+        (b"\xff\xfe", "no JSON"),
+        (b"[" * 100_000, "no JSON"),
+        (b"1" * 5000, "no JSON"),
+        ({"r": {"t": "a"}}, "no list"),
+        ({"r": [{"x": 1}]}, "no text"),
+        ({"r": [[0] * 10_001]}, "too many values"),
+    ],
+    ids=["empty", "not text", "deep", "long number", "no list", "no text", "many"],
+)
+def test_garbage_is_a_failure(reply: Any, reason: str) -> None:
+    with pytest.raises(EndpointFailed, match=reason):
+        read(reply)
+
+
+@pytest.mark.parametrize("path", ["r[::0]", "r[?t<'x']"])
+def test_a_path_that_does_not_fit_is_a_failure(path: str) -> None:
+    with pytest.raises(EndpointFailed, match="do not fit"):
+        read({"r": [{"t": 1}]}, source(items=path))

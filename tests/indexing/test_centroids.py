@@ -1,0 +1,37 @@
+"""Centroids of made-up clusters: as many as there are to be, of unit length, the same again."""
+
+import numpy as np
+import pytest
+
+from app.indexing.centroids import centroids_of, wanted
+
+
+def clusters(count: int, each: int) -> np.ndarray:
+    rng = np.random.default_rng(3)
+    middles = np.eye(count, 32)
+    made = np.repeat(middles, each, axis=0) + rng.normal(scale=0.05, size=(count * each, 32))
+    return np.asarray(made, np.float32)
+
+
+@pytest.mark.parametrize(("chunks", "count"), [(0, 0), (1, 1), (4, 1), (5, 2), (100, 5), (1000, 16), (1_000_000, 16)])
+def test_more_for_more(chunks: int, count: int) -> None:
+    assert wanted(chunks) == count
+
+
+def test_every_cluster_gets_one() -> None:
+    found = centroids_of(clusters(4, 16), chunks=64)
+    assert np.linalg.norm(found, axis=1) == pytest.approx(1.0, abs=1e-5)
+    assert sorted(np.argmax(found, axis=1)) == [0, 1, 2, 3]
+    assert found.max(axis=1).min() > 0.95
+    assert np.array_equal(found, centroids_of(clusters(4, 16), chunks=64))
+
+
+@pytest.mark.parametrize(("vectors", "chunks", "count"), [(0, 0, 0), (0, 500, 0), (1, 1, 1), (3, 1_000_000, 3)])
+def test_few_vectors_are_enough(vectors: int, chunks: int, count: int) -> None:
+    assert centroids_of(clusters(1, 3)[:vectors], chunks=chunks).shape == (count, 32)
+
+
+def test_what_has_no_direction_is_left_out() -> None:
+    given = np.concatenate([np.zeros((2, 32), np.float32), clusters(1, 2)])
+    assert np.isfinite(centroids_of(given, chunks=100)).all()
+    assert len(centroids_of(given[:2], chunks=2)) == 0

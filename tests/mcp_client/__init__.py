@@ -1,0 +1,1 @@
+"""The official MCP client in a process of its own, told what to do line by line."""

@@ -1,0 +1,159 @@
+"""HTTP sources beside the lanes: at the same time, and each answers where the other cannot."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import pytest
+
+from app.http_sources.client import HttpSources
+from app.knowledge_bases.types import KnowledgeBaseView, LiveIndex, StoredKnowledgeBase
+from app.retrieval.course import Course
+from app.retrieval.http_sources import MOST_SOURCES, Outside
+from app.retrieval.sources import fuse_sources
+from app.retrieval.types import Hit, Query, SearchRequest, SearchUnavailable
+from app.settings.http_sources import HttpSourceSettings
+from tests.protocol_servers.site_search import PAGES, SiteSearchServer
+from tests.retrieval.hits import hit
+
+LOCAL = hit("The harbour museum is old.", 0.4)
+
+
+@pytest.fixture
+def site() -> Iterator[SiteSearchServer]:
+    with SiteSearchServer() as server:
+        yield server
+
+
+@pytest.fixture
+async def sources(site: SiteSearchServer) -> AsyncIterator[HttpSources]:
+    given: dict[str, Any] = {"CARREL_HTTP_SOURCE_HOSTS": site.address}
+    made = HttpSources.open(HttpSourceSettings(**given), lambda _text: [])
+    yield made
+    await made.close()
+
+
+def view(site: SiteSearchServer, number: int = 1, **response: str) -> KnowledgeBaseView:
+    now = datetime.now(UTC)
+    source = {
+        "url": site.url,
+        "params": {"q": "{query}"},
+        "response": {"items": "results", "text": "snippet", "url": "link", **response},
+        "timeout_seconds": 30.0,
+    }
+    row = StoredKnowledgeBase(
+        tenant_id=UUID(int=7),
+        id=UUID(int=number),
+        name=f"site{number}",
+        title=None,
+        description=None,
+        language="english",
+        chunking={},
+        retrieval={},
+        metadata_filter={},
+        pending_filter=None,
+        routing={},
+        created_at=now,
+        updated_at=now,
+        source=source,
+    )
+    index = LiveIndex(
+        id=UUID(int=number),
+        identity={},
+        dim=1,
+        avgdl=1.0,
+        vector_index="exact",
+        held_back=None,
+        index_bytes=0,
+        languages=[],
+    )
+    return KnowledgeBaseView(row, index)
+
+
+def outside(sources: HttpSources, *views: KnowledgeBaseView, **request: Any) -> Outside:
+    return Outside.of(sources, None, Course.of(60), SearchRequest(**request), views)
+
+
+async def ask(search: Outside, lanes: Any, *texts: str) -> list[Hit]:
+    queries = [Query(text) for text in texts or ("harbour museum",)]
+    return fuse_sources(await search.beside(lanes, queries, top_k=5, scale=plain))
+
+
+def plain(_hits: Sequence[Hit]) -> float:
+    return 1.0
+
+
+async def local() -> list[Hit]:
+    return [LOCAL]
+
+
+async def failing() -> list[Hit]:
+    raise SearchUnavailable
+
+
+async def test_lanes_and_sources_are_asked_at_the_same_time(site: SiteSearchServer, sources: HttpSources) -> None:
+    site.fail("late")
+
+    async def lanes() -> list[Hit]:
+        # Neither goes on before the other has begun.
+        assert await asyncio.to_thread(site.arrived.wait, 30)
+        site.released.set()
+        return [LOCAL]
+
+    search = outside(sources, view(site))
+    found = await ask(search, lanes)
+    assert [one.outside for one in found] == [False, True, True, True]
+    assert search.course.warnings == []
+
+
+async def test_the_sources_answer_where_the_lanes_cannot(site: SiteSearchServer, sources: HttpSources) -> None:
+    search = outside(sources, view(site))
+    assert {one.passage.text for one in await ask(search, failing)} <= {text for _, text in PAGES.values()}
+    assert search.course.warnings == ["The knowledge bases with documents could not be searched."]
+    site.fail(500)
+    with pytest.raises(SearchUnavailable):
+        await ask(search, failing)
+
+
+async def test_a_refused_search_asks_nobody_on(site: SiteSearchServer, sources: HttpSources) -> None:
+    site.fail("late")
+
+    async def lanes() -> list[Hit]:
+        await asyncio.to_thread(site.arrived.wait, 30)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await ask(outside(sources, view(site)), lanes)
+
+
+async def test_only_so_many_are_asked(site: SiteSearchServer, sources: HttpSources) -> None:
+    search = outside(sources, *(view(site, number) for number in range(MOST_SOURCES + 2)))
+    await ask(search, local)
+    assert len(site.received) == MOST_SOURCES
+    assert search.course.warnings == ["'site8', 'site9' were left out: a search asks at most 8 HTTP sources."]
+
+
+async def test_scores_are_those_of_the_source_or_of_its_order(site: SiteSearchServer, sources: HttpSources) -> None:
+    by_place = await ask(outside(sources, view(site)), None)
+    assert [one.score for one in by_place] == pytest.approx([1.0, 2 / 3, 1 / 3])
+    by_score = await ask(outside(sources, view(site, score="rank")), None)
+    assert [one.score for one in by_score] == pytest.approx([1.0, 1.0, 0.5])
+
+
+async def test_queries_of_one_source_become_one_list(site: SiteSearchServer, sources: HttpSources) -> None:
+    search = outside(sources, view(site), transformers=[])
+    found = await ask(search, None, "lighthouse", "lighthouse ferry", "the ferry", "children", "a fifth")
+    texts = [one.passage.text for one in found]
+    assert sorted(texts) == sorted({PAGES["/ferry"][1], PAGES["/tickets"][1], PAGES["/opening"][1]})
+    assert search.asked == {UUID(int=1): ["lighthouse", "lighthouse ferry", "the ferry", "children"]}
+
+
+async def test_what_is_no_word_is_not_asked_for(site: SiteSearchServer, sources: HttpSources) -> None:
+    search = outside(sources, view(site))
+    found = fuse_sources(await search.beside(local, [Query(vector=np.ones(1, np.float32))], top_k=5, scale=plain))
+    assert [one.passage.text for one in found] == [LOCAL.passage.text]
+    assert search.course.warnings == ["'site1' was left out: an HTTP source is asked for words alone."]
+    assert site.received == []

@@ -1,0 +1,204 @@
+"""Routing with two embedding models, what makes and remakes its profiles, and what happens where a model is down."""
+
+import json
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import pytest
+
+from app.bootstrap import TenantServices
+from app.documents.types import DocumentFacts
+from app.embedded_postgres import DatabaseUrls
+from app.indexing.service import CENTROIDS_JOB
+from app.inference.embedding import Embedder, EmbeddingUnavailable
+from app.job_handlers import JobContext
+from app.knowledge_bases.service import ROUTING_JOB
+from app.knowledge_bases.types import NewKnowledgeBase, ReindexWishes, RoutingSettings
+from app.retrieval.routing_profiles import KnownProfiles
+from app.retrieval.types import Query, Routing, SearchRequest, SearchResult
+from tests.ingestion.workshop import Workshop, open_workshop, until
+from tests.protocol_servers.embedding import EmbeddingServer
+
+OTHER_SIZE = 48
+TEXTS = {
+    "birds": "the heron waits in the reeds",
+    "bikes": "a chain drives the rear wheel",
+    "moons": "jupiter has four large moons",
+    "breads": "knead the dough for ten minutes",
+}
+OF_OTHER_MODEL = ("moons", "breads")
+
+
+@pytest.fixture(scope="module")
+def other_model() -> Any:
+    with EmbeddingServer(dimensions=OTHER_SIZE) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+async def workshop(
+    database: DatabaseUrls, other_model: EmbeddingServer, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Workshop]:
+    further = {"model": "others", "base_url": other_model.base_url, "dimensions": OTHER_SIZE, "max_tokens": 256}
+    embedding = {"CARREL_EMBEDDING_MODELS": json.dumps([further])}
+    async with open_workshop(database, tmp_path_factory.mktemp("data"), embedding=embedding) as opened:
+        yield opened
+
+
+async def add(workshop: Workshop, services: TenantServices, kb: str, text: str) -> UUID:
+    facts = DocumentFacts(external_id=text)
+    uploaded = await services.uploads.upload_text(kb, text, facts, media_type="text/plain")
+    await workshop.ingest(uploaded.document)
+    return uploaded.document.id
+
+
+async def look_after(workshop: Workshop) -> int:
+    """What the periodic job finds, and the jobs that it makes; how many of them make centroids."""
+    await JobContext(workshop.resources, workshop.pipeline).maintenance.look_after_all()
+    await workshop.run_jobs("maintain_index")
+    return await workshop.run_jobs(CENTROIDS_JOB)
+
+
+@pytest.fixture
+async def services(workshop: Workshop, other_model: EmbeddingServer) -> AsyncIterator[TenantServices]:
+    """A tenant with two knowledge bases of each model, of a topic each."""
+    await workshop.drop_jobs()
+    made = await workshop.new_tenant()
+    for name, text in TEXTS.items():
+        await made.knowledge_bases.create(NewKnowledgeBase(name, model="others" if name in OF_OTHER_MODEL else None))
+        await add(workshop, made, name, text)
+    await look_after(workshop)
+    await workshop.drop_jobs()
+    yield made
+    for server in (workshop.endpoint, other_model):
+        server.reset()
+    for embedder in workshop.resources.embedders.all:  # which leaves time between tries
+        await until(partial(answers, embedder))
+
+
+async def answers(embedder: Embedder) -> bool:
+    try:
+        await embedder.embed_documents(["anything"])
+        await embedder.embed_queries(["anything"])
+    except EmbeddingUnavailable:
+        return False
+    return True
+
+
+async def search(services: TenantServices, query: str, top_n: int | None = 1, **wishes: Any) -> SearchResult:
+    request = SearchRequest([Query(query)], routing=Routing(top_n), explain=True, **wishes)
+    return await services.retrieval.search(request)
+
+
+def scores(result: SearchResult) -> dict[str, float]:
+    assert result.explanation is not None
+    return {one.name: one.score for one in result.explanation.routes if one.score is not None}
+
+
+def searched(result: SearchResult) -> set[str]:
+    assert result.explanation is not None
+    return {one.knowledge_base for one in result.explanation.indexes} - {"default"}
+
+
+async def test_each_model_chooses_its_own(services: TenantServices) -> None:
+    assert searched(await search(services, "heron reeds jupiter")) == {"birds", "moons"}
+    assert searched(await search(services, "chain dough")) == {"bikes", "breads"}
+    assert searched(await search(services, "chain dough", top_n=2)) == set(TEXTS)
+
+
+async def test_a_vector_is_compared_where_its_length_fits(services: TenantServices) -> None:
+    vector = np.ones(OTHER_SIZE, np.float32) / np.sqrt(OTHER_SIZE)
+    request = SearchRequest([Query("chain", vector)], routing=Routing(1), explain=True)
+    result = await services.retrieval.search(request)
+    assert result.explanation is not None
+    reasons = {one.name: one.reason for one in result.explanation.routes}
+    assert {name: reasons[name] for name in ("birds", "bikes")} == {"birds": "not_compared", "bikes": "not_compared"}
+    assert sorted(reasons[name] for name in OF_OTHER_MODEL) == ["best", "less_alike"]
+
+
+async def test_where_a_model_is_down_all_of_its_are_searched_and_it_is_asked_once(
+    services: TenantServices, other_model: EmbeddingServer
+) -> None:
+    other_model.fail(500, times=None)
+    result = await search(services, "heron waits reeds dough")
+    assert searched(result) == {"birds", *OF_OTHER_MODEL}
+    assert "knead the dough for ten minutes" in [hit.chunk.content for hit in result.hits]  # by its words
+    assert result.warnings == [
+        "The embedding model 'others' is not answering: only the lexical lane was searched in 'breads', 'moons'.",
+        "Not routed: the embedding model 'others' is not answering; all of its knowledge bases were searched.",
+    ]
+    assert result.whole is False
+
+
+async def test_a_model_that_stalls_does_not_take_the_search_with_it(
+    services: TenantServices, workshop: Workshop, other_model: EmbeddingServer
+) -> None:
+    for server in (workshop.endpoint, other_model):
+        server.fail("slow", times=None, seconds=30.0)
+    result = await search(services, "reeds of the stalling kind", timeout_seconds=4.0)
+    assert searched(result) == set(TEXTS)
+    assert [hit.chunk.content for hit in result.hits][:1] == [TEXTS["birds"]]
+
+
+async def test_profiles_follow_what_changes(services: TenantServices, workshop: Workshop) -> None:
+    query = "saffron on the quay"
+    before = await search(services, query)
+    document = await add(workshop, services, "bikes", "saffron is traded on the quay")
+    assert await look_after(workshop) == 1
+    assert "bikes" in searched(await search(services, query))
+    assert await look_after(workshop) == 0  # nothing has changed
+    await services.deletions.delete("bikes", document)
+    await look_after(workshop)
+    assert searched(await search(services, query)) == searched(before)
+
+
+async def test_another_index_comes_with_a_profile(services: TenantServices, workshop: Workshop) -> None:
+    await services.reindexing.start("bikes", ReindexWishes(model="others"))
+    await services.knowledge_bases.update("bikes", {"routing": RoutingSettings(["gears and spokes"])})
+    await workshop.run_jobs("reindex_knowledge_base")
+    result = await search(services, "gears", top_n=1)
+    assert result.explanation is not None
+    told = {one.name: one for one in result.explanation.routes}
+    assert (told["birds"].reason, told["bikes"].reason) == ("not_compared", "best")
+    assert told["bikes"].centroids is not None
+    assert told["bikes"].texts is not None
+
+
+async def test_descriptions_wait_for_a_model_that_is_down(
+    services: TenantServices, workshop: Workshop, other_model: EmbeddingServer
+) -> None:
+    other_model.fail(500, times=None)
+    changes = {"routing": RoutingSettings(["sourdough and rye"], description_weight=1.0)}
+    view = await services.knowledge_bases.update("breads", changes)
+    assert view.routing.descriptions == ["sourdough and rye"]
+    with pytest.raises(EmbeddingUnavailable):
+        await workshop.run_jobs(ROUTING_JOB)
+    other_model.reset()
+    await until(partial(answers, workshop.resources.embedders.all[1]))
+    await services.knowledge_bases.update("breads", {"title": "Breads"})
+    await workshop.run_jobs(ROUTING_JOB)
+    assert "breads" in searched(await search(services, "rye"))
+    await services.knowledge_bases.update("breads", {"routing": RoutingSettings()})
+    asked = other_model.requests
+    await workshop.run_jobs(ROUTING_JOB)
+    assert other_model.requests == asked
+    result = await search(services, "rye")
+    assert result.explanation is not None
+    assert [one.texts for one in result.explanation.routes if one.name == "breads"] == [None]
+
+
+async def test_what_is_too_much_to_keep_is_compared_in_the_database(services: TenantServices) -> None:
+    """The same is chosen."""
+    without = KnownProfiles(most_bytes_of_one=100)
+    in_database = TenantServices(services.principal, replace(services.resources, known_profiles=without))
+    kept = [await search(services, query) for query in ("heron jupiter", "chain dough", "wheel moons")]
+    asked = [await search(in_database, query) for query in ("heron jupiter", "chain dough", "wheel moons")]
+    known = [of.get(services.principal.tenant_id) for of in (services.retrieval.profiles, without)]
+    assert [bool(one and one.matrices) for one in known] == [True, False]
+    for one, other in zip(kept, asked, strict=True):
+        assert scores(one) == pytest.approx(scores(other), abs=1e-3)
+        assert searched(one) == searched(other)
