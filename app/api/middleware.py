@@ -20,7 +20,7 @@ GONE = 499
 DOORS = ("/v1", "/openai/v1")
 _SANE_ID = re.compile(r"[A-Za-z0-9._~+/=-]{1,128}")
 # These routes read the body themselves, after their checks, with a limit of their own.
-_STREAMED = re.compile(r"(/v1/(knowledge-bases/[^/]+/documents(/batch)?|preview)|/openai/v1/files)/?")
+_STREAMED = re.compile(r"(/v1/(knowledge-bases/[^/]+/(documents(/batch)?|import)|preview)|/openai/v1/files)/?")
 # What every reply says, unless its route says otherwise: it is no page, belongs in no frame and in no cache.
 ALWAYS = (
     (b"x-content-type-options", b"nosniff"),

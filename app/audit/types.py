@@ -25,6 +25,7 @@ class Action(StrEnum):
     KNOWLEDGE_BASE_REINDEX = "knowledge_base.reindex"
     KNOWLEDGE_BASE_REINDEX_CANCEL = "knowledge_base.reindex_cancel"
     KNOWLEDGE_BASE_REINDEX_UNDO = "knowledge_base.reindex_undo"
+    KNOWLEDGE_BASE_EXPORT = "knowledge_base.export"
     AGENT_CREATE = "agent.create"
     AGENT_UPDATE = "agent.update"
     AGENT_DELETE = "agent.delete"

@@ -41,6 +41,7 @@ from app.settings import QuotaSettings, Settings
 from app.tenants.authentication import Authenticator
 from app.tenants.opening import open_authenticator
 from app.tenants.service import TenantService
+from app.transfer.importing import AT_ONCE
 from app.webhooks.sending import WebhookSender
 
 
@@ -84,6 +85,7 @@ class Resources:
     rates: Rates
     meter: UsageMeter
     webhooks: WebhookSender
+    imports_at_once: asyncio.Semaphore
 
     @classmethod
     @asynccontextmanager
@@ -203,6 +205,7 @@ class Resources:
             rates=Rates(database),
             meter=meter,
             webhooks=webhooks,
+            imports_at_once=asyncio.Semaphore(AT_ONCE),
         )
 
     def audit_of(self, tenant_id: UUID) -> AuditService:

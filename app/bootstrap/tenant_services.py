@@ -29,6 +29,8 @@ from app.knowledge_bases.stores import StoreService
 from app.quotas.service import QuotaService
 from app.retrieval.service import RetrievalService
 from app.tenants.service import KeyService
+from app.transfer.exporting import ExportService
+from app.transfer.importing import ImportService
 from app.webhooks.service import WebhookService
 
 if TYPE_CHECKING:
@@ -153,6 +155,17 @@ class TenantServices:
         """What the caller may use, and has used."""
         held = self.resources
         return QuotaService(self.db, self.principal, held.rates, held.meter, held.settings.server.max_upload_bytes)
+
+    @cached_property
+    def exports(self) -> ExportService:
+        """Knowledge bases on their way out."""
+        return ExportService(self.db, self.knowledge_bases, self.resources.objects)
+
+    @cached_property
+    def imports(self) -> ImportService:
+        """Knowledge bases on their way in."""
+        held = self.resources
+        return ImportService(self.db, self.knowledge_bases, held.objects, self.quotas, held.imports_at_once)
 
     @cached_property
     def stores(self) -> StoreService:

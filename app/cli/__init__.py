@@ -8,7 +8,7 @@ from carrel_client import CarrelError
 
 from app import __version__
 from app.cli import database, demo, doctor, evaluate, mcp_proxy, models, serve, work
-from app.cli.client import documents, jobs, keys, knowledge_bases, search, tenants, upload
+from app.cli.client import documents, jobs, keys, knowledge_bases, search, tenants, transfer, upload
 from app.errors import AppError
 from app.settings import SettingsError
 
@@ -44,6 +44,8 @@ app.command("doctor")(doctor.doctor)
 app.command("evaluate")(evaluate.evaluate)
 app.command("upload")(upload.upload)
 app.command("search")(search.search)
+app.command("export")(transfer.export)
+app.command("import")(transfer.import_)
 app.add_typer(knowledge_bases.app, name="kb")
 app.add_typer(documents.app, name="documents")
 app.add_typer(jobs.app, name="jobs")

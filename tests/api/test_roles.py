@@ -57,6 +57,8 @@ NEEDED = {
     f"POST {KB}/reindex": ADMIN,
     f"DELETE {KB}/reindex": ADMIN,
     f"POST {KB}/reindex/undo": ADMIN,
+    f"GET {KB}/export": ADMIN,
+    f"POST {KB}/import": ADMIN,
     f"POST {KB}/documents": WRITER,
     f"POST {KB}/documents/batch": WRITER,
     f"GET {KB}/documents": READER,
@@ -241,6 +243,7 @@ def test_a_narrowed_key_sees_its_knowledge_bases_alone(narrowed: tuple[Tenant, d
         document = f"{path}/documents/{made['closed']['id']}"
         for method, where in (
             ("GET", path), ("PATCH", path), ("DELETE", path), ("GET", f"{path}/documents"),
+            ("GET", f"{path}/export"), ("POST", f"{path}/import"),
             ("POST", f"{path}/documents"), ("POST", f"{path}/documents/batch"), ("DELETE", f"{path}/documents"),
             ("POST", f"{document}/reindex"), ("GET", f"{document}/events"),
             ("GET", document), ("PATCH", document), ("DELETE", document), ("GET", f"{document}/content"),

@@ -41,7 +41,7 @@ PLAIN = frozenset(
 
 @dataclass(frozen=True)
 class Template:
-    """One way to call an endpoint; ``<document>`` and the like stand for ids.
+    """One way to call an endpoint; ``<document>`` and the like stand for ids, ``archive`` for one of a knowledge base.
 
     ``needs`` names what must be there besides, although nothing of the call leads to it.
     """
@@ -49,6 +49,7 @@ class Template:
     query: Mapping[str, str] = field(default_factory=dict)
     json: Any = None
     form: Mapping[str, str] | None = None
+    archive: bool = False
     needs: tuple[str, ...] = ()
 
     def names(self) -> Iterator[str]:
@@ -119,6 +120,7 @@ TEMPLATES: Mapping[str, tuple[Template, ...]] = {
     f"GET {KB}/prompts": (Template(needs=("number",)), Template(query={"prompt": "rewrite"}, needs=("number",))),
     f"POST {KB}/prompts/{{prompt}}/{{number}}/pin": (Template(),),
     f"POST {KB}/reindex": (Template(), Template(json={"chunking": {"max_tokens": 100}})),
+    f"POST {KB}/import": (Template(archive=True),),
     f"DELETE {KB}/reindex": (Template(needs=("building",)),),
     f"POST {KB}/reindex/undo": (Template(needs=("retired",)),),
     f"POST {KB}/documents": (

@@ -11,6 +11,7 @@ import httpx
 
 from tests.isolation.cases import PLACE, Case
 from tests.isolation.worlds import Ids
+from tests.transfer.making import Doc, archive
 
 PER_REQUEST = {"date", "x-request-id", "content-length", "server-timing"}
 MADE = {"location", "carrel-deletion-id"}
@@ -36,6 +37,11 @@ def send(client: httpx.Client, case: Case, ids: Ids) -> httpx.Response:
 
     path = re.sub(r"{(\w+)}", lambda found: quote(words[found[1]], safe=""), case.endpoint.path)
     template = case.template
+    if template.archive:
+        content = archive(Doc([f"A text {words['fresh']} to keep."]))
+        return client.request(
+            case.endpoint.method, path, content=content, headers={"Content-Type": "application/x-tar"}
+        )
     if template.form is None:
         return client.request(
             case.endpoint.method, path, params=filled(dict(template.query)), json=filled(template.json)

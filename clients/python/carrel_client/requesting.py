@@ -26,7 +26,10 @@ Source = Path | str | bytes | IO[bytes]
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request; ``source`` is a file, sent as ``file`` in a form together with ``form``."""
+    """One request; ``source`` is a file, sent as ``file`` in a form together with ``form``.
+
+    ``archive`` is sent as it is.
+    """
 
     method: str
     path: str
@@ -36,6 +39,7 @@ class Request:
     filename: str = ""
     form: Mapping[str, str] = field(default_factory=dict)
     idempotency_key: str | None = None
+    archive: bytes | None = None
 
     @property
     def repeatable(self) -> bool:
@@ -73,12 +77,15 @@ def arguments(request: Request, opened: IO[bytes] | bytes | None) -> dict[str, A
     content: dict[str, Any] = {"params": request.params, "headers": headers}
     if opened is not None:
         return {**content, "files": {"file": (request.filename, opened)}, "data": request.form}
+    if request.archive is not None:
+        return {**content, "headers": {**headers, "Content-Type": "application/x-tar"}, "content": request.archive}
     return content if request.body is None else {**content, "json": request.body}
 
 
 def keyed(request: Request) -> Request:
     """A write that the service would do twice gets an ``Idempotency-Key``, the same in every attempt."""
-    return request if request.method in SAFE else replace(request, idempotency_key=uuid.uuid4().hex)
+    is_safe = request.method in SAFE or request.archive is not None  # documents that are there are passed over
+    return request if is_safe else replace(request, idempotency_key=uuid.uuid4().hex)
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from carrel_client.types import (
     DocumentFilters,
     DocumentOptions,
     Found,
+    Imported,
     KnowledgeBase,
     Me,
     Message,
@@ -218,6 +219,16 @@ class KnowledgeBases:
         found = self._client.reply(Request("DELETE", path_of("knowledge-bases", knowledge_base)))
         requesting.answer(found)
         return found.headers["Carrel-Deletion-Id"]
+
+    def export(self, knowledge_base: str, target: Path | str) -> int:
+        """Write all of it to a file, as an archive; returns how many bytes."""
+        with self._client.stream(Request("GET", path_of("knowledge-bases", knowledge_base, "export"))) as found:
+            return _write(found, target)
+
+    def import_archive(self, knowledge_base: str, archive: bytes) -> Imported:
+        """Take in an archive, or its manifest and some of its documents; what is there already is passed over."""
+        path = path_of("knowledge-bases", knowledge_base, "import")
+        return cast(Imported, self._client.send(Request("POST", path, archive=archive)))
 
 
 class Documents:

@@ -198,6 +198,15 @@ class Receipt(TypedDict):
     remaining: dict[str, int] | None
 
 
+class Imported(TypedDict):
+    """What an import took in, what was there already, and what is there with another original."""
+
+    documents: int
+    chunks: int
+    present: int
+    conflicts: int
+
+
 class KnowledgeBase(TypedDict):
     """A knowledge base with its settings and the state of its index."""
 

@@ -1,0 +1,69 @@
+"""Knowledge bases as archives: out as one stream, in as one stream or in parts."""
+
+from dataclasses import asdict
+
+from fastapi import APIRouter, Request
+from fastapi.responses import StreamingResponse
+from pydantic import BaseModel
+
+from app.api.dependencies import CurrentAdmin, GuardedRoute
+from app.api.problems import PROBLEM
+from app.errors import Unsupported
+from app.object_store.disposition import content_disposition
+
+ARCHIVE = "application/x-tar"
+router = APIRouter(prefix="/knowledge-bases/{kb}", tags=["knowledge bases"], route_class=GuardedRoute)
+_BINARY = {"type": "string", "format": "binary"}
+_ARCHIVE_BODY = {"requestBody": {"required": True, "content": {ARCHIVE: {"schema": _BINARY}}}}
+
+
+class ImportOut(BaseModel):
+    """What was taken in.
+
+    ``present`` counts documents that were there already; ``conflicts`` those that are there with another original, and
+    were left as they are.
+    """
+
+    documents: int
+    chunks: int
+    present: int
+    conflicts: int
+
+
+@router.get(
+    "/export",
+    response_class=StreamingResponse,
+    responses={
+        200: {"description": "The archive", "content": {ARCHIVE: {"schema": _BINARY}}},
+        409: {"description": "It holds no documents of its own", **PROBLEM},
+    },
+)
+async def export_knowledge_base(kb: str, tenant: CurrentAdmin) -> StreamingResponse:
+    """All of it as one archive: settings, originals, what was parsed, chunks and vectors (docs/export.md).
+
+    An archive that was not sent to its end has no end: whoever reads it will say so.
+    """
+    found = await tenant.exports.export(kb)
+    headers = {"Content-Disposition": content_disposition(f"{found.kb.row.name}.tar", inline=False)}
+    return StreamingResponse(found.pieces(), 200, headers, media_type=ARCHIVE)
+
+
+@router.post(
+    "/import",
+    response_model=ImportOut,
+    openapi_extra=_ARCHIVE_BODY,
+    responses={
+        409: {"description": "Another model or analyser than the archive's, or one that is not configured", **PROBLEM},
+        415: {"description": "Not an archive", **PROBLEM},
+    },
+)
+async def import_archive(kb: str, request: Request, tenant: CurrentAdmin) -> dict[str, int]:
+    """Take in the documents of an archive; nothing is parsed or embedded again.
+
+    The body is an archive, or its manifest and some of its documents. Each document is searchable at once and whole;
+    one that is there already is passed over, so that the same request can be sent again after any failure.
+    """
+    found = await tenant.imports.open(kb)
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != ARCHIVE:
+        raise Unsupported(f"Send {ARCHIVE}.")
+    return asdict(await tenant.imports.take(found, request.stream()))

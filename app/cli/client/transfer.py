@@ -1,0 +1,135 @@
+"""``carrel export`` and ``carrel import``: a knowledge base as one file, and back."""
+
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from carrel_client import Client, NotFound
+from carrel_client.requesting import Request, path_of
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
+
+from app.cli.client.archive import Archive, identity_of, open_archive
+from app.cli.client.options import REFUSED, AsJson, Key, Url, service
+from app.cli.client.printing import print_json
+from app.errors import InvalidInput
+
+INTERRUPTED = 130
+
+
+class FileThere(InvalidInput):
+    """The file is there already; name another one, or give --force."""
+
+    code = "file_there"
+
+
+def export(
+    name: Annotated[str, typer.Argument(help="The knowledge base, by its name or id.")],
+    to: Annotated[Path, typer.Option("--to", help="The archive to write.")],
+    force: Annotated[bool, typer.Option("--force", help="Even where the file is there already.")] = False,
+    as_json: AsJson = False,
+    url: Url = None,
+    key: Key = None,
+) -> None:
+    """Write a knowledge base into one archive: originals, parsed texts, chunks, vectors, settings and hashes.
+
+    The archive is verified before it gets its name. Documents whose newest version is not ready are left out, and
+    told. Needs a key with the role admin.
+
+    Example: carrel export handbook --to handbook.tar
+    """
+    console = Console(stderr=True, quiet=as_json)
+    with service(url, key) as client:
+        if to.exists() and not force:
+            raise FileThere
+        unfinished = to.with_name(f"{to.name}.part")
+        request = Request("GET", path_of("knowledge-bases", name, "export"))
+        with _progress(console) as progress:
+            task = progress.add_task("exporting", total=None)
+            with client.stream(request) as found, unfinished.open("wb") as file:
+                for piece in found.iter_bytes():
+                    progress.advance(task, file.write(piece))
+            archive = _verified(unfinished, progress)
+        unfinished.replace(to)
+    told = {"file": str(to), "bytes": to.stat().st_size, "documents": len(archive.documents)}
+    for one in archive.left_out:
+        console.print(f"left out: {one.get('source')}: {one.get('reason')}", markup=False, highlight=False)
+    if as_json:
+        print_json({**told, "left_out": archive.left_out})
+    console.print(f"{told['documents']} documents, {told['bytes']} bytes: {to}", markup=False, highlight=False)
+
+
+def import_(
+    file: Annotated[Path, typer.Argument(help="An archive that carrel export wrote.")],
+    kb: Annotated[str, typer.Option("--kb", help="The knowledge base; it is made where there is none.")],
+    as_json: AsJson = False,
+    url: Url = None,
+    key: Key = None,
+) -> None:
+    """Take the documents of an archive into a knowledge base; nothing is parsed or embedded again.
+
+    The archive is verified first. Each document becomes searchable whole; after Ctrl-C, or a failure, the same command
+    goes on where it was. Documents that are there already are not sent again; those that are there with another
+    original are left as they are and counted as conflicts (status 1). Needs a key with the role admin.
+
+    Example: carrel import handbook.tar --kb handbook-copy
+    """
+    console = Console(stderr=True, quiet=as_json)
+    done: Counter[str] = Counter(dict.fromkeys(("documents", "chunks", "present", "conflicts"), 0))
+    with service(url, key) as client:
+        try:
+            with _progress(console) as progress:
+                _send(client, kb, _verified(file, progress), done, progress)
+        except KeyboardInterrupt:
+            console.print("Interrupted. The same command goes on where it was.")
+            raise typer.Exit(INTERRUPTED) from None
+    if as_json:
+        print_json(dict(done))
+    console.print(", ".join(f"{count} {name}" for name, count in done.items()), highlight=False)
+    raise typer.Exit(REFUSED if done["conflicts"] else 0)
+
+
+def _send(client: Client, kb: str, archive: Archive, done: Counter[str], progress: Progress) -> None:
+    known = _known(client, kb, archive)
+    task = progress.add_task("importing", total=sum(one.end - one.start for one in archive.documents))
+    passed = 0
+    for content, documents in archive.parts(known):
+        if content:
+            done.update(client.knowledge_bases.import_archive(kb, content))
+        batch = archive.documents[passed : passed + documents]
+        done["present"] += sum(one.identity in known for one in batch)
+        progress.advance(task, sum(one.end - one.start for one in batch))
+        passed += documents
+
+
+def _known(client: Client, kb: str, archive: Archive) -> set[tuple[str | None, ...]]:
+    """What the knowledge base has; it is made with the archive's settings where there is none."""
+    try:
+        client.knowledge_bases.get(kb)
+    except NotFound:
+        client.knowledge_bases.create(kb, **archive.settings)
+        return set()
+    found = set()
+    for document in client.documents.list(kb):
+        scope: Any = document["scope"]
+        ids = (scope["user_id"], scope["chat_id"], scope["agent_id"])
+        found.add(identity_of(document["external_id"], document["sha256"], ids))
+    return found
+
+
+def _verified(path: Path, progress: Progress) -> Archive:
+    task = progress.add_task("verifying", total=path.stat().st_size)
+    return open_archive(path, lambda at: progress.update(task, completed=at))
+
+
+def _progress(console: Console) -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TimeElapsedColumn(),
+        console=console,
+        disable=console.quiet or not sys.stderr.isatty(),
+    )

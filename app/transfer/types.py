@@ -1,0 +1,65 @@
+"""The nouns of a transfer: its errors, its limits, and what an import has done."""
+
+from dataclasses import dataclass
+
+from app.errors import Conflict, InvalidInput, TooLarge
+
+FORMAT = "carrel-knowledge-base"
+VERSION = 1
+# What a document brings beside its original and its pictures: each part is read into memory at once.
+PART_BYTES = 128 * 1024 * 1024
+RECORD_BYTES = 1024 * 1024
+PICTURE_BYTES = 32 * 1024 * 1024
+MOST_CHUNKS = 100_000
+MOST_NODES = 500_000
+MOST_PICTURES = 2_000
+MOST_LEVELS = 64
+
+
+class ArchiveDamaged(InvalidInput):
+    """The archive is damaged, or is none."""
+
+    code = "archive_damaged"
+
+
+class ArchiveTruncated(ArchiveDamaged):
+    """The archive ends too early."""
+
+    code = "archive_truncated"
+
+
+class ArchiveNewer(InvalidInput):
+    """The archive was written in a newer format than this service reads."""
+
+    code = "archive_newer"
+
+
+class ArchiveTooLarge(TooLarge):
+    """A part of the archive is larger than the limit."""
+
+    code = "too_large"
+
+
+class ArchiveMismatch(Conflict):
+    """The archive's vectors or words were made in another way than those of the knowledge base."""
+
+    code = "archive_mismatch"
+
+
+class ExportBroken(Conflict):
+    """The knowledge base was reindexed or deleted while it was exported."""
+
+    code = "export_broken"
+
+
+@dataclass(slots=True)
+class Imported:
+    """What an import has done so far.
+
+    ``present`` counts documents that were there already, ``conflicts`` those that are there with other bytes.
+    """
+
+    documents: int = 0
+    chunks: int = 0
+    present: int = 0
+    conflicts: int = 0

@@ -1,0 +1,165 @@
+"""``make bench-transfer``: a knowledge base of 100,000 chunks is exported and imported elsewhere, and compared.
+
+The first one's tables are filled by COPY, in a database of the benchmark's own; what COPY leaves out, originals, trees
+and stored texts, is added. Export and import are the commands that a user gives, over HTTP.
+"""
+
+import argparse
+import asyncio
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import httpx
+
+from app.documents.types import node_id, object_key
+from app.ids import derived_id
+from benchmarks.loader import PER_DOCUMENT, Batch, Loader, Place
+from benchmarks.processes import ROOT, Cpu, embedding_endpoint, end_as_usual, process_tree
+from benchmarks.scale_corpus import MEAN, MadeUp, Question, shares
+from benchmarks.scale_world import ScaleDatabase, running_api, running_postgres
+
+CHUNKS, QUESTIONS, TOP = 100_000, 200, 10
+BETWEEN = "\n\n"
+NODES = [
+    "tenant_id", "document_id", "id", "parent_id", "ordinal", "kind", "level", "start_offset", "end_offset", "block",
+]  # fmt: skip
+
+
+async def complete(connection: asyncpg.Connection, place: Place, batches: Iterable[Batch], objects: Path) -> None:
+    """Give the loaded documents their originals, trees and texts; titles go, for the loaded words are without them."""
+    number = 0
+    for batch in batches:
+        made = []
+        for start in range(0, len(batch.texts), PER_DOCUMENT):
+            document = derived_id("bench", place.kb_id, number)
+            text = BETWEEN.join(batch.texts[start : start + PER_DOCUMENT])
+            key = object_key(place.tenant_id, document, derived_id("upload", number))
+            (objects / key).parent.mkdir(parents=True, exist_ok=True)
+            (objects / key).write_text(text)
+            made.append((document, key, text))
+            number += 1
+        await _add(connection, place, made)
+    await connection.execute(_OFFSETS, place.tenant_id)
+
+
+async def _add(connection: asyncpg.Connection, place: Place, made: Sequence[tuple[Any, str, str]]) -> None:
+    tenant = place.tenant_id
+    texts = [(tenant, document, 1, text) for document, _, text in made]
+    keys = [(tenant, document, 1, key) for document, key, _ in made]
+    nodes: list[tuple[Any, ...]] = []
+    for document, _, text in made:
+        root = node_id(document, 1, ())
+        nodes.append((tenant, document, root, None, 0, "document", 0, 0, len(text), None))
+        nodes.append((tenant, document, node_id(document, 1, (0,)), root, 1, "paragraph", 0, 0, len(text), "paragraph"))
+    columns = ["tenant_id", "document_id", "version"]
+    await connection.copy_records_to_table("document_text", records=texts, columns=[*columns, "content"])
+    await connection.copy_records_to_table("document_object", records=keys, columns=[*columns, "key"])
+    await connection.copy_records_to_table("node", records=nodes, columns=NODES)
+    hashes = [hashlib.sha256(text.encode()).digest() for _, _, text in made]
+    sizes = [len(text.encode()) for _, _, text in made]
+    await connection.execute(_FACTS, tenant, [document for document, _, _ in made], hashes, sizes)
+
+
+_FACTS = """
+update document d set title = null, sha256 = u.sha256, bytes = u.bytes
+  from unnest($2::uuid[], $3::bytea[], $4::bigint[]) u(id, sha256, bytes) where d.tenant_id = $1 and d.id = u.id"""
+_OFFSETS = f"""
+update chunk c set start_offset = s.start, end_offset = s.start + length(c.content)
+  from (select id, sum(length(content) + {len(BETWEEN)}) over (partition by document_id order by ordinal)
+                   - length(content) - {len(BETWEEN)} as start from chunk where tenant_id = $1) s
+ where c.tenant_id = $1 and c.id = s.id"""
+
+
+def answers(client: httpx.Client, kb: str, questions: Sequence[Question]) -> list[list[tuple[float, str]]]:
+    """Scores and texts of each, those of equal scores in the order of their texts."""
+    found = []
+    for question in questions:
+        body = {"query": question.text, "top_k": TOP}
+        results = client.post(f"/v1/knowledge-bases/{kb}/search", json=body).raise_for_status().json()["results"]
+        found.append(sorted((-result["score"], result["text"]) for result in results))
+    return found
+
+
+def used() -> tuple[Cpu, float]:
+    """Seconds of CPU of the API and of Postgres until now, and the API's peak memory in MB.
+
+    The API is the largest of the processes that this one has started.
+    """
+    tree = process_tree(os.getpid())
+    postgres = sum(each.cpu for each in tree if each.program == "postgres")
+    api = max((each for each in tree if each.parent == os.getpid()), key=lambda each: each.peak_mb)
+    return Cpu(api.cpu, postgres), api.peak_mb
+
+
+def command(client: httpx.Client, *arguments: str) -> dict[str, Any]:
+    """What a command says; what it took is printed."""
+    key = client.headers["authorization"].removeprefix("Bearer ")
+    options = ["--url", str(client.base_url), "--key", key, "--json"]
+    before, idle = used()
+    started = time.monotonic()
+    ended = subprocess.run([sys.executable, "-m", "app.cli", *arguments, *options], cwd=ROOT, stdout=-1, check=True)
+    took = time.monotonic() - started
+    after, peak = used()
+    spent = after - before
+    print(
+        f"{arguments[0]}: {took:.0f} s; CPU of the API {spent.carrel:.1f} s, of Postgres {spent.postgres:.1f} s; "
+        f"peak memory of the API {idle:.0f} MB before, {peak:.0f} MB after",
+        flush=True,
+    )
+    told: dict[str, Any] = json.loads(ended.stdout)
+    return told
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Returns 1 where a search finds something else."""
+    parser = argparse.ArgumentParser(prog="make bench-transfer", description=__doc__)
+    parser.add_argument("--chunks", type=int, default=CHUNKS, metavar="N", help=f"(default: {CHUNKS})")
+    chunks: int = parser.parse_args(arguments).chunks
+    made = MadeUp(1)
+
+    async def whole(archive: Path) -> int:
+        async with (
+            ScaleDatabase.open(postgres, "here", settings) as here,
+            ScaleDatabase.open(postgres, "there", settings) as there,
+        ):
+            full, empty = await here.new_shelf("here"), await there.new_shelf("there")
+            async with Loader.open(here.superuser_url) as loader, loader.bulk():
+                await loader.fill(full.place, made.batches(chunks, seed=1), made.terms, shares, avgdl=MEAN)
+                objects = settings.server.data_dir / "objects"
+                await complete(loader.connections[0], full.place, made.batches(chunks, seed=1), objects)
+            print(f"{chunks} chunks loaded", file=sys.stderr, flush=True)
+            questions = made.questions(QUESTIONS)
+            with running_api(here.urls, settings, full.key) as client:
+                before = await asyncio.to_thread(answers, client, "default", questions)
+                told = await asyncio.to_thread(command, client, "export", "default", "--to", str(archive))
+                print(f"{told['documents']} documents, {told['bytes'] / 1e6:.0f} MB")
+            with running_api(there.urls, settings, empty.key) as client:
+                told = await asyncio.to_thread(command, client, "import", str(archive), "--kb", "copy")
+                print(f"{told['documents']} documents, {told['chunks']} chunks")
+                told = await asyncio.to_thread(command, client, "import", str(archive), "--kb", "copy")
+                print(f"{told['present']} documents were there already")
+                after = await asyncio.to_thread(answers, client, "copy", questions)
+        same = sum(one == other for one, other in zip(before, after, strict=True))
+        print(f"identical results: {same} of {len(questions)} searches, {sum(map(len, before))} results")
+        return int(same < len(questions))
+
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        embedding_endpoint() as endpoint,
+        running_postgres(endpoint) as (postgres, settings),
+    ):
+        return asyncio.run(whole(Path(folder) / "archive.tar"))
+
+
+if __name__ == "__main__":
+    end_as_usual()
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,108 @@
+"""``carrel export`` and ``carrel import``: files, what they print, how they end, and how they go on."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from app.cli import app
+from app.transfer.tar import END
+from tests.fixtures.service import Service, Tenant
+from tests.transfer.making import Doc, archive
+from tests.transfer.test_round_trip import found, take
+
+WIDE = {"COLUMNS": "400", "TERM": "dumb", "CARREL_DATA_DIR": "/nowhere"}
+Carrel = Callable[..., Any]
+
+
+@pytest.fixture
+def carrel(service: Service) -> Carrel:
+    """Runs a command with a tenant's key: what it printed as JSON, else what it said."""
+
+    def run(tenant: Tenant, *arguments: str, status: int = 0) -> Any:
+        options = ["--url", service.url, "--key", tenant.key]
+        ended = CliRunner().invoke(app, [*arguments, *options], env=WIDE)
+        assert ended.exit_code == status, ended.output
+        return json.loads(ended.stdout) if "--json" in arguments and ended.stdout else ended.stderr
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def full(service: Service) -> Tenant:
+    tenant = service.new_tenant("full")
+    for number in range(4):
+        tenant.add_text(f"Bird {number} dives into the sea.", external_id=f"bird-{number}")
+    return tenant
+
+
+def test_there_and_back(carrel: Carrel, service: Service, full: Tenant, tmp_path: Path) -> None:
+    file, other = tmp_path / "birds.tar", service.new_tenant("other")
+    told = carrel(full, "export", "default", "--to", str(file), "--json")
+    assert told == {"file": str(file), "bytes": file.stat().st_size, "documents": 4, "left_out": []}
+    assert [one.name for one in tmp_path.iterdir()] == ["birds.tar"]
+    assert carrel(other, "import", str(file), "--kb", "birds", "--json") == {
+        "documents": 4, "chunks": 4, "present": 0, "conflicts": 0
+    }  # fmt: skip
+    body = {"query": "Which bird dives?", "top_k": 4}
+    assert found(other.admin, "birds", body) == found(full.admin, "default", body)
+    again = carrel(other, "import", str(file), "--kb", "birds", "--json")
+    assert again == {"documents": 0, "chunks": 0, "present": 4, "conflicts": 0}
+
+
+def test_it_goes_on_where_it_was(carrel: Carrel, service: Service, full: Tenant, tmp_path: Path) -> None:
+    file, other = tmp_path / "birds.tar", service.new_tenant("resumed")
+    carrel(full, "export", "default", "--to", str(file))
+    content = file.read_bytes()
+    broken = take(other, "default", content[: content.index(b"documents/0000003/")])
+    assert broken.json()["type"].endswith("archive_truncated")
+    told = carrel(other, "import", str(file), "--kb", "default", "--json")
+    assert told == {"documents": 2, "chunks": 2, "present": 2, "conflicts": 0}
+
+
+def test_many_documents_go_in_parts(carrel: Carrel, service: Service, tmp_path: Path) -> None:
+    tenant = service.new_tenant("many")
+    take(tenant, "default", archive(*(Doc([f"Text {number}."]) for number in range(103)))).raise_for_status()
+    carrel(tenant, "export", "default", "--to", str(tmp_path / "many.tar"))
+    told = carrel(tenant, "import", str(tmp_path / "many.tar"), "--kb", "copy", "--json")
+    assert told == {"documents": 103, "chunks": 103, "present": 0, "conflicts": 0}
+
+
+def test_a_conflict_is_a_status(carrel: Carrel, service: Service, full: Tenant, tmp_path: Path) -> None:
+    file, other = tmp_path / "birds.tar", service.new_tenant("conflicting")
+    carrel(full, "export", "default", "--to", str(file))
+    other.add_text("Another bird.", external_id="bird-1")
+    told = carrel(other, "import", str(file), "--kb", "default", "--json", status=1)
+    assert told == {"documents": 3, "chunks": 3, "present": 0, "conflicts": 1}
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda content: content[: content.rindex(b"SHA256SUMS")] + END, "ends too early"),
+        (lambda content: content[:5000], "damaged"),
+        (lambda content: content.replace(b"dives", b"DIVES", 1), "other hashes"),
+        (lambda _: b"no archive", "damaged"),
+        (lambda _: archive(Doc(["A."])), "ends too early"),
+    ],
+    ids=["cut", "cut in a file", "changed", "none", "without hashes"],
+)
+def test_nothing_of_a_damaged_archive_is_sent(
+    carrel: Carrel, service: Service, full: Tenant, tmp_path: Path, damage: Callable[[bytes], bytes], said: str
+) -> None:
+    file, other = tmp_path / "birds.tar", service.new_tenant("spared")
+    carrel(full, "export", "default", "--to", str(file))
+    file.write_bytes(damage(file.read_bytes()))
+    assert said in carrel(other, "import", str(file), "--kb", "birds", status=2)
+    assert [kb["name"] for kb in other.admin.get("/v1/knowledge-bases").json()["items"]] == ["default"]
+
+
+def test_a_file_is_not_written_over(carrel: Carrel, full: Tenant, tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("mine")
+    assert "--force" in carrel(full, "export", "default", "--to", str(tmp_path / "mine"), status=2)
+    carrel(full, "export", "default", "--to", str(tmp_path / "mine"), "--force")
+    assert "404" in carrel(full, "export", "nothing", "--to", str(tmp_path / "none"), status=1)
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["mine"]

@@ -1,0 +1,80 @@
+"""Archives of a test's own: as a service would write them, or almost."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from app.transfer.tar import END, whole
+
+# That of a knowledge base that is made with nothing said, on the embedded model.
+IDENTITY = {
+    "model": "all-MiniLM-L6-v2", "dimensions": 384, "precision": "fp32", "query_prefix": "", "document_prefix": "",
+    "analyser": "english-v1", "k1": 1.2, "b": 0.75,
+}  # fmt: skip
+
+
+@dataclass
+class Doc:
+    """A document of one paragraph for each chunk; ``parts`` and ``record`` may be made wrong."""
+
+    texts: Sequence[str]
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        text = "\n\n".join(self.texts)
+        starts = np.cumsum([0, *(len(one) + 2 for one in self.texts)]).tolist()
+        spans = [(start, start + len(one)) for start, one in zip(starts, self.texts, strict=False)]
+        root = {"kind": "document", "level": 0, "start": 0, "end": len(text)}
+        leaves = [
+            {"path": [n], "kind": "paragraph", "level": 0, "start": start, "end": end, "block": "paragraph"}
+            for n, (start, end) in enumerate(spans)
+        ]
+        chunks = [{"start": start, "end": end, "tokens": 5, "path": [n]} for n, (start, end) in enumerate(spans)]
+        vectors = np.zeros((len(spans), 384), "<f2")
+        vectors[:, 0] = 1
+        self.parts: dict[str, bytes] = {
+            "text.txt": text.encode(),
+            "nodes.jsonl": lines([root, *leaves]),
+            "pages.jsonl": b"",
+            "chunks.jsonl": lines(chunks),
+            "vectors.f16": vectors.tobytes(),
+            "original": text.encode(),
+        }
+        self.record: dict[str, Any] = {
+            "source": "a.txt", "media_type": "text/plain", "created_at": "2026-01-02T03:04:05Z", **self.facts
+        }  # fmt: skip
+
+    def members(self, folder: str) -> dict[str, bytes]:
+        parts = [
+            {"name": name, "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+            for name, content in self.parts.items()
+        ]
+        record = json.dumps({"parts": parts, **self.record}).encode()
+        return {f"{folder}/{name}": content for name, content in {"document.json": record, **self.parts}.items()}
+
+
+def lines(rows: Sequence[Any]) -> bytes:
+    return b"".join(json.dumps(row).encode() + b"\n" for row in rows)
+
+
+def manifest(**changes: Any) -> bytes:
+    made = {
+        "format": "carrel-knowledge-base", "version": 1, "carrel": "0", "name": "made", "settings": {},
+        "identity": IDENTITY, "average_length": 20.0, "exported_at": "2026-01-02T03:04:05Z", **changes,
+    }  # fmt: skip
+    return json.dumps(made).encode()
+
+
+def archive(*documents: Doc, head: bytes | None = None) -> bytes:
+    members = {"manifest.json": manifest() if head is None else head}
+    for number, document in enumerate(documents, 1):
+        members |= document.members(f"documents/{number:07}")
+    return tar(members)
+
+
+def tar(members: Mapping[str, bytes]) -> bytes:
+    return b"".join(whole(name, content) for name, content in members.items()) + END

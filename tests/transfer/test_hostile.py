@@ -1,0 +1,236 @@
+"""Archives that nobody should have sent: refused with a name for what is wrong, and nothing of them is visible."""
+
+import hashlib
+import json
+import tarfile
+from collections.abc import Callable
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+import pytest
+
+from app.ids import decode_id
+from app.transfer.tar import END, header, whole
+from app.transfer.types import PART_BYTES
+from tests.api.problems import problem
+from tests.fixtures.service import Service, Tenant
+from tests.transfer.making import IDENTITY, Doc, archive, lines, manifest, tar
+from tests.transfer.test_round_trip import ARCHIVE, documents, take
+
+TEXTS = ["The tern dives.", "The heron stands."]
+
+
+@pytest.fixture(scope="module")
+def target(service: Service) -> Tenant:
+    return service.new_tenant("hostile")
+
+
+def with_parts(**parts: bytes) -> bytes:
+    """An archive whose document has these bytes in its parts, with their right hashes."""
+    made = Doc(TEXTS)
+    names = {"text": "text.txt", "nodes": "nodes.jsonl", "pages": "pages.jsonl", "chunks": "chunks.jsonl"}
+    names |= {"vectors": "vectors.f16", "original": "original"}
+    made.parts |= {names[name]: content for name, content in parts.items()}
+    return archive(made)
+
+
+def with_facts(**facts: Any) -> bytes:
+    return archive(Doc(TEXTS, facts))
+
+
+def vectors(first: float, rows: int = 2, width: int = 384) -> bytes:
+    made = np.zeros((rows, width), "<f2")
+    made[:, 0] = first
+    return made.tobytes()
+
+
+def chunk(**changes: Any) -> bytes:
+    return lines([{"start": 0, "end": 15, "tokens": 5, "path": [0], **changes}] * 2)
+
+
+def node(**changes: Any) -> bytes:
+    root = {"kind": "document", "level": 0, "start": 0, "end": 34}
+    return lines([root, {"path": [0], "kind": "paragraph", "level": 0, "start": 0, "end": 15, **changes}])
+
+
+def renamed(old: str, new: str) -> bytes:
+    members = {"manifest.json": manifest(), **Doc(TEXTS).members("documents/0000001")}
+    return tar({new if name == old else name: content for name, content in members.items()})
+
+
+def linked() -> bytes:
+    info = tarfile.TarInfo("documents/0000001/document.json")
+    info.type, info.linkname = tarfile.SYMTYPE, "/etc/passwd"
+    return whole("manifest.json", manifest()) + info.tobuf() + END
+
+
+def changed_byte() -> bytes:
+    made = archive(Doc(TEXTS))
+    at = made.rindex(b"heron")
+    return made[:at] + b"H" + made[at + 1 :]
+
+
+def endless_chunks() -> bytes:
+    made = Doc(TEXTS)
+    made.parts["chunks.jsonl"] = lines([{"start": 0, "end": 1, "tokens": 0, "embedded": False}]) * 100_001
+    return archive(made)
+
+
+def huge(name: str) -> bytes:
+    made = Doc(TEXTS)
+    record = json.loads(made.members("d")["d/document.json"])
+    for part in record["parts"]:
+        if part["name"] == name:
+            part["bytes"] = PART_BYTES + 1 if name != "original" else 1 << 32
+    content = json.dumps(record).encode()
+    return whole("manifest.json", manifest()) + whole("documents/0000001/document.json", content)
+
+
+def without_parts() -> bytes:
+    record = json.dumps({**Doc(TEXTS).record, "parts": []}).encode()
+    return tar({"manifest.json": manifest(), "documents/0000001/document.json": record})
+
+
+def traversal() -> bytes:
+    made = Doc(TEXTS)
+    made.parts = {("../../../etc/cron" if name == "text.txt" else name): part for name, part in made.parts.items()}
+    return archive(made)
+
+
+def deep() -> bytes:
+    return manifest()[:-1] + b', "settings": ' + b"[" * 100_000 + b"}"
+
+
+DAMAGED: dict[str, Callable[[], bytes]] = {
+    "nothing": bytes,
+    "no archive": lambda: b"PK\x03\x04" + bytes(600),
+    "zeros alone": lambda: END,
+    "no manifest": lambda: tar(Doc(TEXTS).members("documents/0000001")),
+    "manifest is no JSON": lambda: archive(head=b"{"),
+    "manifest nests for ever": lambda: archive(head=deep()),
+    "another format": lambda: archive(head=manifest(format="zip")),
+    "an average of NaN": lambda: archive(head=manifest(average_length=float("nan"))),
+    "an average of nothing": lambda: archive(head=manifest(average_length=0)),
+    "a link": linked,
+    "another name": lambda: renamed("documents/0000001/text.txt", "../../text.txt"),
+    "a part with a way out": traversal,
+    "no parts": without_parts,
+    "a changed byte": changed_byte,
+    "cut in the middle": lambda: archive(Doc(TEXTS))[:-2000],
+    "cut before its end": lambda: archive(Doc(TEXTS))[: -len(END)],
+    "more behind its end": lambda: archive(Doc(TEXTS)) + b"x" * 600,
+    "text is not UTF-8": lambda: with_parts(text=b"\xff" * 34),
+    "text with NUL": lambda: with_parts(text=b"\0" * 34),
+    "NaN vectors": lambda: with_parts(vectors=vectors(float("nan"))),
+    "infinite vectors": lambda: with_parts(vectors=vectors(float("inf"))),
+    "vectors of nothing": lambda: with_parts(vectors=vectors(0)),
+    "long vectors": lambda: with_parts(vectors=vectors(2)),
+    "wrong dimensions": lambda: with_parts(vectors=vectors(1, width=383)),
+    "too few vectors": lambda: with_parts(vectors=vectors(1, rows=1)),
+    "no chunks": lambda: with_parts(chunks=b"", vectors=b""),
+    "too many chunks": endless_chunks,
+    "a chunk behind the text": lambda: with_parts(chunks=chunk(end=35)),
+    "an empty chunk": lambda: with_parts(chunks=chunk(start=15)),
+    "a chunk of no node": lambda: with_parts(chunks=chunk(path=[7])),
+    "a chunk with a huge number": lambda: with_parts(chunks=chunk(tokens=1 << 40)),
+    "a chunk with another's id": lambda: with_parts(chunks=chunk(id="chk_0")),
+    "a chunk with reserved metadata": lambda: with_parts(chunks=chunk(metadata={"$document_id": "doc_x"})),
+    "a chunk with NUL in metadata": lambda: with_parts(chunks=chunk(metadata={"a": "\0"})),
+    "a chunk with a picture that is not there": lambda: with_parts(chunks=chunk(picture=0)),
+    "a tree without a root": lambda: with_parts(nodes=b""),
+    "a tree that does not hang together": lambda: with_parts(nodes=node(path=[0, 1])),
+    "a tree with a node twice": lambda: with_parts(nodes=node(path=[])),
+    "a tree behind the text": lambda: with_parts(nodes=node(end=99)),
+    "a tree that is too deep": lambda: with_parts(nodes=node(path=[0] * 65)),
+    "a page of no numbers": lambda: with_parts(pages=lines([{"page": 1, "width": 9, "height": 9, "lines": [1]}])),
+    "an empty original": lambda: with_parts(original=b""),
+    "metadata with a reserved name": lambda: with_facts(metadata={"$document_id": "doc_x"}),
+    "metadata that is too large": lambda: with_facts(metadata={"a": "x" * 20_000}),
+    "a type that breaks a header": lambda: with_facts(media_type="text/plain\r\nx: y"),
+    "a field of another kind": lambda: with_facts(tenant_id="ten_0"),
+    "a title with NUL": lambda: with_facts(title="a\0"),
+    "a time without a zone": lambda: with_facts(created_at="2026-01-01T00:00:00"),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGED)
+def test_what_is_damaged_is_refused(target: Tenant, kind: str) -> None:
+    found = take(target, "default", DAMAGED[kind]())
+    code = "archive_truncated" if kind in ("nothing", "cut in the middle", "cut before its end") else "archive_damaged"
+    problem(found, 422, code)
+    if kind not in ("cut before its end", "more behind its end"):  # there the document was whole
+        assert documents(target.admin, "default") == {}
+    for document in target.admin.get("/v1/knowledge-bases/default/documents").json()["items"]:
+        target.admin.delete(f"/v1/knowledge-bases/default/documents/{document['id']}").raise_for_status()
+
+
+@pytest.mark.parametrize(
+    ("content", "status", "code"),
+    [
+        (lambda: archive(head=manifest(version=2)), 422, "archive_newer"),
+        (lambda: huge("vectors.f16"), 413, "too_large"),
+        (lambda: huge("original"), 413, "too_large"),
+        (lambda: whole("manifest.json", b" " * (1 << 20) + manifest()), 413, "too_large"),
+        (lambda: header("manifest.json", 1 << 32), 413, "too_large"),
+        (lambda: archive(head=manifest(identity={**IDENTITY, "model": "other"})), 409, "archive_mismatch"),
+        (lambda: archive(head=manifest(identity={**IDENTITY, "dimensions": 8})), 409, "archive_mismatch"),
+        (lambda: archive(head=manifest(identity={**IDENTITY, "analyser": "german-v1"})), 409, "archive_mismatch"),
+        (lambda: archive(head=manifest(identity={})), 409, "archive_mismatch"),
+        (lambda: with_facts(user_id="u", chat_id="c"), 422, "invalid"),
+    ],
+    ids=["newer", "vectors", "original", "manifest", "endless", "model", "size", "analyser", "identity", "scope"],
+)  # fmt: skip
+def test_what_does_not_fit_is_refused(target: Tenant, content: Callable[[], bytes], status: int, code: str) -> None:
+    problem(take(target, "default", content()), status, code)
+    assert documents(target.admin, "default") == {}
+
+
+def test_what_was_made_is_taken(service: Service) -> None:
+    """The archives above are right but for what is wrong with them."""
+    tenant = service.new_tenant("taking")
+    assert take(tenant, "default", archive(Doc(TEXTS, {"user_id": "u"}), Doc(["A."]))).json() == {
+        "documents": 2, "chunks": 3, "present": 0, "conflicts": 0
+    }  # fmt: skip
+    index = tenant.admin.get("/v1/knowledge-bases/default").json()["index"]
+    assert index["average_length"] == 20.0
+    assert take(tenant, "default", archive(Doc(["B."]), head=manifest(average_length=50))).status_code == 200
+    assert tenant.admin.get("/v1/knowledge-bases/default").json()["index"]["average_length"] == 20.0
+
+
+def test_what_came_before_the_damage_stays(service: Service) -> None:
+    tenant = service.new_tenant("half")
+    content = archive(Doc(["The first."]), Doc(["The second."]))
+    problem(take(tenant, "default", content[: content.rindex(b"The second.") - 600]), 422, "archive_truncated")
+    assert set(documents(tenant.admin, "default")) == {hashlib.sha256(b"The first.").hexdigest()}
+    assert take(tenant, "default", content).json() == {"documents": 1, "chunks": 1, "present": 1, "conflicts": 0}
+
+
+@pytest.mark.parametrize(
+    ("quotas", "taken"), [({"chunks": 1}, 0), ({"documents": 1}, 1), ({"stored_bytes": 5}, 0)], ids=str
+)
+def test_quotas_hold(service: Service, quotas: dict[str, int], taken: int) -> None:
+    tenant = service.new_tenant("small")
+    service.operator.patch(f"/v1/tenants/{tenant.id}", json={"quotas": quotas}).raise_for_status()
+    said = problem(take(tenant, "default", archive(Doc(TEXTS), Doc(["B."]))), 429, "quota_exceeded")["detail"]
+    assert next(iter(quotas)).replace("_", " ") in said
+    assert len(documents(tenant.admin, "default")) == taken
+    objects = tenant.service.settings.server.data_dir / "objects" / str(decode_id("ten", tenant.id))
+    assert sum(one.is_file() for one in objects.rglob("*")) == taken
+
+
+def test_only_an_archive_is_read(target: Tenant) -> None:
+    problem(target.admin.post("/v1/knowledge-bases/default/import", json={}), 415, "unsupported_media_type")
+
+
+def test_a_key_for_a_user_takes_and_gives_nothing(target: Tenant) -> None:
+    client = target.client("admin", user_id="u")
+    problem(client.get("/v1/knowledge-bases/default/export"), 403, "forbidden")
+    reply = client.post("/v1/knowledge-bases/default/import", content=BytesIO(END).read(), headers=ARCHIVE)
+    problem(reply, 403, "forbidden")
+
+
+def test_an_export_is_recorded(target: Tenant) -> None:
+    target.admin.get("/v1/knowledge-bases/default/export").raise_for_status()
+    (event, *_) = target.admin.get("/v1/audit-events", params={"action": "knowledge_base.export"}).json()["items"]
+    assert event["object"]["ids"] == [target.admin.get("/v1/knowledge-bases/default").json()["id"]]

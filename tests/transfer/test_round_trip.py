@@ -1,0 +1,180 @@
+"""What was exported and imported elsewhere is found as it was found before."""
+
+import hashlib
+import json
+import subprocess
+import tarfile
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.fixtures.service import Service, Tenant
+from tests.transfer.conftest import BIRDS, FILES, SAMPLES
+from tests.transfer.making import Doc, lines
+from tests.transfer.making import archive as archive_of
+
+QUERIES = [
+    *BIRDS.values(), *(f"what about the {name}" for name in BIRDS), "AX-2231", "pelicans number 2", "owl", "kestrel",
+    "a chunk with a page", "column", "table of contents", "wartet auf Frösche", "shallow water and gravel",
+]  # fmt: skip
+ASKED = [
+    {"query": query, "top_k": 20, "strategy": strategy, **more}
+    for query in QUERIES
+    for strategy, more in (
+        ("hybrid", {}),
+        ("simple", {"scope": {"user_id": "ada"}}),
+        ("lexical", {"filter": {"shelf": "nature"}}),
+    )
+]
+# What is made anew in every knowledge base.
+OWN = {"id", "parent_id", "chunk_id", "document_id", "knowledge_base", "node_id", "node_path", "url", "document"}
+PICTURE = {"number": 3, "media_type": "image/png", "width": 64, "height": 64}
+ARCHIVE = {"Content-Type": "application/x-tar"}
+
+
+def found(client: httpx.Client, kb: str, body: dict[str, Any]) -> list[Any]:
+    """Everything that a search says but for ids, in its order; equal scores in the order of their texts."""
+    reply = client.post(f"/v1/knowledge-bases/{kb}/search", json=body)
+    reply.raise_for_status()
+    results = [plain(result) for result in reply.json()["results"]]
+    return sorted(results, key=lambda result: (-result["score"], json.dumps(result, sort_keys=True)))
+
+
+def plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: plain(inner) for name, inner in value.items() if name not in OWN}
+    return [plain(inner) for inner in value] if isinstance(value, list) else value
+
+
+def documents(client: httpx.Client, kb: str) -> dict[str, Any]:
+    items = client.get(f"/v1/knowledge-bases/{kb}/documents", params={"limit": 200}).json()["items"]
+    return {item["sha256"]: {n: v for n, v in plain(item).items() if n != "updated_at"} for item in items}
+
+
+def take(tenant: Tenant, kb: str, content: bytes) -> httpx.Response:
+    return tenant.admin.post(f"/v1/knowledge-bases/{kb}/import", content=content, headers=ARCHIVE)
+
+
+def manifest_of(archive: bytes) -> dict[str, Any]:
+    with tarfile.open(fileobj=BytesIO(archive)) as tar:
+        file = tar.extractfile("manifest.json")
+        assert file is not None
+        manifest: dict[str, Any] = json.load(file)
+        return manifest
+
+
+def new_copy(service: Service, archive: bytes) -> Tenant:
+    tenant = service.new_tenant("target")
+    settings = manifest_of(archive)["settings"]
+    tenant.admin.post("/v1/knowledge-bases", json={"name": "copied", **settings}).raise_for_status()
+    return tenant
+
+
+@pytest.fixture(scope="module")
+def target(service: Service, archive: bytes) -> Tenant:
+    """Another tenant with the archive under another name."""
+    tenant = new_copy(service, archive)
+    reply = take(tenant, "copied", archive)
+    assert reply.status_code == 200, reply.text
+    assert reply.json() | {"chunks": 0} == {"documents": 12, "chunks": 0, "present": 0, "conflicts": 0}
+    return tenant
+
+
+def test_the_same_searches_find_the_same(source: Tenant, target: Tenant) -> None:
+    asked = [(found(source.admin, "birds", body), found(target.admin, "copied", body)) for body in ASKED]
+    assert [there for _, there in asked] == [here for here, _ in asked]
+    assert all(here for here, _ in asked[:30])
+
+
+def test_documents_and_settings_are_the_same(source: Tenant, target: Tenant) -> None:
+    assert documents(target.admin, "copied") == documents(source.admin, "birds")
+    told = [
+        tenant.admin.get(f"/v1/knowledge-bases/{kb}").json() for tenant, kb in ((source, "birds"), (target, "copied"))
+    ]
+    for one in told:
+        for name in ("id", "name", "created_at", "updated_at"):
+            del one[name]
+    assert told[0] == told[1]
+
+
+def test_trees_boxes_and_originals_are_the_same(source: Tenant, target: Tenant) -> None:
+    both = ((source, "birds"), (target, "copied"))
+    for name in FILES:
+        seen = []
+        for tenant, kb in both:
+            path = f"/v1/knowledge-bases/{kb}/documents"
+            (one,) = tenant.admin.get(path, params={"external_id": name}).json()["items"]
+            here = f"{path}/{one['id']}"
+            tree, chunks = tenant.admin.get(f"{here}/tree").json(), tenant.admin.get(f"{here}/chunks").json()
+            seen.append((plain(tree), plain(chunks), tenant.admin.get(f"{here}/content").content))
+        assert seen[0] == seen[1]
+
+
+def test_what_is_exported_again_is_the_same_archive(archive: bytes, target: Tenant) -> None:
+    again = target.admin.get("/v1/knowledge-bases/copied/export").content
+    files = [set(sums(one).values()) for one in (archive, again)]
+    # The manifest alone differs: in the name and the time.
+    assert len(files[0] - files[1]) == len(files[1] - files[0]) == 1
+
+
+def sums(archive: bytes) -> dict[str, str]:
+    with tarfile.open(fileobj=BytesIO(archive)) as tar:
+        file = tar.extractfile("SHA256SUMS")
+        assert file is not None
+        return {line[66:]: line[:64] for line in file.read().decode().splitlines()}
+
+
+def test_plain_tools_verify_it(archive: bytes, tmp_path: Path) -> None:
+    (tmp_path / "birds.tar").write_bytes(archive)
+    subprocess.run(["tar", "xf", "birds.tar"], cwd=tmp_path, check=True)
+    subprocess.run(["sha256sum", "--quiet", "--strict", "-c", "SHA256SUMS"], cwd=tmp_path, check=True)
+
+
+def test_again_changes_nothing(target: Tenant, archive: bytes) -> None:
+    before = documents(target.admin, "copied")
+    assert take(target, "copied", archive).json() == {"documents": 0, "chunks": 0, "present": 12, "conflicts": 0}
+    assert documents(target.admin, "copied") == before
+
+
+def test_what_is_there_with_other_bytes_stays(service: Service, archive: bytes) -> None:
+    tenant = new_copy(service, archive)
+    tenant.add_text("My own notes.", kb="copied", external_id="notes.md")
+    reply = take(tenant, "copied", archive)
+    assert reply.json() | {"chunks": 0} == {"documents": 11, "chunks": 0, "present": 0, "conflicts": 1}
+    (own,) = found(tenant.admin, "copied", {"query": "My own notes.", "top_k": 1})
+    assert own["text"] == "My own notes."
+
+
+def test_pictures_come_along(service: Service) -> None:
+    tenant, picture = service.new_tenant("pictures"), (SAMPLES / "photo.png").read_bytes()
+    made = Doc(["A photo of a tern.", "A text."], {"pictures": [PICTURE]})
+    original = made.parts.pop("original")
+    chunks = [json.loads(line) for line in made.parts["chunks.jsonl"].splitlines()]
+    made.parts |= {"chunks.jsonl": lines([{**chunks[0], "picture": 3}, chunks[1]]), "media/3": picture}
+    made.parts["original"] = original
+    assert take(tenant, "default", archive_of(made)).json()["documents"] == 1
+    results = tenant.admin.post("/v1/search", json={"query": "photo of a tern"}).json()["results"]
+    (media,) = [result["media"] for result in results if result["media"]]
+    assert tenant.admin.get(media["url"]).content == picture
+    again = tenant.admin.get("/v1/knowledge-bases/default/export").content
+    files = {name: digest for name, digest in sums(again).items() if "media" in name}
+    assert files == {"documents/0000001/media/3": hashlib.sha256(picture).hexdigest()}
+    assert take(service.new_tenant("more pictures"), "default", again).json()["documents"] == 1
+
+
+def test_what_is_not_ready_is_left_out_and_named(service: Service) -> None:
+    tenant = service.new_tenant("half")
+    tenant.add_text("The tern.")
+    reply = tenant.admin.post(
+        "/v1/knowledge-bases/default/documents", params={"wait": 60}, files={"file": ("x.pdf", b"%PDF-1.4 x")}
+    )
+    assert reply.json()["status"] == "failed"
+    content = tenant.admin.get("/v1/knowledge-bases/default/export").content
+    with tarfile.open(fileobj=BytesIO(content)) as tar:
+        file = tar.extractfile("left-out.jsonl")
+        assert file is not None
+        assert [json.loads(line)["source"] for line in file] == ["x.pdf"]
+        assert [name for name in tar.getnames() if name.endswith("/original")] == ["documents/0000001/original"]
