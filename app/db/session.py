@@ -1,5 +1,6 @@
 """The engine and the only way to a session: a transaction whose first statement sets the tenant."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
@@ -25,6 +26,8 @@ MINIMUM_POSTGRES = 160000
 MINIMUM_PGVECTOR = [0, 8]
 # Of a pool: so many can have died at once.
 MOST_CONNECTIONS = 200
+# The connection is worth no more: a new one takes a tenth of it.
+ROLLBACK_SECONDS = 0.2
 # SQLSTATE classes: connection, resources, shutting down or starting up; password, no such database.
 OUTAGES = ("08", "53", "57P0")
 REFUSALS = ("28", "3D")
@@ -107,7 +110,7 @@ class Database:
         @event.listens_for(engine.sync_engine, "reset")
         def _roll_back(connection: Any, _record: Any, state: Any) -> None:
             if state.asyncio_safe and connection.driver_connection.is_in_transaction():
-                connection.run_async(lambda driver: driver.execute("rollback"))
+                connection.run_async(_rolled_back)
 
         return cls(engine)
 
@@ -194,6 +197,16 @@ def _driver(connection: AsyncConnection) -> asyncpg.Connection:
     return found
 
 
+async def _rolled_back(driver: asyncpg.Connection) -> None:
+    """Or broken off: whoever gave up waiting for the database should not wait for its rollback instead."""
+    try:
+        async with asyncio.timeout(ROLLBACK_SECONDS):
+            await driver.execute("rollback")
+    except TimeoutError:
+        driver.terminate()
+        raise
+
+
 def _begin(tenant_id: UUID | None, snapshot: bool, seconds: float | None, kept_plans: bool) -> str:
     """In one message; nothing of it is a caller's text."""
     isolation = " isolation level repeatable read" if snapshot else ""
@@ -212,6 +225,7 @@ async def _begins(connection: AsyncConnection, driver: asyncpg.Connection, begin
     except (OSError, asyncpg.InterfaceError, asyncpg.PostgresConnectionError):
         return False
     except BaseException:  # it may have begun, and nobody would know
+        driver.terminate()  # a polite end would wait for an answer again
         await connection.invalidate()
         raise
     return True

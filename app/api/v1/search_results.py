@@ -1,6 +1,7 @@
 """What a search answers."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import BaseModel, Field
@@ -232,7 +233,8 @@ def search_out(result: SearchResult) -> SearchOut:
     )
 
 
-def server_timing(timings_ms: Mapping[str, float]) -> str:
-    """The header of that name (W3C Server Timing); the total comes first."""
+def server_timing(timings_ms: Mapping[str, float], dropped: Mapping[str, str] = MappingProxyType({})) -> str:
+    """The header of that name (W3C Server Timing); the total comes first, what was dropped last."""
     steps = sorted(timings_ms.items(), key=lambda step: step[0] != "total")
-    return ", ".join(f"{name};dur={spent}" for name, spent in steps)
+    told = [f"{name};dur={spent}" for name, spent in steps]
+    return ", ".join(told + [f'dropped;desc="{step}: {reason}"' for step, reason in dropped.items()])

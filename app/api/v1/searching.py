@@ -14,7 +14,7 @@ async def admitted_search(tenant: TenantServices, request: SearchRequest, respon
     result, rate = await admitted(tenant.retrieval, request)
     if rate is not None:
         response.headers.update(_rate_headers(rate))
-    response.headers["Server-Timing"] = server_timing(result.timings_ms)
+    response.headers["Server-Timing"] = server_timing(result.timings_ms, result.dropped)
     return result
 
 
