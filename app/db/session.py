@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 from uuid import UUID
 
@@ -15,6 +15,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, InterfaceError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, create_async_engine
 
+from app.db.lending import lent, rolled_back
 from app.db.migrate import sqlalchemy_url
 from app.db.statements import Record, Statement
 from app.errors import AppError, Unavailable
@@ -26,8 +27,6 @@ MINIMUM_POSTGRES = 160000
 MINIMUM_PGVECTOR = [0, 8]
 # Of a pool: so many can have died at once.
 MOST_CONNECTIONS = 200
-# The connection is worth no more: a new one takes a tenth of it.
-ROLLBACK_SECONDS = 0.2
 # SQLSTATE classes: connection, resources, shutting down or starting up; password, no such database.
 OUTAGES = ("08", "53", "57P0")
 REFUSALS = ("28", "3D")
@@ -83,9 +82,10 @@ def _as_sqlalchemy(statement: Statement, error: Exception) -> DBAPIError:
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """A pool of connections as the plain role; nobody but this module commits."""
+    """A pool of connections as the plain role; nobody but this module commits. Some are ``returning`` to it."""
 
     engine: AsyncEngine
+    returning: set[asyncio.Task[None]] = field(default_factory=set)
 
     @classmethod
     def connect(cls, url: str, *, pool_size: int) -> Self:
@@ -110,7 +110,7 @@ class Database:
         @event.listens_for(engine.sync_engine, "reset")
         def _roll_back(connection: Any, _record: Any, state: Any) -> None:
             if state.asyncio_safe and connection.driver_connection.is_in_transaction():
-                connection.run_async(_rolled_back)
+                connection.run_async(rolled_back)
 
         return cls(engine)
 
@@ -160,7 +160,7 @@ class Database:
     async def _begun(self, begin: str | None) -> AsyncIterator[tuple[AsyncConnection, asyncpg.Connection]]:
         """A connection that has answered ``begin``; those that have died in the pool are left out."""
         for _ in range(MOST_CONNECTIONS):
-            async with self.engine.connect() as connection:
+            async with lent(self.engine, self.returning) as connection:
                 driver = _driver(connection)
                 if not driver.is_closed() and await _begins(connection, driver, begin):
                     yield connection, driver
@@ -187,6 +187,7 @@ class Database:
 
     async def close(self) -> None:
         """Close every connection."""
+        await asyncio.gather(*self.returning, return_exceptions=True)
         await self.engine.dispose()
 
 
@@ -195,16 +196,6 @@ def _driver(connection: AsyncConnection) -> asyncpg.Connection:
     assert pooled is not None
     found: asyncpg.Connection = pooled.connection.driver_connection
     return found
-
-
-async def _rolled_back(driver: asyncpg.Connection) -> None:
-    """Or broken off: whoever gave up waiting for the database should not wait for its rollback instead."""
-    try:
-        async with asyncio.timeout(ROLLBACK_SECONDS):
-            await driver.execute("rollback")
-    except TimeoutError:
-        driver.terminate()
-        raise
 
 
 def _begin(tenant_id: UUID | None, snapshot: bool, seconds: float | None, kept_plans: bool) -> str:
