@@ -19,7 +19,7 @@ import httpx
 
 from app.db.migrate import migrate
 from app.embedded_postgres import DatabaseUrls, EmbeddedPostgres
-from benchmarks.kill_test.service import free_ports
+from app.embedded_postgres.server import free_ports
 from benchmarks.processes import ROOT, answer_of, environment_without_settings, wait_until_ingested
 from tests.protocol_servers.chat import ChatServer, Talk
 from tests.protocol_servers.embedding import EmbeddingServer
