@@ -8,7 +8,7 @@ WEIGHTS := models/all-MiniLM-L6-v2
 # COVERAGE="--cov --cov-report=term:skip-covered" counts the lines that the tests run, which takes them a third longer.
 COVERAGE ?=
 
-.PHONY: demo test check format lint types contracts bench bench-load bench-scale bench-deletion bench-answers bench-memory rewriting quality walls api-fuzz audit fairness-test kill-test torture swift-test door-tests setup clean
+.PHONY: demo test check format lint types contracts bench bench-load bench-scale bench-deletion bench-answers bench-memory bench-planner deadline-test rewriting quality walls api-fuzz audit fairness-test kill-test torture swift-test door-tests setup clean
 .DEFAULT_GOAL := help
 
 help:
@@ -20,6 +20,8 @@ help:
 	@echo "make bench-deletion  what others wait for while a tenant of 500,000 chunks is deleted (ARGUMENTS=--chunks N for less)"
 	@echo "make bench-answers   what an answer's first token takes beyond retrieval and the bare model"
 	@echo "make bench-memory    how soon an agent finds what it has noted"
+	@echo "make bench-planner   server CPU of a search beside embedding, SQL, HTTP and fusion"
+	@echo "make deadline-test   agents' searches while model, embedder, reranker, database or source is slow or gone"
 	@echo "make rewriting       what rewrites bring on conversations (needs CARREL_EVAL_DATA)"
 	@echo "make walls           every operation and table with another tenant's ids, and the answer that unknown ids get"
 	@echo "make api-fuzz        schemathesis over the whole API with every role"
@@ -80,6 +82,12 @@ bench-answers: setup
 
 bench-memory: setup
 	@$(BIN)/python -m benchmarks.memory $(ARGUMENTS)
+
+bench-planner: setup
+	@$(BIN)/python -m benchmarks.planner
+
+deadline-test: setup
+	@$(BIN)/python -m benchmarks.deadline $(ARGUMENTS)
 
 rewriting: setup
 	@$(BIN)/python -m benchmarks.rewriting

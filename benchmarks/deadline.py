@@ -22,7 +22,7 @@ from benchmarks.processes import end_as_usual
 
 SIDE_BY_SIDE, WAVES, REACH = 40, 2, 0.9
 # Between the beginnings of two searches: what is broken is to be measured, and not what a crowd waits for two cores.
-APART_SECONDS = 0.05
+APART_SECONDS = 0.1
 Breaking = Callable[[World, ExitStack], None]
 
 

@@ -112,8 +112,9 @@ async def _median(resources: Resources, principal: Principal, ask: Callable[[Pri
     db = MeteredDatabase(resources.database, principal.tenant_id, elsewhere)
     chat = cast(ChatModel, ReadyChat(["what is wanted", "that in other words", "and once more"]))
 
+    own = replace(resources.for_tenant(principal).retrieval, db=db, rewriter=chat)
+
     async def search() -> None:
-        own = replace(resources.for_tenant(principal).retrieval, db=db, rewriter=chat)
         result = await own.search(ask(principal))
         if not result.queries or result.warnings:
             raise RuntimeError(f"it was not searched as it should be: {result.warnings}")
