@@ -8,6 +8,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from app.agents.service import LOOKUP_SECONDS
 from app.agents.types import BindingSettings
 from app.api.dependencies import CurrentReader, GuardedRoute
 from app.api.v1.bound_search import DEFAULT_TOP_K, bound_request, snippet
@@ -83,7 +84,10 @@ async def _answer(
         top_k=body.top_k,
     )
     settings = BindingSettings()
-    binding = await tenant.agents.bound(body.agent_id) if body.agent_id is not None else None
+    binding = None
+    if body.agent_id is not None:
+        spent = time.monotonic() - asked.state.began
+        binding = await tenant.agents.bound(body.agent_id, seconds=max(LOOKUP_SECONDS - spent, LEAST_SECONDS))
     if binding is None:
         request = replace(request, top_k=body.top_k or DEFAULT_TOP_K)
     else:
