@@ -8,7 +8,7 @@ WEIGHTS := models/all-MiniLM-L6-v2
 # COVERAGE="--cov --cov-report=term:skip-covered" counts the lines that the tests run, which takes them a third longer.
 COVERAGE ?=
 
-.PHONY: demo test check format lint types contracts bench bench-load bench-scale bench-deletion bench-answers bench-memory bench-routing rewriting quality walls api-fuzz audit fairness-test kill-test torture swift-test door-tests setup clean
+.PHONY: demo test check format lint types contracts bench bench-load bench-scale bench-deletion bench-answers bench-memory bench-routing bench-planner deadline-test bench-transfer rewriting quality walls api-fuzz audit fairness-test kill-test torture swift-test door-tests setup clean
 .DEFAULT_GOAL := help
 
 help:
@@ -21,6 +21,9 @@ help:
 	@echo "make bench-answers   what an answer's first token takes beyond retrieval and the bare model"
 	@echo "make bench-memory    how soon an agent finds what it has noted"
 	@echo "make bench-routing   what it costs to choose among 1,000 knowledge bases"
+	@echo "make bench-planner   server CPU of a search beside embedding, SQL, HTTP and fusion"
+	@echo "make deadline-test   agents' searches while model, embedder, reranker, database or source is slow or gone"
+	@echo "make bench-transfer  a knowledge base of 100,000 chunks exported and imported elsewhere (ARGUMENTS=--chunks N for less)"
 	@echo "make rewriting       what rewrites bring on conversations (needs CARREL_EVAL_DATA)"
 	@echo "make walls           every operation and table with another tenant's ids, and the answer that unknown ids get"
 	@echo "make api-fuzz        schemathesis over the whole API with every role"
@@ -84,6 +87,15 @@ bench-memory: setup
 
 bench-routing: setup
 	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.routing $(ARGUMENTS)
+
+bench-planner: setup
+	@$(BIN)/python -m benchmarks.planner
+
+deadline-test: setup
+	@$(BIN)/python -m benchmarks.deadline $(ARGUMENTS)
+
+bench-transfer: setup
+	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.transfer $(ARGUMENTS)
 
 rewriting: setup
 	@$(BIN)/python -m benchmarks.rewriting

@@ -17,7 +17,7 @@ from app.errors import Forbidden
 from app.prompts.repository import PromptRepository
 from app.prompts.types import PromptName, PromptOwner, PromptVersion, PromptVersionNotFound, pinned
 
-LOOKUP_SECONDS = 1.0
+LOOKUP_SECONDS = 1.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +27,13 @@ class AgentService:
     db: TenantDatabase
     principal: Principal
 
-    async def bound(self, agent_id: str) -> AgentBinding | None:
+    async def bound(self, agent_id: str, *, seconds: float = LOOKUP_SECONDS) -> AgentBinding | None:
         """What an agent is bound to, for a search in its name by any key; None for one without a binding.
 
-        Raises DatabaseUnavailable, also where that takes too long: somebody waits for the search.
+        Raises DatabaseUnavailable, also where that takes longer: somebody waits for the search.
         """
         try:
-            async with asyncio.timeout(LOOKUP_SECONDS), self.db.transaction(kept_plans=True) as session:
+            async with asyncio.timeout(seconds), self.db.transaction(kept_plans=True) as session:
                 return await self._repository(session).find(agent_id)
         except TimeoutError as exc:
             raise DatabaseUnavailable from exc

@@ -3,6 +3,7 @@
 import base64
 import binascii
 import json
+import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -78,6 +79,7 @@ class GuardedRoute(APIRoute):
         handle = super().get_route_handler()
 
         async def guarded(request: Request) -> Response:
+            request.state.began = time.monotonic()
             request.state.principal = principal = await _identify(request)
             if not self.writes:
                 return await handle(request)

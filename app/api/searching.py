@@ -1,6 +1,7 @@
 """A search as its caller's quotas admit it, and what its reply says of them."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from fastapi import Response
 
@@ -15,7 +16,7 @@ async def admitted_search(tenant: TenantServices, request: SearchRequest, respon
     result, rate = await admitted(tenant.retrieval, request)
     if rate is not None:
         response.headers.update(_rate_headers(rate))
-    response.headers["Server-Timing"] = server_timing(result.timings_ms)
+    response.headers["Server-Timing"] = server_timing(result.timings_ms, result.dropped)
     return result
 
 
@@ -26,10 +27,11 @@ async def admit(tenant: TenantServices, response: Response) -> None:
         response.headers.update(_rate_headers(rate))
 
 
-def server_timing(timings_ms: Mapping[str, float]) -> str:
-    """The header of that name (W3C Server Timing); the total comes first."""
+def server_timing(timings_ms: Mapping[str, float], dropped: Mapping[str, str] = MappingProxyType({})) -> str:
+    """The header of that name (W3C Server Timing); the total comes first, what was dropped last."""
     steps = sorted(timings_ms.items(), key=lambda step: step[0] != "total")
-    return ", ".join(f"{name};dur={spent}" for name, spent in steps)
+    told = [f"{name};dur={spent}" for name, spent in steps]
+    return ", ".join(told + [f'dropped;desc="{step}: {reason}"' for step, reason in dropped.items()])
 
 
 def _rate_headers(rate: RateState) -> dict[str, str]:

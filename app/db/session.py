@@ -1,9 +1,10 @@
 """The engine and the only way to a session: a transaction whose first statement sets the tenant."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 from uuid import UUID
 
@@ -14,6 +15,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, InterfaceError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, create_async_engine
 
+from app.db.lending import lent, rolled_back
 from app.db.migrate import sqlalchemy_url
 from app.db.statements import Record, Statement
 from app.errors import AppError, Unavailable
@@ -80,9 +82,10 @@ def _as_sqlalchemy(statement: Statement, error: Exception) -> DBAPIError:
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """A pool of connections as the plain role; nobody but this module commits."""
+    """A pool of connections as the plain role; nobody but this module commits. Some are ``returning`` to it."""
 
     engine: AsyncEngine
+    returning: set[asyncio.Task[None]] = field(default_factory=set)
 
     @classmethod
     def connect(cls, url: str, *, pool_size: int) -> Self:
@@ -107,7 +110,7 @@ class Database:
         @event.listens_for(engine.sync_engine, "reset")
         def _roll_back(connection: Any, _record: Any, state: Any) -> None:
             if state.asyncio_safe and connection.driver_connection.is_in_transaction():
-                connection.run_async(lambda driver: driver.execute("rollback"))
+                connection.run_async(rolled_back)
 
         return cls(engine)
 
@@ -157,7 +160,7 @@ class Database:
     async def _begun(self, begin: str | None) -> AsyncIterator[tuple[AsyncConnection, asyncpg.Connection]]:
         """A connection that has answered ``begin``; those that have died in the pool are left out."""
         for _ in range(MOST_CONNECTIONS):
-            async with self.engine.connect() as connection:
+            async with lent(self.engine, self.returning) as connection:
                 driver = _driver(connection)
                 if not driver.is_closed() and await _begins(connection, driver, begin):
                     yield connection, driver
@@ -184,6 +187,7 @@ class Database:
 
     async def close(self) -> None:
         """Close every connection."""
+        await asyncio.gather(*self.returning, return_exceptions=True)
         await self.engine.dispose()
 
 
@@ -212,6 +216,7 @@ async def _begins(connection: AsyncConnection, driver: asyncpg.Connection, begin
     except (OSError, asyncpg.InterfaceError, asyncpg.PostgresConnectionError):
         return False
     except BaseException:  # it may have begun, and nobody would know
+        driver.terminate()  # a polite end would wait for an answer again
         await connection.invalidate()
         raise
     return True

@@ -98,13 +98,14 @@ class Breaker:
         """Raises ``unavailable``, with the time left, while the circuit is open."""
         left = seconds_left(self._circuit, self._clock())
         if left > 0.0:
-            message = f"The {self._name} endpoint has failed several times and is left alone for a moment."
+            message = f"The {self._name} endpoint is left alone for a moment: it has failed too often, or asked for it."
             raise self._unavailable(message, retry_after=left)
 
     @contextmanager
-    def call(self, *, hangs_after: float) -> Iterator[None]:
+    def call(self, *, hangs_after: float, fair_seconds: float = 0.0) -> Iterator[None]:
         """Around a call. EndpointFailed is a failure, and so is being cancelled after ``hangs_after`` seconds; anything
-        else that ends it, a refusal too, is an answer. Raises as ``check``.
+        else that ends it, a refusal too, is an answer. Being late within ``fair_seconds`` says nothing: else whoever
+        has no patience would take the endpoint from those that have some. Raises as ``check``.
         """
         self.check()
         trial = not self._circuit.closed
@@ -113,8 +114,9 @@ class Breaker:
         after = Circuit()
         try:
             yield
-        except EndpointFailed:
-            after = self._failed(trial)
+        except EndpointFailed as exc:
+            unfair = exc.kind == "timeout" and self._clock() - started < fair_seconds
+            after = abandoned(self._circuit, trial=trial) if unfair else self._failed(trial)
             raise
         except asyncio.CancelledError:
             hung = self._clock() - started >= hangs_after
@@ -122,6 +124,12 @@ class Breaker:
             raise
         finally:
             self._become(after)
+
+    def rest(self, seconds: float) -> None:
+        """The endpoint has asked for so many seconds without calls; a minute at most, for nobody knows it means us."""
+        until = self._clock() + min(seconds, LONGEST_SECONDS)
+        if until > self._circuit.open_until:
+            self._become(Circuit(max(self._circuit.failures, FAILURES), until))
 
     def answering(self) -> None:
         """A call has begun to get a long answer: where it is the trial, nobody need wait for its end."""

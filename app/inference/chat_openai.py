@@ -41,6 +41,8 @@ FIRST_DELAY = 0.1
 LEAST_SECONDS = 0.5
 # Whoever gives a call up when this part of its time is over has seen the endpoint hang.
 HUNG = 0.8
+# Being late for whoever waits no longer than this is no failure of the endpoint.
+FAIR_SECONDS = 0.3
 # How long the end of a stream is waited for after its last event, so that the connection can be used again.
 DRAIN_SECONDS = 0.1
 BYTES = 100_000
@@ -156,7 +158,8 @@ class OpenAIChat:
 
     async def _ask(self, call: Call) -> tuple[str, ReplyReader]:
         """One request. Raises EndpointFailed, and APIStatusError for a refusal."""
-        with self._breaker.call(hangs_after=HUNG * call.seconds), _translated():
+        hangs_after = max(FAIR_SECONDS, HUNG * call.seconds)
+        with self._breaker.call(hangs_after=hangs_after, fair_seconds=FAIR_SECONDS), _translated():
             async with asyncio.timeout_at(call.deadline), self._post(call) as response:
                 reader = call.reader(response.headers.get("content-type", ""))
                 texts: list[str] = []
@@ -223,6 +226,8 @@ class OpenAIChat:
         pause = asked * random.uniform(1.0, 1.1)  # noqa: S311  no secret
         late = asyncio.get_running_loop().time() + pause + LEAST_SECONDS > call.first
         if call.begun or call.retried or late or error.kind not in PASSING:
+            if error.kind == "rate_limited" and error.retry_after:
+                self._breaker.rest(error.retry_after)
             message = f"The chat model failed: {error}."
             raise ChatUnavailable(message, reason=error.kind, retry_after=max(2.0, error.retry_after or 0.0)) from error
         call.retried = True

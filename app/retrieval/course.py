@@ -6,14 +6,25 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from app.retrieval.types import LanePlan
+from app.errors import AppError
+from app.retrieval.types import Droppable, LanePlan
+
+NO_EXTRA_QUERIES = "There was no time left for further queries: only what was asked was searched for."
+
+
+def reason_of(error: Exception) -> str:
+    """Why something did not answer, in a word for machines."""
+    if isinstance(error, TimeoutError):
+        return "timeout"
+    return error.code if isinstance(error, AppError) else "failed"
 
 
 @dataclass(frozen=True, slots=True)
 class Course:
     """``deadline`` is in seconds of ``time.monotonic``; ``plans`` are by search index, where they are asked for.
 
-    ``warnings`` tell what was left out of the search, ``remarks`` what else the caller should know.
+    ``warnings`` tell what was left out of the search, ``remarks`` what else the caller should know; ``dropped`` is what
+    did not fit or did not answer, and why, both as words for machines.
     """
 
     deadline: float
@@ -21,6 +32,7 @@ class Course:
     remarks: list[str] = field(default_factory=list)
     timings_ms: dict[str, float] = field(default_factory=dict)
     plans: dict[bytes, LanePlan] = field(default_factory=dict)
+    dropped: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, seconds: float) -> Self:
@@ -41,6 +53,10 @@ class Course:
         """Tell the caller, once, what is searched all the same."""
         if message not in self.remarks:
             self.remarks.append(message)
+
+    def drop(self, step: Droppable, reason: str) -> None:
+        """Say that the search goes on without it, or without some of it; the first reason stands."""
+        self.dropped.setdefault(step, reason)
 
     def part(self, share: float, *, most: float | None = None) -> Self:
         """The same course with only this share of the time left, and no more than ``most`` seconds."""

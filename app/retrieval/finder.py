@@ -11,7 +11,8 @@ from sqlalchemy.exc import DBAPIError
 from app.db.session import DatabaseUnavailable, TenantDatabase
 from app.filters import refusing
 from app.logging import get_logger
-from app.retrieval.course import Course
+from app.retrieval import shares
+from app.retrieval.course import NO_EXTRA_QUERIES, Course, reason_of
 from app.retrieval.lanes import Ranked, Ranking
 from app.retrieval.merging import merge, uncovered
 from app.retrieval.repository import LaneCall, LaneList, RetrievalRepository
@@ -24,12 +25,6 @@ logger = get_logger(__name__)
 LANE_ROWS = 100
 # Where hits become one, more are read at a time: else a long section would be read in many small steps.
 MERGING_ROWS = 50
-# Of the time left: the first try of both lanes, then each lane by itself.
-TOGETHER, APART = 0.5, 0.4
-# However small the budget is, the database gets this long: less would fail every search on a busy machine.
-LEAST_SECONDS = 0.1
-# How much longer than its own limit the database may take before it is left alone.
-GRACE_SECONDS = 0.1
 
 Rank = Callable[[Sequence[LaneList]], Ranking]
 
@@ -55,24 +50,26 @@ class Finder:
         """The same for so many hits."""
         return replace(self, top_k=rows, expansion=self.expansion and self.expansion.bounded(rows))
 
-    async def find(self, calls: Sequence[LaneCall], rank: Rank) -> list[Hit]:
+    async def find(self, calls: Sequence[LaneCall], rank: Rank, *, extra: frozenset[int] = frozenset()) -> list[Hit]:
         """What ``rank`` makes of the lanes' lists, best first, ties by document and chunk_index.
 
         Both lanes in one statement; after an error or a time-out each by itself, and a warning names the one that could
-        not answer. Raises SearchUnavailable when none could, InvalidInput for a filter that the database refuses.
+        not answer; the calls at the places in ``extra`` are given up first.
+
+        Raises SearchUnavailable when none could, InvalidInput for a filter that the database refuses.
         """
         try:
             # Ranking inside saves a transaction: it is a matter of microseconds.
-            async with self._repository(TOGETHER) as repository:
+            async with self._repository(shares.LANES_TOGETHER) as repository:
                 ranking = rank(await self._ask(repository, calls))
                 hits = await self._with_vectors(repository, await self._read(repository, ranking))
                 await self._plan(repository, calls)
                 return hits
         except (DBAPIError, TimeoutError, DatabaseUnavailable) as exc:
             logger.warning("search.lanes_failed", error=exc)
-        lists, answered = await self._ask_apart(calls)
+        lists, answered = await self._ask_apart(self._without(extra, calls))
         try:
-            async with self._repository(1.0) as repository:
+            async with self._repository(shares.READING) as repository:
                 hits = await self._read(repository, rank(lists), lane=answered[0])
                 return await self._with_vectors(repository, hits, dense="dense" in answered)
         except (DBAPIError, TimeoutError, DatabaseUnavailable) as exc:
@@ -81,10 +78,10 @@ class Finder:
     @asynccontextmanager
     async def _repository(self, share: float) -> AsyncIterator[RetrievalRepository]:
         """A transaction whose statements may each take this share of the time left, and all of them little more."""
-        seconds = max(LEAST_SECONDS, self.course.remaining * share)
+        seconds = max(shares.DATABASE_LEAST_SECONDS, self.course.remaining * share)
         # One snapshot for lanes and texts: a document that is replaced in between is found whole, old or new.
         transaction = self.db.transaction(snapshot=True, seconds=seconds, kept_plans=True)
-        async with asyncio.timeout(seconds + GRACE_SECONDS), transaction as session:
+        async with asyncio.timeout(seconds + shares.DATABASE_GRACE_SECONDS), transaction as session:
             yield RetrievalRepository(session)
 
     async def _ask(self, repository: RetrievalRepository, calls: Sequence[LaneCall]) -> list[LaneList]:
@@ -94,6 +91,17 @@ class Finder:
     @property
     def _size(self) -> int:
         return max(self.lane_rows, self.top_k)
+
+    def _without(self, extra: frozenset[int], calls: Sequence[LaneCall]) -> Sequence[LaneCall]:
+        """The calls as they stand, where those at these places ask nothing; the caller is told."""
+        if not extra:
+            return calls
+        self.course.drop("extra_queries", "lanes")
+        self.course.remark(NO_EXTRA_QUERIES)
+        return [
+            replace(call, vector=None, term_ids=(), keys=()) if number in extra else call
+            for number, call in enumerate(calls)
+        ]
 
     async def _ask_apart(self, calls: Sequence[LaneCall]) -> tuple[list[LaneList], list[Lane]]:
         """The lists, and the lanes that answered. Raises SearchUnavailable."""
@@ -108,12 +116,13 @@ class Finder:
             if not any(call.asks_something for call in alone):
                 continue
             try:
-                async with self._repository(APART) as repository:
+                async with self._repository(shares.LANES_APART) as repository:
                     lists += await self._ask(repository, alone)
                 answered.append(name)
             except (DBAPIError, TimeoutError, DatabaseUnavailable) as exc:
                 logger.warning("search.lane_failed", lane=name, error=exc)
                 self.course.warn(f"The {name} lane could not answer.")
+                self.course.drop(name, reason_of(exc))
         if not answered:
             raise SearchUnavailable
         return lists, answered
@@ -190,6 +199,7 @@ class Finder:
             return hits
         if not dense:
             self.course.warn("The vectors could not be read.")
+            self.course.drop("vectors", "dense")
             return hits
         with self.course.timing("vectors"):
             tenants = [hit.document.tenant_id for hit in hits]

@@ -14,7 +14,8 @@ from app.ids import derived_id
 from app.inference.chat import ChatModel
 from app.knowledge_bases.types import KnowledgeBaseView
 from app.logging import get_logger
-from app.retrieval.course import Course
+from app.retrieval import shares
+from app.retrieval.course import Course, reason_of
 from app.retrieval.sources import Source, merge_sources, without_duplicates
 from app.retrieval.transformers import Step, find_steps, kept_steps
 from app.retrieval.transforming import Conversation, Rewriting
@@ -34,8 +35,6 @@ logger = get_logger(__name__)
 DEFAULT_TRANSFORMER = "keywords"
 # One search is not to become a hundred of others; those that come first are asked.
 MOST_SOURCES, MOST_QUERIES, MOST_RESULTS = 8, 4, 100
-# Of the time left when they are asked.
-SHARE = 0.8
 Lanes = Callable[[], Awaitable[list[Hit]]]
 
 
@@ -133,7 +132,8 @@ class Outside:
         texts = [Query(query.text) for query in queries if query.text is not None][:MOST_QUERIES]
         # What nobody has asked for needs no excuse; and its time is that of the sources.
         own = view.retrieval.transformers
-        course = replace(self.course, timings_ms={}, remarks=[] if own is None else self.course.remarks)
+        course = replace(self.course, timings_ms={})
+        course = course if own is not None else replace(course, remarks=[], dropped={})
         rewriting = Rewriting(self.chat, course, view.languages, view.retrieval.rewrite_prompt, hurried=True)
         conversation = Conversation(self.request.messages, asks=not self.request.queries)
         made, _ = await rewriting.run(self._steps(view), texts, conversation)
@@ -149,11 +149,12 @@ class Outside:
     async def _ask(self, view: KnowledgeBaseView, asked: Asked) -> list[Found] | None:
         source, row = view.source, view.row
         assert source is not None  # of kind http
-        seconds = self.course.remaining * SHARE
+        seconds = self.course.remaining * shares.SOURCES
         try:
             return await self.sources.ask(source, asked, tenant_id=row.tenant_id, kb_id=row.id, seconds=seconds)
         except SourceUnavailable as exc:
             logger.warning("search.http_source_failed", knowledge_base=str(row.id), error=exc)
+            self.course.drop("http_source", reason_of(exc))
             self.course.warn(f"{_names([view])} left out. {exc.message}")
             return None
 

@@ -22,15 +22,14 @@ from app.inference.embedding.estimating import estimate
 from app.logging import get_logger
 from app.quotas.service import QuotaService
 from app.quotas.types import TokensSpent
-from app.retrieval.course import Course
+from app.retrieval import shares
+from app.retrieval.course import Course, reason_of
 from app.retrieval.types import Query
 
 logger = get_logger(__name__)
 
 Vector = npt.NDArray[np.float32]
 Pay = Callable[[Sequence[str]], Awaitable[None]]
-# Of the time left, what the embedding model may take: the lanes need theirs, and perhaps a second try.
-EMBED_SHARE = 0.5
 KEPT = 1000
 # A longer text is hardly ever asked twice.
 LONGEST_KEPT = 512
@@ -103,7 +102,7 @@ class QueryVectors:
         self, embed: Callable[[], Awaitable[Sequence[Vector]]], *, required: bool, warning: str
     ) -> Sequence[Vector]:
         try:
-            async with asyncio.timeout(self.course.remaining * EMBED_SHARE):
+            async with asyncio.timeout(self.course.remaining * shares.EMBED):
                 return await embed()
         except TokensSpent as exc:
             if required:
@@ -115,6 +114,7 @@ class QueryVectors:
                 raise EmbeddingUnavailable from exc
             logger.warning("search.embedding_failed", error=exc)
             self.course.warn(warning)
+            self.course.drop("dense", reason_of(exc))
             return []
 
     async def _ask(

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from app.inference.rerank import Reranker, RerankUnavailable
 from app.logging import get_logger
+from app.retrieval import shares
 from app.retrieval.course import Course
 from app.retrieval.types import Hit, Query
 
@@ -12,8 +13,6 @@ logger = get_logger(__name__)
 
 # How many are shown to it, however few are wanted.
 ROWS = 50
-# Of the time left; with less than so many seconds left it is not asked.
-SHARE, LEAST_SECONDS = 0.8, 0.8
 
 
 async def rerank(reranker: Reranker | None, course: Course, queries: Sequence[Query], hits: Sequence[Hit]) -> list[Hit]:
@@ -24,16 +23,18 @@ async def rerank(reranker: Reranker | None, course: Course, queries: Sequence[Qu
         course.warn("No reranker is configured: the order is that of the search.")
     elif query is None:
         course.warn("Only words can be reranked: the order is that of the search.")
-    elif seconds < LEAST_SECONDS:
+    elif seconds < shares.RERANK_LEAST_SECONDS:
+        course.drop("rerank", "no_time")
         course.warn("There was no time left to rerank: the order is that of the search.")
     elif hits:
         try:
             with course.timing("rerank"):
                 texts = [hit.passage.text for hit in hits]
-                scores = await reranker.rerank(query, texts, top_n=len(texts), seconds=seconds * SHARE)
+                scores = await reranker.rerank(query, texts, top_n=len(texts), seconds=seconds * shares.RERANK)
             return reranked(hits, scores)
         except RerankUnavailable as exc:
             logger.warning("search.rerank_failed", reason=exc.reason)
+            course.drop("rerank", exc.reason)
             course.warn("The reranker could not answer: the order is that of the search.")
     return list(hits)
 

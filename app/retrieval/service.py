@@ -15,7 +15,9 @@ from app.inference.chat import ChatModel
 from app.inference.embedding.registry import Embedders
 from app.inference.rerank import Reranker
 from app.knowledge_bases.service import KnowledgeBaseService
+from app.logging import get_logger
 from app.quotas.service import QuotaService
+from app.retrieval import shares
 from app.retrieval.course import Course
 from app.retrieval.finder import LANE_ROWS, Finder
 from app.retrieval.glancing import Glance
@@ -30,10 +32,7 @@ from app.retrieval.strategies.context import SearchContext, Strategy, Target, se
 from app.retrieval.transforming import Conversation
 from app.retrieval.types import SearchRequest, SearchResult, SearchUnavailable
 
-# Of the caller's budget: the rest is for the way here and back, and for a machine that is busy.
-OWN_SHARE = 0.8
-# The least that a search gets, however little its caller gives it.
-LEAST_SECONDS = 1.0
+logger = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +56,20 @@ class RetrievalService:
         Raises KnowledgeBaseNotFound, IndexMismatch (dense search of an index that another model made), InvalidInput,
         EmbeddingUnavailable, TokensSpent, SearchUnavailable. An empty result means that nothing matched.
         """
-        course = Course.of(request.timeout_seconds * OWN_SHARE)
+        course = Course.of(request.timeout_seconds * shares.OWN)
+        last = max(request.timeout_seconds * shares.LAST, shares.LEAST_BUDGET_SECONDS)
         try:
             # The last resort: every step has a limit of its own.
-            async with asyncio.timeout(max(request.timeout_seconds, LEAST_SECONDS)):
+            async with asyncio.timeout(last):
                 with course.timing("total"):
                     return await self._search(request, course)
         except TimeoutError as exc:
             raise SearchUnavailable from exc
+        finally:
+            if course.dropped:
+                told = [f"{step}:{reason}" for step, reason in course.dropped.items()]
+                spent, budget = course.timings_ms.get("total"), request.timeout_seconds
+                logger.warning("search.dropped", dropped=told, spent_ms=spent, budget_seconds=budget)
 
     async def _search(self, request: SearchRequest, course: Course) -> SearchResult:
         scopes, asked = await self._visible(request.scope), asked_queries(request)
@@ -100,6 +105,7 @@ class RetrievalService:
             reformulation=reformulation,
             languages=plan.languages,
             answer_prompt=plan.answer_prompt,
+            dropped=course.dropped,
         )
 
     def _finder(self, request: SearchRequest, course: Course, targets: Sequence[Target], depth: int) -> Finder:

@@ -4,14 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from app.inference.chat import ChatModel
-from app.retrieval.course import Course
+from app.retrieval import shares
+from app.retrieval.course import NO_EXTRA_QUERIES, Course
 from app.retrieval.transformers import Step
 from app.retrieval.transformers.context import Look, TransformContext
 from app.retrieval.types import Message, Query, Reformulation
 
 MOST_QUERIES = 16
-# Of the time left; and no more than so many seconds where nobody has asked for it: what is had without it is good.
-SHARE, HURRIED_SECONDS = 0.3, 1.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +49,28 @@ class Rewriting:
             prompt=self.prompt,
             most=MOST_QUERIES - len(others),
             chat=self.chat,
-            course=self.course.part(SHARE, most=HURRIED_SECONDS if self.hurried else None),
+            course=self.course.part(shares.REWRITE, most=shares.HURRIED_SECONDS if self.hurried else None),
             look=self.look,
         )
-        reformulation = None
+        reformulation, asked = None, frozenset(texts)
         with self.course.timing("rewrite"):
             for step in steps:
-                context = replace(context, name=step.transformer.name)
+                fans_out = step.transformer.fans_out
+                context = replace(context, name=step.transformer.name, part="extra_queries" if fans_out else "rewrite")
                 rewritten = await step.transformer.run(context, step.options)
                 context = replace(context, queries=rewritten.queries)
                 reformulation = rewritten.reformulation or reformulation
-        return [*map(Query, context.queries), *others], reformulation
+                asked = asked if fans_out else frozenset(rewritten.queries)
+        # Where all of them were replaced, what came in their place is what is asked.
+        asked = asked.intersection(context.queries) or frozenset(context.queries)
+        made = [Query(text, extra=text not in asked) for text in context.queries]
+        return [*self._fitting(made), *others], reformulation
+
+    def _fitting(self, queries: Sequence[Query]) -> list[Query]:
+        """Without the extra ones, where there is no time for them; the caller is told."""
+        left = [query for query in queries if not query.extra]
+        if len(left) < len(queries) and self.course.remaining < shares.EXTRA_LEAST_SECONDS:
+            self.course.drop("extra_queries", "no_time")
+            self.course.remark(NO_EXTRA_QUERIES)
+            return left
+        return list(queries)

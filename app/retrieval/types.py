@@ -18,6 +18,8 @@ Key = bytes
 A ranking looks keys up a thousand times: bytes keep their hash, which a pair of UUIDs makes anew each time.
 """
 Lane = Literal["dense", "lexical"]
+Droppable = Literal["rewrite", "extra_queries", "rerank", "dense", "lexical", "vectors", "http_source", "strategy"]
+"""What a search can be answered without."""
 # Of all widened texts of an answer together.
 MOST_CHARACTERS = 2_000_000
 
@@ -43,13 +45,14 @@ class Message:
 class Query:
     """What is searched for: words, a picture, or a vector of unit length with or without words.
 
-    ``loc`` is where the caller wrote it.
+    ``loc`` is where the caller wrote it; an ``extra`` one was made beside what was asked, and may be left out.
     """
 
     text: str | None = None
     vector: Vectors | None = None
     picture: PictureFile | None = None
     loc: tuple[str | int, ...] = ("body", "query")
+    extra: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,6 +310,7 @@ class Explanation:
 class SearchResult:
     """Hits best first, and how they came about; ``whole`` where nothing that was to be searched was left out.
 
+    ``dropped`` is what did not fit into its time or did not answer, each by a word and why.
     ``languages`` are those of what was searched; ``answer_prompt`` is for whoever answers from it.
     """
 
@@ -320,3 +324,4 @@ class SearchResult:
     reformulation: Reformulation | None = None
     languages: Sequence[str] = ()
     answer_prompt: PromptInUse | None = None
+    dropped: Mapping[str, str] = field(default_factory=dict)

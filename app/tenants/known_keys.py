@@ -10,6 +10,7 @@ from uuid import UUID
 from app.access import Principal, Quotas, Role
 from app.db.listening import listen
 from app.db.models.control_rows import AuthenticatedKey
+from app.db.session import DatabaseUnavailable
 from app.db.system import SystemDatabase
 
 # The triggers on api_key and tenant: the id of the tenant whose keys are to be looked up again.
@@ -17,6 +18,8 @@ CHANNEL = "carrel_key"
 # How long a key may outlive its revocation where a connection is dead and neither side knows it.
 KEPT_SECONDS = 5.0
 MOST_KEYS = 10_000
+# Any database that answers finds a key sooner; and whoever searches waits for five seconds in all.
+LOOKUP_SECONDS = 1.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,7 @@ class KnownKeys:
     _task: asyncio.Task[None] | None = None
 
     async def find(self, key_hash: bytes) -> Principal | None:
-        """Who has the valid key with this hash, if there is one."""
+        """Who has the valid key with this hash, if there is one. Raises DatabaseUnavailable."""
         return await self.find_by(key_hash, lambda: self._ask(key_hash))
 
     async def find_by(self, digest: bytes, ask: Callable[[], Awaitable[Found | None]]) -> Principal | None:
@@ -75,7 +78,11 @@ class KnownKeys:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def _ask(self, key_hash: bytes) -> Found | None:
-        found = await self.system.authenticate(key_hash)
+        try:
+            async with asyncio.timeout(LOOKUP_SECONDS):
+                found = await self.system.authenticate(key_hash)
+        except TimeoutError as exc:
+            raise DatabaseUnavailable from exc
         return Found(_principal(found), found.seconds_left) if found else None
 
     async def _look_up(self, digest: bytes, ask: Callable[[], Awaitable[Found | None]]) -> Principal | None:

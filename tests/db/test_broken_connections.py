@@ -8,10 +8,13 @@ import pytest
 from sqlalchemy import make_url
 
 from app.db.session import Database, DatabaseUnavailable
+from app.db.statements import statement
 from app.embedded_postgres import DatabaseUrls
+from tests.protocol_servers.slow_link import SlowLink
 
 # From asyncpg's question about a type's codec, which is the first thing that is asked on a new connection.
 QUESTION = b"pg_type"
+ONE = statement("select 1")
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, until: bytes | None) -> None:
@@ -50,3 +53,25 @@ async def test_a_connection_that_breaks_while_its_codecs_are_set_up_is_an_outage
                     raise AssertionError("it was not cut off")
         finally:
             await broken.close()
+
+
+async def give_up(database: Database, link: SlowLink) -> None:
+    """A question, and no patience."""
+    async with asyncio.timeout(None) as patience, database.transaction(None) as session:
+        link.stall()
+        patience.reschedule(asyncio.get_running_loop().time())
+        await session.rows(ONE, {})
+
+
+async def test_whoever_gives_up_does_not_wait_for_the_rollback(database: DatabaseUrls) -> None:
+    with SlowLink(database.app) as link:
+        slow = Database.connect(link.url, pool_size=1)
+        try:
+            with pytest.raises(TimeoutError):
+                await give_up(slow, link)
+            assert slow.returning, "it was waited for"
+            link.release()
+            async with slow.transaction(None) as session:
+                assert [row[0] for row in await session.rows(ONE, {})] == [1]
+        finally:
+            await slow.close()

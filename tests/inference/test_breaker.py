@@ -10,6 +10,7 @@ import pytest
 from app.errors import InvalidInput, Unavailable
 from app.inference.breaker import (
     FAILURES,
+    LONGEST_SECONDS,
     TRIAL_SECONDS,
     Breaker,
     Circuit,
@@ -204,4 +205,34 @@ def test_being_given_up_is_measured_by_the_clock(breaker: Breaker, clock: Clock)
             clock.now += 5.0
             raise asyncio.CancelledError
     with pytest.raises(EndpointDown):
+        breaker.check()
+
+
+def test_an_endpoint_that_asks_for_a_pause_gets_it(breaker: Breaker, clock: Clock) -> None:
+    breaker.rest(30.0)
+    with pytest.raises(EndpointDown) as raised:
+        breaker.check()
+    assert raised.value.retry_after == 30.0
+    breaker.rest(10.0)
+    clock.now += 29.0
+    with pytest.raises(EndpointDown):
+        breaker.check()
+    clock.now += 1.0
+    call(breaker)
+    breaker.check()
+
+
+def test_nobody_is_believed_who_sends_us_away_for_long(breaker: Breaker, clock: Clock) -> None:
+    breaker.rest(86_400.0)
+    clock.now += LONGEST_SECONDS
+    breaker.check()
+
+
+@pytest.mark.parametrize(("seconds", "opens"), [(0.2, False), (0.3, True)])
+def test_being_late_for_the_impatient_says_nothing(breaker: Breaker, clock: Clock, seconds: float, opens: bool) -> None:
+    for _ in range(FAILURES):
+        with contextlib.suppress(EndpointFailed), breaker.call(hangs_after=math.inf, fair_seconds=0.3):
+            clock.now += seconds + 1e-9
+            raise EndpointFailed("no answer in time", kind="timeout")
+    with pytest.raises(EndpointDown) if opens else contextlib.nullcontext():
         breaker.check()

@@ -107,6 +107,12 @@ class RerankServer(ProtocolServer):
         with self._lock:
             self._failures += [(how, retry_after)] * times
 
+    def heal(self) -> None:
+        """Forget what was asked, and what was still to be spoilt."""
+        with self._lock:
+            self._failures.clear()
+            self.received.clear()
+
     def take(self, request: Received) -> tuple[Failing | int | None, str | None]:
         """Write a request down; what is to go wrong with it."""
         with self._lock:

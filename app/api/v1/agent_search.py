@@ -5,9 +5,10 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from app.agents.service import LOOKUP_SECONDS
 from app.agents.types import BindingSettings
 from app.api.dependencies import CurrentReader, GuardedRoute
 from app.api.searching import admitted_search
@@ -18,7 +19,7 @@ from app.retrieval.rewriting import ASKING, MAX_MESSAGES
 from app.retrieval.types import Message, SearchRequest, SearchUnavailable
 
 router = APIRouter(tags=["agent search"], route_class=GuardedRoute)
-# What is left to the search, however long it took to learn what its agent is bound to.
+# What is left to the search, however long it took to learn who asks.
 LEAST_SECONDS = 0.1
 
 
@@ -75,16 +76,18 @@ class AgentSearchIn(BaseModel):
 
 
 async def _answer(
-    tenant: TenantServices, body: AgentSearchIn, response: Response, knowledge_bases: list[str] | None
+    tenant: TenantServices, body: AgentSearchIn, asked: Request, response: Response, knowledge_bases: list[str] | None
 ) -> list[str]:
-    started = time.monotonic()
     request = SearchRequest(
         messages=[Message(message.role, message.content) for message in body.messages],
         knowledge_bases=knowledge_bases,
         top_k=body.top_k,
     )
     settings = BindingSettings()
-    binding = await tenant.agents.bound(body.agent_id) if body.agent_id is not None else None
+    binding = None
+    if body.agent_id is not None:
+        spent = time.monotonic() - asked.state.began
+        binding = await tenant.agents.bound(body.agent_id, seconds=max(LOOKUP_SECONDS - spent, LEAST_SECONDS))
     if binding is None:
         request = replace(request, top_k=body.top_k or DEFAULT_TOP_K)
     else:
@@ -92,8 +95,9 @@ async def _answer(
         request = bound_request(request, binding, tenant.principal, session_id=body.session_id)
         if not binding.knowledge_base_ids or not request.knowledge_bases:
             return []  # there is nothing to ask
-        spent = time.monotonic() - started
-        request = replace(request, timeout_seconds=max(request.timeout_seconds - spent, LEAST_SECONDS))
+    # Of the budget, which is that of the whole request: to learn whose key it is and what the agent is bound to.
+    spent = time.monotonic() - asked.state.began
+    request = replace(request, timeout_seconds=max(request.timeout_seconds - spent, LEAST_SECONDS))
     result = await admitted_search(tenant, request, response)
     if not result.hits and not result.whole:  # nothing found does not mean nothing there
         raise SearchUnavailable
@@ -102,15 +106,17 @@ async def _answer(
 
 
 @router.post("/agent-search", response_model=list[str])
-async def agent_search(body: AgentSearchIn, tenant: CurrentReader, response: Response) -> list[str]:
+async def agent_search(body: AgentSearchIn, tenant: CurrentReader, request: Request, response: Response) -> list[str]:
     """The passages that answer the conversation's last question.
 
     From what its agent is bound to (PUT /v1/agents/{agent_id}), else from everything the key may read.
     """
-    return await _answer(tenant, body, response, None)
+    return await _answer(tenant, body, request, response, None)
 
 
 @router.post("/knowledge-bases/{kb}/agent-search", response_model=list[str])
-async def agent_search_in(kb: str, body: AgentSearchIn, tenant: CurrentReader, response: Response) -> list[str]:
+async def agent_search_in(
+    kb: str, body: AgentSearchIn, tenant: CurrentReader, request: Request, response: Response
+) -> list[str]:
     """The same in one knowledge base, in place of those that its agent is bound to."""
-    return await _answer(tenant, body, response, [kb])
+    return await _answer(tenant, body, request, response, [kb])

@@ -51,7 +51,7 @@ class Patience:
 # Limits are counted by the minute: whoever waits longer than that is told to come back.
 DOCUMENTS = Patience(attempts=5, first_delay=0.5, longest_delay=60.0, hangs_after=math.inf)
 # Someone waits for a query, within a budget of a few seconds, and gives up long before the endpoint's time is over.
-QUERIES = Patience(attempts=2, first_delay=0.1, longest_delay=0.5, hangs_after=1.0)
+QUERIES = Patience(attempts=2, first_delay=0.1, longest_delay=0.5, hangs_after=0.5)
 
 
 @dataclass(slots=True)

@@ -119,6 +119,8 @@ class HttpReranker:
                 return read_answer(await self._answer(body), self._wire, len(texts))
         except EndpointFailed as exc:
             wait = max(2.0, exc.retry_after or 0.0)
+            if exc.kind == "rate_limited" and exc.retry_after:
+                self._breaker.rest(exc.retry_after)
             raise RerankUnavailable(f"The reranker failed: {exc}.", reason=exc.kind, retry_after=wait) from exc
 
     async def _answer(self, body: bytes) -> Any:

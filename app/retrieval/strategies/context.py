@@ -87,6 +87,7 @@ class SearchContext:
                 raise SearchUnavailable  # no vector, and no word to look for: that nothing was found says nothing
             return []
 
+        extra = frozenset(number for number in range(len(calls)) if self.queries[number // len(self.targets)].extra)
         models = list(dict.fromkeys(target.model for target in self.targets))
         numbers = [models.index(target.model) for target in self.targets]
 
@@ -94,7 +95,7 @@ class SearchContext:
             found = collect(calls, lists, queries=len(self.queries), models=numbers)
             return Ranking(found, self.finder.scaled(rank(found)), fused=dense and lexical)
 
-        return await self.finder.find(calls, ranking)
+        return await self.finder.find(calls, ranking, extra=extra)
 
     async def _vectors(self, *, dense: bool, lexical: bool) -> Sequence[Sequence[Vector | None]]:
         """For each target the queries' vectors; without the dense lane a threshold still wants its cosines.

@@ -11,14 +11,13 @@ from pydantic import BaseModel
 
 from app.logging import get_logger
 from app.plugins import PluginRefused, check_choice
+from app.retrieval import shares
+from app.retrieval.course import reason_of
 from app.retrieval.strategies import hybrid
 from app.retrieval.strategies.context import SearchContext, Strategy
 from app.retrieval.types import Hit, NamedTransformer
 
 logger = get_logger(__name__)
-
-# Of the time left: what follows is for the search in its place.
-SHARE = 0.6
 
 
 def read_strategy(_entry: EntryPoint, found: Any, _known: Mapping[str, Strategy[Any]]) -> dict[str, Strategy[Any]]:
@@ -34,10 +33,11 @@ def read_strategy(_entry: EntryPoint, found: Any, _known: Mapping[str, Strategy[
 def _guarded(strategy: Strategy[Any]) -> Callable[[SearchContext, BaseModel], Awaitable[list[Hit]]]:
     async def run(context: SearchContext, options: BaseModel) -> list[Hit]:
         try:
-            async with asyncio.timeout(context.course.remaining * SHARE):
+            async with asyncio.timeout(context.course.remaining * shares.PLUGGED):
                 return _ordered(await strategy.run(context, options))[: context.finder.top_k]
         except Exception as exc:  # what a stranger's module may raise; what hybrid cannot mend, it raises again
             logger.warning("search.strategy_failed", strategy=strategy.name, error=exc)
+            context.course.drop("strategy", reason_of(exc))
         context.course.remark(f"The strategy {strategy.name!r} failed: it was searched as hybrid.")
         return await hybrid.run(context, hybrid.HybridOptions.model_validate({}))
 

@@ -11,20 +11,17 @@ from pydantic import BaseModel, Field
 from app.inference.chat import ChatModel, ChatUnavailable
 from app.inference.structured import Shape
 from app.logging import get_logger
+from app.retrieval import shares
 from app.retrieval.course import Course
 from app.retrieval.rewriting import clip
 from app.retrieval.transformers.prompting import prompt
-from app.retrieval.types import Message, Reformulation
+from app.retrieval.types import Droppable, Message, Reformulation
 
 logger = get_logger(__name__)
 
 # Of one transformer, all at the same time: queries beyond stay as they are.
 MOST_CALLS = 4
 MAX_TOKENS = 400
-# With less time left no model answers, and its circuit breaker would count one more failure.
-LEAST_SECONDS = 0.05
-# What a first search may take of the time: the model needs the rest to read what it finds.
-LOOK_SHARE = 0.5
 
 Made = Mapping[str, Sequence[str]]
 NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -60,6 +57,7 @@ class TransformContext:
     chat: ChatModel | None
     course: Course
     look: Look | None = None
+    part: Droppable = "rewrite"
 
     async def ask(
         self, task: str, material: Mapping[str, Any], shape: type[Shape], *, max_tokens: int = MAX_TOKENS
@@ -74,6 +72,7 @@ class TransformContext:
             )
         except ChatUnavailable as exc:
             logger.warning("search.rewrite_failed", transformer=self.name, reason=exc.reason)
+            self.course.drop(self.part, exc.reason)
             self.course.remark(f"The chat model could not answer: {self.name} did what it can without.")
             return None
         return answer.value
@@ -82,7 +81,8 @@ class TransformContext:
         """The model, where there is one and time for it; else the caller is told."""
         if self.chat is None:
             self.course.remark(f"No chat model is configured: {self.name} did what it can without.")
-        elif self.course.remaining < LEAST_SECONDS:
+        elif self.course.remaining < shares.REWRITE_LEAST_SECONDS:
+            self.course.drop(self.part, "no_time")
             self.course.remark(f"There was no time left for the chat model: {self.name} did what it can without.")
             return None
         return self.chat
@@ -94,8 +94,9 @@ class TransformContext:
         """
         if self._chat() is None:
             return None
-        found = await self.look(self.queries, self.course.part(LOOK_SHARE), most=most) if self.look else None
+        found = await self.look(self.queries, self.course.part(shares.LOOK), most=most) if self.look else None
         if found is None:
+            self.course.drop(self.part, "look")
             self.course.remark(f"The first search could not be made in time: {self.name} was left out.")
         return found
 

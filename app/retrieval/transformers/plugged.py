@@ -10,7 +10,9 @@ from pydantic import BaseModel
 
 from app.logging import get_logger
 from app.plugins import PluginRefused, check_choice
-from app.retrieval.transformers.context import LEAST_SECONDS, Rewritten, TransformContext, Transformer, tidied
+from app.retrieval import shares
+from app.retrieval.course import reason_of
+from app.retrieval.transformers.context import Rewritten, TransformContext, Transformer, tidied
 from app.retrieval.types import Reformulation
 
 logger = get_logger(__name__)
@@ -31,10 +33,11 @@ def read_transformer(
 def _guarded(transformer: Transformer[Any]) -> Callable[[TransformContext, BaseModel], Awaitable[Rewritten]]:
     async def run(context: TransformContext, options: BaseModel) -> Rewritten:
         try:
-            async with asyncio.timeout(max(context.course.remaining, LEAST_SECONDS)):
+            async with asyncio.timeout(max(context.course.remaining, shares.REWRITE_LEAST_SECONDS)):
                 return _checked(await transformer.run(context, options), most=context.most)
         except Exception as exc:  # what a stranger's module may raise
             logger.warning("search.transformer_failed", transformer=transformer.name, error=exc)
+            context.course.drop(context.part, reason_of(exc))
         context.course.remark(f"The transformer {transformer.name!r} failed: it was left out.")
         return Rewritten(context.queries)
 

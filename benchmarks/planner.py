@@ -1,0 +1,145 @@
+"""``make bench-planner``: server CPU of a search that is none of embedding, SQL, HTTP and fusion.
+
+Searches run one by one in this process, by the real parts on a real database. The CPU time of the thread inside a
+transaction (SQL, and the fusion of what it answers) is taken out; the queries' vectors are known from before; the chat
+model answers at once, so that what is left is what we do for it. Exit code 1 where a median is above the reach.
+"""
+
+import asyncio
+import statistics
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+from uuid import uuid4
+
+from app.access import Principal
+from app.agents.types import AgentBinding, BindingSettings
+from app.api.v1.bound_search import bound_request
+from app.bootstrap import Resources
+from app.db.session import Session, TenantDatabase
+from app.inference.chat import ChatMessage, ChatModel, ChatTokens, StructuredCompletion
+from app.inference.structured import Shape
+from app.retrieval.types import Message, SearchRequest
+from app.settings import load_settings
+from benchmarks.embedding_endpoint import DIMENSIONS
+from benchmarks.processes import RunningService, embedding_endpoint, end_as_usual, running_service
+from benchmarks.search import Vocabulary, fill
+
+WARM_UP, SEARCHES, REACH_MS = 50, 400, 1.0
+
+
+@dataclass(slots=True)
+class Elsewhere:
+    """Seconds of the thread's CPU that belong to others."""
+
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class MeteredDatabase(TenantDatabase):
+    """What happens inside of its transactions is counted."""
+
+    elsewhere: Elsewhere = field(default_factory=Elsewhere)
+
+    @asynccontextmanager
+    async def transaction(
+        self, *, snapshot: bool = False, seconds: float | None = None, kept_plans: bool = False
+    ) -> AsyncIterator[Session]:
+        begun = time.thread_time()
+        opened = self.database.transaction(self.tenant_id, snapshot=snapshot, seconds=seconds, kept_plans=kept_plans)
+        try:
+            async with opened as session:
+                yield session
+        finally:
+            self.elsewhere.seconds += time.thread_time() - begun
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyChat:
+    """Answers at once, what was written for it before."""
+
+    texts: Sequence[str]
+    name: str = "ready"
+
+    async def structured(
+        self, _messages: Sequence[ChatMessage], shape: type[Shape], **_limits: float
+    ) -> StructuredCompletion[Shape]:
+        given = {"query": self.texts[0], "analysis": "", "texts": self.texts}
+        return StructuredCompletion(shape.model_validate(given), ChatTokens())
+
+
+async def measure(service: RunningService, embedding_url: str, vocabulary: Vocabulary) -> dict[str, float]:
+    """Milliseconds, the median of each kind of search."""
+    embedding = {
+        "CARREL_EMBEDDING_BASE_URL": embedding_url,
+        "CARREL_EMBEDDING_MODEL": "directions",
+        "CARREL_EMBEDDING_DIMENSIONS": DIMENSIONS,
+    }
+    settings = load_settings(server={"CARREL_DATA_DIR": service.data_dir}, embedding=embedding)
+    opened = Resources.open(settings, database_url=service.database_url, operator_key="x" * 40, bulk_threads=1)
+    async with opened as resources:
+        principal = await resources.authenticator.authenticate(service.key)
+        return {name: await _median(resources, principal, ask) for name, ask in _requests(vocabulary).items()}
+
+
+def _requests(vocabulary: Vocabulary) -> dict[str, Callable[[Principal], SearchRequest]]:
+    turns = [Message(("user", "assistant")[number % 2], vocabulary.text(40)) for number in range(10)]
+    messages = [*turns, Message("user", vocabulary.query())]
+    plain = SearchRequest(queries=[messages[-1].content], knowledge_bases=["bench"])
+    talk = SearchRequest(messages=messages, knowledge_bases=["bench"])
+    steps = ["reformulate", "multi_query", "decompose"]
+
+    def bound(principal: Principal) -> SearchRequest:
+        settings = BindingSettings(timeout_seconds=5.0, max_messages=10, top_k=5)
+        now = cast(Any, None)
+        binding = AgentBinding(uuid4(), "agent", [], settings, now, now)
+        return bound_request(talk, binding, principal, session_id=None)
+
+    return {
+        "a query": lambda _: plain,
+        "a conversation of eleven turns": lambda _: talk,
+        "the same in an agent's name": bound,
+        "the same with three transformers": lambda _: replace(talk, transformers=steps),
+        "the same, explained": lambda _: replace(talk, transformers=steps, explain=True),
+    }
+
+
+async def _median(resources: Resources, principal: Principal, ask: Callable[[Principal], SearchRequest]) -> float:
+    elsewhere, spent = Elsewhere(), []
+    db = MeteredDatabase(resources.database, principal.tenant_id, elsewhere)
+    chat = cast(ChatModel, ReadyChat(["what is wanted", "that in other words", "and once more"]))
+
+    own = replace(resources.for_tenant(principal).retrieval, db=db, rewriter=chat)
+
+    async def search() -> None:
+        result = await own.search(ask(principal))
+        if not result.queries or result.warnings:
+            raise RuntimeError(f"it was not searched as it should be: {result.warnings}")
+
+    for number in range(WARM_UP + SEARCHES):
+        elsewhere.seconds, begun = 0.0, time.thread_time()
+        await search()
+        if number >= WARM_UP:
+            spent.append(time.thread_time() - begun - elsewhere.seconds)
+    return statistics.median(spent) * 1000
+
+
+def main() -> int:
+    vocabulary = Vocabulary(1)
+    with embedding_endpoint() as url, running_service(url) as service:
+        fill(service, vocabulary)
+        medians = asyncio.run(measure(service, url, vocabulary))
+    print(f"CPU of the planner, median of {SEARCHES} searches:")
+    for name, milliseconds in medians.items():
+        print(f"  {name:34} {milliseconds:5.2f} ms")
+    missed = max(medians.values()) > REACH_MS
+    print(f"reach: {REACH_MS:g} ms a search: {'missed' if missed else 'kept'}")
+    return int(missed)
+
+
+if __name__ == "__main__":
+    end_as_usual()
+    sys.exit(main())

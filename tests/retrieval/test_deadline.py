@@ -1,0 +1,246 @@
+"""What a search drops when time runs out or an endpoint fails, where that is told, and that it answers all the same."""
+
+import io
+import itertools
+import json
+import logging
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import asyncpg
+import httpx
+import pytest
+
+from app.logging import configure
+from app.retrieval import shares
+from tests.fixtures.database import MakeDatabase
+from tests.fixtures.service import Service, Tenant, run_service, settings_for
+from tests.protocol_servers.chat import ChatServer, Talk
+from tests.protocol_servers.embedding import EmbeddingServer
+from tests.protocol_servers.rerank import RerankServer
+from tests.protocol_servers.site_search import SiteSearchServer
+from tests.protocol_servers.slow_link import SlowLink
+from tests.retrieval.test_degradation import Fragile
+
+TEXTS = ["The lantern hangs above the door.", "A ferry leaves at nine.", "Moss grows on the lantern."]
+SOURCE = {
+    "params": {"q": "{query}", "n": "{top_k}"},
+    "response": {"items": "results", "text": "snippet", "title": "title", "url": "link"},
+}
+RECOVERY_SECONDS = 60.0
+NUMBERS = itertools.count()
+
+
+def understands(talk: Talk) -> str:
+    """Conversations, and each query in other words."""
+    material = json.loads(next(one["content"] for one in talk.messages if one["role"] == "user"))
+    if "conversation" in material:
+        return json.dumps({"query": material["question"], "analysis": "A lantern."})
+    return json.dumps({"texts": [f"{material['query']} again", f"{material['query']} once more"]})
+
+
+@dataclass(frozen=True)
+class World:
+    """A service, and what it leans on."""
+
+    service: Service
+    tenant: Tenant
+    chat: ChatServer
+    embedding: EmbeddingServer
+    reranker: RerankServer
+    site: SiteSearchServer
+    link: SlowLink
+
+    def search(self, **body: Any) -> httpx.Response:
+        return self.tenant.admin.post("/v1/search", json={"messages": conversation(), **body})
+
+    def agent_search(self, agent: str = "local") -> httpx.Response:
+        return self.tenant.admin.post("/v1/agent-search", json={"messages": conversation(), "agent_id": agent})
+
+    def heal(self) -> None:
+        """And wait until the service has found out."""
+        self.link.release()
+        self.chat.reset()
+        self.embedding.reset()
+        self.reranker.heal()
+        self.site.mend()
+        end = time.monotonic() + RECOVERY_SECONDS
+        while True:
+            reply = self.search(rerank=True, timeout_seconds=30)
+            if reply.status_code == 200 and reply.json()["warnings"] == []:
+                return
+            assert time.monotonic() < end, "it never recovered"
+            time.sleep(0.1)
+
+
+def conversation() -> list[dict[str, str]]:
+    """One whose question nobody has asked yet, so that its vector is not known."""
+    turns = ["I look for a lantern.", "Gladly.", f"Where is the lantern? {next(NUMBERS)}"]
+    return [{"role": role, "content": turn} for role, turn in zip(("user", "assistant", "user"), turns, strict=True)]
+
+
+@pytest.fixture(scope="module")
+def world(make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    urls = make_database()
+    with (
+        ChatServer(reply=understands) as chat,
+        EmbeddingServer() as embedding,
+        RerankServer() as reranker,
+        SiteSearchServer(pages={"/lantern": ("Lantern", "Every lantern has a wick.")}) as site,
+        SlowLink(urls.app) as link,
+    ):
+        settings = settings_for(
+            tmp_path_factory.mktemp("deadline"),
+            embedding=embedding.settings,
+            models={"CARREL_CHAT_BASE_URL": chat.base_url, "CARREL_CHAT_MODEL": "talker"},
+            rerank={"CARREL_RERANK_URL": reranker.url},
+            http_sources={"CARREL_HTTP_SOURCE_HOSTS": site.address},
+        )
+        with run_service(settings, type(urls)(urls.owner, link.url)) as service:
+            tenant = service.new_tenant()
+            for text in TEXTS:
+                assert tenant.add_text(text)["status"] == "ready"
+            source = {"name": "site", "kind": "http", "source": {"url": site.url, **SOURCE}}
+            assert tenant.admin.post("/v1/knowledge-bases", json=source).status_code == 201
+            for name, bases in {"local": ["default"], "both": ["default", "site"]}.items():
+                body = {"knowledge_bases": bases, "timeout_seconds": 2}
+                assert tenant.admin.put(f"/v1/agents/{name}", json=body).is_success
+            yield World(service, tenant, chat, embedding, reranker, site, link)
+
+
+@pytest.fixture(autouse=True)
+def _healthy(world: World) -> None:
+    world.heal()
+
+
+@pytest.fixture
+def stream() -> Iterator[io.StringIO]:
+    """The log, while a test runs."""
+    root = logging.getLogger()
+    before, level = root.handlers[:], root.level
+    written = io.StringIO()
+    configure("info", stream=written)
+    yield written
+    root.handlers[:] = before
+    root.setLevel(level)
+
+
+def dropped_by(reply: httpx.Response) -> list[str]:
+    """As the header tells it."""
+    steps = reply.headers["Server-Timing"].split(", ")
+    return [step.partition('"')[2].rstrip('"') for step in steps if step.startswith("dropped;")]
+
+
+def logged(stream: io.StringIO) -> list[dict[str, Any]]:
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    return [line for line in lines if line["event"] == "search.dropped"]
+
+
+def test_nothing_is_dropped_where_all_is_well(world: World, stream: io.StringIO) -> None:
+    reply = world.search(rerank=True, strategy="multi_query", timeout_seconds=30)
+    assert (reply.json()["warnings"], dropped_by(reply), logged(stream)) == ([], [], [])
+
+
+@pytest.mark.parametrize(
+    ("break_", "body", "dropped"),
+    [
+        (lambda world: world.chat.fail("slow", times=99), {}, "rewrite: timeout"),
+        (
+            lambda world: world.chat.fail("garbage", times=99),
+            {"transformers": ["multi_query"]},
+            "extra_queries: garbage",
+        ),
+        (lambda world: world.reranker.fail("not_json", times=99), {"rerank": True}, "rerank: garbage"),
+        (lambda world: world.reranker.fail("never", times=99), {"rerank": True}, "rerank: timeout"),
+        (lambda world: world.embedding.fail("slow", times=None, seconds=30), {}, "dense: timeout"),
+        (lambda world: world.embedding.fail(500, times=None), {}, "dense: embedding_unavailable"),
+        (lambda world: world.site.fail(500, times=99), {}, "http_source: http_source_unavailable"),
+    ],
+    ids=["rewrite", "extra queries", "garbled order", "no order", "slow embedder", "no embedder", "source"],
+)
+def test_what_is_dropped_is_named_everywhere_and_the_search_answers(
+    world: World, stream: io.StringIO, break_: Any, body: dict[str, Any], dropped: str
+) -> None:
+    break_(world)
+    reply = world.search(timeout_seconds=3, **body)
+    assert reply.status_code == 200
+    assert any("lantern" in result["text"] for result in reply.json()["results"])
+    assert len(reply.json()["warnings"]) == 1
+    assert dropped_by(reply) == [dropped]
+    (line,) = logged(stream)
+    assert line["dropped"] == [dropped.replace(": ", ":")]
+    assert (line["budget_seconds"], line["request_id"]) == (3, reply.headers["X-Request-Id"])
+    assert "lantern" not in json.dumps(line)
+
+
+def test_an_agent_is_answered_whatever_is_broken(world: World) -> None:
+    world.chat.fail("slow", times=99)
+    world.embedding.fail("slow", times=None, seconds=30)
+    world.site.fail("never", times=99)
+    reply = world.agent_search("both")
+    assert reply.status_code == 200
+    assert set(reply.json()) == {TEXTS[0], TEXTS[2]}
+    assert [one.partition(":")[0] for one in dropped_by(reply)] == ["rewrite", "dense", "http_source"]
+
+
+def test_without_time_the_reranker_is_not_asked(world: World) -> None:
+    asked = len(world.reranker.received)
+    reply = world.search(rerank=True, timeout_seconds=shares.RERANK_LEAST_SECONDS)
+    assert reply.status_code == 200
+    assert reply.json()["results"]
+    assert "rerank: no_time" in dropped_by(reply)
+    assert len(world.reranker.received) == asked
+
+
+def test_the_extra_queries_are_given_up_before_the_dense_lane(world: World) -> None:
+    """The lexical lane is out of reach: the dense one answers, and for what was asked alone."""
+    fragile = Fragile(world.service, world.embedding, world.tenant)
+    with fragile.locked("chunk_lexical"):
+        reply = world.search(
+            messages=None,
+            query=f"the lantern {next(NUMBERS)}",
+            transformers=["multi_query"],
+            timeout_seconds=4,
+            explain=True,
+        )
+    found = reply.json()
+    assert dropped_by(reply) == ["extra_queries: lanes", "lexical: failed"]
+    assert {place["query"] for result in found["results"] for place in result.get("places", [])} == {0}
+    assert {place["lane"] for result in found["results"] for place in result.get("places", [])} == {"dense"}
+
+
+def test_a_model_that_never_answers_is_left_alone_after_a_while(world: World) -> None:
+    world.chat.fail("slow", times=99)
+    asked = len(world.chat.talks)
+    told = [dropped_by(world.agent_search()) for _ in range(8)]
+    assert told[0] == ["rewrite: timeout"]
+    assert ["rewrite: left_alone"] in told
+    assert len(world.chat.talks) - asked == told.count(["rewrite: timeout"])
+
+
+def test_a_model_that_asks_for_a_pause_gets_it(world: World) -> None:
+    world.chat.fail(429, times=99, retry_after="1")
+    assert dropped_by(world.search(timeout_seconds=2)) == ["rewrite: rate_limited"]
+    asked = len(world.chat.talks)
+    assert dropped_by(world.search(timeout_seconds=2)) == ["rewrite: left_alone"]
+    assert len(world.chat.talks) == asked
+
+
+def test_a_database_that_stalls_is_told_and_costs_no_more_than_the_budget(world: World) -> None:
+    world.link.stall()
+    reply = world.agent_search()
+    assert reply.status_code == 503
+    world.link.release()
+    assert world.agent_search().json()
+
+
+async def test_a_lock_on_what_is_searched_is_an_error_and_no_empty_answer(world: World) -> None:
+    owner = await asyncpg.connect(world.service.urls.owner)
+    try:
+        await owner.execute("begin; lock table chunk_embedding, chunk_lexical in access exclusive mode")
+        reply = world.agent_search()
+    finally:
+        await owner.close()
+    assert reply.status_code == 503
