@@ -23,7 +23,8 @@ from app.inference.embedding.registry import model_key
 from app.retrieval.course import Course
 from app.retrieval.queries import QueryVectors
 from app.retrieval.router import Router
-from app.retrieval.types import Query, Routing, SearchRequest
+from app.retrieval.routes import Routing
+from app.retrieval.types import Query, SearchRequest
 from benchmarks.embedding_endpoint import DIMENSIONS
 from benchmarks.processes import embedding_endpoint, end_as_usual, process_tree
 from benchmarks.scale_world import ScaleDatabase, Shelf, running_postgres

@@ -29,7 +29,8 @@ from app.ingestion.parsers.installed import installed_parsers, plugin_types
 from app.ingestion.parsers.opening import preview_pool
 from app.ingestion.preview import PARSER_PROCESSES, WALL_SECONDS, PreviewDesk
 from app.job_queue import JobQueue
-from app.knowledge_bases.service import IndexSettings, furnish_tenant
+from app.knowledge_bases.index_settings import IndexSettings
+from app.knowledge_bases.service import furnish_tenant
 from app.object_store import ObjectStore
 from app.object_store.opening import open_object_store
 from app.quotas.meter import UsageMeter

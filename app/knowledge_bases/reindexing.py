@@ -11,8 +11,9 @@ from app.db.session import Session, TenantDatabase
 from app.inference.embedding import Embedder
 from app.job_queue import INTERACTIVE, JobQueue
 from app.knowledge_bases.generation_repository import GenerationRepository
+from app.knowledge_bases.index_settings import check_chunking
 from app.knowledge_bases.repository import KnowledgeBaseRepository
-from app.knowledge_bases.service import KnowledgeBaseService, check_chunking
+from app.knowledge_bases.service import KnowledgeBaseService
 from app.knowledge_bases.types import (
     Generation,
     IndexMismatch,

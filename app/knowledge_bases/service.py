@@ -1,7 +1,7 @@
 """Create, change, list and delete knowledge bases."""
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -12,32 +12,28 @@ from sqlalchemy.exc import IntegrityError
 from app.access import Principal
 from app.audit.repository import AuditRepository
 from app.audit.types import Action, Actor, Event
-from app.db.models.tenant_data import KnowledgeBase, SearchIndex
+from app.db.models.tenant_data import KnowledgeBase
 from app.db.receipts import open_receipt
 from app.db.session import Session, TenantDatabase
 from app.errors import Forbidden, InvalidInput
 from app.filters import compile_filter
 from app.http_sources.checking import check_source
-from app.http_sources.gate import SourceGate
 from app.http_sources.types import HttpSource
 from app.ids import decode_id, new_id
-from app.inference.embedding import Embedder, EmbeddingIdentity
-from app.inference.embedding.registry import Embedders
 from app.job_queue import INTERACTIVE, JobQueue
+from app.knowledge_bases.index_settings import IndexSettings, check_chunking, require_known
 from app.knowledge_bases.repository import KnowledgeBaseRepository
+from app.knowledge_bases.routing_settings import RoutingSettings
 from app.knowledge_bases.types import (
     DEFAULT_NAME,
-    Chunking,
     KnowledgeBaseExists,
     KnowledgeBaseNotFound,
     KnowledgeBaseView,
     NewKnowledgeBase,
-    RoutingSettings,
     StampUnderWay,
 )
 from app.knowledge_bases.withdrawal_repository import WithdrawalRepository
 from app.lexical.languages import identity_name
-from app.lexical.weights import K1, B
 from app.prompts.repository import PromptRepository
 from app.prompts.types import PromptOwner
 
@@ -45,22 +41,6 @@ PURGE_JOB = "purge_objects"
 RESTAMP_JOB = "restamp_knowledge_base"
 ERASE_JOB = "erase_knowledge_base"
 ROUTING_JOB = "make_routing_profile"
-
-
-@dataclass(frozen=True, slots=True)
-class IndexSettings:
-    """What every new search index is made with, the names a knowledge base may choose from, and whom it may ask."""
-
-    embedders: Embedders
-    chunkers: Collection[str]
-    strategies: Collection[str]
-    sources: SourceGate
-
-    def new_index(self, tenant_id: UUID, kb_id: UUID, language: str, model: EmbeddingIdentity) -> SearchIndex:
-        """An empty live index of this model."""
-        identity = {**asdict(model), "analyser": identity_name(language), "k1": K1, "b": B}
-        dim = model.dimensions
-        return SearchIndex(tenant_id=tenant_id, kb_id=kb_id, id=new_id(), identity=identity, dim=dim, state="live")
 
 
 async def furnish_tenant(session: Session, tenant_id: UUID, settings: IndexSettings) -> None:
@@ -141,7 +121,9 @@ class KnowledgeBaseService:
         async with self.db.transaction() as session:
             view = await self.find_in(session, reference)
             if retrieval := changes.get("retrieval"):
-                _known("strategy", retrieval["strategy"], self.settings.strategies, ("body", "retrieval", "strategy"))
+                require_known(
+                    "strategy", retrieval["strategy"], self.settings.strategies, ("body", "retrieval", "strategy")
+                )
             self._check_kind(view, changes)
             repository = KnowledgeBaseRepository(session, self.db.tenant_id)
             plain = {name: value for name, value in changes.items() if name not in ("metadata_filter", "routing")}
@@ -237,7 +219,7 @@ class KnowledgeBaseService:
 
     def _check(self, new: NewKnowledgeBase) -> None:
         embedder = self.settings.embedders.named(new.model, new.dimensions)
-        _known("strategy", new.retrieval.strategy, self.settings.strategies, ("body", "retrieval", "strategy"))
+        require_known("strategy", new.retrieval.strategy, self.settings.strategies, ("body", "retrieval", "strategy"))
         check_chunking(new.chunking, self.settings, embedder)
         _check_filter(new.metadata_filter or {})
         identity_name(new.language)
@@ -258,21 +240,6 @@ def _check_filter(stamp: Mapping[str, Any]) -> None:
 def _same(stamp: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """As JSON: to Python true is 1."""
     return json.dumps(stamp, sort_keys=True) == json.dumps(other, sort_keys=True)
-
-
-def check_chunking(chunking: Chunking, settings: IndexSettings, embedder: Embedder) -> None:
-    """Raises InvalidInput for a chunker that is not there, and sizes that it or the model cannot have."""
-    _known("chunker", chunking.strategy, settings.chunkers, ("body", "chunking", "strategy"))
-    if chunking.overlap_tokens >= chunking.max_tokens:
-        raise InvalidInput("overlap_tokens must be less than max_tokens.", loc=("body", "chunking", "overlap_tokens"))
-    if chunking.max_tokens > (most := embedder.max_tokens - embedder.special_tokens):
-        message = f"The embedding model reads at most {most} tokens of a passage."
-        raise InvalidInput(message, loc=("body", "chunking", "max_tokens"))
-
-
-def _known(kind: str, name: str, known: Collection[str], loc: tuple[str, ...]) -> None:
-    if name not in known:
-        raise InvalidInput(f"No {kind} is named {name!r}; there are: {', '.join(sorted(known))}.", loc=loc)
 
 
 async def _insert(

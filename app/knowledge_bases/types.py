@@ -10,6 +10,7 @@ from app.errors import Conflict, NotFound
 from app.http_sources.types import HttpSource
 from app.inference.embedding import Embedder, EmbeddingIdentity
 from app.inference.embedding.registry import Embedders
+from app.knowledge_bases.routing_settings import RoutingSettings
 from app.lexical.languages import AUTO, identity_name
 from app.prompts.types import PromptSettings
 
@@ -89,27 +90,6 @@ class Retrieval(PromptSettings):
 
 
 @dataclass(frozen=True, slots=True)
-class RoutingSettings:
-    """How searches over many knowledge bases come to this one.
-
-    ``descriptions`` and ``examples`` say what it is about, beside what its passages say: theirs is the share
-    ``description_weight`` of its likeness to a query. What it scores, and what is found in it, counts ``scale`` times.
-    """
-
-    descriptions: Sequence[str] = ()
-    examples: Sequence[str] = ()
-    description_weight: float = 0.3
-    scale: float = 1.0
-    always: bool = False
-
-    def stored(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """What every search reads, and the texts."""
-        texts = {"descriptions": [*self.descriptions], "examples": [*self.examples]}
-        numbers = {"description_weight": self.description_weight, "scale": self.scale, "always": self.always}
-        return numbers, texts
-
-
-@dataclass(frozen=True, slots=True)
 class NewKnowledgeBase:
     """What a caller may say about a knowledge base; with a ``source`` it is of kind http."""
 
@@ -122,7 +102,7 @@ class NewKnowledgeBase:
     chunking: Chunking = Chunking()
     retrieval: Retrieval = Retrieval()
     metadata_filter: dict[str, Any] | None = None
-    routing: RoutingSettings = RoutingSettings()
+    routing: RoutingSettings = field(default_factory=RoutingSettings)
     source: HttpSource | None = None
 
 

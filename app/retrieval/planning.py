@@ -17,18 +17,12 @@ from app.prompts.types import PromptInUse, PromptName
 from app.retrieval.course import Course
 from app.retrieval.glancing import Glance
 from app.retrieval.rewriting import clip, conversation_queries
+from app.retrieval.routes import RoutedKnowledgeBase
 from app.retrieval.strategies import find_strategy, kept_options, kept_strategy, strategy_options
 from app.retrieval.strategies.context import Strategy, Target
 from app.retrieval.transformers import Step, default_steps, find_steps, joined, kept_steps, strategy_steps
 from app.retrieval.transforming import Rewriting
-from app.retrieval.types import (
-    ExplainedIndex,
-    Explanation,
-    LanePlan,
-    Query,
-    RoutedKnowledgeBase,
-    SearchRequest,
-)
+from app.retrieval.types import ExplainedIndex, Explanation, LanePlan, Query, SearchRequest
 
 DEFAULT_TOP_K = 5
 # How documents that belong to a conversation and change with it are known to the lanes.

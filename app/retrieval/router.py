@@ -14,10 +14,11 @@ from app.knowledge_bases.types import KnowledgeBaseView
 from app.quotas.types import TokensSpent
 from app.retrieval.course import Course
 from app.retrieval.queries import QueryVectors, Vector
+from app.retrieval.routes import RoutedKnowledgeBase, Routing
 from app.retrieval.routing import Candidate, Likeness, choose, explain, models_to_ask, narrowed
 from app.retrieval.routing_profiles import KnownProfiles, Profiles
 from app.retrieval.routing_repository import RoutingRepository
-from app.retrieval.types import Query, RoutedKnowledgeBase, Routing, SearchRequest
+from app.retrieval.types import Query, SearchRequest
 
 # With less time left the query is not embedded for this: what is left is for the search itself.
 LEAST_SECONDS = 0.3

@@ -7,8 +7,8 @@ from heapq import nsmallest
 from typing import NamedTuple
 from uuid import UUID
 
+from app.retrieval.routes import Reason, RoutedKnowledgeBase
 from app.retrieval.sources import counted
-from app.retrieval.types import Reason, RoutedKnowledgeBase
 
 
 class Likeness(NamedTuple):

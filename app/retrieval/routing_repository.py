@@ -10,6 +10,7 @@ from pgvector import HalfVector
 
 from app.db.session import Session
 from app.db.statements import Record, Statement, statement
+from app.retrieval.routes import Reason
 from app.retrieval.routing import Candidate, Likeness, Profile
 from app.retrieval.routing_profiles import (
     IndexVectors,
@@ -18,7 +19,6 @@ from app.retrieval.routing_profiles import (
     Vectors,
     matrices_of,
 )
-from app.retrieval.types import Reason
 
 # Of an index: all its centroids and some texts, in single precision.
 _NUMBERS_OF_ONE, _BYTES = 20, 4

@@ -11,6 +11,7 @@ from app.errors import Unavailable
 from app.ids import made_at
 from app.inference.embedding import PictureFile, Vectors
 from app.prompts.types import PromptInUse, PromptName
+from app.retrieval.routes import RoutedKnowledgeBase, Routing
 
 Key = bytes
 """What names a chunk to the lanes: the 16 bytes of its search index and the 16 of its id, in the order of both.
@@ -71,13 +72,6 @@ class Expansion:
     def bounded(self, rows: int) -> Self:
         """The same, so that the texts of so many hits are not too much."""
         return replace(self, max_characters=min(self.max_characters, MOST_CHARACTERS // rows))
-
-
-@dataclass(frozen=True, slots=True)
-class Routing:
-    """So many knowledge bases are searched of each embedding model, the most promising; None for all."""
-
-    top_n: int | None = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,27 +262,6 @@ class ExplainedIndex:
     filter: Mapping[str, Any] | None
     plan: LanePlan | None
     asked: Sequence[str] | None = None
-
-
-Reason = Literal["best", "less_alike", "always", "own_documents", "nothing_known", "not_compared"]
-
-
-@dataclass(frozen=True, slots=True)
-class RoutedKnowledgeBase:
-    """Whether a knowledge base was chosen, and why.
-
-    ``score`` is None where nothing was compared; ``centroids`` and ``texts`` are the best cosines with what its
-    passages and what people say of it, in the search index that scored best.
-    """
-
-    kb_id: UUID
-    name: str
-    chosen: bool
-    reason: Reason
-    score: float | None = None
-    centroids: float | None = None
-    texts: float | None = None
-    scale: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

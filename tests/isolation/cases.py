@@ -35,7 +35,7 @@ PLAIN = frozenset(
     chunking_strategy static
     max_chunk_size_tokens chunk_overlap_tokens attributes filters key type value max_num_results ranking_options ranker
     hybrid_search embedding_weight text_weight rewrite_query
-    events enabled""".split()  # noqa: SIM905  (a list of words)
+    events enabled routing route_top_n top_n always scale descriptions examples description_weight""".split()  # noqa: SIM905  (a list of words)
 )
 
 
@@ -264,12 +264,12 @@ class Case:
     @property
     def reads(self) -> bool:
         """Whether it changes nothing, so that the same things serve again."""
-        return self.endpoint.method == "GET" or self.finds
+        return self.endpoint.method == "GET" or self.finds or self.endpoint.name == MCP
 
     @property
     def finds(self) -> bool:
         """Whether it gives what a search finds."""
-        return self.endpoint.path.endswith(("search", "answer")) or self.endpoint.name in (MCP, DIFY)
+        return self.endpoint.path.endswith(("search", "answer")) or self.endpoint.name == DIFY
 
     @property
     def binds(self) -> bool:

@@ -39,7 +39,8 @@ PASSING = (
     "insert into webhook (tenant_id, id, url, events, secret) values ($1, $2, 'https://1.1.1.1/', '{}', '\\x00')",
     "insert into webhook_delivery (tenant_id, id, webhook_id, event, data) values ($1, $2, $2, 'e', '{}')",
     "insert into prompt_version (tenant_id, id, kb_id, prompt, number, text)"
-    " select $1, $2, id, 'rewrite', 1, 'A prompt.' from knowledge_base where tenant_id = $1 limit 1",
+    " select $1, $2, id, 'rewrite', 1999, 'A prompt.' from knowledge_base where tenant_id = $1 limit 1"
+    " on conflict do nothing",
     "insert into openai_file (tenant_id, id, filename, bytes, sha256, key, purpose)"
     " values ($1, $2, 'a.txt', 1, '\\x00', $2::uuid::text, 'assistants')",
     "insert into openai_store select $1, id, '{}' from knowledge_base where tenant_id = $1 and id <> $2 limit 1",

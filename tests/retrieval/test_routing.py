@@ -5,9 +5,9 @@ from uuid import UUID
 import numpy as np
 import pytest
 
+from app.retrieval.routes import Reason
 from app.retrieval.routing import Candidate, Likeness, Profile, choose, explain, models_to_ask, narrowed, score_of
 from app.retrieval.routing_profiles import IndexVectors, KnownProfiles, ProfileMatrix, Profiles, matrices_of
-from app.retrieval.types import Reason
 
 A, B = UUID(int=100), UUID(int=200)
 

@@ -16,10 +16,12 @@ from app.embedded_postgres import DatabaseUrls
 from app.indexing.service import CENTROIDS_JOB
 from app.inference.embedding import Embedder, EmbeddingUnavailable
 from app.job_handlers import JobContext
+from app.knowledge_bases.routing_settings import RoutingSettings
 from app.knowledge_bases.service import ROUTING_JOB
-from app.knowledge_bases.types import NewKnowledgeBase, ReindexWishes, RoutingSettings
+from app.knowledge_bases.types import NewKnowledgeBase, ReindexWishes
+from app.retrieval.routes import Routing
 from app.retrieval.routing_profiles import KnownProfiles
-from app.retrieval.types import Query, Routing, SearchRequest, SearchResult
+from app.retrieval.types import Query, SearchRequest, SearchResult
 from tests.ingestion.workshop import Workshop, open_workshop, until
 from tests.protocol_servers.embedding import EmbeddingServer
 

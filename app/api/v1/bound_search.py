@@ -12,8 +12,9 @@ from app.ids import encode_id
 from app.logging import get_logger
 from app.prompts.types import PROMPT_NAMES
 from app.retrieval.rewriting import ASKING
+from app.retrieval.routes import Routing
 from app.retrieval.strategies import find_strategy, strategy_options
-from app.retrieval.types import Hit, Message, Routing, SearchRequest
+from app.retrieval.types import Hit, Message, SearchRequest
 
 logger = get_logger(__name__)
 DEFAULT_TOP_K = 5

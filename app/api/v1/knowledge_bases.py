@@ -1,7 +1,6 @@
 """Knowledge bases."""
 
 from dataclasses import asdict
-from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal, Self
 
 from fastapi import APIRouter, Response
@@ -11,6 +10,7 @@ from app.api.dependencies import CurrentAdmin, CurrentPage, CurrentReader, Curre
 from app.api.problems import PROBLEM
 from app.api.v1.deletion_header import gone, told_by_header
 from app.api.v1.http_source_settings import HttpSourceIn, HttpSourceOut
+from app.api.v1.reindex_state import ChunkingOut, EmbeddingOut, ReindexOut, reindex_out, undo_until
 from app.api.v1.retrieval_settings import RetrievalIn, RetrievalOut
 from app.api.v1.routing import RoutingIn, RoutingOut
 from app.api.v1.schemas import STORABLE, Input, Listing, Metadata, Text, Time
@@ -19,7 +19,7 @@ from app.errors import Forbidden, InvalidInput
 from app.ids import PREFIXES, encode_id
 from app.indexing.types import HeldBack
 from app.ingestion.chunking import chunker_options
-from app.knowledge_bases.types import Chunking, KnowledgeBaseView, NewKnowledgeBase, Reindexing
+from app.knowledge_bases.types import Chunking, KnowledgeBaseView, NewKnowledgeBase
 
 router = APIRouter(prefix="/knowledge-bases", tags=["knowledge bases"], route_class=GuardedRoute)
 _DEFAULTS = Chunking()
@@ -47,15 +47,6 @@ class ChunkingIn(Input):
         """The same with every option said. Raises InvalidInput."""
         options = chunker_options(self.strategy, self.options, loc=("body", "chunking", "options"))
         return Chunking(self.strategy, self.max_tokens, self.overlap_tokens, options)
-
-
-class ChunkingOut(BaseModel):
-    """How documents are cut; ``options`` only where the chunker has some."""
-
-    strategy: str
-    max_tokens: int
-    overlap_tokens: int
-    options: dict[str, Any] = Field(default_factory=dict, exclude_if=lambda options: not options)
 
 
 class KnowledgeBaseIn(Input):
@@ -110,13 +101,6 @@ class KnowledgeBaseChanges(Input):
         return data
 
 
-class EmbeddingOut(BaseModel):
-    """The model of the live index."""
-
-    model: str
-    dimensions: int
-
-
 class IndexOut(BaseModel):
     """The live index.
 
@@ -130,30 +114,6 @@ class IndexOut(BaseModel):
     size_bytes: int
     average_length: float
     problem: str | None
-
-
-class ReindexErrorOut(BaseModel):
-    """Why building has stopped, and at which document if it was one."""
-
-    code: str
-    message: str
-    document: str | None
-
-
-class ReindexOut(BaseModel):
-    """The next index, which is being built beside the live one; ``done`` and ``total`` count documents.
-
-    One that ``failed`` goes on when it is asked for again, with the same settings.
-    """
-
-    state: Literal["building", "failed"]
-    done: int
-    total: int
-    embedding: EmbeddingOut
-    chunking: ChunkingOut
-    language: str
-    error: ReindexErrorOut | None
-    started_at: Time
 
 
 class KnowledgeBaseOut(BaseModel):
@@ -185,26 +145,6 @@ class KnowledgeBaseOut(BaseModel):
     updated_at: Time
 
 
-def _reindex_out(reindexing: Reindexing) -> dict[str, Any]:
-    return {
-        "state": reindexing.state,
-        "done": reindexing.done,
-        "total": reindexing.total,
-        "embedding": {"model": reindexing.identity["model"], "dimensions": reindexing.dim},
-        "chunking": reindexing.chunking,
-        "language": reindexing.language,
-        "error": reindexing.error,
-        "started_at": reindexing.started_at,
-    }
-
-
-def _undo_until(view: KnowledgeBaseView, resources: Resources) -> datetime | None:
-    if view.retired_at is None:
-        return None
-    until = view.retired_at + timedelta(seconds=resources.settings.worker.reindex_undo_seconds)
-    return until if until > datetime.now(UTC) else None
-
-
 def knowledge_base_out(view: KnowledgeBaseView, resources: Resources) -> dict[str, Any]:
     """The body that every route answers with."""
     row, identity = view.row, view.index.identity
@@ -229,8 +169,8 @@ def knowledge_base_out(view: KnowledgeBaseView, resources: Resources) -> dict[st
             "average_length": view.index.avgdl,
             "problem": None if row.source else view.mismatch(resources.embedders.identities),
         },
-        "reindex": None if view.reindexing is None else _reindex_out(view.reindexing),
-        "undo_until": _undo_until(view, resources),
+        "reindex": None if view.reindexing is None else reindex_out(view.reindexing),
+        "undo_until": undo_until(view, resources),
         "document_count": view.document_count,
         "chunk_count": view.chunk_count,
         "created_at": row.created_at,

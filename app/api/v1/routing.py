@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, Field, StringConstraints
 
 from app.api.v1.schemas import STORABLE, Input
-from app.knowledge_bases.types import RoutingSettings
-from app.retrieval.types import Routing
+from app.knowledge_bases.routing_settings import RoutingSettings
+from app.retrieval.routes import Routing
 
 _DEFAULTS = RoutingSettings()
 # As long as a passage of the default chunking may be, or so.

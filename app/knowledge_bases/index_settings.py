@@ -1,0 +1,52 @@
+"""What a new search index is made by, and whether a caller's wishes for it can be fulfilled."""
+
+from collections.abc import Collection
+from dataclasses import asdict, dataclass
+from uuid import UUID
+
+from app.db.models.tenant_data import SearchIndex
+from app.errors import InvalidInput
+from app.http_sources.gate import SourceGate
+from app.ids import new_id
+from app.inference.embedding import Embedder, EmbeddingIdentity
+from app.inference.embedding.registry import Embedders
+from app.knowledge_bases.types import Chunking
+from app.lexical.languages import identity_name
+from app.lexical.weights import K1, B
+
+PURGE_JOB = "purge_objects"
+RESTAMP_JOB = "restamp_knowledge_base"
+ERASE_JOB = "erase_knowledge_base"
+ROUTING_JOB = "make_routing_profile"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSettings:
+    """What every new search index is made with, the names a knowledge base may choose from, and whom it may ask."""
+
+    embedders: Embedders
+    chunkers: Collection[str]
+    strategies: Collection[str]
+    sources: SourceGate
+
+    def new_index(self, tenant_id: UUID, kb_id: UUID, language: str, model: EmbeddingIdentity) -> SearchIndex:
+        """An empty live index of this model."""
+        identity = {**asdict(model), "analyser": identity_name(language), "k1": K1, "b": B}
+        dim = model.dimensions
+        return SearchIndex(tenant_id=tenant_id, kb_id=kb_id, id=new_id(), identity=identity, dim=dim, state="live")
+
+
+def check_chunking(chunking: Chunking, settings: IndexSettings, embedder: Embedder) -> None:
+    """Raises InvalidInput for a chunker that is not there, and sizes that it or the model cannot have."""
+    require_known("chunker", chunking.strategy, settings.chunkers, ("body", "chunking", "strategy"))
+    if chunking.overlap_tokens >= chunking.max_tokens:
+        raise InvalidInput("overlap_tokens must be less than max_tokens.", loc=("body", "chunking", "overlap_tokens"))
+    if chunking.max_tokens > (most := embedder.max_tokens - embedder.special_tokens):
+        message = f"The embedding model reads at most {most} tokens of a passage."
+        raise InvalidInput(message, loc=("body", "chunking", "max_tokens"))
+
+
+def require_known(kind: str, name: str, names: Collection[str], loc: tuple[str, ...]) -> None:
+    """Raises InvalidInput."""
+    if name not in names:
+        raise InvalidInput(f"No {kind} is named {name!r}; there are: {', '.join(sorted(names))}.", loc=loc)
