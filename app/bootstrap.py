@@ -43,6 +43,8 @@ from app.knowledge_bases.reindexing import ReindexService
 from app.knowledge_bases.service import IndexSettings, KnowledgeBaseService, furnish_tenant
 from app.object_store import ObjectStore
 from app.object_store.opening import open_object_store
+from app.publications.service import PublicationService
+from app.publications.types import Address
 from app.quotas.meter import UsageMeter
 from app.quotas.rates import Rates
 from app.quotas.service import QuotaService
@@ -68,6 +70,7 @@ class TenantServices:
     knowledge_bases: KnowledgeBaseService
     reindexing: ReindexService
     prompts: KnowledgeBasePrompts
+    publications: PublicationService
     agents: AgentService
     audit: AuditService
     documents: DocumentService
@@ -106,6 +109,7 @@ class Resources:
     tenants: TenantService
     rates: Rates
     meter: UsageMeter
+    address: Address
 
     @classmethod
     @asynccontextmanager
@@ -153,6 +157,7 @@ class Resources:
             stack.push_async_callback(http_sources.close)
             yield cls._wire(
                 settings,
+                Address.of(settings.publication, database_url, is_embedded=settings.database.url is None),
                 database,
                 watch,
                 objects,
@@ -171,6 +176,7 @@ class Resources:
     def _wire(
         cls,
         settings: Settings,
+        address: Address,
         database: Database,
         watch: DocumentWatch,
         objects: ObjectStore,
@@ -225,6 +231,7 @@ class Resources:
             ),
             rates=Rates(database),
             meter=meter,
+            address=address,
         )
 
     def audit_of(self, tenant_id: UUID) -> AuditService:
@@ -256,6 +263,9 @@ class Resources:
                 db, knowledge_bases, self.queue, timedelta(seconds=self.settings.worker.reindex_undo_seconds)
             ),
             prompts=KnowledgeBasePrompts(db, knowledge_bases),
+            publications=PublicationService(
+                db, knowledge_bases, self.queue, self.address, self.settings.publication.allowed
+            ),
             agents=AgentService(db, principal),
             audit=AuditService(db),
             documents=documents,

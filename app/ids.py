@@ -9,7 +9,7 @@ import uuid_utils.compat
 from typeid import TypeID
 from typeid.core.errors import TypeIDException
 
-PREFIXES = ("ten", "key", "kb", "doc", "job", "del", "evt", "whk", "chk", "nod", "req", "bnd")
+PREFIXES = ("ten", "key", "kb", "doc", "job", "del", "evt", "whk", "chk", "nod", "req", "bnd", "pub")
 
 
 def new_id() -> UUID:

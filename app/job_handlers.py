@@ -28,6 +28,8 @@ from app.job_queue import JobFailure
 from app.knowledge_bases.reindexing import REINDEX_JOB
 from app.knowledge_bases.service import ERASE_JOB, RESTAMP_JOB
 from app.knowledge_bases.types import IndexMismatch
+from app.publications.service import PUBLISH_JOB
+from app.publications.settling import PublicationSettling
 from app.quotas.types import NO_KEY, QuotaExceeded
 
 EXPIRED_AT_ONCE = 200
@@ -86,7 +88,14 @@ class JobContext:
     def erasing(self) -> Erasing:
         """What removes deleted knowledge bases and tenants."""
         resources = self.resources
-        return Erasing(resources.database, resources.queue, resources.objects, self.dropping, resources.tenants)
+        return Erasing(
+            resources.database, resources.queue, resources.objects, self.dropping, self.publications, resources.tenants
+        )
+
+    @property
+    def publications(self) -> PublicationSettling:
+        """What makes publications and takes them away."""
+        return PublicationSettling(self.resources.database, self.resources.queue, self.owner)
 
     @property
     def deletion_upkeep(self) -> DeletionUpkeep:
@@ -199,6 +208,7 @@ async def maintain_indexes(context: JobContext, job: ClaimedJob) -> None:  # noq
     """A periodic job: look after every search index that has changed, and those that nobody goes back to."""
     await context.maintenance.look_after_all()
     await context.dropping.look_after_all()
+    await context.publications.look_after_all()
 
 
 async def maintain_index(context: JobContext, job: ClaimedJob) -> None:
@@ -221,6 +231,12 @@ async def drop_search_index(context: JobContext, job: ClaimedJob) -> None:
         await context.dropping.remove(job.tenant_id, index_id)
 
 
+async def settle_publication(context: JobContext, job: ClaimedJob) -> None:
+    """Payload: ``publication``, ``knowledge_base``."""
+    ids = (UUID(job.payload[name]) for name in ("knowledge_base", "publication"))
+    await context.publications.settle(job.tenant_id, *ids)
+
+
 HANDLERS: dict[str, Handler] = {
     "ingest_document": ingest_document,
     "purge_objects": purge_objects,
@@ -236,4 +252,5 @@ HANDLERS: dict[str, Handler] = {
     INDEX_JOB: maintain_index,
     REINDEX_JOB: reindex_knowledge_base,
     DROP_JOB: drop_search_index,
+    PUBLISH_JOB: settle_publication,
 }

@@ -12,12 +12,23 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
 
-from app.db.models import agents, audit, control_plane, ingestion_state, lanes, media, prompts, tenant_data, usage
+from app.db.models import (
+    agents,
+    audit,
+    control_plane,
+    ingestion_state,
+    lanes,
+    media,
+    prompts,
+    publications,
+    tenant_data,
+    usage,
+)
 from app.db.models.base import Base
 from app.errors import AppError
 
 APP_ROLE = "carrel_app"
-_MODELS = (agents, audit, control_plane, ingestion_state, lanes, media, prompts, tenant_data, usage)
+_MODELS = (agents, audit, control_plane, ingestion_state, lanes, media, prompts, publications, tenant_data, usage)
 # Made by the owner's jobs per knowledge base, or by a migration per dimension: not part of the models.
 _UNMODELLED = ("chunk_embedding_", "hnsw_", "meta_", "metal_", "scope_", "scopel_")
 

@@ -26,6 +26,8 @@ VALUES: Mapping[str, object] = {
     "audit_event.actor": "service",
     "prompt_version.kb_id": KB,
     "prompt_version.prompt": "rewrite",
+    "publication.content_key": "content",
+    "publication.verifier": "SCRAM-SHA-256$4096:" + "a" * 90,
     "dim": 3,
 }
 BY_TYPE: Mapping[str, object] = {

@@ -12,7 +12,7 @@ COUNTS = {
     "tenant": (remains.of_tenant,),
 }
 # What documents have nothing to do with, though knowledge bases and tenants do.
-ABOVE_DOCUMENTS = {"agent_binding", "api_key", "knowledge_base", "prompt_version", "search_index"}
+ABOVE_DOCUMENTS = {"agent_binding", "api_key", "knowledge_base", "prompt_version", "publication", "search_index"}
 
 
 async def tables(owner: asyncpg.Connection) -> dict[str, Columns]:

@@ -25,6 +25,7 @@ PLAIN = frozenset(
     exclude_dynamic expand expand_options window max_characters return_vectors explain merge image
     rerank transformers rewrite_prompt answer_prompt prompt session_scope max_top_k max_messages citations
     max_snippet_chars stream max_context_tokens digest
+    collection content_key
     kind source url method params headers body items score response domains secret
     jsonrpc retrieval_setting logical_operator comparison_operator""".split()  # noqa: SIM905  (a list of words)
 )
@@ -107,6 +108,9 @@ TEMPLATES: Mapping[str, tuple[Template, ...]] = {
     f"PATCH {KB}": (Template(json={"title": "renamed"}), Template(json={"metadata_filter": {"department": "hr"}})),
     f"GET {KB}/prompts": (Template(needs=("number",)), Template(query={"prompt": "rewrite"}, needs=("number",))),
     f"POST {KB}/prompts/{{prompt}}/{{number}}/pin": (Template(),),
+    f"POST {KB}/publication": (Template(), Template(json={"collection": "found", "content_key": "body"})),
+    f"GET {KB}/publication": (Template(needs=("publication",)),),
+    f"DELETE {KB}/publication": (Template(needs=("publication",)),),
     f"POST {KB}/reindex": (Template(), Template(json={"chunking": {"max_tokens": 100}})),
     f"DELETE {KB}/reindex": (Template(needs=("building",)),),
     f"POST {KB}/reindex/undo": (Template(needs=("retired",)),),

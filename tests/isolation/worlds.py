@@ -63,6 +63,8 @@ def own(tenant: Tenant, text: str, *, fields: Iterable[str], form: str) -> dict[
         chunk = tenant.admin.get(f"/v1/knowledge-bases/{name}/documents/{ids['document']}/chunks").json()["items"][0]
         ids["node"], ids["chunk"] = chunk["node_path"][-1], chunk["id"]
     _add_claims(tenant, text, name, ids, wanted)
+    if "publication" in wanted:
+        tenant.admin.post(f"/v1/knowledge-bases/{name}/publication").raise_for_status()
     if "number" in wanted:
         _add_prompts(tenant, name, ids["agent_id"] if "agent_id" in wanted else None)
     if "deletion" in wanted:

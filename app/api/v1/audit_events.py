@@ -31,6 +31,7 @@ JSON_LINES = "application/x-ndjson"
 # The prefixes of the ids of what something is done to, by the word before the dot of the action.
 PREFIXES = {
     "tenant": "ten", "key": "key", "sign_in": "key", "knowledge_base": "kb", "document": "doc", "agent": "bnd",
+    "publication": "pub",
 }  # fmt: skip
 
 
