@@ -49,12 +49,12 @@ class PublicationService:
         self.knowledge_bases.require_whole()
         if not self.allowed:
             raise PublicationOff
-        if self.db.tenant_id == SYSTEM_TENANT:
-            raise NotPublishable
         password = new_password()
         async with self.db.transaction() as session:
             kb = await self.knowledge_bases.find_in(session, reference)
             kb.require_documents()
+            if self.db.tenant_id == SYSTEM_TENANT:
+                raise NotPublishable
             # Whoever deletes it begins with its row, too.
             await KnowledgeBaseRepository(session, self.db.tenant_id).lock(kb.row.id)
             kb = await self.knowledge_bases.find_in(session, reference)

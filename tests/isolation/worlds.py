@@ -110,6 +110,7 @@ EVERYTHING = (
     "deletion",
     "n",
     "number",
+    "publication",
 )
 
 
