@@ -71,6 +71,14 @@ def test_the_reply_warns_and_the_password_is_told_once(tenant: Tenant) -> None:
     problem(tenant.admin.post(PATH), 409, "publication_exists")
 
 
+def test_the_password_is_not_kept_for_a_retry(tenant: Tenant) -> None:
+    key = {"Idempotency-Key": "publish-once"}
+    made = tenant.admin.post(PATH, headers=key)
+    assert made.status_code == 202
+    found = problem(tenant.admin.post(PATH, headers=key), 409, "idempotency_secret_shown")
+    assert made.json()["password"] not in str(found)
+
+
 def test_only_what_every_search_of_the_tenant_sees_is_in_it(tenant: Tenant) -> None:
     kept = tenant.add_text(HERON)
     tenant.add_text("A user's.", user_id="u")

@@ -5,6 +5,7 @@ import asyncio
 import asyncpg
 import pytest
 
+from app.db.maintenance import OwnerDatabase, PromotedIndex
 from app.documents.scopes import Scope
 from app.ids import decode_id
 from tests.fixtures.database import run_sql
@@ -185,3 +186,22 @@ async def test_the_policy_knows_the_tenants_level(publishing: Service) -> None:
     )
     await owner.close()
     assert str(Scope().key()) in policy
+
+
+async def test_a_search_walks_the_index_of_its_rows(world: tuple[Published, Published], publishing: Service) -> None:
+    """A parameter of type vector, an order and a filter; the planner is kept from sorting the few rows there are."""
+    owner = await asyncpg.connect(publishing.urls.owner)
+    index = await owner.fetchrow(
+        "select p.tenant_id, p.index_id from publication p where 'carrel_pub_' || replace(p.id::text, '-', '') = $1",
+        world[0].manifest["user"],
+    )
+    await owner.close()
+    async with OwnerDatabase(publishing.urls.owner).connect() as connection:
+        await connection.make(PromotedIndex(index["tenant_id"], index["index_id"], 384), chunks=1)
+    async with world[0].connected() as reader:
+        await reader.execute("set enable_sort = off")
+        query = "[" + ",".join(["1"] * 384) + "]"
+        nearest = "select id from mine where metadata @> '{}' order by vec <=> $1::text::vector limit 3"
+        plan = "\n".join(row[0] for row in await reader.fetch(f"explain {nearest}", query))
+        assert f"Index Scan using hnsw_{index['index_id'].hex}" in plan
+        assert len(await reader.fetch(nearest, query)) == 1
