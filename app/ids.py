@@ -10,7 +10,9 @@ from typeid import TypeID
 from typeid.core.errors import TypeIDException
 
 # "dlv" is a delivery to a webhook.
-PREFIXES = ("ten", "key", "kb", "doc", "job", "del", "evt", "whk", "chk", "nod", "req", "bnd", "dlv", "file", "vsfb")
+PREFIXES = (
+    "ten", "key", "kb", "doc", "job", "del", "evt", "whk", "chk", "nod", "req", "bnd", "dlv", "pub", "file", "vsfb"
+)  # fmt: skip
 
 
 def new_id() -> UUID:

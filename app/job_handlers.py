@@ -31,6 +31,8 @@ from app.job_queue import JobFailure
 from app.knowledge_bases.reindexing import REINDEX_JOB
 from app.knowledge_bases.service import ERASE_JOB, RESTAMP_JOB, ROUTING_JOB
 from app.knowledge_bases.types import IndexMismatch
+from app.publications.service import PUBLISH_JOB
+from app.publications.settling import PublicationSettling
 from app.quotas.types import NO_KEY, QuotaExceeded
 from app.webhooks.delivering import Delivering
 from app.webhooks.types import SEND_JOB
@@ -91,7 +93,14 @@ class JobContext:
     def erasing(self) -> Erasing:
         """What removes deleted knowledge bases and tenants."""
         resources = self.resources
-        return Erasing(resources.database, resources.queue, resources.objects, self.dropping, resources.tenants)
+        return Erasing(
+            resources.database, resources.queue, resources.objects, self.dropping, self.publications, resources.tenants
+        )
+
+    @property
+    def publications(self) -> PublicationSettling:
+        """What makes publications and takes them away."""
+        return PublicationSettling(self.resources.database, self.resources.queue, self.owner)
 
     @property
     def deletion_upkeep(self) -> DeletionUpkeep:
@@ -223,6 +232,7 @@ async def maintain_indexes(context: JobContext, job: ClaimedJob) -> None:  # noq
     """A periodic job: look after every search index that has changed, and those that nobody goes back to."""
     await context.maintenance.look_after_all()
     await context.dropping.look_after_all()
+    await context.publications.look_after_all()
 
 
 async def maintain_index(context: JobContext, job: ClaimedJob) -> None:
@@ -256,6 +266,12 @@ async def send_webhook(context: JobContext, job: ClaimedJob) -> None:
     await context.delivering.deliver(job.tenant_id, UUID(job.payload["delivery"]), is_last=is_last)
 
 
+async def settle_publication(context: JobContext, job: ClaimedJob) -> None:
+    """Payload: ``publication``, ``knowledge_base``."""
+    ids = (UUID(job.payload[name]) for name in ("knowledge_base", "publication"))
+    await context.publications.settle(job.tenant_id, *ids)
+
+
 HANDLERS: dict[str, Handler] = {
     "ingest_document": ingest_document,
     "purge_objects": purge_objects,
@@ -274,4 +290,5 @@ HANDLERS: dict[str, Handler] = {
     REINDEX_JOB: reindex_knowledge_base,
     DROP_JOB: drop_search_index,
     SEND_JOB: send_webhook,
+    PUBLISH_JOB: settle_publication,
 }

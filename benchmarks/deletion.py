@@ -23,6 +23,7 @@ from app.documents.erasing import Erasing
 from app.documents.receipt_repository import ReceiptRepository
 from app.ids import new_id
 from app.indexing.dropping import IndexDropping
+from app.publications.settling import PublicationSettling
 from benchmarks.loader import Loader
 from benchmarks.processes import embedding_endpoint, end_as_usual
 from benchmarks.scale_corpus import MEAN, MadeUp, Question, shares
@@ -73,8 +74,10 @@ async def delete(database: ScaleDatabase, going: Shelf) -> float:
     """What the operator's DELETE and the job after it do; seconds. Raises RuntimeError where something is left."""
     resources, tenant_id = database.resources, going.place.tenant_id
     undo = partial(resources.system.expired_indexes, undo=timedelta(days=1), limit=1)
-    dropping = IndexDropping(resources.database, resources.queue, undo, OwnerDatabase(database.urls.owner))
-    erasing = Erasing(resources.database, resources.queue, resources.objects, dropping, resources.tenants)
+    owner = OwnerDatabase(database.urls.owner)
+    dropping = IndexDropping(resources.database, resources.queue, undo, owner)
+    publications = PublicationSettling(resources.database, resources.queue, owner)
+    erasing = Erasing(resources.database, resources.queue, resources.objects, dropping, publications, resources.tenants)
     started = time.monotonic()
     deletion = await resources.tenants.delete(tenant_id)
     await erasing.tenant(tenant_id, deletion_id=deletion, job_id=new_id())

@@ -2,8 +2,8 @@
 
 What succeeded is kept. An error is not: it has changed nothing, so its retry runs and is told how things are by then,
 and a body that was refused may be corrected under the same key. Neither is a stream kept. Of an answer that holds an
-API key, or is larger than MOST_BYTES, only that it was given is kept: the retry is refused with the id of what was
-made, rather than done again.
+API key or a password, or is larger than MOST_BYTES, only that it was given is kept: the retry is refused with the id of
+what was made, rather than done again.
 """
 
 import hashlib
@@ -24,6 +24,7 @@ from app.db.models.base import SYSTEM_TENANT
 from app.errors import Conflict, InvalidInput, TooLarge
 from app.idempotency import DELETED, Answer, IdempotencyKeys, KeyReused, Place, RequestInProgress
 from app.ids import decode_id
+from app.publications.passwords import LIKE_ONE
 from app.tenants.types import looks_like_key
 
 HEADER = "Idempotency-Key"
@@ -144,9 +145,9 @@ def _subjects(content: bytes) -> set[UUID]:
 
 
 def _reason_to_withhold(content: bytes) -> type[Conflict] | None:
-    if _SIGNING_SECRET.search(content) or any(
-        looks_like_key(found) for found in _LIKE_A_SECRET.findall(content.decode("utf-8", "replace"))
-    ):
+    text = content.decode("utf-8", "replace")
+    named = _SIGNING_SECRET.search(content) or LIKE_ONE.search(text)
+    if named or any(looks_like_key(found) for found in _LIKE_A_SECRET.findall(text)):
         return SecretShown
     return AnswerTooLarge if len(content) > MOST_BYTES else None
 

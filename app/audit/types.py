@@ -26,6 +26,8 @@ class Action(StrEnum):
     KNOWLEDGE_BASE_REINDEX_CANCEL = "knowledge_base.reindex_cancel"
     KNOWLEDGE_BASE_REINDEX_UNDO = "knowledge_base.reindex_undo"
     KNOWLEDGE_BASE_EXPORT = "knowledge_base.export"
+    PUBLICATION_CREATE = "publication.create"
+    PUBLICATION_DELETE = "publication.delete"
     AGENT_CREATE = "agent.create"
     AGENT_UPDATE = "agent.update"
     AGENT_DELETE = "agent.delete"

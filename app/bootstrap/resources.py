@@ -33,6 +33,7 @@ from app.knowledge_bases.index_settings import IndexSettings
 from app.knowledge_bases.service import furnish_tenant
 from app.object_store import ObjectStore
 from app.object_store.opening import open_object_store
+from app.publications.types import Address
 from app.quotas.meter import UsageMeter
 from app.quotas.rates import Rates
 from app.retrieval.queries import KnownVectors
@@ -87,6 +88,7 @@ class Resources:
     meter: UsageMeter
     webhooks: WebhookSender
     imports_at_once: asyncio.Semaphore
+    address: Address
 
     @classmethod
     @asynccontextmanager
@@ -149,6 +151,7 @@ class Resources:
                 sign_ins,
                 meter,
                 webhooks,
+                Address.of(settings.publication, database_url, is_embedded=settings.database.url is None),
             )
 
     @classmethod
@@ -168,6 +171,7 @@ class Resources:
         sign_ins: SignInAudit,
         meter: UsageMeter,
         webhooks: WebhookSender,
+        address: Address,
     ) -> Self:
         system = SystemDatabase(database)
         queue = JobQueue(database, system, settings.worker.max_attempts)
@@ -207,6 +211,7 @@ class Resources:
             meter=meter,
             webhooks=webhooks,
             imports_at_once=asyncio.Semaphore(AT_ONCE),
+            address=address,
         )
 
     def audit_of(self, tenant_id: UUID) -> AuditService:

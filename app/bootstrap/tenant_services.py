@@ -26,6 +26,7 @@ from app.knowledge_bases.prompting import KnowledgeBasePrompts
 from app.knowledge_bases.reindexing import ReindexService
 from app.knowledge_bases.service import KnowledgeBaseService
 from app.knowledge_bases.stores import StoreService
+from app.publications.service import PublicationService
 from app.quotas.service import QuotaService
 from app.retrieval.service import RetrievalService
 from app.tenants.service import KeyService
@@ -69,6 +70,13 @@ class TenantServices:
     def prompts(self) -> KnowledgeBasePrompts:
         """Versions of knowledge bases' prompts."""
         return KnowledgeBasePrompts(self.db, self.knowledge_bases)
+
+    @cached_property
+    def publications(self) -> PublicationService:
+        """Knowledge bases as views for others' agents."""
+        held = self.resources
+        allowed = held.settings.publication.allowed
+        return PublicationService(self.db, self.knowledge_bases, held.queue, held.address, allowed)
 
     @cached_property
     def agents(self) -> AgentService:

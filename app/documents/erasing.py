@@ -23,6 +23,7 @@ from app.knowledge_bases.service import ERASE_JOB, PURGE_JOB
 from app.knowledge_bases.withdrawal_repository import WithdrawalRepository
 from app.logging import get_logger
 from app.object_store import ObjectStore
+from app.publications.settling import PublicationSettling
 from app.tenants.service import TenantService
 
 logger = get_logger(__name__)
@@ -44,6 +45,7 @@ class Erasing:
     queue: JobQueue
     objects: ObjectStore
     dropping: IndexDropping
+    publications: PublicationSettling
     tenants: TenantService
 
     async def knowledge_base(
@@ -51,6 +53,7 @@ class Erasing:
     ) -> None:
         """Remove one that was withdrawn. Raises SomethingLeft, and as ``IndexDropping.empty``."""
         db = TenantDatabase(self.database, tenant_id)
+        await self.publications.take_away(tenant_id, kb_id)
         await self._drop(tenant_id, indexes)
         await self._remove(db, kb_id, deletion_id)
         await settle_knowledge_base(db, kb_id, indexes, deletion_id=deletion_id, job_id=job_id)
@@ -67,6 +70,7 @@ class Erasing:
                 await withdrawal.withdraw()
                 indexes[kb_id] = await withdrawal.retire()
         for kb_id, of_kb in indexes.items():
+            await self.publications.take_away(tenant_id, kb_id)
             await self._drop(tenant_id, of_kb)
             await self._remove(db, kb_id, None)
         await self.tenants.erase(tenant_id)

@@ -19,6 +19,7 @@ from app.knowledge_bases.generation_repository import GenerationRepository
 from app.knowledge_bases.reindexing import REINDEX_JOB
 from app.knowledge_bases.types import Generation, IndexMismatch
 from app.logging import get_logger
+from app.publications.service import follow_swap
 
 logger = get_logger(__name__)
 
@@ -121,6 +122,7 @@ class Reindexer:
             if await repository.waiting():
                 return False
             await repository.swap()
+            await follow_swap(session, self.queue, db.tenant_id, generation.kb_id)
         seconds = round(time.monotonic() - started, 3)
         logger.info("reindex.done", index=str(generation.id), knowledge_base=str(generation.kb_id), seconds=seconds)
         return True

@@ -38,6 +38,7 @@ class WithdrawalRepository:
         await self.session.rows(_RELEASE_AGENTS, self._place)
         await self.session.rows(_FORGET_PROMPTS, self._place)
         await self.session.rows(_FORGET_LABELS, self._place)
+        await self.session.rows(_REVOKE_PUBLICATION, self._place)
         await forget_answers(self.session, self.tenant_id, [self.kb_id])
         return Withdrawn(await self._amount(), await self.retire())
 
@@ -72,6 +73,10 @@ update agent_binding set knowledge_base_ids = array_remove(knowledge_base_ids, :
  where tenant_id = :tenant and :kb::uuid = any(knowledge_base_ids)""")
 _FORGET_PROMPTS = statement("delete from prompt_version where tenant_id = :tenant and kb_id = :kb")
 _FORGET_LABELS = statement("delete from openai_store where tenant_id = :tenant and kb_id = :kb")
+# Its view shows nothing from now on; the job that removes the knowledge base takes it away first.
+_REVOKE_PUBLICATION = statement("""
+update publication set removed_at = now(), updated_at = now()
+ where tenant_id = :tenant and kb_id = :kb and removed_at is null""")
 _RETIRE = statement("""
 update search_index set state = 'retired', retired_at = null, error = null, job_id = null
  where tenant_id = :tenant and kb_id = :kb returning id""")

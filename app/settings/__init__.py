@@ -25,6 +25,7 @@ from app.settings.environment import environment, user_cache_dir
 from app.settings.group import PREFIX, Group, HttpUrl, PostgresUrl, env, variable
 from app.settings.http_sources import HttpSourceSettings
 from app.settings.identity import IdentitySettings
+from app.settings.publication import PublicationSettings
 from app.settings.quotas import Limits, QuotaSettings
 from app.settings.rerank import RerankSettings
 from app.settings.webhooks import WebhookSettings
@@ -46,6 +47,7 @@ __all__ = [
     "ModelSettings",
     "ObjectStoreSettings",
     "ParserSettings",
+    "PublicationSettings",
     "QuotaSettings",
     "RerankSettings",
     "ServerSettings",
@@ -206,6 +208,7 @@ class Settings(BaseModel):
     answers: AnswerSettings
     rerank: RerankSettings
     http_sources: HttpSourceSettings
+    publication: PublicationSettings
     parser: ParserSettings
     worker: WorkerSettings
     quotas: QuotaSettings

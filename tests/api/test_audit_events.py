@@ -44,6 +44,8 @@ TOLD: dict[str, tuple[list[str], ...]] = {
     f"PATCH {KB}": (["knowledge_base.update"],),
     f"DELETE {KB}": (["knowledge_base.delete"],),
     f"POST {KB}/prompts/{{prompt}}/{{number}}/pin": (["knowledge_base.update"],),
+    f"POST {KB}/publication": (["publication.create"],),
+    f"DELETE {KB}/publication": (["publication.delete"],),
     f"POST {KB}/reindex": (["knowledge_base.reindex"],),
     f"DELETE {KB}/reindex": (["knowledge_base.reindex_cancel"],),
     f"POST {KB}/reindex/undo": (["knowledge_base.reindex_undo"],),

@@ -8,7 +8,7 @@ import pytest
 
 from app.embedded_postgres import DatabaseUrls
 
-APP, SEARCH, CONTROL = "carrel_app", "carrel_search", "carrel_control"
+APP, SEARCH, CONTROL, PUBLICATION = "carrel_app", "carrel_search", "carrel_control", "carrel_publication"
 # What may be called by the plain role; everything else of ours only by its neighbours.
 CALLABLE = {
     "current_tenant",
@@ -88,7 +88,7 @@ async def tables_without_walls(owner: asyncpg.Connection) -> set[str]:
             for expression in ("using", "checked")
         )
         walled = table["relrowsecurity"] and table["relforcerowsecurity"] and wanted <= covered and scoped
-        strangers = set(by_role) - {table["owner"], APP, SEARCH, CONTROL}
+        strangers = set(by_role) - {table["owner"], APP, SEARCH, CONTROL, PUBLICATION}
         if not walled or strangers or "*" not in by_role.get(table["owner"], set()):
             found.add(table["relname"])
     return found
@@ -121,7 +121,7 @@ async def test_a_gap_is_noticed(owner: asyncpg.Connection, change: str, table: s
 async def test_policies_of_definer_roles_are_the_listed_ones(owner: asyncpg.Connection) -> None:
     rows = await owner.fetch(
         "select c.relname, pg_get_userbyid(r) as role, p.polcmd from pg_policy p join pg_class c on c.oid = p.polrelid,"
-        " unnest(p.polroles) r where pg_get_userbyid(r) in ($1, $2)", SEARCH, CONTROL,
+        " unnest(p.polroles) r where pg_get_userbyid(r) in ($1, $2, $3)", SEARCH, CONTROL, PUBLICATION,
     )  # fmt: skip
     seen = {(row["role"], row["relname"]) for row in rows}
     assert seen == {
@@ -133,6 +133,10 @@ async def test_policies_of_definer_roles_are_the_listed_ones(owner: asyncpg.Conn
                 *("search_index", "audit_event", "deletion", "knowledge_base"),
                 *("webhook", "webhook_delivery", "tenant_usage", "usage_day"),
             )
+        ),
+        *(
+            (PUBLICATION, table)
+            for table in ("chunk_embedding", "chunk", "document", "knowledge_base", "publication", "tenant")
         ),
     }
 
@@ -163,6 +167,7 @@ async def test_grants_are_the_listed_ones(owner: asyncpg.Connection) -> None:
         (CONTROL, "provider_pace"): ["INSERT", "SELECT", "UPDATE"],
         (CONTROL, "audit_event"): ["DELETE"],
         (CONTROL, "deletion"): ["DELETE"],
+        (PUBLICATION, "chunk_embedding"): ["SELECT"],
     }
     columns = await owner.fetch(
         "select a.attrelid::regclass::text, a.attname, x.privilege_type from pg_attribute a, aclexplode(a.attacl) x"
@@ -179,18 +184,26 @@ async def test_grants_are_the_listed_ones(owner: asyncpg.Connection) -> None:
         *(("webhook_delivery", name, "INSERT") for name in ("tenant_id", "id", "webhook_id", "event", "data")),
         *(("tenant_usage", name, "SELECT") for name in ("tenant_id", "documents", "stored_bytes", "chunks")),
         *(("usage_day", name, "SELECT") for name in ("tenant_id", "day", "embedding_tokens", "query_tokens")),
+        *(
+            ("knowledge_base", name, "SELECT")
+            for name in ("tenant_id", "id", "deleted_at", "metadata_filter", "pending_filter")
+        ),
+        *(("document", name, "SELECT") for name in ("scope_level", "dynamic")),
+        *(("chunk", name, "SELECT") for name in ("tenant_id", "index_id", "id", "document_id", "content")),
+        *(("publication", name, "SELECT") for name in ("tenant_id", "id", "kb_id", "index_id", "removed_at")),
+        *(("tenant", name, "SELECT") for name in ("id", "deleted_at")),
         *(("search_index", name, "SELECT") for name in ("tenant_id", "id", "kb_id", "state", "retired_at")),
     }
 
 
 async def test_the_plain_role_cannot_read_what_is_alembics(owner: asyncpg.Connection) -> None:
-    for role in (APP, SEARCH, CONTROL, "carrel_runtime"):
+    for role in (APP, SEARCH, CONTROL, PUBLICATION, "carrel_runtime"):
         for kind in ("select", "insert", "update", "delete"):
             assert not await owner.fetchval("select has_table_privilege($1, 'alembic_version', $2)", role, kind)
 
 
 async def test_nobody_of_ours_can_make_anything(owner: asyncpg.Connection) -> None:
-    for role in (APP, SEARCH, CONTROL, "carrel_runtime"):
+    for role in (APP, SEARCH, CONTROL, PUBLICATION, "carrel_runtime"):
         assert not await owner.fetchval("select has_schema_privilege($1, 'public', 'create')", role), role
         assert not await owner.fetchval("select has_database_privilege($1, current_database(), 'create')", role), role
         assert not await owner.fetchval("select has_database_privilege($1, current_database(), 'temporary')", role), (
@@ -198,9 +211,9 @@ async def test_nobody_of_ours_can_make_anything(owner: asyncpg.Connection) -> No
         )
     rows = await owner.fetch(
         "select rolname, rolcanlogin or rolsuper or rolcreaterole or rolcreatedb or rolbypassrls or rolreplication"
-        " from pg_roles where rolname in ($1, $2, $3)", APP, SEARCH, CONTROL,
+        " from pg_roles where rolname in ($1, $2, $3, $4)", APP, SEARCH, CONTROL, PUBLICATION,
     )  # fmt: skip
-    assert {tuple(row) for row in rows} == {(APP, False), (SEARCH, False), (CONTROL, False)}
+    assert {tuple(row) for row in rows} == {(APP, False), (SEARCH, False), (CONTROL, False), (PUBLICATION, False)}
 
 
 def wrong_with(function: Any) -> list[str]:

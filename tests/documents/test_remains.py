@@ -20,6 +20,7 @@ ABOVE_DOCUMENTS = frozenset(
         "openai_file_batch",
         "openai_store",
         "prompt_version",
+        "publication",
         "routing_profile",
         "routing_vector",
         "search_index",

@@ -29,6 +29,7 @@ PLAIN = frozenset(
     exclude_dynamic expand expand_options window max_characters return_vectors explain merge image
     rerank transformers rewrite_prompt answer_prompt prompt session_scope max_top_k max_messages citations
     max_snippet_chars stream max_context_tokens digest
+    collection content_key
     kind source url method params headers body items score response domains secret
     jsonrpc retrieval_setting logical_operator comparison_operator
     after before order filter purpose expires_after expires_after[anchor] expires_after[seconds] anchor days
@@ -119,6 +120,9 @@ TEMPLATES: Mapping[str, tuple[Template, ...]] = {
     f"PATCH {KB}": (Template(json={"title": "renamed"}), Template(json={"metadata_filter": {"department": "hr"}})),
     f"GET {KB}/prompts": (Template(needs=("number",)), Template(query={"prompt": "rewrite"}, needs=("number",))),
     f"POST {KB}/prompts/{{prompt}}/{{number}}/pin": (Template(),),
+    f"POST {KB}/publication": (Template(), Template(json={"collection": "found", "content_key": "body"})),
+    f"GET {KB}/publication": (Template(needs=("publication",)),),
+    f"DELETE {KB}/publication": (Template(needs=("publication",)),),
     f"POST {KB}/reindex": (Template(), Template(json={"chunking": {"max_tokens": 100}})),
     f"POST {KB}/import": (Template(archive=True),),
     f"DELETE {KB}/reindex": (Template(needs=("building",)),),

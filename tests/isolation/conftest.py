@@ -51,6 +51,9 @@ PASSING = (
     " where tenant_id = $1 limit 1 on conflict do nothing",
     "insert into routing_vector select tenant_id, index_id, 99, true, '[1]' from routing_profile"
     " where tenant_id = $1 and index_id <> $2 limit 1",
+    "insert into publication (tenant_id, id, kb_id, collection, content_key, verifier)"
+    " select $1, $2, id, 'v', 'content', 'SCRAM-SHA-256$4096:' || repeat('a', 90) from knowledge_base"
+    " where tenant_id = $1 limit 1",
     "insert into api_key_use select $1, id, now() from api_key where tenant_id = $1 and id <> $2 limit 1"
     " on conflict do nothing",
 )
@@ -61,7 +64,9 @@ def service(make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactor
     """The embedded default with a chat model, which says the same to everything."""
     with ChatServer(reply=lambda _: "I do not know.") as chat:
         models = {"CARREL_CHAT_BASE_URL": chat.base_url, "CARREL_CHAT_MODEL": "talker"}
-        settings = settings_for(tmp_path_factory.mktemp("walls"), models=models)
+        settings = settings_for(
+            tmp_path_factory.mktemp("walls"), models=models, publication={"CARREL_PUBLICATION": True}
+        )
         with run_service(settings, make_database()) as running:
             yield running
 

@@ -68,8 +68,7 @@ def own(tenant: Tenant, text: str, *, fields: Iterable[str], form: str) -> dict[
         chunk = tenant.admin.get(f"/v1/knowledge-bases/{name}/documents/{ids['document']}/chunks").json()["items"][0]
         ids["node"], ids["chunk"] = chunk["node_path"][-1], chunk["id"]
     _add_claims(tenant, text, name, ids, wanted)
-    if wanted & {"webhook", "delivery"}:
-        ids["webhook"], ids["delivery"] = asyncio.run(_add_webhook(tenant))
+    _add_outlets(tenant, name, ids, wanted)
     if "number" in wanted:
         _add_prompts(tenant, name, ids["agent_id"] if "agent_id" in wanted else None)
     _add_files(tenant, text, name, ids, wanted)
@@ -93,6 +92,14 @@ def _add_claims(tenant: Tenant, text: str, kb: str, ids: Ids, wanted: set[str]) 
     if "agent_id" in wanted:
         binding = {"knowledge_bases": [kb], "session_scope": True}
         tenant.admin.put(f"/v1/agents/{ids['agent_id']}", json=binding).raise_for_status()
+
+
+def _add_outlets(tenant: Tenant, kb: str, ids: dict[str, str], wanted: set[str]) -> None:
+    """Ways out of the service: a webhook with a delivery, and a publication."""
+    if wanted & {"webhook", "delivery"}:
+        ids["webhook"], ids["delivery"] = asyncio.run(_add_webhook(tenant))
+    if "publication" in wanted:
+        tenant.admin.post(f"/v1/knowledge-bases/{kb}/publication").raise_for_status()
 
 
 def _add_prompts(tenant: Tenant, kb: str, agent_id: str | None) -> None:
@@ -138,6 +145,7 @@ EVERYTHING = (
     "file",
     "attached",
     "batch",
+    "publication",
 )
 
 

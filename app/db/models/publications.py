@@ -1,0 +1,35 @@
+"""Publications of knowledge bases. Row-level security is forced on every table."""
+
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import CheckConstraint, ForeignKey, ForeignKeyConstraint, Index, text
+from sqlalchemy.orm import Mapped, mapped_column
+
+from app.db.models.base import Base, TenantOwned, Updated
+
+
+class Publication(Updated, TenantOwned, Base):
+    """A view of a knowledge base with a login of its own; ``index_id`` is the search index that it shows.
+
+    One that is revoked stays until the view, its schema and the login are gone, and so does its knowledge base.
+    """
+
+    __tablename__ = "publication"
+    __table_args__ = (
+        ForeignKeyConstraint(["tenant_id", "kb_id"], ["knowledge_base.tenant_id", "knowledge_base.id"]),
+        CheckConstraint("collection ~ '^[a-z_][a-z0-9_]{0,62}$' and collection !~ '^pg_'", name="collection"),
+        CheckConstraint("content_key ~ '^[A-Za-z_][A-Za-z0-9_.-]{0,62}$'", name="content_key"),
+        CheckConstraint("verifier ~ '^SCRAM-SHA-256\\$[A-Za-z0-9+/=:$]{80,200}$'", name="verifier"),
+        Index("publication_kb_idx", "tenant_id", "kb_id", unique=True, postgresql_where=text("removed_at is null")),
+    )
+
+    tenant_id: Mapped[UUID] = mapped_column(ForeignKey("tenant.id", ondelete="CASCADE"), primary_key=True)
+    id: Mapped[UUID] = mapped_column(primary_key=True)
+    kb_id: Mapped[UUID]
+    collection: Mapped[str]
+    content_key: Mapped[str]
+    verifier: Mapped[str]
+    index_id: Mapped[UUID | None]
+    held_back: Mapped[str | None]
+    removed_at: Mapped[datetime | None]

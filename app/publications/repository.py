@@ -1,0 +1,68 @@
+"""Queries about publications, as the plain role in one tenant."""
+
+from typing import Any
+from uuid import UUID
+
+from app.db.session import Session
+from app.db.statements import statement
+from app.publications.types import StoredPublication
+
+
+class PublicationRepository:
+    """What is published of one knowledge base."""
+
+    def __init__(self, session: Session, tenant_id: UUID, kb_id: UUID) -> None:
+        self.session = session
+        self._place: dict[str, Any] = {"tenant": tenant_id, "kb": kb_id}
+
+    async def add(self, publication_id: UUID, *, collection: str, content_key: str, verifier: str) -> bool:
+        """False where it is published already."""
+        values = {"id": publication_id, "collection": collection, "content_key": content_key, "verifier": verifier}
+        return await self.session.row(_ADD, {**self._place, **values}) is not None
+
+    async def is_keyword(self, word: str) -> bool:
+        """Whether a table of this name would need quotes."""
+        return await self.session.row(_IS_KEYWORD, {"word": word}) is not None
+
+    async def find(self) -> StoredPublication | None:
+        """The one that is not revoked."""
+        row = await self.session.row(_FIND, self._place)
+        return None if row is None else StoredPublication(**row)
+
+    async def revoke(self) -> UUID | None:
+        """From now on its view shows nothing; None where there is none."""
+        row = await self.session.row(_REVOKE, self._place)
+        return None if row is None else row["id"]
+
+    async def all(self) -> list[UUID]:
+        """Also those that are revoked and not gone yet."""
+        return [row["id"] for row in await self.session.rows(_ALL, self._place)]
+
+    async def hold_back(self, publication_id: UUID, reason: str) -> None:
+        """Say why the view is not made."""
+        await self.session.rows(_HOLD_BACK, {**self._place, "id": publication_id, "reason": reason})
+
+    async def remove_unmade(self, publication_id: UUID) -> bool:
+        """Remove one that was revoked before anything was made for it; True where it is gone."""
+        await self.session.rows(_REMOVE_UNMADE, {**self._place, "id": publication_id})
+        return publication_id not in await self.all()
+
+
+_IS_KEYWORD = statement("select 1 from pg_get_keywords() where word = :word::text and catcode in ('R', 'T')")
+_ADD = statement("""
+insert into publication (tenant_id, id, kb_id, collection, content_key, verifier)
+values (:tenant, :id, :kb, :collection, :content_key, :verifier)
+on conflict (tenant_id, kb_id) where removed_at is null do nothing returning 1""")
+_FIND = statement("""
+select id, kb_id, collection, content_key, index_id is not null as is_shown, held_back, created_at
+  from publication where tenant_id = :tenant and kb_id = :kb and removed_at is null""")
+_REVOKE = statement("""
+update publication set removed_at = now(), updated_at = now()
+ where tenant_id = :tenant and kb_id = :kb and removed_at is null returning id""")
+_ALL = statement("select id from publication where tenant_id = :tenant and kb_id = :kb order by id")
+_HOLD_BACK = statement("""
+update publication set held_back = :reason, updated_at = now()
+ where tenant_id = :tenant and kb_id = :kb and id = :id and index_id is null""")
+_REMOVE_UNMADE = statement("""
+delete from publication
+ where tenant_id = :tenant and kb_id = :kb and id = :id and removed_at is not null and index_id is null""")
