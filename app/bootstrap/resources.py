@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import Self
+from typing import Protocol, Self
 from uuid import UUID
 
 from app.access import UNLIMITED, Principal, Quotas
@@ -59,6 +59,16 @@ def _preview_desk(settings: Settings, embedders: Embedders, vision: VisionModel 
         plugin_types=plugin_types(installed_parsers()),
         describes_pictures=vision is not None,
     )
+
+
+class _Closing(Protocol):
+    async def close(self) -> None: ...
+
+
+def _close_with(stack: AsyncExitStack, opened: _Closing | None) -> None:
+    """Where there is one."""
+    if opened is not None:
+        stack.push_async_callback(opened.close)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,18 +130,14 @@ class Resources:
             stack.push_async_callback(embedders.close)
             await embedders.check()
             vision = open_vision(settings.models)
-            if vision is not None:
-                stack.push_async_callback(vision.close)
+            _close_with(stack, vision)
             reranker = await asyncio.to_thread(open_reranker, settings.rerank)
-            if reranker is not None:
-                stack.push_async_callback(reranker.close)
+            _close_with(stack, reranker)
             models = settings.models
             rewriter = await asyncio.to_thread(open_chat, models, models.rewrite_model or models.chat_model)
-            if rewriter is not None:
-                stack.push_async_callback(rewriter.close)
+            _close_with(stack, rewriter)
             answerers = await asyncio.to_thread(open_answer_models, models)
-            if answerers is not None:
-                stack.push_async_callback(answerers.close)
+            _close_with(stack, answerers)
             webhooks = await asyncio.to_thread(WebhookSender.open, settings.webhooks)
             stack.push_async_callback(webhooks.close)
             http_sources = await asyncio.to_thread(HttpSources.open, settings.http_sources, suspicions)
