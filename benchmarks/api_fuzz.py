@@ -23,9 +23,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.processes import RunningService, embedding_endpoint, end_as_usual, running_service
-from benchmarks.walls import visited
+from benchmarks.walls import talking, visited
 from tests.isolation.grid import real
 from tests.isolation.worlds import Ids, operators
+from tests.protocol_servers.chat import ChatServer
 
 SECONDS = 460
 CHECKS = (
@@ -183,8 +184,16 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
     # Made-up keys are tried without end, and receivers of webhooks are on this machine.
-    lenient = {"CARREL_FAILED_SIGN_INS": "1000000", "CARREL_WEBHOOK_ALLOW_PRIVATE": "127.0.0.0/8"}
-    with embedding_endpoint() as embedding_url, running_service(embedding_url, settings=lenient) as running:
+    lenient = {
+        "CARREL_FAILED_SIGN_INS": "1000000",
+        "CARREL_WEBHOOK_ALLOW_PRIVATE": "127.0.0.0/8",
+        "CARREL_PUBLICATION": "true",
+    }
+    with (
+        ChatServer(reply=lambda _: "I do not know.") as chat,
+        embedding_endpoint() as embedding_url,
+        running_service(embedding_url, settings={**lenient, **talking(chat)}) as running,
+    ):
         failures = run(running, seconds=given.seconds, seed=given.seed)
     print("nothing was found" if not failures else f"something was found in {failures} runs")
     return int(bool(failures))

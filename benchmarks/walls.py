@@ -30,6 +30,7 @@ from tests.isolation.comparing import outcome, send
 from tests.isolation.grid import PLAIN_KINDS, Forms, Grid, Trial, is_told, kept, make_grid, secrets_from, trials, unreal
 from tests.isolation.routes import endpoints
 from tests.isolation.worlds import Attacker
+from tests.protocol_servers.chat import ChatServer
 
 REACH = 50_000
 THREADS = 3
@@ -150,13 +151,25 @@ def timing_lines(seen: Seen) -> Iterator[str]:
     yield f"\n{surely} of {len(measured)} operations differ in time (p < {SIGNIFICANT}, corrected for their number)"
 
 
+def talking(chat: ChatServer) -> dict[str, str]:
+    """Answers need a chat model, whatever it says."""
+    return {"CARREL_CHAT_BASE_URL": chat.base_url, "CARREL_CHAT_MODEL": "talker"}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--share", type=float, default=1.0, help="of the combinations, chosen at random")
     share = parser.parse_args().share
     begun = time.monotonic()
-    local = {"CARREL_WEBHOOK_ALLOW_PRIVATE": "127.0.0.0/8"}  # where the cases' receivers would be
-    with embedding_endpoint() as embedding_url, running_service(embedding_url, settings=local) as running:
+    local = {
+        "CARREL_WEBHOOK_ALLOW_PRIVATE": "127.0.0.0/8",
+        "CARREL_PUBLICATION": "true",
+    }  # where the cases' receivers would be
+    with (
+        ChatServer(reply=lambda _: "I do not know.") as chat,
+        embedding_endpoint() as embedding_url,
+        running_service(embedding_url, settings={**local, **talking(chat)}) as running,
+    ):
         seen, changed = run(running, share=share)
     print("\n".join(timing_lines(seen)))
     statuses = ", ".join(f"{status}: {count}" for status, count in sorted(seen.statuses.items()))
