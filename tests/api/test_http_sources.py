@@ -262,7 +262,7 @@ def test_after_some_failures_it_is_left_alone(tenant: Tenant, site: SiteSearchSe
         search(tenant)
     site.received.clear()
     (warning,) = search(tenant)["warnings"]
-    assert warning.startswith("'site' was left out. The http_source endpoint has failed several times")
+    assert warning.startswith("'site' was left out. The http_source endpoint is left alone for a moment")
     assert site.received == []
     other = tenant.service.new_tenant()
     make(other, source_at(site))

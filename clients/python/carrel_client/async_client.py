@@ -170,9 +170,10 @@ class AsyncClient:
             except (httpx.TransportError, httpx.InvalidURL) as exc:
                 if last or isinstance(exc, (httpx.InvalidURL, httpx.UnsupportedProtocol)):
                     raise ConnectionFailed(f"{self._http.base_url} does not answer: {exc}") from exc
-            if found is not None and (last or found.status_code not in requesting.PASSING):
+            pause = requesting.pause(attempt, found)
+            if found is not None and (last or pause is None or found.status_code not in requesting.PASSING):
                 return found
-            await asyncio.sleep(requesting.pause(attempt, found))
+            await asyncio.sleep(pause or 0.0)
         raise AssertionError  # the last attempt returns or raises
 
     @asynccontextmanager

@@ -16,7 +16,7 @@ from carrel_client.errors import BY_STATUS, ApiError, BadReply
 # Beyond the 60 seconds that an upload may wait.
 TIMEOUT_SECONDS = 90.0
 RETRIES = 4
-LONGEST_PAUSE = 30.0
+LONGEST_PAUSE = 20.0
 # What may be gone in a moment.
 PASSING = frozenset({429, 502, 503, 504})
 SAFE = frozenset({"GET", "PUT", "DELETE", "HEAD"})
@@ -98,10 +98,15 @@ def opened(request: Request) -> Iterator[IO[bytes] | bytes | None]:
         yield request.source
 
 
-def pause(attempt: int, reply: httpx.Response | None) -> float:
-    """Seconds before the next attempt, of which ``attempt`` counts from 1: as the service asks, else growing."""
-    asked = "" if reply is None else reply.headers.get("retry-after", "")
-    return min(float(asked) if asked.isdecimal() else 0.25 * 2**attempt, LONGEST_PAUSE)
+def pause(attempt: int, reply: httpx.Response | None) -> float | None:
+    """Seconds before the next attempt, of which ``attempt`` counts from 1: as the service asks, else growing.
+
+    None where it asks for more patience than a caller has: a quota that is used up is no matter of seconds.
+    """
+    asked: str = "" if reply is None else reply.headers.get("retry-after", "")
+    if not asked.isdecimal():
+        return min(0.25 * 2**attempt, LONGEST_PAUSE)
+    return float(asked) if float(asked) <= LONGEST_PAUSE else None
 
 
 def answer(reply: httpx.Response) -> Any:

@@ -167,9 +167,10 @@ class Client:
             except (httpx.TransportError, httpx.InvalidURL) as exc:
                 if last or isinstance(exc, (httpx.InvalidURL, httpx.UnsupportedProtocol)):
                     raise ConnectionFailed(f"{self._http.base_url} does not answer: {exc}") from exc
-            if found is not None and (last or found.status_code not in requesting.PASSING):
+            pause = requesting.pause(attempt, found)
+            if found is not None and (last or pause is None or found.status_code not in requesting.PASSING):
                 return found
-            time.sleep(requesting.pause(attempt, found))
+            time.sleep(pause or 0.0)
         raise AssertionError  # the last attempt returns or raises
 
     @contextmanager
