@@ -105,7 +105,7 @@ def pause(attempt: int, reply: httpx.Response | None) -> float | None:
     """
     asked: str = "" if reply is None else reply.headers.get("retry-after", "")
     if not asked.isdecimal():
-        return min(0.25 * 2**attempt, LONGEST_PAUSE)
+        return min(0.25 * 2.0**attempt, LONGEST_PAUSE)
     return float(asked) if float(asked) <= LONGEST_PAUSE else None
 
 
