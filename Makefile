@@ -105,7 +105,7 @@ quality: setup
 
 walls: setup
 	@$(BIN)/python -m pytest -q tests/isolation
-	@$(BIN)/python -m benchmarks.walls --share 0.6 $(ARGUMENTS)
+	@$(BIN)/python -m benchmarks.walls --share 0.5 $(ARGUMENTS)
 
 api-fuzz: setup
 	@$(BIN)/python -m benchmarks.api_fuzz $(ARGUMENTS)
