@@ -11,6 +11,9 @@ import asyncpg
 
 from tests.fixtures.service import Tenant
 
+# What a reader may meet where a publication has ended, on a session that was open or on a new one.
+ENDED = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError)
+
 
 @dataclass(frozen=True)
 class Published:
@@ -40,6 +43,13 @@ class Published:
         """All that the view holds of rows with this metadata."""
         async with self.connected() as reader:
             return await texts(reader, self.manifest, **contains)
+
+    async def shows_nothing(self) -> bool:
+        """Whether nothing is left to be read: by a role that is gone or fails, by a session that was ended."""
+        try:
+            return not await self.texts()
+        except ENDED:
+            return True
 
 
 async def texts(reader: asyncpg.Connection, manifest: dict[str, Any], **contains: Any) -> set[str]:
