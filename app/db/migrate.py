@@ -1,51 +1,24 @@
 """Migrations from code: where they are, how to run them, and what the plain role needs afterwards."""
 
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any
 
 from alembic import command, op
 from alembic.config import Config
 from alembic.util import CommandError
-from sqlalchemy import Connection, make_url, text
+from sqlalchemy import Connection, MetaData, make_url, text
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
 
-from app.db.models import (
-    agents,
-    audit,
-    control_plane,
-    ingestion_state,
-    lanes,
-    media,
-    openai,
-    prompts,
-    publications,
-    routing,
-    tenant_data,
-    usage,
-    webhooks,
-)
+from app.db import models
 from app.db.models.base import Base
 from app.errors import AppError
 
 APP_ROLE = "carrel_app"
-_MODELS = (
-    agents,
-    audit,
-    control_plane,
-    ingestion_state,
-    lanes,
-    media,
-    openai,
-    prompts,
-    publications,
-    routing,
-    tenant_data,
-    usage,
-    webhooks,
-)
 # Made by the owner's jobs per knowledge base, or by a migration per dimension: not part of the models.
 _UNMODELLED = ("chunk_embedding_", "hnsw_", "meta_", "metal_", "scope_", "scopel_")
 
@@ -80,7 +53,7 @@ def configure(context: Any, connection: Connection) -> None:
     """Set up Alembic's context, the same for running and for comparing."""
     context.configure(
         connection=connection,
-        target_metadata=Base.metadata,
+        target_metadata=_tables(),
         include_name=lambda name, kind, _parents: (
             kind not in ("table", "index") or not (name or "").startswith(_UNMODELLED)
         ),
@@ -88,6 +61,13 @@ def configure(context: Any, connection: Connection) -> None:
         compare_type=True,
         compare_server_default=False,
     )
+
+
+def _tables() -> MetaData:
+    """All of them: of a module that nothing has imported yet they would be missing."""
+    for module in iter_modules(models.__path__, f"{models.__name__}."):
+        import_module(module.name)
+    return Base.metadata
 
 
 def run_script(script: str) -> None:
