@@ -71,6 +71,20 @@ def service(make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactor
             yield running
 
 
+async def _filled(connection: asyncpg.Connection, own: uuid.UUID, job: uuid.UUID) -> asyncpg.Record:
+    """Rows of every passing table for the tenant and the operator's own; the tenant's search index."""
+    async with connection.transaction():
+        for each in (SYSTEM, own):
+            await connection.execute("select set_config('app.tenant_id', $1, true)", str(each))
+            # Jobs that are done are gone: one that waits for a day that does not come.
+            await connection.execute(
+                "insert into job (tenant_id, id, kind, run_at) values ($1, $2, 'never', 'infinity')", each, job
+            )
+            for statement in PASSING:
+                await connection.execute(statement, each, job)
+        return await connection.fetchrow("select id, kb_id from search_index where tenant_id = $1", own)
+
+
 @pytest.fixture(scope="module")
 def walls(service: Service, postgres_server: EmbeddedPostgres) -> Iterator[Walls]:
     a, b = service.new_tenant("a"), service.new_tenant("b")
@@ -90,19 +104,11 @@ def walls(service: Service, postgres_server: EmbeddedPostgres) -> Iterator[Walls
         assert other is not None
         job = uuid.uuid4()
         connection = await asyncpg.connect(service.urls.app)
-        async with connection.transaction():
-            for each in (SYSTEM, own):
-                await connection.execute("select set_config('app.tenant_id', $1, true)", str(each))
-                # Jobs that are done are gone: one that waits for a day that does not come.
-                await connection.execute(
-                    "insert into job (tenant_id, id, kind, run_at) values ($1, $2, 'never', 'infinity')", each, job
-                )
-                for statement in PASSING:
-                    await connection.execute(statement, each, job)
-            row = await connection.fetchrow("select id, kb_id from search_index where tenant_id = $1", own)
-        await connection.close()
-        superuser = postgres_server.url(name)
-        return Walls(service.urls.app, superuser, own, other, row["id"], row["kb_id"], job)
+        try:
+            row = await _filled(connection, own, job)
+        finally:
+            await connection.close()
+        return Walls(service.urls.app, postgres_server.url(name), own, other, row["id"], row["kb_id"], job)
 
     async def clear(made: Walls) -> None:
         connection = await asyncpg.connect(made.superuser)
