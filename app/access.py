@@ -69,8 +69,9 @@ class Principal:
     made from issuer and subject, so that what is kept by key is kept apart for each of them.
 
     A key narrowed to a ``user_id`` reaches, of all users' and chats' levels, only that user's and their chats'.
-    ``origin`` is told of requests that may change something. ``quota_key_id`` is the key that shares its quotas of what
-    is stored with this one, which rotation has made of it; None where it has none of these.
+    ``origin`` is told of requests that may change something. ``line_id`` is the first of the keys that rotation has
+    made one after the other, this one among them: what is counted or kept by key is theirs together. A token's is its
+    ``key_id``.
     """
 
     tenant_id: UUID
@@ -84,17 +85,17 @@ class Principal:
     origin: Origin = Origin()
     quotas: Quotas = UNLIMITED
     key_quotas: Quotas = UNLIMITED
-    quota_key_id: UUID | None = None
+    line_id: UUID | None = None
 
     @property
     def stores_for(self) -> UUID | None:
         """The key that what it uploads is counted for, where that is counted by key."""
-        return self.quota_key_id if self.key_quotas.counts_documents else None
+        return self.line_id if self.key_quotas.counts_documents else None
 
     @property
     def ingests_for(self) -> UUID | None:
         """The key that its jobs are counted for, where only so many of them run at once."""
-        return self.quota_key_id if self.key_quotas.concurrent_ingestions is not None else None
+        return self.line_id if self.key_quotas.concurrent_ingestions is not None else None
 
     def may_see(self, knowledge_base_id: UUID) -> bool:
         """False for a knowledge base outside those that the key is narrowed to."""

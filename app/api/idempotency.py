@@ -107,7 +107,7 @@ def _place(request: Request, principal: Principal, given: list[str]) -> Place:
         raise InvalidInput(f"{HEADER} is one header of 1 to 255 visible ASCII characters.", loc=("header", HEADER))
     # Hashed: a path and a query may be longer than an index takes, and a filter in them is content.
     target = hashlib.sha256(request.scope["raw_path"] + b"?" + request.scope["query_string"]).hexdigest()
-    return Place(principal.tenant_id, principal.key_id or OPERATOR_KEY_ID, f"{request.method} {target}", given[0])
+    return Place(principal.tenant_id, principal.line_id or OPERATOR_KEY_ID, f"{request.method} {target}", given[0])
 
 
 async def _again(answer: Answer, body: HashedBody, limit: int) -> Response:

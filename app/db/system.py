@@ -23,7 +23,7 @@ from app.db.statements import statement
 _AUTHENTICATE = statement("""
 select tenant_id, tenant_name, key_id, key_name, role, knowledge_base_ids, user_id,
        coalesce(extract(epoch from expires_at) - extract(epoch from now()), 'infinity')::float8 as seconds_left,
-       quotas, key_quotas, quota_key_id
+       quotas, key_quotas, quota_key_id as line_id
   from find_key(:hash)""")
 _REFUSED_KEY = statement("select tenant_id, key_id, key_name from refused_key(:hash)")
 _REMOVE_OLD_EVENTS = statement("select remove_old_audit_events(:keep, :limit) removed")

@@ -60,7 +60,7 @@ class FileBatchService:
             tenant_id=self.db.tenant_id,
             id=new_id(),
             kb_id=kb.row.id,
-            key_id=self.knowledge_bases.principal.key_id,
+            key_id=self.knowledge_bases.principal.line_id,
             cancelled=0,
             created_at=datetime.now(UTC),
         )
@@ -105,7 +105,7 @@ class FileBatchService:
     def _may_see(self, batch: FileBatch) -> bool:
         """A batch may hold several users' files: a key that is narrowed to one sees its own."""
         principal = self.knowledge_bases.principal
-        return principal.user_id is None or batch.key_id == principal.key_id
+        return principal.user_id is None or batch.key_id == principal.line_id
 
     async def cancel(self, reference: str, batch_id: UUID) -> BatchView:
         """Take out of the knowledge base what is not ready yet. Raises as ``get``, and Forbidden."""

@@ -16,7 +16,8 @@ from app.ids import encode_id
 class FileRepository:
     """Queries in one tenant, as one key sees its files.
 
-    A file is in no knowledge base and belongs to no user: a key that is narrowed sees those that it has brought itself.
+    A file is in no knowledge base and belongs to no user: a key that is narrowed sees those that came by
+    its own line of keys.
     """
 
     def __init__(self, session: Session, principal: Principal) -> None:
@@ -26,7 +27,7 @@ class FileRepository:
         self._visible = [
             KeptFile.tenant_id == principal.tenant_id,
             or_(KeptFile.expires_at.is_(None), KeptFile.expires_at > func.now()),
-            *([KeptFile.key_id == principal.key_id] if is_narrowed else []),
+            *([KeptFile.key_id == principal.line_id] if is_narrowed else []),
         ]
 
     async def add(self, file: KeptFile) -> None:

@@ -62,7 +62,7 @@ class FileService:
             file = KeptFile(
                 tenant_id=self.db.tenant_id,
                 id=file_id,
-                key_id=principal.key_id,
+                key_id=principal.line_id,
                 quota_key_id=principal.stores_for,
                 filename=received.filename,
                 media_type=received.declared_type,

@@ -26,7 +26,7 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class TokensToday:
-    """What was embedded today for a tenant, and of that for a key; and their quotas as they are now."""
+    """What was embedded today for a tenant, and of that for a key's line; and the quotas of both as they are now."""
 
     of_tenant: int
     of_key: int
@@ -142,11 +142,14 @@ on conflict (tenant_id, bucket) do update
    set tokens = {_REFILLED} - {_GRANTED}, granted = {_GRANTED}, filled_at = greatest(clock_timestamp(), b.filled_at)
 returning granted, tokens""")  # noqa: S608  (constants)
 _TOKENS = statement("""
-select coalesce(sum(embedding_tokens + query_tokens), 0)::bigint of_tenant,
-       coalesce(sum(embedding_tokens + query_tokens) filter (where key_id = :key), 0)::bigint of_key,
+select coalesce(sum(d.embedding_tokens + d.query_tokens), 0)::bigint of_tenant,
+       coalesce(sum(d.embedding_tokens + d.query_tokens) filter (where coalesce(of_day.quota_key_id, of_day.id)
+         = (select coalesce(k.quota_key_id, k.id) from api_key k where k.tenant_id = :t and k.id = :key)
+       ), 0)::bigint of_key,
        (select t.quotas from tenant t where t.id = :t) quotas,
        (select k.quotas from api_key k where k.tenant_id = :t and k.id = :key) key_quotas
-  from usage_day where tenant_id = :t and day = (now() at time zone 'utc')::date""")
+  from usage_day d left join api_key of_day on of_day.tenant_id = d.tenant_id and of_day.id = d.key_id
+ where d.tenant_id = :t and d.day = (now() at time zone 'utc')::date""")
 _ADD = statement("""
 insert into usage_day as d (tenant_id, day, key_id, uploads, documents, bytes, searches, query_tokens)
 select :t::uuid, u.* from unnest(:days::date[], :keys::uuid[], :uploads::bigint[], :documents::bigint[],

@@ -46,16 +46,16 @@ class QuotaService:
 
     async def admit_search(self) -> RateState | None:
         """Take a search from the key's rate and the tenant's; None where neither has one. Raises RateLimited."""
-        tenant_id, key_id = self.principal.tenant_id, self.principal.key_id or NO_KEY
+        tenant_id, line_id = self.principal.tenant_id, self.principal.line_id or NO_KEY
         own, whole = self.principal.key_quotas.searches_per_second, self.principal.quotas.searches_per_second
-        of_key = None if own is None else await self.rates.take(tenant_id, key_id, own)
+        of_key = None if own is None else await self.rates.take(tenant_id, line_id, own)
         if whole is None:
             return of_key
         try:
             of_tenant = await self.rates.take(tenant_id, NO_KEY, whole)
         except BaseException:
             if own is not None:
-                self.rates.give_back(tenant_id, key_id, own)
+                self.rates.give_back(tenant_id, line_id, own)
             raise
         return of_tenant if of_key is None or of_tenant.remaining < of_key.remaining else of_key
 

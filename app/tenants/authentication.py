@@ -100,6 +100,7 @@ class Authenticator:
             knowledge_base_ids=claims.knowledge_base_ids,
             user_id=claims.user_id,
             subject=claims.subject,
+            line_id=claims.key_id,
             quotas=Quotas.stored(tenant.quotas),
         )
         return Found(principal, claims.seconds_left)

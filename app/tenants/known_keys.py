@@ -131,5 +131,5 @@ def _principal(found: AuthenticatedKey) -> Principal:
         user_id=found.user_id,
         quotas=Quotas.stored(found.quotas),
         key_quotas=Quotas.stored(found.key_quotas),
-        quota_key_id=found.quota_key_id,
+        line_id=found.line_id or found.key_id,
     )

@@ -179,7 +179,7 @@ class KeyService:
         )
         async with self.db.transaction() as session:
             await TenantRepository(session).add_key(issued.row)
-            if issued.row.quota_key_id is not None:
+            if quotas.counts_documents:
                 await QuotaRepository(session, self.db.tenant_id).begin_counting_key(issued.row.id)
             await self._record(session, Action.KEY_CREATE, issued.row.id)
         return issued
@@ -211,7 +211,7 @@ class KeyService:
                 user_id=old.user_id,
                 expires_at=old.expires_at,
                 quotas=Quotas.stored(old.quotas),
-                quota_key_id=old.quota_key_id,
+                line_id=old.line_id or old.id,
             )
             await repository.add_key(issued.row)
             await self._record(session, Action.KEY_ROTATE, key_id, issued.row.id)
@@ -241,10 +241,9 @@ def _make_key(
     user_id: str | None = None,
     expires_at: datetime | None = None,
     quotas: Quotas = UNLIMITED,
-    quota_key_id: UUID | None = None,
+    line_id: UUID | None = None,
 ) -> IssuedKey:
     secret, key_id = new_key(), new_id()
-    is_counted = quotas.counts_documents or quotas.concurrent_ingestions is not None
     row = ApiKey(
         tenant_id=tenant_id,
         id=key_id,
@@ -256,6 +255,6 @@ def _make_key(
         user_id=user_id,
         expires_at=expires_at,
         quotas=quotas.given(),
-        quota_key_id=(quota_key_id or key_id) if is_counted else None,
+        line_id=line_id or key_id,
     )
     return IssuedKey(row, secret)

@@ -143,7 +143,8 @@ async def test_a_key_is_looked_up_once(one: Process, key: IssuedKey) -> None:
     for _ in range(5):
         assert not await one.is_asked(key)
     principal = await one.authenticator.authenticate(key.secret)
-    assert principal == Principal(key.row.tenant_id, "a tenant", Role.ADMIN, key.row.id, "first key")
+    own = key.row.id
+    assert principal == Principal(key.row.tenant_id, "a tenant", Role.ADMIN, own, "first key", line_id=own)
 
 
 @pytest.mark.usefixtures("untold")

@@ -36,8 +36,8 @@ class Tenant(Created, Base):
 class ApiKey(Created, TenantOwned, Base):
     """A credential. Only the SHA-256 of the key is stored; ``hint`` is its beginning, for people.
 
-    ``replaced_by`` is the key that rotation has made in its place. ``quota_key_id`` is the first of those that follow
-    each other so, for which is counted what all of them store; None where that has no limit.
+    ``replaced_by`` is the key that rotation has made in its place. ``line_id`` is the first of those that follow each
+    other so, for which is counted what all of them use; it is None for many a first one, of which none was made so.
     """
 
     __tablename__ = "api_key"
@@ -58,7 +58,8 @@ class ApiKey(Created, TenantOwned, Base):
     revoked_at: Mapped[datetime | None]
     replaced_by: Mapped[UUID | None]
     quotas: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default=text("'{}'"))
-    quota_key_id: Mapped[UUID | None]
+    # The column's name is from when quotas of what is stored were all that they shared.
+    line_id: Mapped[UUID | None] = mapped_column("quota_key_id")
 
 
 class ApiKeyUse(TenantOwned, Base):

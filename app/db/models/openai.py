@@ -15,9 +15,10 @@ Digest = bytes
 
 
 class KeptFile(Created, TenantOwned, Base):
-    """A file that was uploaded for itself; ``key_id`` is the key that brought it, ``key`` where its bytes are.
+    """A file that was uploaded for itself; ``key`` is where its bytes are.
 
-    ``quota_key_id`` is the key that it counts for, as a document's.
+    ``key_id`` is the first of the line of keys by one of which it came, and ``quota_key_id`` the key that it counts
+    for, as a document's.
     """
 
     __tablename__ = "openai_file"
@@ -50,7 +51,10 @@ class StoreLabels(TenantOwned, Base):
 
 
 class FileBatch(Created, TenantOwned, Base):
-    """Files that were attached together; ``cancelled`` counts those that were taken out before they were ready."""
+    """Files that were attached together; ``cancelled`` counts those that were taken out before they were ready.
+
+    ``key_id`` is the first of the line of keys by one of which they were, as a kept file's.
+    """
 
     __tablename__ = "openai_file_batch"
     __table_args__ = (
