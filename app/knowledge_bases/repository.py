@@ -10,7 +10,7 @@ from sqlalchemy import func, select
 
 from app.db.models.tenant_data import Document, KnowledgeBase, SearchIndex
 from app.db.session import Session
-from app.db.statements import Record, statement
+from app.db.statements import Record, Statement, statement
 from app.knowledge_bases.generation_repository import GenerationRepository
 from app.knowledge_bases.types import KnowledgeBaseView, LiveIndex, StoredKnowledgeBase
 
@@ -26,20 +26,30 @@ _WITH_TWIN = f"{_SELECT} where k.tenant_id = any(array[:tenant::uuid, system_ten
 _BY_NAME = statement(f"{_WITH_TWIN} and k.name = :reference")
 _BY_ID = statement(f"""{_WITH_TWIN}
    and k.name = (select o.name from knowledge_base o where o.tenant_id = :tenant and o.id = :reference)""")  # noqa: S608
-_ALL = statement(f"""{_WITH_TWIN}
-   and k.name = any(array(select o.name from knowledge_base o
-                           where o.tenant_id = :tenant and (:only::uuid[] is null or o.id = any(:only))))
+
+
+def _all(which: str) -> Statement:
+    return statement(f"""{_WITH_TWIN}
+   and k.name = any(array(select o.name from knowledge_base o where o.tenant_id = :tenant{which}))
  order by k.name""")  # noqa: S608
+
+
+def _few(which: str) -> Statement:
+    return statement(f"""{_WITH_TWIN}
+   and k.name = any(array(select o.name from knowledge_base o where o.tenant_id = :tenant{which}))
+   and (select count(*) from (select from knowledge_base o
+                               where o.tenant_id = :tenant and o.deleted_at is null{which} limit :most::int + 1) n)
+       <= :most::int
+ order by k.name""")  # noqa: S608
+
+
+# Apart: a statement for both has no plan that is worth keeping, and planning is most of what it costs.
+_SOME = " and o.id = any(:only::uuid[])"
+_ALL, _ALL_OF_SOME = _all(""), _all(_SOME)
+_FEW, _FEW_OF_SOME = _few(""), _few(_SOME)
 _PAGE = statement(f"""{_SELECT} where k.tenant_id = :tenant and (:only::uuid[] is null or k.id = any(:only))
    and (:after_time::timestamptz is null or (k.created_at, k.id) < (:after_time, :after_id::uuid))
  order by k.created_at desc, k.id desc limit :limit""")
-_FEW = statement(f"""{_WITH_TWIN}
-   and k.name = any(array(select o.name from knowledge_base o
-                           where o.tenant_id = :tenant and (:only::uuid[] is null or o.id = any(:only))))
-   and (select count(*) from (select from knowledge_base o
-                               where o.tenant_id = :tenant and o.deleted_at is null
-                                 and (:only::uuid[] is null or o.id = any(:only)) limit :most::int + 1) n) <= :most::int
- order by k.name""")  # noqa: S608
 _ROUTING_TEXTS = statement("""
 select id, routing_texts from knowledge_base where tenant_id = :tenant and id = any(:ids::uuid[])""")
 _HOLD_INDEXES = statement("""
@@ -95,11 +105,13 @@ class KnowledgeBaseRepository:
 
     async def all(self, only: Sequence[UUID] | None) -> list[KnowledgeBaseView]:
         """Every knowledge base, or those of ``only`` that exist, by name."""
-        return self._with_twins(await self.session.rows(_ALL, {"tenant": self.tenant_id, "only": only}))
+        found = _ALL if only is None else _ALL_OF_SOME
+        return self._with_twins(await self.session.rows(found, {"tenant": self.tenant_id, "only": only}))
 
     async def few(self, only: Sequence[UUID] | None, *, most: int) -> list[KnowledgeBaseView]:
         """The same where there are no more than ``most``, else none."""
-        return self._with_twins(await self.session.rows(_FEW, {"tenant": self.tenant_id, "only": only, "most": most}))
+        found, values = _FEW if only is None else _FEW_OF_SOME, {"tenant": self.tenant_id, "only": only, "most": most}
+        return self._with_twins(await self.session.rows(found, values))
 
     def _with_twins(self, rows: Sequence[Record]) -> list[KnowledgeBaseView]:
         """The tenant's own, each with the shared one of its name; one that is the system tenant's alone is left out."""

@@ -12,16 +12,14 @@ from app.inference.embedding.registry import Embedders
 from app.knowledge_bases.service import KnowledgeBaseService
 from app.knowledge_bases.types import KnowledgeBaseView
 from app.quotas.types import TokensSpent
+from app.retrieval import shares
 from app.retrieval.course import Course
 from app.retrieval.queries import QueryVectors, Vector
 from app.retrieval.routes import RoutedKnowledgeBase, Routing
-from app.retrieval.routing import Candidate, Likeness, choose, explain, models_to_ask, narrowed
+from app.retrieval.routing import Narrowed, Numbers, choose, explain, models_to_ask, narrowed
 from app.retrieval.routing_profiles import KnownProfiles, Profiles
 from app.retrieval.routing_repository import RoutingRepository
 from app.retrieval.types import Query, SearchRequest
-
-# With less time left the query is not embedded for this: what is left is for the search itself.
-LEAST_SECONDS = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +65,12 @@ class Router:
             if not models:
                 return Route(await self.knowledge_bases.readable(session, only))
         asked = await self._embed(models, queries)
+        with self.course.timing("route"):
+            alike = await self._alike(profiles, candidates, asked)
+            chosen = choose(candidates, alike, top_n=top_n)
+            routed = explain(candidates, alike, chosen) if request.explain else []
         async with self.db.transaction(kept_plans=True) as session:
-            with self.course.timing("route"):
-                likeness = await self._likeness(session, profiles, candidates, asked)
-                chosen = choose(candidates, likeness, asked.keys(), top_n=top_n)
-                routed = explain(candidates, likeness, asked.keys(), chosen) if request.explain else []
-            return Route(await self.knowledge_bases.readable(session, [one.kb_id for one in chosen]), routed)
+            return Route(await self.knowledge_bases.readable(session, candidates.ids(chosen)), routed)
 
     def _top_n(self, request: SearchRequest, queries: Sequence[Query]) -> int | None:
         """None where nothing is routed; a caller who has asked for it is told why."""
@@ -84,7 +82,7 @@ class Router:
             reason = "the strategy looks for words, and embeds nothing"
         elif not any(query.text is not None or query.vector is not None for query in queries):
             reason = "there is no text to compare"
-        elif self.course.remaining < LEAST_SECONDS:
+        elif self.course.remaining < shares.ROUTE_LEAST_SECONDS:
             reason = "there was no time for it"
         if reason is None:
             return wished.top_n
@@ -130,20 +128,14 @@ class Router:
         size = embedder.identity.dimensions
         return [one for one in found if one is not None and len(one) == size]
 
-    async def _likeness(
-        self,
-        session: Session,
-        profiles: Profiles,
-        candidates: Sequence[Candidate],
-        asked: Mapping[UUID, Sequence[Vector]],
-    ) -> dict[UUID, Likeness]:
-        repository = RoutingRepository(session, self.db.tenant_id)
-        likeness: dict[UUID, Likeness] = {}
+    async def _alike(self, profiles: Profiles, candidates: Narrowed, asked: Mapping[UUID, Sequence[Vector]]) -> Numbers:
+        """How like the queries the candidates' profiles are, of the models that have answered."""
+        alike = profiles.candidates.nothing_alike()
         for model, vectors in asked.items():
             if profiles.matrices is None:
-                comparable = [one for each in candidates if each.free is None for one in each.profiles]
-                indexes = [one.index_id for one in comparable if one.model == model]
-                likeness |= await repository.likeness(indexes, vectors)
+                async with self.db.transaction(kept_plans=True) as session:
+                    repository = RoutingRepository(session, self.db.tenant_id)
+                    await repository.compare(profiles.candidates, candidates.indexes(model), vectors, alike)
             elif (matrix := profiles.matrices.get(model)) is not None:
-                likeness |= matrix.likeness(vectors)
-        return likeness
+                await matrix.compare(vectors, alike)
+        return alike

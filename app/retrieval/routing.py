@@ -1,21 +1,20 @@
 """Which knowledge bases a query goes to, by what they are about (pure)."""
 
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
-from heapq import nsmallest
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Self
 from uuid import UUID
 
+import numpy as np
+import numpy.typing as npt
+
 from app.retrieval.routes import Reason, RoutedKnowledgeBase
-from app.retrieval.sources import counted
 
-
-class Likeness(NamedTuple):
-    """The best cosines of a query with a search index's centroids, and with what people say of it."""
-
-    centroids: float | None = None
-    texts: float | None = None
+Flags = npt.NDArray[np.bool_]
+Numbers = npt.NDArray[np.float64]
+# Of a knowledge base, its own search index and the shared one of its name.
+PROFILES = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +28,7 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A knowledge base that the key may read, with the profiles of its own index and of the shared one of its name.
+    """A knowledge base, with the profiles of its own index and of the shared one of its name.
 
     ``free`` is why it is searched whatever its profiles say.
     """
@@ -40,92 +39,139 @@ class Candidate:
     profiles: Sequence[Profile]
     free: Reason | None = None
 
-    @property
-    def models(self) -> set[UUID]:
-        """Those that have made its vectors."""
-        return {profile.model for profile in self.profiles}
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidates:
+    """All of a tenant by name, and in columns what their scores are made of, for many searches.
 
-def narrowed(candidates: Sequence[Candidate], only: Collection[UUID] | None, holding: Set[UUID]) -> list[Candidate]:
-    """Those of ``only``; what is ``holding`` documents of the user or the chat that is searched for is free."""
-    allowed = None if only is None else frozenset(only)
-    return [
-        replace(one, free="own_documents") if one.free is None and one.kb_id in holding else one
-        for one in candidates
-        if allowed is None or one.kb_id in allowed
-    ]
-
-
-def models_to_ask(candidates: Sequence[Candidate], *, top_n: int) -> set[UUID]:
-    """The models in which there is something to choose: more knowledge bases than may be chosen."""
-    counts = Counter(model for one in candidates if one.free is None for model in one.models)
-    return {model for model, count in counts.items() if count > top_n}
-
-
-def choose(
-    candidates: Sequence[Candidate], likeness: Mapping[UUID, Likeness], asked: Set[UUID], *, top_n: int
-) -> list[Candidate]:
-    """The best ``top_n`` of each model of ``asked``, ties by name, and all that was not compared; as they stand.
-
-    ``likeness`` is by search index.
+    What is of a profile stands in tables with a row for each of ``PROFILES`` and a column for each knowledge base, and
+    ``places`` says where those of a search index are. ``made_by`` are the profiles of each model.
     """
-    scored: dict[UUID, list[tuple[float, str, UUID]]] = {model: [] for model in asked}
-    chosen = set()
-    for one in candidates:
-        found = _compared(one, likeness, asked)
-        if found is None:
-            chosen.add(one.kb_id)
-        else:
-            for model, (score, _) in found.items():
-                scored[model].append((-score, one.name, one.kb_id))
-    chosen |= {kb_id for ranked in scored.values() for _, _, kb_id in nsmallest(top_n, ranked)}
-    return [one for one in candidates if one.kb_id in chosen]
+
+    each: Sequence[Candidate]
+    columns: Mapping[UUID, int]
+    places: Mapping[UUID, tuple[int, int]]
+    made_by: Mapping[UUID, Flags]
+    weights: Numbers
+    scales: Numbers
+    free: Flags
+
+    @classmethod
+    def of(cls, candidates: Iterable[Candidate]) -> Self:
+        """In the order that decides between equals."""
+        each = sorted(candidates, key=attrgetter("name"))
+        shape = (PROFILES, len(each))
+        places: dict[UUID, tuple[int, int]] = {}
+        made_by: dict[UUID, Flags] = {}
+        weights = np.zeros(shape)
+        for column, one in enumerate(each):
+            for row, profile in enumerate(one.profiles):
+                places[profile.index_id] = row, column
+                made_by.setdefault(profile.model, np.zeros(shape, np.bool_))[row, column] = True
+                weights[row, column] = profile.weight
+        return cls(
+            each=each,
+            columns={one.kb_id: column for column, one in enumerate(each)},
+            places=places,
+            made_by=made_by,
+            weights=weights,
+            scales=np.array([one.scale for one in each]),
+            free=np.array([one.free is not None for one in each], np.bool_),
+        )
+
+    def flags(self, kb_ids: Iterable[UUID]) -> Flags:
+        """True for these of them."""
+        flags = np.zeros(len(self.each), np.bool_)
+        flags[[self.columns[kb_id] for kb_id in kb_ids if kb_id in self.columns]] = True
+        return flags
+
+    def nothing_alike(self) -> Numbers:
+        """How like a query the centroids of each profile are, and its texts: two tables, nan for what is not known."""
+        return np.full((2, *self.weights.shape), np.nan)
 
 
-def explain(
-    candidates: Sequence[Candidate], likeness: Mapping[UUID, Likeness], asked: Set[UUID], chosen: Sequence[Candidate]
-) -> list[RoutedKnowledgeBase]:
+@dataclass(frozen=True, slots=True, eq=False)
+class Narrowed:
+    """Those of the candidates that one search ``reads``, and those of these that are ``open``: chosen by scores."""
+
+    candidates: Candidates
+    reads: Flags
+    open: Flags
+
+    def ids(self, chosen: Flags) -> list[UUID]:
+        """Of these knowledge bases."""
+        return [self.candidates.each[column].kb_id for column in np.flatnonzero(chosen).tolist()]
+
+    def indexes(self, model: UUID) -> list[UUID]:
+        """The search indexes to compare with a query of this model."""
+        places = np.argwhere(self.candidates.made_by[model] & self.open).tolist()
+        return [self.candidates.each[column].profiles[row].index_id for row, column in places]
+
+
+def narrowed(candidates: Candidates, only: Collection[UUID] | None, holding: Collection[UUID]) -> Narrowed:
+    """Those of ``only``; what is ``holding`` documents of the user or the chat that is searched for is free."""
+    reads = np.ones(len(candidates.each), np.bool_) if only is None else candidates.flags(only)
+    return Narrowed(candidates, reads, reads & ~candidates.free & ~candidates.flags(holding))
+
+
+def models_to_ask(narrowed: Narrowed, *, top_n: int) -> set[UUID]:
+    """The models in which there is something to choose: more knowledge bases than may be chosen."""
+    made_by = narrowed.candidates.made_by
+    return {model for model, made in made_by.items() if np.count_nonzero(made.any(axis=0) & narrowed.open) > top_n}
+
+
+def choose(narrowed: Narrowed, alike: Numbers, *, top_n: int) -> Flags:
+    """The best ``top_n`` of each model, ties by name, and all that was not compared; ``alike`` as made above.
+
+    A knowledge base is as good as the better one of its profiles, for both are searched under its name. It was not
+    compared where one of them was not, as those of a model that has not answered.
+    """
+    scores = _scores(narrowed.candidates, alike)
+    compared = _compared(narrowed, scores)
+    chosen = narrowed.reads & ~compared
+    for made in narrowed.candidates.made_by.values():
+        columns = np.flatnonzero(compared & made.any(axis=0))
+        best = np.where(made, scores, -np.inf)[:, columns].max(axis=0)
+        chosen[columns[np.argsort(-best, kind="stable")[:top_n]]] = True
+    return chosen
+
+
+def explain(narrowed: Narrowed, alike: Numbers, chosen: Flags) -> list[RoutedKnowledgeBase]:
     """Every candidate with what became of it: the chosen first, then the best, ties by name."""
-    ids = {one.kb_id for one in chosen}
+    scores = _scores(narrowed.candidates, alike)
+    compared = _compared(narrowed, scores)
     told = []
-    for one in candidates:
-        found = _compared(one, likeness, asked)
-        if found is None:
-            told.append(RoutedKnowledgeBase(one.kb_id, one.name, True, one.free or "not_compared", scale=one.scale))
+    for column in np.flatnonzero(narrowed.reads).tolist():
+        one = narrowed.candidates.each[column]
+        if not compared[column]:
+            reason = one.free or ("not_compared" if narrowed.open[column] else "own_documents")
+            told.append(RoutedKnowledgeBase(one.kb_id, one.name, True, reason, scale=one.scale))
             continue
-        score, like = max(found.values(), key=lambda pair: pair[0])
-        is_chosen = one.kb_id in ids
-        reason: Reason = "best" if is_chosen else "less_alike"
-        told.append(RoutedKnowledgeBase(one.kb_id, one.name, is_chosen, reason, score, *like, one.scale))
+        is_chosen = bool(chosen[column])
+        row = int(np.nanargmax(scores[:, column]))
+        score, centroids, texts = (_known(table[row, column]) for table in (scores, *alike))
+        reason = "best" if is_chosen else "less_alike"
+        told.append(RoutedKnowledgeBase(one.kb_id, one.name, is_chosen, reason, score, centroids, texts, one.scale))
     return sorted(told, key=lambda one: (not one.chosen, one.score is None, -(one.score or 0.0), one.name))
 
 
-def _compared(
-    one: Candidate, likeness: Mapping[UUID, Likeness], asked: Set[UUID]
-) -> dict[UUID, tuple[float, Likeness]] | None:
-    """By model, the best of its own index and the shared one, for both are searched under its name.
-
-    None where it is searched whatever its score, or where one of its models was not asked or has nothing of it.
-    """
-    if one.free is not None:
-        return None
-    found: dict[UUID, tuple[float, Likeness]] = {}
-    for profile in one.profiles:
-        like = likeness.get(profile.index_id) if profile.model in asked else None
-        if like is None:
-            return None
-        score = score_of(like, weight=profile.weight, scale=one.scale)
-        if profile.model not in found or score > found[profile.model][0]:
-            found[profile.model] = (score, like)
-    return found or None
+def _scores(candidates: Candidates, alike: Numbers) -> Numbers:
+    """Of each profile: of both, or where only one of them is known of that alone; scaled as `sources.counted` does."""
+    centroids, texts = alike
+    mixed = (1 - candidates.weights) * centroids + candidates.weights * texts
+    mixed = np.where(np.isnan(texts), centroids, np.where(np.isnan(centroids), texts, mixed))
+    scores: Numbers = np.where(mixed >= 0, mixed * candidates.scales, mixed / candidates.scales)
+    return scores
 
 
-def score_of(likeness: Likeness, *, weight: float, scale: float) -> float:
-    """Of both, or where only one of them is known of that alone."""
-    centroids, texts = likeness
-    if centroids is None or texts is None:
-        mixed = centroids if texts is None else texts
-        assert mixed is not None
-    else:
-        mixed = (1 - weight) * centroids + weight * texts
-    return counted(mixed, scale)
+def _compared(narrowed: Narrowed, scores: Numbers) -> Flags:
+    """The open ones that have a profile, and a score for each that they have."""
+    known = ~np.isnan(scores)
+    compared = narrowed.open & known.any(axis=0)
+    for made in narrowed.candidates.made_by.values():
+        compared &= (known | ~made).all(axis=0)
+    return compared
+
+
+def _known(number: np.float64) -> float | None:
+    return None if np.isnan(number) else float(number)

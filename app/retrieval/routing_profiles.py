@@ -1,21 +1,24 @@
 """What routing compares, kept by each process for as long as it holds; a tenant's own, and what is shared."""
 
+import asyncio
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Self
 from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
 
-from app.retrieval.routing import Candidate, Likeness
+from app.retrieval.routing import Candidates, Numbers
 
 Vectors = npt.NDArray[np.float32]
 
 # Of all tenants in one process; and of one tenant's vectors, about 2,000 knowledge bases of 384 dimensions: those of a
 # larger one are compared in the database.
 MOST_BYTES, MOST_BYTES_OF_ONE = 128 * 2**20, 64 * 2**20
+# So many multiplications take a third of a millisecond, hardly more than to hand them to a thread and to come back.
+AT_ONCE = 1_000_000
 
 
 class IndexVectors(NamedTuple):
@@ -26,35 +29,36 @@ class IndexVectors(NamedTuple):
     texts: Vectors
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class ProfileMatrix:
-    """The vectors of one model below each other: ``rows`` says whose they are, ``starts`` where each of them begins."""
+    """The vectors of one model below each other: where each profile's begin, and where in tables its cosine goes."""
 
     vectors: Vectors
     starts: npt.NDArray[np.intp]
-    rows: Sequence[tuple[UUID, bool]]
+    places: tuple[npt.NDArray[np.intp], ...]
 
     @classmethod
-    def of(cls, indexes: Mapping[UUID, IndexVectors]) -> "ProfileMatrix":
+    def of(cls, indexes: Mapping[UUID, IndexVectors], places: Mapping[UUID, tuple[int, int]]) -> Self:
         """Of search indexes whose vectors have the same dimensions; there is one at least."""
-        parts, rows = [], []
+        parts, found = [], []
         for index_id, one in indexes.items():
-            for described, vectors in ((False, one.centroids), (True, one.texts)):
+            for table, vectors in enumerate((one.centroids, one.texts)):
                 if len(vectors):
                     parts.append(vectors)
-                    rows.append((index_id, described))
+                    found.append((table, *places[index_id]))
         starts = np.cumsum([0, *(len(part) for part in parts[:-1])])
-        return cls(np.concatenate(parts), starts, rows)
+        return cls(np.concatenate(parts), starts, tuple(np.array(found).T))
 
-    def likeness(self, queries: Sequence[Vectors]) -> dict[UUID, Likeness]:
-        """How like the most alike query each search index is."""
-        products = (self.vectors @ np.stack(queries).T).max(axis=1)
-        best = np.maximum.reduceat(products, self.starts).tolist()
-        found: dict[UUID, Likeness] = {}
-        for (index_id, described), cosine in zip(self.rows, best, strict=True):
-            before = found.get(index_id)
-            found[index_id] = Likeness(before and before.centroids, cosine) if described else Likeness(cosine)
-        return found
+    async def compare(self, queries: Sequence[Vectors], alike: Numbers) -> None:
+        """Put in the tables how like the most alike query each profile is."""
+        work = self.vectors.size * len(queries)
+        # The product lets go of the interpreter: the others of this process go on.
+        best = self._best(queries) if work <= AT_ONCE else await asyncio.to_thread(self._best, queries)
+        alike[self.places] = best
+
+    def _best(self, queries: Sequence[Vectors]) -> Vectors:
+        products: Vectors = (self.vectors @ np.stack(queries).T).max(axis=1)
+        return np.maximum.reduceat(products, self.starts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +66,7 @@ class Profiles:
     """All of a tenant as of one version; no ``matrices`` where there is too much to keep."""
 
     version: object
-    candidates: Sequence[Candidate]
+    candidates: Candidates
     vectors: Mapping[UUID, IndexVectors]
     matrices: Mapping[UUID, ProfileMatrix] | None
 
@@ -93,11 +97,11 @@ class KnownProfiles:
             self._kept.popitem(last=False)
 
 
-def matrices_of(candidates: Iterable[Candidate], vectors: Mapping[UUID, IndexVectors]) -> dict[UUID, ProfileMatrix]:
+def matrices_of(candidates: Candidates, vectors: Mapping[UUID, IndexVectors]) -> dict[UUID, ProfileMatrix]:
     """By model."""
     by_model: dict[UUID, dict[UUID, IndexVectors]] = {}
-    for one in candidates:
+    for one in candidates.each:
         for profile in one.profiles:
             if profile.index_id in vectors:
                 by_model.setdefault(profile.model, {})[profile.index_id] = vectors[profile.index_id]
-    return {model: ProfileMatrix.of(indexes) for model, indexes in by_model.items()}
+    return {model: ProfileMatrix.of(indexes, candidates.places) for model, indexes in by_model.items()}

@@ -11,7 +11,7 @@ from pgvector import HalfVector
 from app.db.session import Session
 from app.db.statements import Record, Statement, statement
 from app.retrieval.routes import Reason
-from app.retrieval.routing import Candidate, Likeness, Profile
+from app.retrieval.routing import Candidate, Candidates, Numbers, Profile
 from app.retrieval.routing_profiles import (
     IndexVectors,
     KnownProfiles,
@@ -47,9 +47,8 @@ class RoutingRepository:
         rows = await self.session.rows(_PROFILES, {"tenant": self.tenant_id})
         twins = {row["name"]: row for row in rows if row["tenant_id"] != self.tenant_id}
         own = [row for row in rows if row["tenant_id"] == self.tenant_id]
-        candidates = [_candidate(row, twins.get(row["name"])) for row in own]
-        used = {profile.index_id for one in candidates for profile in one.profiles}
-        made = {row["index_id"]: row for row in rows if row["index_id"] in used}
+        candidates = Candidates.of(_candidate(row, twins.get(row["name"])) for row in own)
+        made = {row["index_id"]: row for row in rows if row["index_id"] in candidates.places}
         if sum(row["dim"] for row in made.values()) * _NUMBERS_OF_ONE * _BYTES > most:
             return Profiles(version, candidates, {}, None)
         vectors = {index: one for index, one in before.items() if index in made and one.made == made[index]["made_at"]}
@@ -74,12 +73,14 @@ class RoutingRepository:
         rows = await self.session.rows(_HOLDING, {"tenant": self.tenant_id, "levels": list(levels)})
         return {row[0] for row in rows}
 
-    async def likeness(self, indexes: Sequence[UUID], queries: Sequence[Vectors]) -> dict[UUID, Likeness]:
-        """How like the most alike query each search index is; they are all of the queries' model."""
+    async def compare(
+        self, candidates: Candidates, indexes: Sequence[UUID], queries: Sequence[Vectors], alike: Numbers
+    ) -> None:
+        """Put in the tables how like the most alike query each search index is; they are all of the queries' model."""
         values: dict[str, Any] = {f"query_{number}": HalfVector(query) for number, query in enumerate(queries)}
         values |= {"tenant": self.tenant_id, "indexes": list(indexes)}
-        rows = await self.session.rows(_likeness(len(queries)), values)
-        return {row["index_id"]: Likeness(row["centroids"], row["texts"]) for row in rows}
+        for index_id, *cosines in await self.session.rows(_comparison(len(queries)), values):
+            alike[:, *candidates.places[index_id]] = np.array(cosines, np.float64)  # none becomes nan
 
 
 def _stacked(vectors: Sequence[Vectors], dim: int) -> Vectors:
@@ -102,18 +103,20 @@ def _candidate(own: Record, twin: Record | None) -> Candidate:
     return Candidate(own["id"], own["name"], settings.get("scale", 1.0), profiles, free)
 
 
-_OF_TENANT = """
+# Of everything that is kept: sums that another order does not change, each of one table: a join costs more.
+_VERSION = statement("""
+select (select bit_xor(hash_record_extended(row(k.tenant_id, k.id, k.name, k.routing), 0)) from knowledge_base k
+         where k.tenant_id = any(array[:tenant::uuid, system_tenant()]) and k.deleted_at is null),
+       (select bit_xor(uuid_hash_extended(i.id, 0)) from search_index i
+         where i.tenant_id = any(array[:tenant::uuid, system_tenant()]) and i.state = 'live'),
+       (select bit_xor(hash_record_extended(row(p.index_id, p.model, p.made_at), 0)) from routing_profile p
+         where p.tenant_id = any(array[:tenant::uuid, system_tenant()]))""")
+_PROFILES = statement("""
+select k.tenant_id, k.id, k.name, k.routing, i.id as index_id, i.dim, p.model, p.made_at
   from knowledge_base k
   join search_index i on i.tenant_id = k.tenant_id and i.kb_id = k.id and i.state = 'live'
   left join routing_profile p on p.tenant_id = i.tenant_id and p.index_id = i.id
- where k.tenant_id = any(array[:tenant::uuid, system_tenant()]) and k.deleted_at is null"""
-# Of everything that is kept: a sum that another order does not change.
-_VERSION = statement(f"""
-select count(*), bit_xor(hash_record_extended(
-         row(k.tenant_id, k.id, k.name, k.routing, i.id, p.model, p.made_at), 0)){_OF_TENANT}""")
-_PROFILES = statement(f"""
-select k.tenant_id, k.id, k.name, k.routing, i.id as index_id, i.dim, p.model, p.made_at{_OF_TENANT}
- order by k.name""")
+ where k.tenant_id = any(array[:tenant::uuid, system_tenant()]) and k.deleted_at is null""")
 _VECTORS = statement("""
 select v.index_id, v.described, v.embedding from routing_vector v
  where v.tenant_id = any(array[:tenant::uuid, system_tenant()]) and v.index_id = any(:indexes::uuid[])
@@ -125,7 +128,7 @@ select distinct kb_id from document
 
 
 @lru_cache(maxsize=32)
-def _likeness(queries: int) -> Statement:
+def _comparison(queries: int) -> Statement:
     """One pass over the vectors, however many queries there are."""
     products = ", ".join(f"-(v.embedding <#> :query_{number}::halfvec)" for number in range(queries))
     best = f"max(greatest({products}))"

@@ -22,8 +22,10 @@ LOOK = 0.5
 # With less left when they are there, only what was asked is searched for: each query costs the lanes as much again.
 EXTRA_LEAST_SECONDS = 0.2
 
-# The embedding model: the lanes need theirs, and perhaps a second try.
+# The embedding model, for routing too: the lanes need theirs, and perhaps a second try.
 EMBED = 0.5
+# With less left a query is not embedded to choose knowledge bases: what is left is for the search itself.
+ROUTE_LEAST_SECONDS = 0.3
 # The first try of both lanes, then each lane by itself, without the extra queries; reading has what is left.
 LANES_TOGETHER, LANES_APART, READING = 0.5, 0.4, 1.0
 # However little is left, the database gets this long: less would fail every search on a busy machine.

@@ -1,15 +1,20 @@
 """Which knowledge bases are chosen, case by case."""
 
+import random
+from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 import numpy as np
 import pytest
 
-from app.retrieval.routes import Reason
-from app.retrieval.routing import Candidate, Likeness, Profile, choose, explain, models_to_ask, narrowed, score_of
-from app.retrieval.routing_profiles import IndexVectors, KnownProfiles, ProfileMatrix, Profiles, matrices_of
+from app.retrieval.routes import Reason, RoutedKnowledgeBase
+from app.retrieval.routing import Candidate, Candidates, Numbers, Profile, choose, explain, models_to_ask, narrowed
+from app.retrieval.routing_profiles import AT_ONCE, IndexVectors, KnownProfiles, ProfileMatrix, Profiles, matrices_of
+from tests.retrieval import routing_reference as reference
+from tests.retrieval.routing_reference import Likeness
 
 A, B = UUID(int=100), UUID(int=200)
+MODELS = [A, B, UUID(int=300)]
 
 
 def candidate(
@@ -35,6 +40,7 @@ def alike(**cosines: float | tuple[float | None, float | None]) -> dict[UUID, Li
         ([candidate(name, A) for name in "abc"], alike(a=0.1, b=0.9, c=0.5), 2, "bc"),
         # Ties by name.
         ([candidate(name, A) for name in "cab"], alike(a=0.5, b=0.5, c=0.5), 2, "ab"),
+        ([candidate(name, A, scale=2.0) for name in "ba"], alike(a=0.0, b=-0.0), 1, "a"),
         # Those that are searched anyway take nobody's place.
         (
             [candidate("a", A, free="always"), candidate("b"), candidate("c", A), candidate("d", A)],
@@ -64,20 +70,41 @@ def alike(**cosines: float | tuple[float | None, float | None]) -> dict[UUID, Li
 def test_the_best_of_each_model(
     candidates: list[Candidate], likeness: dict[UUID, Likeness], top_n: int, chosen: str
 ) -> None:
-    found = choose(candidates, likeness, {A, B}, top_n=top_n)
-    assert sorted(one.name for one in found) == list(chosen)
-    told = explain(candidates, likeness, {A, B}, found)
-    assert {one.name for one in told if one.chosen} == set(chosen)
+    told = routed(candidates, likeness, top_n=top_n)
+    assert sorted(one.name for one in told if one.chosen) == list(chosen)
     assert len(told) == len(candidates)
+
+
+def table(candidates: Candidates, likeness: Mapping[UUID, Likeness]) -> Numbers:
+    """The tables that say the same."""
+    alike = candidates.nothing_alike()
+    for index_id, cosines in likeness.items():
+        alike[:, *candidates.places[index_id]] = [np.nan if one is None else one for one in cosines]
+    return alike
+
+
+def routed(
+    each: Sequence[Candidate],
+    likeness: Mapping[UUID, Likeness],
+    *,
+    top_n: int,
+    only: Sequence[UUID] | None = None,
+    holding: Sequence[UUID] = (),
+) -> list[RoutedKnowledgeBase]:
+    candidates = Candidates.of(each)
+    readable, alike = narrowed(candidates, only, holding), table(candidates, likeness)
+    chosen = choose(readable, alike, top_n=top_n)
+    told = explain(readable, alike, chosen)
+    assert sorted(readable.ids(chosen)) == sorted(one.kb_id for one in told if one.chosen)
+    return told
 
 
 def test_why_is_told_the_chosen_first() -> None:
     candidates = [
-        candidate("a", A), candidate("b", A), candidate("c", A, free="always"), candidate("d", A, free="own_documents"),
+        candidate("a", A), candidate("b", A), candidate("c", A, free="always"), candidate("d", A),
         candidate("e", free="nothing_known"), candidate("f", UUID(int=3)),
     ]  # fmt: skip
-    likeness = alike(a=0.2, b=(0.5, 0.1))
-    told = explain(candidates, likeness, {A}, choose(candidates, likeness, {A}, top_n=1))
+    told = routed(candidates, alike(a=0.2, b=(0.5, 0.1)), top_n=1, holding=[UUID(int=ord("d"))])
     assert [(one.name, one.chosen, one.reason) for one in told] == [
         ("b", True, "best"), ("c", True, "always"), ("d", True, "own_documents"), ("e", True, "nothing_known"),
         ("f", True, "not_compared"), ("a", False, "less_alike"),
@@ -99,20 +126,57 @@ def test_why_is_told_the_chosen_first() -> None:
     ],
 )
 def test_descriptions_are_mixed_in(likeness: Likeness, weight: float, scale: float, score: float) -> None:
-    assert score_of(likeness, weight=weight, scale=scale) == pytest.approx(score)
+    one = candidate("a", A, weight=weight, scale=scale)
+    told = routed([one], {one.profiles[0].index_id: likeness}, top_n=1)
+    assert told[0].score == pytest.approx(score)
 
 
 def test_only_what_may_be_read_and_what_holds_documents_of_ones_own() -> None:
     candidates = [candidate("a", A), candidate("b", A), candidate("c", A, free="always")]
-    found = narrowed(candidates, [UUID(int=ord("b")), UUID(int=ord("c"))], {UUID(int=ord(name)) for name in "abc"})
-    assert [(one.name, one.free) for one in found] == [("b", "own_documents"), ("c", "always")]
-    assert narrowed(candidates, None, set()) == candidates
+    a, b, c, gone = (UUID(int=ord(name)) for name in "abcx")
+    told = routed(candidates, {}, top_n=1, only=[b, c, gone], holding=[a, b, c, gone])
+    assert [(one.name, one.reason) for one in told] == [("b", "own_documents"), ("c", "always")]
 
 
 @pytest.mark.parametrize(("top_n", "asked"), [(1, {A, B}), (2, {A}), (3, set())])
 def test_a_model_is_asked_where_there_is_something_to_choose(top_n: int, asked: set[UUID]) -> None:
-    candidates = [candidate("a", A), candidate("b", A, B), candidate("c", A), candidate("d", B)]
-    assert models_to_ask([*candidates, candidate("e", B, free="always")], top_n=top_n) == asked
+    each = [candidate("a", A), candidate("b", A, B), candidate("c", A), candidate("d", B)]
+    candidates = Candidates.of([*each, candidate("e", B, free="always"), candidate("f", B)])
+    assert models_to_ask(narrowed(candidates, None, [UUID(int=ord("f"))]), top_n=top_n) == asked
+
+
+def made_up(rng: random.Random, number: int) -> Candidate:
+    """A knowledge base with up to two profiles of three models; few numbers, so that many are equal."""
+    profiles = [
+        Profile(UUID(int=1000 + 2 * number + place), rng.choice(MODELS), rng.choice((0.0, 0.3, 1.0)))
+        for place in range(rng.choice((0, 1, 1, 1, 2, 2)))
+    ]
+    free: Reason | None = rng.choice(("always", *[None] * 8)) if profiles else "nothing_known"
+    return Candidate(UUID(int=number + 1), f"kb {rng.random()}", rng.choice((0.5, 1.0, 1.0, 2.0)), profiles, free)
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_the_tables_say_what_plain_python_says(seed: int) -> None:
+    rng = random.Random(seed)
+    cosines = [None, -0.5, -0.1, 0.0, 0.2, 0.2, 0.4, rng.uniform(-1, 1)]
+    each = [made_up(rng, number) for number in range(rng.randrange(40))]
+    ids = [one.kb_id for one in each]
+    only = rng.choice((None, [one for one in ids if rng.random() < 0.7]))
+    holding = [one for one in ids if rng.random() < 0.1]
+    top_n = rng.choice((1, 2, 3, 10))
+    readable = reference.narrowed(each, only, holding)
+    asked = models_to_ask(narrowed(Candidates.of(each), only, holding), top_n=top_n)
+    assert asked == reference.models_to_ask(readable, top_n=top_n)
+    answering = {model for model in asked if rng.random() < 0.8}
+    known = {
+        profile.index_id: Likeness(rng.choice(cosines), rng.choice(cosines))
+        for one in each
+        for profile in one.profiles
+        if profile.model in answering and rng.random() < 0.95
+    }
+    known = {index_id: like for index_id, like in known.items() if like != Likeness()}
+    told = routed(each, known, top_n=top_n, only=only, holding=holding)
+    assert told == reference.routed(readable, known, answering, top_n=top_n)
 
 
 def unit(*numbers: float) -> np.ndarray:
@@ -120,7 +184,7 @@ def unit(*numbers: float) -> np.ndarray:
     return vector / np.linalg.norm(vector)
 
 
-def test_the_most_alike_vector_counts_for_the_most_alike_query() -> None:
+async def test_the_most_alike_vector_counts_for_the_most_alike_query() -> None:
     x, y, z = (unit(*row) for row in np.eye(3))
     none = np.zeros((0, 3), np.float32)
     indexes = {
@@ -128,20 +192,35 @@ def test_the_most_alike_vector_counts_for_the_most_alike_query() -> None:
         UUID(int=980): IndexVectors(1, np.stack([y]), none),
         UUID(int=990): IndexVectors(1, none, np.stack([unit(1, 1, 0), z])),
     }
-    candidates = [candidate("a", A), candidate("b", A), candidate("c", A), candidate("d", A), candidate("e")]
+    candidates = Candidates.of(
+        [candidate("a", A), candidate("b", A), candidate("c", A), candidate("d", A), candidate("e")]
+    )
     matrix = matrices_of(candidates, indexes)[A]
-    assert isinstance(matrix, ProfileMatrix)
-    found = {index: tuple(one) for index, one in matrix.likeness([x]).items()}
-    half = pytest.approx(0.5**0.5)
-    assert found == {UUID(int=970): (1.0, 0.0), UUID(int=980): (0.0, None), UUID(int=990): (None, half)}
-    both = matrix.likeness([x, y])
-    assert (both[UUID(int=970)].centroids, both[UUID(int=980)].centroids) == (1.0, 1.0)
+    alike = candidates.nothing_alike()
+    await matrix.compare([x], alike)
+    own, nan = alike[:, 0], np.nan
+    np.testing.assert_allclose(own, [[1.0, 0.0, nan, nan, nan], [0.0, nan, 0.5**0.5, nan, nan]], rtol=1e-6)
+    assert np.isnan(alike[:, 1]).all()  # there is no shared one
+    await matrix.compare([x, y], alike)
+    assert own[0, :2].tolist() == [1.0, 1.0]
+
+
+async def test_large_profiles_are_compared_in_the_same_way() -> None:
+    """Beside the event loop."""
+    candidates = Candidates.of([candidate("a", A), candidate("b", A)])
+    many = np.zeros((AT_ONCE // 4, 2), np.float32)
+    parts = [np.concatenate([many, [unit(*direction)]]).astype(np.float32) for direction in ((1, 0), (3, 4))]
+    none = np.zeros((0, 2), np.float32)
+    indexes = {UUID(int=number): IndexVectors(1, one, none) for number, one in zip((970, 980), parts, strict=True)}
+    alike = candidates.nothing_alike()
+    await matrices_of(candidates, indexes)[A].compare([unit(1, 0)], alike)
+    np.testing.assert_allclose(alike[0, 0], [1.0, 0.6], rtol=1e-6)
 
 
 def test_the_longest_unused_profiles_go() -> None:
     known = KnownProfiles()
     large = np.zeros((2**17, 64), np.float32)  # 32 MB
-    matrix = ProfileMatrix(large, np.array([0]), [(UUID(int=1), False)])
+    matrix = ProfileMatrix(large, np.array([0]), tuple(np.zeros((3, 1), np.intp)))
     for number in range(6):
-        known.keep(UUID(int=number), Profiles(number, [], {}, {A: matrix}))
+        known.keep(UUID(int=number), Profiles(number, Candidates.of([]), {}, {A: matrix}))
     assert [known.get(UUID(int=number)) is not None for number in range(6)] == [False, False, True, True, True, True]
