@@ -125,7 +125,8 @@ class Tried:
 
     async def route(self, number: int) -> None:
         place = number % len(self.queries)
-        found = await self.router.route(SearchRequest(routing=Routing(3)), [self.queries[place]], [])
+        routed = await self.router.begin(SearchRequest(routing=Routing(3)), [self.queries[place]], [])
+        found = await routed.route()
         self.right += f"kb-{place + 1}" in [view.row.name for view in found.views]
 
     async def search(self, number: int, routing: Routing) -> None:

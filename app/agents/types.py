@@ -25,7 +25,7 @@ class BindingSettings(PromptSettings):
     ``session_scope`` opens the documents of the chat that the caller names. ``top_k`` is for a caller that names none,
     ``max_top_k`` the most that any gets; of a conversation the newest ``max_messages`` are read. Each of
     ``transformers`` is ``{"name", "options"}``. All of its knowledge bases are searched, or ``route_top_n`` of each
-    embedding model.
+    embedding model. Without ``rerank`` it has the reranker, where one is configured.
     """
 
     session_scope: bool = False
@@ -40,6 +40,7 @@ class BindingSettings(PromptSettings):
     timeout_seconds: float | None = None
     citations: Citations = "none"
     route_top_n: int | None = None
+    rerank: bool | None = None
     max_snippet_chars: int | None = None
 
 

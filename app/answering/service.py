@@ -57,7 +57,7 @@ class AnsweringService:
         begun = time.perf_counter()
         question = asked_in(request.search)
         top_k = request.search.top_k or passages_to_fetch(request.max_context_tokens)
-        found = await self.retrieval.search(replace(request.search, top_k=top_k))
+        found = await self.retrieval.search(replace(request.search, top_k=top_k, analysed=True))
         if not found.hits and not found.whole:  # nothing found does not mean nothing there
             raise SearchUnavailable
         if found.reformulation is not None:

@@ -1,14 +1,16 @@
 """The course of one search: the time it has, and what is told of it afterwards."""
 
+import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import Any, Self, TypeVar
 
 from app.errors import AppError
 from app.retrieval.types import Droppable, LanePlan
 
+T = TypeVar("T")
 NO_EXTRA_QUERIES = "There was no time left for further queries: only what was asked was searched for."
 
 
@@ -24,7 +26,7 @@ class Course:
     """``deadline`` is in seconds of ``time.monotonic``; ``plans`` are by search index, where they are asked for.
 
     ``warnings`` tell what was left out of the search, ``remarks`` what else the caller should know; ``dropped`` is what
-    did not fit or did not answer, and why, both as words for machines.
+    did not fit or did not answer, and why, both as words for machines. ``tasks`` is what goes on beside it.
     """
 
     deadline: float
@@ -33,6 +35,7 @@ class Course:
     timings_ms: dict[str, float] = field(default_factory=dict)
     plans: dict[bytes, LanePlan] = field(default_factory=dict)
     dropped: dict[str, str] = field(default_factory=dict)
+    tasks: list[asyncio.Task[Any]] = field(default_factory=list)
 
     @classmethod
     def of(cls, seconds: float) -> Self:
@@ -63,6 +66,18 @@ class Course:
         seconds = self.remaining * share
         return replace(self, deadline=time.monotonic() + (seconds if most is None else min(most, seconds)))
 
+    def beside(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Begin what is waited for later."""
+        task = asyncio.create_task(work)
+        task.add_done_callback(_noticed)
+        self.tasks.append(task)
+        return task
+
+    def end(self) -> None:
+        """Nothing that was begun beside the search outlives it."""
+        for task in self.tasks:
+            task.cancel()
+
     @contextmanager
     def timing(self, step: str) -> Iterator[None]:
         """Count what the block takes to ``timings_ms[step]``, whatever its end."""
@@ -72,3 +87,9 @@ class Course:
         finally:
             spent = (time.perf_counter() - started) * 1000
             self.timings_ms[step] = round(self.timings_ms.get(step, 0.0) + spent, 2)
+
+
+def _noticed(task: asyncio.Task[Any]) -> None:
+    """Where the search has failed before it was waited for, its own failure is no news."""
+    if not task.cancelled():
+        task.exception()

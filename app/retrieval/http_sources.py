@@ -18,7 +18,7 @@ from app.retrieval import shares
 from app.retrieval.course import Course, reason_of
 from app.retrieval.sources import Source, merge_sources, without_duplicates
 from app.retrieval.transformers import Step, find_steps, kept_steps
-from app.retrieval.transforming import Conversation, Rewriting
+from app.retrieval.transforming import Conversation, Ground, Rewriting
 from app.retrieval.types import (
     ExplainedIndex,
     FoundChunk,
@@ -134,7 +134,11 @@ class Outside:
         own = view.retrieval.transformers
         course = replace(self.course, timings_ms={})
         course = course if own is not None else replace(course, remarks=[], dropped={})
-        rewriting = Rewriting(self.chat, course, view.languages, view.retrieval.rewrite_prompt, hurried=True)
+
+        async def ground() -> Ground:
+            return Ground(view.languages)
+
+        rewriting = Rewriting(self.chat, course, ground, view.retrieval.rewrite_prompt, hurried=True)
         conversation = Conversation(self.request.messages, asks=not self.request.queries)
         made, _ = await rewriting.run(self._steps(view), texts, conversation)
         return [query.text for query in made if query.text][:MOST_QUERIES]

@@ -20,12 +20,12 @@ async def rerank(reranker: Reranker | None, course: Course, queries: Sequence[Qu
     query = next((one.text for one in queries if one.text is not None), None)
     seconds = course.remaining
     if reranker is None:
-        course.warn("No reranker is configured: the order is that of the search.")
+        course.remark("No reranker is configured: the order is that of the search.")
     elif query is None:
-        course.warn("Only words can be reranked: the order is that of the search.")
+        course.remark("Only words can be reranked: the order is that of the search.")
     elif seconds < shares.RERANK_LEAST_SECONDS:
         course.drop("rerank", "no_time")
-        course.warn("There was no time left to rerank: the order is that of the search.")
+        course.remark("There was no time left to rerank: the order is that of the search.")
     elif hits:
         try:
             with course.timing("rerank"):
@@ -35,7 +35,7 @@ async def rerank(reranker: Reranker | None, course: Course, queries: Sequence[Qu
         except RerankUnavailable as exc:
             logger.warning("search.rerank_failed", reason=exc.reason)
             course.drop("rerank", exc.reason)
-            course.warn("The reranker could not answer: the order is that of the search.")
+            course.remark("The reranker could not answer: the order is that of the search.")
     return list(hits)
 
 

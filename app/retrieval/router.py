@@ -1,7 +1,7 @@
-"""Choose the knowledge bases of a search before anything of them is read."""
+"""Choose the knowledge bases of a search before anything of them is read, beside what does not depend on them."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -19,15 +19,64 @@ from app.retrieval.routes import RoutedKnowledgeBase, Routing
 from app.retrieval.routing import Narrowed, Numbers, choose, explain, models_to_ask, narrowed
 from app.retrieval.routing_profiles import KnownProfiles, Profiles
 from app.retrieval.routing_repository import RoutingRepository
+from app.retrieval.strategies.context import Target
+from app.retrieval.targets import targets_of
 from app.retrieval.types import Query, SearchRequest
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """The knowledge bases to search, and every one that it was chosen from; none of these where all are searched."""
+    """The knowledge bases to search, the lanes' part of them as ``targets``.
+
+    ``routed`` is every one that they were chosen from, none where all are searched.
+    """
 
     views: Sequence[KnowledgeBaseView]
+    targets: Sequence[Target]
     routed: Sequence[RoutedKnowledgeBase] = ()
+
+    @property
+    def languages(self) -> list[str]:
+        """Those of what the lanes search, each once."""
+        return list(dict.fromkeys(language for target in self.targets for language in target.kb.languages))
+
+
+@dataclass(frozen=True, slots=True)
+class Routed:
+    """A route that is known, or one of ``top_n`` knowledge bases that is ``chosen`` beside the search so far."""
+
+    known: Route | None
+    chosen: Awaitable[Route] | None = None
+    top_n: int | None = None
+
+    async def route(self) -> Route:
+        """Waited for where it is not known yet. Raises DatabaseUnavailable."""
+        if self.known is not None:
+            return self.known
+        assert self.chosen is not None
+        return await self.chosen
+
+    async def alone(self) -> KnowledgeBaseView | None:
+        """The only knowledge base that is searched; not waited for where several are chosen."""
+        if self.known is None and self.top_n != 1:
+            return None
+        views = (await self.route()).views
+        return views[0] if len(views) == 1 else None
+
+    @property
+    def leads_nowhere(self) -> bool:
+        """There is nothing to search; where there is something to choose, there is."""
+        return self.known is not None and not self.known.views
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """What there is to choose from, and the models in which there is more than ``top_n``."""
+
+    profiles: Profiles
+    candidates: Narrowed
+    models: set[UUID]
+    top_n: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +90,17 @@ class Router:
     known: KnownProfiles
     course: Course
 
-    async def route(self, request: SearchRequest, queries: Sequence[Query], scopes: Sequence[UUID]) -> Route:
+    async def begin(self, request: SearchRequest, queries: Sequence[Query], scopes: Sequence[UUID]) -> Routed:
         """The named knowledge bases, or all that the key may read; of many those that are most like the queries.
 
-        Raises KnowledgeBaseNotFound.
+        To choose takes the queries' vectors, and need not be waited for to make better queries of them.
+        Raises KnowledgeBaseNotFound, InvalidInput.
         """
         top_n = self._top_n(request, queries)
         async with self.db.transaction(kept_plans=True) as session:
             views = await self._without_routing(session, request.knowledge_bases, top_n)
             if views is not None:
-                return Route(views)
+                return Routed(self._route(views, request, scopes))
             assert top_n is not None
             only = self.knowledge_bases.only()
             if request.knowledge_bases is not None:
@@ -63,14 +113,31 @@ class Router:
             candidates = narrowed(profiles.candidates, only, holding)
             models = models_to_ask(candidates, top_n=top_n)
             if not models:
-                return Route(await self.knowledge_bases.readable(session, only))
-        asked = await self._embed(models, queries)
+                return Routed(self._route(await self.knowledge_bases.readable(session, only), request, scopes))
+        choice = _Choice(profiles, candidates, models, top_n)
+        return Routed(None, self.course.beside(self._choose(choice, request, queries, scopes)), top_n)
+
+    async def _choose(
+        self, choice: _Choice, request: SearchRequest, queries: Sequence[Query], scopes: Sequence[UUID]
+    ) -> Route:
+        candidates, top_n = choice.candidates, choice.top_n
+        asked = await self._embed(choice.models, queries)
         with self.course.timing("route"):
-            alike = await self._alike(profiles, candidates, asked)
+            alike = await self._alike(choice.profiles, candidates, asked)
             chosen = choose(candidates, alike, top_n=top_n)
             routed = explain(candidates, alike, chosen) if request.explain else []
         async with self.db.transaction(kept_plans=True) as session:
-            return Route(await self.knowledge_bases.readable(session, candidates.ids(chosen)), routed)
+            views = await self.knowledge_bases.readable(session, candidates.ids(chosen))
+        return self._route(views, request, scopes, routed)
+
+    def _route(
+        self,
+        views: Sequence[KnowledgeBaseView],
+        request: SearchRequest,
+        scopes: Sequence[UUID],
+        routed: Sequence[RoutedKnowledgeBase] = (),
+    ) -> Route:
+        return Route(views, targets_of(views, scopes, request, self.embedders), routed)
 
     def _top_n(self, request: SearchRequest, queries: Sequence[Query]) -> int | None:
         """None where nothing is routed; a caller who has asked for it is told why."""

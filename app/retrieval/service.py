@@ -1,4 +1,4 @@
-"""Search: route → plan → rewrite → strategy."""
+"""Search: plan → rewrite, beside it route → strategy, beside it HTTP sources → rerank."""
 
 import asyncio
 from collections.abc import Sequence
@@ -25,11 +25,11 @@ from app.retrieval.http_sources import Outside
 from app.retrieval.planning import Plan, asked_queries
 from app.retrieval.queries import KnownVectors, QueryVectors, check_dimensions, usable
 from app.retrieval.reranking import ROWS, rerank
-from app.retrieval.router import Router
+from app.retrieval.router import Routed, Router
 from app.retrieval.routing_profiles import KnownProfiles
 from app.retrieval.sources import fuse_sources
 from app.retrieval.strategies.context import SearchContext, Strategy, Target, searched_in
-from app.retrieval.transforming import Conversation
+from app.retrieval.transforming import Conversation, Ground
 from app.retrieval.types import SearchRequest, SearchResult, SearchUnavailable
 
 logger = get_logger(__name__)
@@ -66,6 +66,7 @@ class RetrievalService:
         except TimeoutError as exc:
             raise SearchUnavailable from exc
         finally:
+            course.end()
             if course.dropped:
                 told = [f"{step}:{reason}" for step, reason in course.dropped.items()]
                 spent, budget = course.timings_ms.get("total"), request.timeout_seconds
@@ -75,15 +76,17 @@ class RetrievalService:
         scopes, asked = await self._visible(request.scope), asked_queries(request)
         vectors = QueryVectors(self.known, self.quotas, course)
         router = Router(self.db, self.knowledge_bases, self.embedders, vectors, self.profiles, course)
-        route = await router.route(request, asked, scopes)
-        plan = Plan.of(request, route.views, scopes, self.embedders, course, rewrites=self.rewriter is not None)
-        targets, strategy = plan.targets, plan.strategy
-        queries = usable(asked, course, dense=strategy.name != "lexical", pictures=self._takes_pictures(targets))
+        routed = await router.begin(request, asked, scopes)
+        plan = Plan.of(request, await routed.alone(), course, rewrites=self.rewriter is not None)
+        rewriting = plan.rewriting(self.rewriter, course, partial(self._ground, routed, vectors))
+        analysed = request.analysed or request.explain
+        conversation = Conversation(request.messages, asks=not request.queries, analysed=analysed)
+        steps = [] if routed.leads_nowhere else plan.steps
+        queries, rewritten = await rewriting.run(steps, asked, conversation)
+        route = await routed.route()
+        targets, strategy = route.targets, plan.strategy
+        queries = usable(queries, course, dense=strategy.name != "lexical", pictures=self._takes_pictures(targets))
         outside = Outside.of(self.http_sources, self.rewriter, course, request, route.views)
-        rewriting = plan.rewriting(self.rewriter, course, look=Glance(self.db, vectors, targets))
-        conversation = Conversation(request.messages, asks=not request.queries)
-        steps = plan.steps if targets or outside.views else []
-        queries, reformulation = await rewriting.run(steps, queries, conversation)
         depth = max(plan.top_k, ROWS) if request.rerank and self.reranker is not None else plan.top_k
         finder = self._finder(request, course, targets, depth)
         context = SearchContext(finder, vectors, course, queries, targets)
@@ -93,7 +96,8 @@ class RetrievalService:
         hits = fuse_sources(await outside.beside(lanes, queries, top_k=depth, scale=finder.scale_of))
         if request.rerank:
             hits = await rerank(self.reranker, course, queries, hits)
-        explanation = plan.explained(course.plans, outside.explained(), route.routed) if request.explain else None
+        reformulation = await rewritten.understood()
+        explanation = plan.explained(route, course.plans, outside.explained()) if request.explain else None
         return SearchResult(
             hits=hits[: plan.top_k],
             queries=[query.text for query in queries if query.text is not None],
@@ -103,7 +107,7 @@ class RetrievalService:
             explanation=explanation,
             whole=not course.warnings,
             reformulation=reformulation,
-            languages=plan.languages,
+            languages=route.languages,
             answer_prompt=plan.answer_prompt,
             dropped=course.dropped,
         )
@@ -120,6 +124,10 @@ class RetrievalService:
             return_vectors=request.return_vectors,
             explain=request.explain,
         )
+
+    async def _ground(self, routed: Routed, vectors: QueryVectors) -> Ground:
+        route = await routed.route()
+        return Ground(route.languages, Glance(self.db, vectors, route.targets))
 
     async def _visible(self, scope: Scope) -> Sequence[UUID]:
         """The keys of the levels that the search sees; a key that is narrowed to a user opens no other's."""

@@ -79,7 +79,7 @@ class SearchRequest:
     """One search, by ``queries`` or ``messages``; without ``knowledge_bases`` in all that the key may read.
 
     These are routed unless ``routing`` says otherwise; named ones only where it says so. ``kept_transformers`` and
-    ``prompts`` are those of the agent in whose name it is, as they are stored.
+    ``prompts`` are those of the agent in whose name it is, as they are stored; ``analysed`` where it is for an answer.
     """
 
     queries: Sequence[str | Query] = ()
@@ -99,6 +99,7 @@ class SearchRequest:
     expansion: Expansion | None = None
     rerank: bool = False
     return_vectors: bool = False
+    analysed: bool = False
     explain: bool = False
     timeout_seconds: float = 5.0
 
@@ -108,8 +109,8 @@ class Reformulation:
     """What a conversation was understood as: the query, why, and the places of the messages that matter to it."""
 
     query: str
-    analysis: str
-    related: Sequence[int]
+    analysis: str = ""
+    related: Sequence[int] = ()
 
 
 class Searched(NamedTuple):
@@ -268,8 +269,7 @@ class ExplainedIndex:
 class Explanation:
     """What a search was taken to mean; ``transformers`` are those that were asked to change its queries.
 
-    ``prompts`` are those of admins that took part in it; ``routes`` the knowledge bases that it could have gone to, the
-    chosen ones first, none where it was not routed.
+    ``prompts`` are those of admins that took part in it; ``routes`` where it could have gone to, the chosen ones first.
     """
 
     options: Mapping[str, Any]

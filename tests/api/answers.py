@@ -23,6 +23,8 @@ def kind(talk: Talk) -> str:
     if talk.body.get("stream"):
         return "answer"
     given = material(talk)
+    if "indices_of_related_messages" in talk.messages[0]["content"]:
+        return "analysis"
     return "citations" if "answer" in given else "digest" if "sources" in given else "reformulation"
 
 
@@ -41,6 +43,7 @@ class Writer:
             "answer": self.answer,
             "citations": json.dumps({"numbers": self.numbers}) if self.citations is None else self.citations,
             "reformulation": json.dumps(self.understood),
+            "analysis": json.dumps(self.understood),
             "digest": json.dumps({"digest": self.digest}),
         }
         return said[kind(talk)]

@@ -101,3 +101,47 @@ def test_without_a_reranker_it_is_a_warning(service: Service) -> None:
     found = search(tenant, rerank=True)
     assert texts(found) == texts(search(tenant))
     assert found["warnings"] == ["No reranker is configured: the order is that of the search."]
+
+
+def agent_search(tenant: Tenant, agent: str, question: str = QUESTION) -> list[str]:
+    messages = [{"role": "customer", "content": question}]
+    reply = tenant.admin.post("/v1/agent-search", json={"messages": messages, "agent_id": agent})
+    assert reply.status_code == 200, reply.text
+    found: list[str] = reply.json()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("settings", "reranks"),
+    [(None, True), ({}, True), ({"rerank": None}, True), ({"rerank": True}, True), ({"rerank": False}, False)],
+    ids=str,
+)
+def test_an_agent_has_the_reranker_unless_its_binding_says_no(
+    tenant: Tenant, reranker: RerankServer, settings: dict[str, Any] | None, reranks: bool
+) -> None:
+    if settings is not None:
+        body = {"knowledge_bases": ["default"], "strategy": "simple", **settings}
+        assert tenant.admin.put("/v1/agents/guide", json=body).json()["rerank"] == settings.get("rerank")
+    reranker.received.clear()
+    found = agent_search(tenant, "guide" if settings is not None else "nobody")
+    assert len(reranker.received) == reranks
+    assert found == (TEXTS[::-1] if reranks else texts(search(tenant)))
+
+
+def test_an_agent_without_time_for_the_reranker_is_answered_without(tenant: Tenant, reranker: RerankServer) -> None:
+    body = {"knowledge_bases": ["default"], "timeout_seconds": 0.9}
+    assert tenant.admin.put("/v1/agents/hasty", json=body).is_success
+    reranker.received.clear()
+    assert sorted(agent_search(tenant, "hasty")) == sorted(TEXTS)
+    body = {"knowledge_bases": ["default"], "timeout_seconds": 0.9, "strategy": "lexical"}
+    assert tenant.admin.put("/v1/agents/hasty", json=body).is_success
+    assert agent_search(tenant, "hasty", "xylophone") == []  # and not 503: nothing was left out
+    assert reranker.received == []
+
+
+def test_agents_without_a_reranker_are_answered_as_ever(service: Service) -> None:
+    tenant = service.new_tenant()
+    fill(tenant)
+    body = {"knowledge_bases": ["default"], "rerank": True}
+    assert tenant.admin.put("/v1/agents/guide", json=body).is_success
+    assert sorted(agent_search(tenant, "guide")) == sorted(agent_search(tenant, "nobody")) == sorted(TEXTS)

@@ -97,7 +97,8 @@ def test_a_conversation_is_searched_for_as_it_is_understood(tenant: Tenant, chat
     assert "rewrite" in found["timings_ms"]
     assert found["explain"]["transformers"] == ["reformulate"]
     assert found["explain"]["reformulation"] == UNDERSTOOD
-    assert [talk.body["model"] for talk in chat.talks] == ["rewriter"]
+    # The query, and what it is explained by.
+    assert [talk.body["model"] for talk in chat.talks] == ["rewriter", "rewriter"]
 
 
 def test_an_agent_gets_what_is_understood(tenant: Tenant, chat: ChatServer) -> None:

@@ -8,6 +8,7 @@ import math
 import re
 import time
 from array import array
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -76,11 +77,15 @@ class Failure:
     seconds: float
 
 
+def replies_at_once(_: Received) -> None:
+    """Nothing to wait for."""
+
+
 @dataclass
 class EmbeddingServer(ProtocolServer):
     """``with EmbeddingServer() as server`` serves ``server.base_url``; the fields may be changed while it runs.
 
-    ``requests`` counts every request, refused ones too; ``fail`` spoils the next ones.
+    ``requests`` counts every request, refused ones too; ``fail`` spoils the next ones; ``before_reply`` may wait.
     """
 
     dimensions: int = 64
@@ -92,6 +97,7 @@ class EmbeddingServer(ProtocolServer):
     shuffles: bool = False
     tells_usage: bool = True
     latency_seconds: float = 0.0
+    before_reply: Callable[[Received], None] = replies_at_once
     port: int = 0
     received: list[Received] = field(default_factory=list)
 
@@ -217,6 +223,7 @@ class _Handler(BaseHTTPRequestHandler):
         headers = {name.lower(): value for name, value in self.headers.items()}
         request = Received(inputs, pictures, body, headers)
         failure = endpoint.take(request)
+        endpoint.before_reply(request)
         endpoint.wait(endpoint.latency_seconds)
         if self.path != "/v1/embeddings":
             self.refuse(404, "not_found", None)

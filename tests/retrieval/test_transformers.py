@@ -13,8 +13,8 @@ from app.inference.chat_openai import OpenAIChat
 from app.retrieval.course import Course
 from app.retrieval.transformers import TRANSFORMERS, find_steps, kept_steps
 from app.retrieval.transformers.context import MOST_CALLS, Rewritten, TransformContext
-from app.retrieval.transforming import Conversation, Rewriting
-from app.retrieval.types import Message, NamedTransformer, Query
+from app.retrieval.transforming import Conversation, Ground, Rewriting
+from app.retrieval.types import Message, NamedTransformer, Query, Reformulation
 from tests.protocol_servers.chat import ChatServer, Failing, Talk
 
 TALK = [
@@ -41,6 +41,11 @@ FOUND = ["Vans cost ninety euros.", "Bicycles are cheaper. " * 200]
 async def finds(_queries: Sequence[str], _course: Course, *, most: int) -> list[str] | None:
     """A first search."""
     return FOUND[:most]
+
+
+async def ground() -> Ground:
+    """Where nothing is to be known of what is searched."""
+    return Ground()
 
 
 async def finds_nothing_in_time(_queries: Sequence[str], _course: Course, *, most: int) -> list[str] | None:
@@ -105,16 +110,47 @@ async def test_a_conversation_becomes_one_query(server: ChatServer) -> None:
     asked: dict[str, Any] = {"queries": [QUESTION, "all of it"], "messages": TALK, "question": QUESTION}
     rewritten, remarks = await transform("reformulate", server, **asked)
     assert (list(rewritten.queries), remarks) == (["price of vans"], [])
-    found = rewritten.reformulation
-    assert found is not None
-    assert (found.query, found.analysis, found.related) == ("price of vans", "wants prices", [0, 2])
+    assert await rewritten.understood() == Reformulation("price of vans")
     (talk,) = server.talks
+    assert "indices_of_related_messages" not in tells(talk)
     assert material(talk) == {
         "conversation": [
             {"index": number, "role": message.role, "content": message.content} for number, message in enumerate(TALK)
         ],
         "question": QUESTION,
     }
+
+
+@pytest.mark.parametrize(
+    ("analysis", "expected", "told"),
+    [
+        (
+            {"analysis": " wants\0prices", "indices_of_related_messages": [2, 0, 7, 0, -1]},
+            Reformulation("price of vans", "wants prices", [0, 2]),
+            [],
+        ),
+        (
+            {"analysis": 7},
+            Reformulation("price of vans", "", [0, 1, 2]),
+            ["The chat model could not answer: reformulate did what it can without."],
+        ),
+    ],
+    ids=["understood", "not understood"],
+)
+async def test_what_matters_is_asked_for_beside_the_query(
+    server: ChatServer, analysis: Any, expected: Reformulation, told: list[str]
+) -> None:
+    query = {"query": "price of vans"}
+    server.reply = lambda talk: json.dumps(analysis if "indices_of_related_messages" in tells(talk) else query)
+    course = Course.of(30)
+    (step,) = find_steps(["reformulate"], loc=())
+    async with chat_at(server) as chat:
+        context = replace(CONTEXT, name="reformulate", messages=TALK, question=QUESTION, course=course, analysed=True)
+        rewritten = await step.transformer.run(replace(context, chat=chat), step.options)
+        assert list(rewritten.queries) == ["price of vans"]
+        assert await rewritten.understood() == expected
+    assert course.remarks == told
+    assert [material(talk)["question"] for talk in server.talks] == [QUESTION, QUESTION]
 
 
 @pytest.mark.parametrize(
@@ -275,7 +311,7 @@ async def test_those_that_fan_out_multiply(server: ChatServer) -> None:
     async def made(*wished: NamedTransformer) -> tuple[list[str], list[str]]:
         course = Course.of(30)
         async with chat_at(server) as chat:
-            rewriting = Rewriting(chat, course, ["english"], None, hurried=False)
+            rewriting = Rewriting(chat, course, ground, None, hurried=False)
             found, _ = await rewriting.run(find_steps(wished, loc=()), [Query("q")], Conversation((), asks=False))
         return [query.text or "" for query in found], course.remarks
 

@@ -82,6 +82,8 @@ async def _answer(
         messages=[Message(message.role, message.content) for message in body.messages],
         knowledge_bases=knowledge_bases,
         top_k=body.top_k,
+        # The contract has no word for it: who configures a reranker wants it to be used.
+        rerank=tenant.retrieval.reranker is not None,
     )
     settings = BindingSettings()
     binding = None

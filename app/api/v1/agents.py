@@ -48,6 +48,10 @@ class _Settings(Input):
         description="Search so many of its knowledge bases, those most like the question; null for all",
     )
 
+    rerank: bool | None = Field(
+        None, description="Have the configured reranker order the best; null where one is configured"
+    )
+
     def given(self) -> dict[str, Any]:
         """What the caller says of the settings, checked. Raises InvalidInput."""
         given = self.model_dump(include=self.model_fields_set - {"knowledge_bases"})
@@ -97,6 +101,7 @@ class AgentOut(BaseModel):
     citations: Citations
     max_snippet_chars: int | None
     route_top_n: int | None
+    rerank: bool | None
     created_at: Time
     updated_at: Time
 

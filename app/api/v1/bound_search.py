@@ -45,6 +45,7 @@ def bound_request(
         filter=settings.filter,
         routing=None if settings.route_top_n is None else Routing(settings.route_top_n),
         scope=Scope(None, session_id, binding.agent_id) if settings.session_scope and session_id else Scope(),
+        rerank=request.rerank if settings.rerank is None else settings.rerank,
         timeout_seconds=settings.timeout_seconds or request.timeout_seconds,
     )
 

@@ -2,9 +2,9 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from pydantic import BaseModel, Field
 
@@ -27,6 +27,13 @@ Made = Mapping[str, Sequence[str]]
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
+class Analysis(NamedTuple):
+    """What of a conversation matters to its question, in words, and the places of the messages that do."""
+
+    text: str
+    related: Sequence[int]
+
+
 class Written(BaseModel):
     """What the model makes of a query."""
 
@@ -45,6 +52,7 @@ class TransformContext:
 
     ``question`` is what was asked last, None where several things were. ``languages`` are those of what is searched,
     ``prompt`` is the agent's or the knowledge base's own. The course ends when the model's share of the time does.
+    ``analysed`` where it is asked for how a conversation is understood, beside the query.
     """
 
     name: str
@@ -57,6 +65,7 @@ class TransformContext:
     chat: ChatModel | None
     course: Course
     look: Look | None = None
+    analysed: bool = False
     part: Droppable = "rewrite"
 
     async def ask(
@@ -152,17 +161,29 @@ class NoOptions(BaseModel, extra="forbid"):
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """The queries to go on with, at least one; what the conversation was understood as, where that was asked."""
+    """The queries to go on with, at least one; what the conversation was understood as, where that was asked.
+
+    Its ``analysis`` may still be under way, beside the search.
+    """
 
     queries: Sequence[str]
     reformulation: Reformulation | None = None
+    analysis: Awaitable[Analysis] | None = None
+
+    async def understood(self) -> Reformulation | None:
+        """The reformulation as a whole, waited for."""
+        if self.reformulation is None or self.analysis is None:
+            return self.reformulation
+        analysis, related = await self.analysis
+        return replace(self.reformulation, analysis=analysis, related=related)
 
 
 @dataclass(frozen=True, slots=True)
 class Transformer(Generic[OptionsT]):
     """A way to make other queries, by name; those that fan out come after the others. ``run`` never fails.
 
-    One that ``takes_prompt`` does what a ``rewrite_prompt`` says.
+    One that ``takes_prompt`` does what a ``rewrite_prompt`` says. One that never ``looks`` at what is searched, neither
+    at its languages nor for first passages, runs while knowledge bases are still chosen.
     """
 
     name: str
@@ -171,6 +192,7 @@ class Transformer(Generic[OptionsT]):
     run: Callable[[TransformContext, OptionsT], Awaitable[Rewritten]]
     fans_out: bool = False
     takes_prompt: bool = False
+    looks: bool = True
 
 
 def tidied(texts: Sequence[str]) -> list[str]:

@@ -21,4 +21,6 @@ async def run(context: TransformContext, options: DecomposeOptions) -> Rewritten
     return Rewritten(await context.fan_out(TASK.format(most=most), each=most))
 
 
-TRANSFORMER = Transformer("decompose", "The simple questions in it too.", DecomposeOptions, run, fans_out=True)
+TRANSFORMER = Transformer(
+    "decompose", "The simple questions in it too.", DecomposeOptions, run, fans_out=True, looks=False
+)

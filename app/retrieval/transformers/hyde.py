@@ -26,4 +26,6 @@ async def run(context: TransformContext, options: HydeOptions) -> Rewritten:
     return Rewritten(queries)
 
 
-TRANSFORMER = Transformer("hyde", "Invented answers, which look like the real ones.", HydeOptions, run, fans_out=True)
+TRANSFORMER = Transformer(
+    "hyde", "Invented answers, which look like the real ones.", HydeOptions, run, fans_out=True, looks=False
+)

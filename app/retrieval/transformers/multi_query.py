@@ -20,4 +20,6 @@ async def run(context: TransformContext, options: MultiQueryOptions) -> Rewritte
     return Rewritten(await context.fan_out(TASK.format(number=number), each=number))
 
 
-TRANSFORMER = Transformer("multi_query", "The same in other words too.", MultiQueryOptions, run, fans_out=True)
+TRANSFORMER = Transformer(
+    "multi_query", "The same in other words too.", MultiQueryOptions, run, fans_out=True, looks=False
+)

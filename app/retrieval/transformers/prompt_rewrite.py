@@ -17,5 +17,10 @@ async def run(context: TransformContext, _options: NoOptions) -> Rewritten:
 
 
 TRANSFORMER = Transformer(
-    "prompt_rewrite", "As the agent's or the knowledge base's `rewrite_prompt` says.", NoOptions, run, takes_prompt=True
+    "prompt_rewrite",
+    "As the agent's or the knowledge base's `rewrite_prompt` says.",
+    NoOptions,
+    run,
+    takes_prompt=True,
+    looks=False,
 )
