@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, Field, model_validator
 
+from app.api.bodies import Text
 from app.api.dependencies import CurrentReader, CurrentWriter, GuardedRoute
 from app.api.openai.envelope import RESPONSES
 from app.api.openai.shapes import (
@@ -17,7 +18,6 @@ from app.api.openai.shapes import (
     CurrentWalk,
     FileCounts,
     Page,
-    Text,
     Walk,
     path_id,
     seconds,

@@ -8,10 +8,11 @@ from uuid import UUID
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel
 
+from app.api.bodies import Text
 from app.api.dependencies import CurrentAdmin, CurrentReader, CurrentResources, CurrentWriter, GuardedRoute
 from app.api.v1.deletion_header import DELETION_HEADER, gone, told_by_header
 from app.api.v1.documents import document_id, parse_filter
-from app.api.v1.schemas import Identifier, Text, Time
+from app.api.v1.schemas import Identifier, Time
 from app.db.receipts import Kind
 from app.documents.deletion import DeletionNotFound, Selection
 from app.documents.remains import KEPT_BY_KIND
