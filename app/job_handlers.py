@@ -12,6 +12,7 @@ from app.db.maintenance import OwnerDatabase
 from app.db.models.control_rows import ClaimedJob
 from app.db.session import TenantDatabase
 from app.documents.erasing import DELETIONS_JOB, STALE, DeletionUpkeep, Erasing
+from app.documents.file_batches import ATTACH_JOB
 from app.documents.restamping import restamp_documents
 from app.documents.scopes import Scope
 from app.documents.settling import count_objects, settle_documents
@@ -34,6 +35,7 @@ from app.knowledge_bases.types import IndexMismatch
 from app.publications.service import PUBLISH_JOB
 from app.publications.settling import PublicationSettling
 from app.quotas.types import NO_KEY, QuotaExceeded
+from app.tenants.callers import caller_of
 from app.webhooks.delivering import Delivering
 from app.webhooks.types import SEND_JOB
 
@@ -196,14 +198,16 @@ async def purge_objects(context: JobContext, job: ClaimedJob) -> None:
 
 async def erase_knowledge_base(context: JobContext, job: ClaimedJob) -> None:
     """Payload: ``knowledge_base``, ``indexes``, ``deletion``."""
-    payload = job.payload
-    await context.erasing.knowledge_base(
-        job.tenant_id,
-        UUID(payload["knowledge_base"]),
-        [UUID(one) for one in payload["indexes"]],
-        deletion_id=UUID(payload["deletion"]),
-        job_id=job.id,
-    )
+    kb_id, deletion_id = (UUID(job.payload[name]) for name in ("knowledge_base", "deletion"))
+    indexes = [UUID(one) for one in job.payload["indexes"]]
+    await context.erasing.knowledge_base(job.tenant_id, kb_id, indexes, deletion_id=deletion_id, job_id=job.id)
+
+
+async def attach_files(context: JobContext, job: ClaimedJob) -> None:
+    """Payload: ``batch``, ``knowledge_base``, and ``caller``, as whom the files are attached."""
+    caller = await caller_of(context.resources.database, job.tenant_id, job.payload["caller"])
+    if caller is not None:
+        await context.resources.for_tenant(caller).batch_attaching.run(UUID(job.payload["batch"]))
 
 
 async def restamp_knowledge_base(context: JobContext, job: ClaimedJob) -> None:
@@ -279,6 +283,7 @@ HANDLERS: dict[str, Handler] = {
     ERASE_JOB: erase_knowledge_base,
     DELETIONS_JOB: sweep_deletions,
     RESTAMP_JOB: restamp_knowledge_base,
+    ATTACH_JOB: attach_files,
     EXPIRED_JOB: sweep,
     OBJECTS_JOB: sweep,
     RECORDS_JOB: sweep,

@@ -29,7 +29,7 @@ from app.logging import get_logger
 from app.retrieval.course import Course
 from app.retrieval.rewriting import ASKING
 from app.retrieval.service import RetrievalService
-from app.retrieval.types import SearchRequest, SearchResult, SearchUnavailable
+from app.retrieval.types import SearchRequest, SearchResult
 from app.settings import AnswerSettings
 
 logger = get_logger(__name__)
@@ -57,9 +57,7 @@ class AnsweringService:
         begun = time.perf_counter()
         question = asked_in(request.search)
         top_k = request.search.top_k or passages_to_fetch(request.max_context_tokens)
-        found = await self.retrieval.search(replace(request.search, top_k=top_k, analysed=True))
-        if not found.hits and not found.whole:  # nothing found does not mean nothing there
-            raise SearchUnavailable
+        found = (await self.retrieval.search(replace(request.search, top_k=top_k, analysed=True))).certain()
         if found.reformulation is not None:
             question = found.reformulation.query
         turn = Turn(self.models, self.settings, request, question, found, Course.of(self.seconds))

@@ -4,12 +4,28 @@ pydantic makes an error of every wrong value and of every name that it does not 
 a large body that would be many seconds in which nobody else is answered, and gigabytes.
 """
 
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ModelWrapValidatorHandler, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ModelWrapValidatorHandler, ValidationError, model_validator
+
+from app.errors import InvalidInput
+from app.filters.values import check_text
 
 MOST_COUNTED = 1000
 TOO_MANY = f"more than {MOST_COUNTED} things are wrong with it"
+
+
+def _storable(value: str) -> str:
+    try:
+        check_text(value, loc=())
+    except InvalidInput as exc:
+        raise ValueError(exc.message) from None
+    return value
+
+
+# What Postgres can keep: no U+0000, no half of a surrogate pair.
+STORABLE = AfterValidator(_storable)
+Text = Annotated[str, STORABLE]
 
 
 class Body(BaseModel):

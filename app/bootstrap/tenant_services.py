@@ -12,6 +12,7 @@ from app.audit.service import AuditService
 from app.audit.types import Actor
 from app.db.session import TenantDatabase
 from app.documents.attachments import AttachmentService
+from app.documents.batch_attaching import BatchAttaching
 from app.documents.deletion import DeletionService
 from app.documents.file_batches import FileBatchService
 from app.documents.files import FileService
@@ -202,7 +203,12 @@ class TenantServices:
     @cached_property
     def file_batches(self) -> FileBatchService:
         """Files that are attached together."""
-        return FileBatchService(self.db, self.knowledge_bases, self.attachments)
+        return FileBatchService(self.db, self.knowledge_bases, self.deletions, self.resources.queue)
+
+    @cached_property
+    def batch_attaching(self) -> BatchAttaching:
+        """What the job of a batch does."""
+        return BatchAttaching(self.db, self.knowledge_bases, self.attachments)
 
     @cached_property
     def webhooks(self) -> WebhookService:

@@ -12,11 +12,15 @@ Kind = Literal["document", "documents", "knowledge_base", "tenant"]
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """What there was of it: documents, chunks that searches saw, bytes of originals."""
+    """What there was of it: documents, chunks that searches saw, bytes of originals.
+
+    ``kept_files`` are documents of it that were made of a file which stays.
+    """
 
     documents: int = 0
     chunks: int = 0
     bytes: int = 0
+    kept_files: int = 0
 
 
 async def open_receipt(
@@ -40,16 +44,17 @@ async def open_receipt(
         "documents": amount.documents,
         "chunks": amount.chunks,
         "bytes": amount.bytes,
+        "kept_files": amount.kept_files,
     }
     await session.rows(_ADD if adds else _OPEN, values)
 
 
 _INSERT = """
-insert into deletion (tenant_id, id, kind, object_id, kb_id, documents, chunks, bytes)
-values (:tenant, :id, :kind, :object, :kb, :documents, :chunks, :bytes)
+insert into deletion (tenant_id, id, kind, object_id, kb_id, documents, chunks, bytes, kept_files)
+values (:tenant, :id, :kind, :object, :kb, :documents, :chunks, :bytes, :kept_files)
 on conflict (tenant_id, id)"""
 _OPEN = statement(f"{_INSERT} do nothing")
 _ADD = statement(f"""{_INSERT} do update
    set documents = deletion.documents + excluded.documents, chunks = deletion.chunks + excluded.chunks,
-       bytes = deletion.bytes + excluded.bytes,
+       bytes = deletion.bytes + excluded.bytes, kept_files = deletion.kept_files + excluded.kept_files,
        finished_at = null  -- the originals of the batches before may be gone already""")  # noqa: S608

@@ -17,7 +17,7 @@ from app.documents.reading import ReadingService
 from app.documents.scopes import Scope
 from app.documents.service import DocumentService
 from app.documents.types import DocumentFacts, DocumentNotFound, ReceivedFile
-from app.documents.uploading import Reference, UploadService
+from app.documents.uploading import Reference, Settle, UploadService
 from app.ids import decode_id, encode_id
 from app.job_queue import INTERACTIVE
 from app.knowledge_bases.service import KnowledgeBaseService
@@ -56,7 +56,13 @@ class AttachmentService:
         return await self.attach_file(kb, await self.files.get(file_id), attributes, priority=INTERACTIVE)
 
     async def attach_file(
-        self, kb: Reference, file: KeptFile, attributes: dict[str, Any] | None, *, priority: int
+        self,
+        kb: Reference,
+        file: KeptFile,
+        attributes: dict[str, Any] | None,
+        *,
+        priority: int,
+        settle: Settle | None = None,
     ) -> Document:
         """The same for a file in hand. One that is attached already stays the document that it is."""
         facts = DocumentFacts(
@@ -70,7 +76,7 @@ class AttachmentService:
             path = Path(folder) / "0"
             await self.objects.get(file.key, path)
             received = ReceivedFile(path, file.filename, file.media_type, file.bytes, file.sha256)
-            uploaded = await self.uploads.upload_received(kb, received, facts, priority=priority)
+            uploaded = await self.uploads.upload_received(kb, received, facts, priority, settle)
         return uploaded.document
 
     async def get(self, reference: str, name: str) -> Document:

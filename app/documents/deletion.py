@@ -56,10 +56,13 @@ class DeletionService:
     knowledge_bases: KnowledgeBaseService
     queue: JobQueue
 
-    async def delete(self, reference: str, document_id: UUID) -> UUID:
-        """One document; returns the deletion's id. Raises KnowledgeBaseNotFound, DocumentNotFound, Forbidden."""
+    async def delete(self, reference: str, document_id: UUID, *, with_file: UUID | None = None) -> UUID:
+        """One document; returns the deletion's id. ``with_file`` is the kept file of it that is about to go as well.
+
+        Raises KnowledgeBaseNotFound, DocumentNotFound, Forbidden.
+        """
         filters = DocumentFilters(ids=[document_id])
-        deletion, removed = await self._delete(reference, filters, Action.DOCUMENT_DELETE, document_id)
+        deletion, removed = await self._delete(reference, filters, Action.DOCUMENT_DELETE, document_id, with_file)
         if not removed:
             await self._refuse(reference, document_id)
         return deletion
@@ -93,7 +96,12 @@ class DeletionService:
         return deletion, deleted
 
     async def _delete(
-        self, reference: str, filters: DocumentFilters, action: Action, document_id: UUID | None = None
+        self,
+        reference: str,
+        filters: DocumentFilters,
+        action: Action,
+        document_id: UUID | None = None,
+        with_file: UUID | None = None,
     ) -> tuple[UUID, int]:
         """In batches, each gone at once and an event of its own; what comes in meanwhile stays."""
         deletion, begun, total = new_id(), datetime.now(UTC), 0
@@ -105,7 +113,7 @@ class DeletionService:
                 repository = DeletionRepository(session, self.db.tenant_id)
                 found = await repository.lock(kb.row.id, filters, before=before, limit=BATCH)
                 if found:
-                    amount = await repository.remove(kb.row.id, found)
+                    amount = await repository.remove(kb.row.id, found, with_file=with_file)
                     await repository.record(deletion, kb.row.id, amount, document_id=document_id)
                     counts = {"documents": amount.documents, "chunks": amount.chunks}
                     await self.knowledge_bases.record(session, Event(action, found, kb.row.id, deletion, counts))

@@ -13,6 +13,7 @@ from app.db.statements import statement
 from app.documents.repository import DocumentFilters, narrowed
 from app.filters import refusing
 from app.idempotency import forget_answers
+from app.ids import decode_id
 from app.knowledge_bases.repository import KnowledgeBaseRepository
 
 
@@ -37,10 +38,10 @@ class DeletionRepository:
         with refusing(loc=("query", "filter")):
             return list(await self.session.scalars(statement))
 
-    async def remove(self, kb_id: UUID, documents: Sequence[UUID]) -> Amount:
+    async def remove(self, kb_id: UUID, documents: Sequence[UUID], *, with_file: UUID | None = None) -> Amount:
         """Remove documents with all that hangs on them, out of every search at once; returns what there was.
 
-        Chunks of the live search index are counted: others hold the same texts.
+        Chunks of the live search index are counted: others hold the same texts. ``with_file`` is a file that goes too.
         """
         values = {"t": self.tenant_id, "kb": kb_id, "ds": list(documents)}
         await KnowledgeBaseRepository(self.session, self.tenant_id).hold_indexes(kb_id)
@@ -50,7 +51,9 @@ class DeletionRepository:
         assert chunks is not None
         assert removed is not None
         await forget_answers(self.session, self.tenant_id, documents)
-        return Amount(removed["documents"], chunks["chunks"], removed["bytes"])
+        made = list(zip(removed["names"] or [], removed["digests"] or [], strict=True))
+        kept = await count_kept(self.session, self.tenant_id, made, but=with_file)
+        return Amount(removed["documents"], chunks["chunks"], removed["bytes"], kept)
 
     async def record(self, deletion_id: UUID, kb_id: UUID, amount: Amount, *, document_id: UUID | None = None) -> None:
         """Begin the receipt, or add to it; of one document where it was asked for by its id."""
@@ -64,6 +67,18 @@ class DeletionRepository:
             amount=amount,
             adds=True,
         )
+
+
+async def count_kept(
+    session: Session, tenant_id: UUID, made: Sequence[tuple[str, bytes]], *, but: UUID | None = None
+) -> int:
+    """How many of these documents, told by external id and hash of their bytes, were made of a file that is kept."""
+    named = [(file_id, digest) for name, digest in made if (file_id := decode_id("file", name)) not in (None, but)]
+    if not named:
+        return 0
+    rows = await session.rows(_KEPT, {"t": tenant_id, "ids": [file_id for file_id, _ in named]})
+    kept = {(row["id"], row["sha256"]) for row in rows}
+    return sum(one in kept for one in named)
 
 
 # The document frequencies and totals of what is about to go, kept by key, so that the rows themselves say them.
@@ -84,6 +99,13 @@ select count(*) as chunks from gone
  where index_id = (select id from search_index where tenant_id = :t and kb_id = :kb and state = 'live')""")
 _REMOVE_DOCUMENTS = statement("""
 with gone as (
-  delete from document where tenant_id = :t and kb_id = :kb and id = any(:ds::uuid[]) returning bytes
+  delete from document where tenant_id = :t and kb_id = :kb and id = any(:ds::uuid[])
+  returning bytes, external_id, sha256
 )
-select count(*) as documents, coalesce(sum(bytes), 0)::bigint as bytes from gone""")
+select count(*) as documents, coalesce(sum(bytes), 0)::bigint as bytes,
+       array_agg(external_id) filter (where starts_with(external_id, 'file_')) as names,
+       array_agg(sha256) filter (where starts_with(external_id, 'file_')) as digests
+  from gone""")
+_KEPT = statement("""
+select id, sha256 from openai_file
+ where tenant_id = :t and id = any(:ids::uuid[]) and (expires_at is null or expires_at > now())""")

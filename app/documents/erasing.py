@@ -90,8 +90,9 @@ class Erasing:
             async with db.transaction(kept_plans=True) as session:  # for the cascades, as in IndexDropping
                 repository = ErasureRepository(session, db.tenant_id)
                 documents = await repository.take(kb_id, limit=BATCH)
-                await repository.remove_documents(kb_id, documents)
+                kept_files = await repository.remove_documents(kb_id, documents)
                 if documents and deletion_id is not None:
+                    await ReceiptRepository(session, db.tenant_id).count_kept(deletion_id, kept_files)
                     prefixes = [f"{db.tenant_id}/{document_id}/" for document_id in documents]
                     payload = {"prefixes": prefixes, "deletion": str(deletion_id)}
                     await self.queue.enqueue(session, PURGE_JOB, tenant_id=db.tenant_id, payload=payload)

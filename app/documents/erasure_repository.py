@@ -6,6 +6,7 @@ from uuid import UUID
 
 from app.db.session import Session
 from app.db.statements import statement
+from app.documents.deletion_repository import count_kept
 
 
 class ErasureRepository:
@@ -25,9 +26,13 @@ class ErasureRepository:
         rows = await self.session.rows(_TAKE, {**self._place(kb_id), "limit": limit})
         return [row["id"] for row in rows]
 
-    async def remove_documents(self, kb_id: UUID, documents: Sequence[UUID]) -> None:
-        """With all that hangs on them; of the sums over its search indexes nothing is subtracted: they go whole."""
-        await self.session.rows(_REMOVE_DOCUMENTS, {**self._place(kb_id), "ds": list(documents)})
+    async def remove_documents(self, kb_id: UUID, documents: Sequence[UUID]) -> int:
+        """With all that hangs on them; of the sums over its search indexes nothing is subtracted: they go whole.
+
+        Returns how many of them were made of a file that is kept.
+        """
+        rows = await self.session.rows(_REMOVE_DOCUMENTS, {**self._place(kb_id), "ds": list(documents)})
+        return await count_kept(self.session, self.tenant_id, [(row["external_id"], row["sha256"]) for row in rows])
 
     async def remove_empty(self, kb_id: UUID) -> bool:
         """The knowledge base itself; False where a document has come in that was on its way when it was deleted."""
@@ -41,7 +46,11 @@ class ErasureRepository:
 
 _KNOWLEDGE_BASES = statement("select id from knowledge_base where tenant_id = :t order by id")
 _TAKE = statement("select id from document where tenant_id = :t and kb_id = :kb order by id limit :limit for update")
-_REMOVE_DOCUMENTS = statement("delete from document where tenant_id = :t and kb_id = :kb and id = any(:ds::uuid[])")
+_REMOVE_DOCUMENTS = statement("""
+with gone as (
+  delete from document where tenant_id = :t and kb_id = :kb and id = any(:ds::uuid[]) returning external_id, sha256
+)
+select external_id, sha256 from gone where starts_with(external_id, 'file_')""")
 _HOLD = statement("select 1 from knowledge_base where tenant_id = :t and id = :kb for update")
 _REMOVE_EMPTY = statement("""
 with removed as (

@@ -1,4 +1,4 @@
-"""Batches: many kept files attached to a knowledge base in one go, and followed together."""
+"""Batches: many kept files that a job attaches to a knowledge base, and that are followed together."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -8,21 +8,26 @@ from typing import Any
 from uuid import UUID
 
 from app.audit.types import Action, Event
-from app.db.models.openai import BatchFile, FileBatch, KeptFile
+from app.db.models.openai import BatchFile, FileBatch
 from app.db.models.tenant_data import Document
 from app.db.session import Session, TenantDatabase
-from app.documents.attachment_repository import AttachmentRepository
-from app.documents.attachments import AttachmentService
+from app.documents.deletion import DeletionService
+from app.documents.file_batch_repository import FileBatchRepository
 from app.documents.file_repository import FileRepository
+from app.documents.files import FileNotFound
 from app.documents.service import FINAL
 from app.documents.types import DocumentNotFound
-from app.errors import Conflict, InvalidInput, NotFound, TooLarge, TooMany, Unsupported
+from app.errors import NotFound
 from app.ids import new_id
-from app.job_queue import BULK
+from app.job_queue import INTERACTIVE, JobQueue
 from app.knowledge_bases.service import KnowledgeBaseService
 from app.knowledge_bases.types import KnowledgeBaseView
+from app.tenants.callers import note_of
 
+ATTACH_JOB = "attach_files"
 MOST_BATCH_FILES = 500
+# A kept file, and what its document is to have as metadata.
+Wanted = tuple[UUID, dict[str, Any] | None]
 
 
 class FileBatchNotFound(NotFound):
@@ -32,11 +37,21 @@ class FileBatchNotFound(NotFound):
 
 
 @dataclass(frozen=True, slots=True)
+class FileState:
+    """A file of a batch: the document that it was made, or why it is none; with neither it waits."""
+
+    file_id: UUID
+    document: Document | None = None
+    error: Mapping[str, Any] | None = None
+    attributes: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class BatchView:
-    """A batch with its files in their order, and the documents that they were made; ``names`` are of the refused."""
+    """A batch with its files in their order; ``names`` are of those that are no documents, where they are asked for."""
 
     batch: FileBatch
-    files: Sequence[tuple[BatchFile, Document | None]]
+    files: Sequence[FileState]
     names: Mapping[UUID, str]
 
 
@@ -46,81 +61,114 @@ class FileBatchService:
 
     db: TenantDatabase
     knowledge_bases: KnowledgeBaseService
-    attachments: AttachmentService
+    deletions: DeletionService
+    queue: JobQueue
 
-    async def create(self, reference: str, wanted: Sequence[tuple[UUID, dict[str, Any] | None]]) -> BatchView:
-        """Attach all; what is wrong with one is told of it and stops no other.
+    async def create(self, reference: str, wanted: Sequence[Wanted]) -> BatchView:
+        """Have a job attach all, as this caller; what is wrong with one is told of it and stops no other.
 
-        Raises KnowledgeBaseNotFound; FileNotFound for one that is not there, and then none is attached.
+        Raises KnowledgeBaseNotFound, HoldsNoDocuments, IndexMismatch; FileNotFound for one that is not there, and then
+        none is attached.
         """
-        kb = await self.knowledge_bases.find(reference)
-        kb.require_match(self.knowledge_bases.settings.embedders.identities)
-        files = await self.attachments.files.get_all([file_id for file_id, _ in wanted])
-        batch = FileBatch(
-            tenant_id=self.db.tenant_id,
-            id=new_id(),
-            kb_id=kb.row.id,
-            key_id=self.knowledge_bases.principal.line_id,
-            cancelled=0,
-            created_at=datetime.now(UTC),
-        )
-        attributes = [given for _, given in wanted]
-        rows = [await self._attach(kb, batch, ordinal, file, attributes[ordinal]) for ordinal, file in enumerate(files)]
         async with self.db.transaction() as session:
-            await self.knowledge_bases.find_in(session, reference)
-            await self._repository(session).add_batch(batch, rows)
+            kb = await self.knowledge_bases.find_in(session, reference)
+            kb.require_documents()
+            kb.require_match(self.knowledge_bases.settings.embedders.identities)
+            await self._require_files(session, [file_id for file_id, _ in wanted])
+            batch = FileBatch(
+                tenant_id=self.db.tenant_id,
+                id=new_id(),
+                kb_id=kb.row.id,
+                key_id=self.knowledge_bases.principal.line_id,
+                cancelled=0,
+                created_at=datetime.now(UTC),
+            )
+            batch.job_id = await self._enqueue(session, batch)
+            rows = [_row(batch, ordinal, one) for ordinal, one in enumerate(wanted)]
+            await self._repository(session).add(batch, rows)
             await self.knowledge_bases.record(session, Event(Action.FILE_BATCH_CREATE, [batch.id], kb.row.id))
-        return await self.get(reference, batch.id)
+        return BatchView(batch, [FileState(row.file_id) for row in rows], {})
 
-    async def _attach(
-        self,
-        kb: KnowledgeBaseView,
-        batch: FileBatch,
-        ordinal: int,
-        file: KeptFile,
-        attributes: dict[str, Any] | None,
-    ) -> BatchFile:
-        row = BatchFile(
-            tenant_id=self.db.tenant_id, batch_id=batch.id, ordinal=ordinal, file_id=file.id, kb_id=batch.kb_id
+    async def _require_files(self, session: Session, ids: Sequence[UUID]) -> None:
+        """Raises FileNotFound."""
+        found = await FileRepository(session, self.knowledge_bases.principal).get(ids)
+        if any(one not in found for one in ids):
+            raise FileNotFound
+
+    async def _enqueue(self, session: Session, batch: FileBatch) -> UUID:
+        caller = note_of(self.knowledge_bases.principal)
+        payload = {"batch": str(batch.id), "knowledge_base": str(batch.kb_id), "caller": caller}
+        # It is short, and somebody waits for it; what it makes of the files is ingested as bulk.
+        return await self.queue.enqueue(
+            session, ATTACH_JOB, tenant_id=self.db.tenant_id, payload=payload, priority=INTERACTIVE
         )
-        try:
-            row.document_id = (await self.attachments.attach_file(kb, file, attributes, priority=BULK)).id
-        except (InvalidInput, TooLarge, TooMany, Unsupported, Conflict) as exc:
-            row.error = {"code": exc.code, "message": exc.message}
-        return row
 
-    async def get(self, reference: str, batch_id: UUID) -> BatchView:
+    async def get(self, reference: str, batch_id: UUID, *, names: bool = False) -> BatchView:
         """Raises KnowledgeBaseNotFound, FileBatchNotFound."""
         async with self.db.transaction(snapshot=True) as session:
             kb = await self.knowledge_bases.find_in(session, reference)
             repository = self._repository(session)
-            batch = await repository.batch(kb.row.id, batch_id)
-            if batch is None or not self._may_see(batch):
-                raise FileBatchNotFound
-            files = await repository.batch_files(batch)
-            refused = [row.file_id for row, document in files if document is None]
-            kept = await FileRepository(session, self.knowledge_bases.principal).get(refused) if refused else {}
-            return BatchView(batch, files, {file_id: file.filename for file_id, file in kept.items()})
+            batch = await self._find(repository, kb, batch_id)
+            found = await repository.files(batch)
+            waits = any(document is None and row.error is None for row, document in found)
+            given_up = await repository.given_up(batch) if waits else None
+            files = [_state(row, document, given_up) for row, document in found]
+            return BatchView(batch, files, await self._names(session, files) if names else {})
 
-    def _may_see(self, batch: FileBatch) -> bool:
-        """A batch may hold several users' files: a key that is narrowed to one sees its own."""
+    async def _find(self, repository: FileBatchRepository, kb: KnowledgeBaseView, batch_id: UUID) -> FileBatch:
+        """Raises FileBatchNotFound.
+
+        A batch may hold several users' files: a key that is narrowed to a user sees its own batches.
+        """
+        batch = await repository.get(batch_id)
         principal = self.knowledge_bases.principal
-        return principal.user_id is None or batch.key_id == principal.line_id
+        if batch is None or batch.kb_id != kb.row.id:
+            raise FileBatchNotFound
+        if principal.user_id is not None and batch.key_id != principal.line_id:
+            raise FileBatchNotFound
+        return batch
+
+    async def _names(self, session: Session, files: Sequence[FileState]) -> Mapping[UUID, str]:
+        ids = [file.file_id for file in files if file.document is None]
+        kept = await FileRepository(session, self.knowledge_bases.principal).get(ids) if ids else {}
+        return {file_id: file.filename for file_id, file in kept.items()}
 
     async def cancel(self, reference: str, batch_id: UUID) -> BatchView:
-        """Take out of the knowledge base what is not ready yet. Raises as ``get``, and Forbidden."""
-        view = await self.get(reference, batch_id)
+        """Attach no more of it, and take out what is not ready yet. Raises as ``get``, and Forbidden."""
+        async with self.db.transaction() as session:
+            kb = await self.knowledge_bases.find_in(session, reference)
+            await self._find(self._repository(session), kb, batch_id)
+            stopped = await self._repository(session).stop(batch_id)
         taken_out = 0
-        for _, document in view.files:
-            if document is not None and document.status not in FINAL:
+        for file in (await self.get(reference, batch_id)).files:
+            if file.document is not None and file.document.status not in FINAL:
                 with suppress(DocumentNotFound):
-                    await self.attachments.deletions.delete(reference, document.id)
+                    await self.deletions.delete(reference, file.document.id)
                     taken_out += 1
         async with self.db.transaction() as session:
-            await self._repository(session).cancel(batch_id, taken_out=taken_out)
-            event = Event(Action.FILE_BATCH_CANCEL, [batch_id], view.batch.kb_id, counts={"documents": taken_out})
-            await self.knowledge_bases.record(session, event)
+            await self._repository(session).count_cancelled(batch_id, taken_out)
+            counts = {"documents": taken_out, "files": stopped}
+            await self.knowledge_bases.record(
+                session, Event(Action.FILE_BATCH_CANCEL, [batch_id], kb.row.id, counts=counts)
+            )
         return await self.get(reference, batch_id)
 
-    def _repository(self, session: Session) -> AttachmentRepository:
-        return AttachmentRepository(session, self.db.tenant_id, reader=self.knowledge_bases.principal.user_id)
+    def _repository(self, session: Session) -> FileBatchRepository:
+        return FileBatchRepository(session, self.db.tenant_id, reader=self.knowledge_bases.principal.user_id)
+
+
+def _row(batch: FileBatch, ordinal: int, wanted: Wanted) -> BatchFile:
+    file_id, attributes = wanted
+    return BatchFile(
+        tenant_id=batch.tenant_id,
+        batch_id=batch.id,
+        ordinal=ordinal,
+        file_id=file_id,
+        kb_id=batch.kb_id,
+        attributes=attributes,
+    )
+
+
+def _state(row: BatchFile, document: Document | None, given_up: Mapping[str, Any] | None) -> FileState:
+    error = None if document is not None else row.error or given_up
+    return FileState(row.file_id, document, error, row.attributes)

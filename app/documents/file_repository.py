@@ -57,8 +57,11 @@ class FileRepository:
         await forget_answers(self.session, self.tenant_id, [file_id])
         return removed
 
-    async def documents(self, file_id: UUID) -> list[tuple[UUID, UUID]]:
-        """Knowledge base and id of each document that was made of it."""
+    async def documents(self, file: KeptFile) -> list[tuple[UUID, UUID]]:
+        """Knowledge base and id of each document that was made of it.
+
+        Its name alone is no sign of that: at another door anybody may call a document so.
+        """
         # By knowledge base, as the index has it: one over all documents' external ids there is none.
         kbs = select(KnowledgeBase.id).where(
             KnowledgeBase.tenant_id == self.tenant_id, KnowledgeBase.deleted_at.is_(None)
@@ -66,6 +69,7 @@ class FileRepository:
         query = select(Document.kb_id, Document.id).where(
             Document.tenant_id == self.tenant_id,
             Document.kb_id.in_(kbs),
-            Document.external_id == encode_id("file", file_id),
+            Document.external_id == encode_id("file", file.id),
+            Document.sha256 == file.sha256,
         )
         return [(kb_id, document_id) for kb_id, document_id in await self.session.execute(query)]

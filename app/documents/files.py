@@ -111,10 +111,10 @@ class FileService:
         principal = self.knowledge_bases.principal
         file = await self.get(file_id)
         async with self.db.transaction() as session:
-            documents = await FileRepository(session, principal).documents(file_id)
+            documents = await FileRepository(session, principal).documents(file)
         for kb_id, document_id in documents:
             with suppress(KnowledgeBaseNotFound, DocumentNotFound):  # gone meanwhile, or nothing that the key may see
-                await self.deletions.delete(encode_id("kb", kb_id), document_id)
+                await self.deletions.delete(encode_id("kb", kb_id), document_id, with_file=file_id)
         async with self.db.transaction() as session:
             if not await FileRepository(session, principal).remove(file_id):
                 raise FileNotFound

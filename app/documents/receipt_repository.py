@@ -43,6 +43,11 @@ class ReceiptRepository:
         values = {"t": self.tenant_id, "id": deletion_id, "remaining": json.dumps(dict(remaining))}
         await self.session.rows(_TELL, values)
 
+    async def count_kept(self, deletion_id: UUID, kept_files: int) -> None:
+        """So many more of its documents were made of a file that is kept."""
+        if kept_files:
+            await self.session.rows(_COUNT_KEPT, {"t": self.tenant_id, "id": deletion_id, "more": kept_files})
+
     async def close_all(self) -> None:
         """For a tenant of which nothing is left: what its earlier deletions had to do is done."""
         await self.session.rows(_CLOSE_ALL, {"t": self.tenant_id})
@@ -62,6 +67,7 @@ class ReceiptRepository:
 _REMOVE_JOB = statement("delete from job where tenant_id = :t and id = :job")
 _TELL = statement("""
 update deletion set remaining = coalesce(remaining, '{}') || :remaining::jsonb where tenant_id = :t and id = :id""")
+_COUNT_KEPT = statement("update deletion set kept_files = kept_files + :more where tenant_id = :t and id = :id")
 _FINISH = statement("""
 update deletion set finished_at = now() where tenant_id = :t and id = :id
    and not exists (select from job j where j.tenant_id = :t and j.payload ->> 'deletion' = :deletion)""")

@@ -20,14 +20,16 @@ KEPT_NUMBERS = frozenset({"chat", "embedding_usage", "key_usage", "tenant_usage"
 KEPT_SUMS = frozenset({"lex_df", "lex_totals"})
 # What webhooks were told, for a month: ids, statuses, names of knowledge bases.
 KEPT_TOLD = frozenset({"webhook_delivery"})
+# Files that were uploaded for themselves: documents are made of them, and they stay. The receipt counts these.
+KEPT_FILES = frozenset({"openai_file"})
 # What has nothing of a document or of a knowledge base; answers are counted in idempotency_subject, by what they name.
 UNRELATED = frozenset(
-    {"tenant", "api_key_use", "idempotency_key", "job_lane", "provider_pace", "rate_bucket", "openai_file", "webhook"}
+    {"tenant", "api_key_use", "idempotency_key", "job_lane", "provider_pace", "rate_bucket", "webhook"}
 )  # fmt: skip
 KEPT_BY_KIND = {
-    "document": KEPT | KEPT_NUMBERS | KEPT_SUMS | KEPT_TOLD,
-    "documents": KEPT | KEPT_NUMBERS | KEPT_SUMS | KEPT_TOLD,
-    "knowledge_base": KEPT | KEPT_NUMBERS | KEPT_TOLD,
+    "document": KEPT | KEPT_NUMBERS | KEPT_SUMS | KEPT_TOLD | KEPT_FILES,
+    "documents": KEPT | KEPT_NUMBERS | KEPT_SUMS | KEPT_TOLD | KEPT_FILES,
+    "knowledge_base": KEPT | KEPT_NUMBERS | KEPT_TOLD | KEPT_FILES,
     "tenant": KEPT,
 }
 Columns = frozenset[str]

@@ -2,11 +2,12 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
+from uuid import UUID
 
 from sqlalchemy.exc import IntegrityError
 
@@ -46,6 +47,8 @@ from app.quotas.types import QuotaExceeded
 _MARKDOWN_HEADING = re.compile(r"^#{1,6}\s", re.MULTILINE)
 # By name or id, or as the caller has found it just now.
 Reference = str | KnowledgeBaseView
+# What else is written of a document, in the transaction that writes it. Raises DocumentNotFound for one that is gone.
+Settle = Callable[[Session, UUID], Awaitable[None]]
 ATTEMPTS = 5
 # So little is stored before it is asked whether it is there already: mostly it is not, and asking costs more.
 SMALL_BYTES = 64 * 1024
@@ -133,10 +136,10 @@ class UploadService:
             return await self._store(kb, received, facts, INTERACTIVE, media_type=CHUNKS_TYPE)
 
     async def upload_received(
-        self, reference: Reference, received: ReceivedFile, facts: DocumentFacts, *, priority: int
+        self, reference: Reference, received: ReceivedFile, facts: DocumentFacts, priority: int, settle: Settle | None
     ) -> Uploaded:
-        """The same for a file that is on the local disk already."""
-        return await self._store(await self._open(reference), received, facts, priority)
+        """The same for a file that is on the local disk already; where ``settle`` raises, nothing is stored."""
+        return await self._store(await self._open(reference), received, facts, priority, settle=settle)
 
     async def _open(self, reference: Reference) -> KnowledgeBaseView:
         kb = reference if isinstance(reference, KnowledgeBaseView) else await self.knowledge_bases.find(reference)
@@ -152,6 +155,7 @@ class UploadService:
         priority: int,
         *,
         media_type: str | None = None,
+        settle: Settle | None = None,
     ) -> Uploaded:
         facts = replace(facts, scope=facts.scope.of_tenant(self.db.tenant_id))
         if media_type is None:
@@ -164,13 +168,13 @@ class UploadService:
             found = await self._known(kb, received, facts) if ask or attempt else None
             if found is not None and found.sha256 == received.sha256:
                 with suppress(DocumentNotFound):  # it was deleted just now: this is a new one then
-                    return await self._same_bytes(kb, found, facts, priority)
+                    return await self._same_bytes(kb, found, facts, priority, settle)
                 continue
             document = _new_document(kb, received, facts, media_type, found)
             document.quota_key_id = self.knowledge_bases.principal.stores_for
             key = object_key(self.db.tenant_id, document.id, new_id())
             await self.objects.put(key, received.path)
-            written = await self._write(kb, document, key, priority, replaces=found is not None)
+            written = await self._write(kb, document, key, priority, settle, replaces=found is not None)
             if written is not None:
                 self.quotas.count(uploads=1, documents=int(found is None), bytes=received.size)
                 return Uploaded(written, kb.row.name, created=True)
@@ -190,11 +194,18 @@ class UploadService:
             )
 
     async def _write(
-        self, kb: KnowledgeBaseView, document: Document, key: str, priority: int, *, replaces: bool
+        self,
+        kb: KnowledgeBaseView,
+        document: Document,
+        key: str,
+        priority: int,
+        settle: Settle | None,
+        *,
+        replaces: bool,
     ) -> Document | None:
         """Row and job in one transaction; None, and the object gone, when another request was faster.
 
-        Raises KnowledgeBaseNotFound, QuotaExceeded.
+        Raises KnowledgeBaseNotFound, QuotaExceeded, and the Conflict that ``settle`` raises.
         """
         try:
             async with self.db.transaction() as session:
@@ -206,7 +217,9 @@ class UploadService:
                 if written is not None:
                     await self.quotas.require_room(session, replaces=replaces)
                     await self._enqueue(session, written, priority)
-        except QuotaExceeded:
+                    if settle is not None:
+                        await settle(session, written.id)
+        except (QuotaExceeded, Conflict):
             await self.objects.delete(key)
             raise
         except IntegrityError as exc:
@@ -229,7 +242,7 @@ class UploadService:
         )
 
     async def _same_bytes(
-        self, kb: KnowledgeBaseView, found: KnownDocument, facts: DocumentFacts, priority: int
+        self, kb: KnowledgeBaseView, found: KnownDocument, facts: DocumentFacts, priority: int, settle: Settle | None
     ) -> Uploaded:
         """Answer with the document that is there; other facts are applied, a failed one is tried again."""
         given: dict[str, Any] = {"metadata": facts.metadata, "title": facts.title}
@@ -237,6 +250,9 @@ class UploadService:
         given |= {"expires_at": facts.expires_at}
         changes = {name: value for name, value in given.items() if value is not None}
         document = await self.documents.update(kb.row.name, found.id, changes)
+        if settle is not None:
+            async with self.db.transaction() as session:
+                await settle(session, document.id)
         if document.status != "failed":
             return Uploaded(document, kb.row.name, created=False)
         async with self.db.transaction() as session:

@@ -57,7 +57,20 @@ class StoreRepository:
             found[kb_id] = ({**states, status: count}, total + int(size))
         return found
 
+    async def waiting(self, ids: Sequence[UUID]) -> dict[UUID, int]:
+        """Of each that has some: files of batches that a job is yet to make documents of."""
+        rows = await self.session.rows(_WAITING, {"t": self.tenant_id, "kbs": list(ids)})
+        return {row["kb_id"]: row["files"] for row in rows}
 
+
+_WAITING = statement("""
+select b.kb_id, count(*) as files from openai_file_batch b
+ cross join lateral (select from openai_batch_file f
+                      where f.tenant_id = b.tenant_id and f.batch_id = b.id
+                        and f.document_id is null and f.error is null offset 0) f
+ where b.tenant_id = :t and b.kb_id = any(:kbs::uuid[]) and b.job_id is not null
+   and exists (select from job j where j.tenant_id = b.tenant_id and j.id = b.job_id and j.state <> 'dead')
+ group by b.kb_id""")
 _LABEL = statement("""
 insert into openai_store as s (tenant_id, kb_id, metadata) values (:t, :kb, :labels::jsonb)
 on conflict (tenant_id, kb_id) do update set metadata = excluded.metadata where s.metadata <> excluded.metadata

@@ -22,7 +22,10 @@ ATTEMPTS = 3
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """A knowledge base with its labels; ``states`` counts its documents by status, ``bytes`` is of all of them."""
+    """A knowledge base with its labels; ``states`` counts its documents by status, ``bytes`` is of all of them.
+
+    What a job is yet to make documents of is counted as queued.
+    """
 
     view: KnowledgeBaseView
     labels: Mapping[str, Any] = field(default_factory=dict)
@@ -95,9 +98,12 @@ class StoreService:
         ids = [view.row.id for view in views]
         repository = self._repository(session)
         labels, files = await repository.labels(ids), await repository.files(ids)
+        waiting = await repository.waiting(ids)
         found = []
         for view in views:
             states, size = files.get(view.row.id, ({}, 0))
+            if more := waiting.get(view.row.id):
+                states["queued"] = states.get("queued", 0) + more
             found.append(Store(view, labels.get(view.row.id, {}), states, size))
         return found
 

@@ -96,6 +96,10 @@ class TenantRepository:
         query = select(ApiKey).where(ApiKey.tenant_id == tenant_id, ApiKey.id == key_id, ApiKey.revoked_at.is_(None))
         return await self.session.scalar(query.with_for_update())
 
+    async def any_key(self, tenant_id: UUID, key_id: UUID) -> ApiKey | None:
+        """A key, also one that was revoked."""
+        return await self.session.scalar(select(ApiKey).where(ApiKey.tenant_id == tenant_id, ApiKey.id == key_id))
+
     async def now(self) -> datetime:
         """The moment of this transaction by the database's clock, by which keys end."""
         return (await self.session.execute(select(func.now()))).scalar_one()

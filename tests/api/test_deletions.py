@@ -297,7 +297,7 @@ def test_what_a_receipt_says(tenant: Tenant) -> None:
     assert (times[2] - times[0]).days == 365
     assert receipt == {
         "id": reply.headers[HEADER], "kind": "document", "object": document, "documents": 1, "chunks": 1,
-        "bytes": bytes_kept,
+        "bytes": bytes_kept, "kept_files": 0,
     }  # fmt: skip
 
 

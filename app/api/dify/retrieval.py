@@ -3,36 +3,23 @@
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter
-from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, Field, StringConstraints
+from pydantic import AliasChoices, BaseModel, BeforeValidator, Field, StringConstraints
 
-from app.api.bodies import Body
+from app.api.bodies import STORABLE, Body, Text
 from app.api.dependencies import CurrentReader
 from app.api.dify.conditions import condition_filter, joined
 from app.api.dify.errors import DifyError, DifyRoute
 from app.bootstrap import TenantServices
 from app.documents.scopes import Scope
-from app.errors import InvalidInput
-from app.filters.values import check_text
 from app.ids import encode_id
 from app.retrieval.admission import admitted
-from app.retrieval.types import Hit, SearchRequest, SearchUnavailable
+from app.retrieval.types import Hit, SearchRequest
 
 router = APIRouter(tags=["dify"], route_class=DifyRoute)
 # Some callers wait for three seconds: the rest is for the way here and back.
 SECONDS = 2.5
 # As our filter language takes them.
 MOST_CONDITIONS, MOST_VALUES = 200, 1000
-
-
-def _storable(value: str) -> str:
-    try:
-        check_text(value, loc=())
-    except InvalidInput as exc:
-        raise ValueError(exc.message) from None
-    return value
-
-
-Text = Annotated[str, AfterValidator(_storable)]
 
 
 Values = Annotated[list[str | int | float], Field(max_length=MOST_VALUES, fail_fast=True)]
@@ -71,7 +58,7 @@ class RetrievalIn(Body):
     """``knowledge_id`` is the id or the name of a knowledge base; fields that are not known are ignored."""
 
     knowledge_id: Text
-    query: Annotated[str, StringConstraints(strip_whitespace=True, max_length=32_000), AfterValidator(_storable)]
+    query: Annotated[str, StringConstraints(strip_whitespace=True, max_length=32_000), STORABLE]
     retrieval_setting: RetrievalSetting | None = None
     metadata_condition: MetadataCondition | None = None
 
@@ -131,9 +118,7 @@ async def _found(tenant: TenantServices, body: RetrievalIn) -> list[Record]:
         timeout_seconds=SECONDS,
     )
     result, _ = await admitted(tenant.retrieval, request)
-    if not result.hits and not result.whole:  # nothing found does not mean nothing there
-        raise SearchUnavailable
-    return [_record(hit) for hit in result.hits]
+    return [_record(hit) for hit in result.certain().hits]
 
 
 def _told(text: str) -> dict[str, Any]:

@@ -3,22 +3,10 @@
 from datetime import datetime
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from app.api.bodies import Body
-from app.errors import InvalidInput
-from app.filters.values import check_text
+from app.api.bodies import STORABLE, Body
 
-
-def _storable(value: str) -> str:
-    try:
-        check_text(value, loc=())
-    except InvalidInput as exc:
-        raise ValueError(exc.message) from None
-    return value
-
-
-STORABLE = AfterValidator(_storable)
 Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=32_000), STORABLE]
 Name = Annotated[str, StringConstraints(max_length=512), STORABLE]
 

@@ -30,7 +30,7 @@ from app.errors import InvalidInput
 from app.ids import encode_id
 from app.knowledge_bases.types import KnowledgeBaseView
 from app.retrieval.admission import admitted
-from app.retrieval.types import Hit, SearchRequest, SearchResult, SearchUnavailable
+from app.retrieval.types import Hit, SearchRequest, SearchResult
 
 # Passages of a document are one result of ``search``: so many of them for so many documents.
 PASSAGES = 30
@@ -130,9 +130,7 @@ def _scope(tenant: TenantServices) -> Scope:
 
 async def _asked(tenant: TenantServices, request: SearchRequest) -> SearchResult:
     result, _ = await admitted(tenant.retrieval, request)
-    if not result.hits and not result.whole:  # nothing found does not mean nothing there
-        raise SearchUnavailable
-    return result
+    return result.certain()
 
 
 def _found(hit: Hit) -> FoundOut:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, Field, model_validator
 
+from app.api.bodies import Text
 from app.api.dependencies import CurrentReader, CurrentWriter, GuardedRoute
 from app.api.openai.envelope import RESPONSES
 from app.api.openai.shapes import (
@@ -17,7 +18,6 @@ from app.api.openai.shapes import (
     CurrentWalk,
     FileCounts,
     Page,
-    Text,
     Walk,
     path_id,
     seconds,
@@ -27,12 +27,13 @@ from app.api.openai.store_files import (
     StoreFileIn,
     StoreFileOut,
     last_error,
+    plain,
     status_of,
     store_file_out,
     strategy_of,
 )
 from app.api.openai.vector_stores import require_chunking
-from app.documents.file_batches import MOST_BATCH_FILES, BatchView, FileBatchNotFound
+from app.documents.file_batches import MOST_BATCH_FILES, BatchView, FileBatchNotFound, FileState
 from app.documents.files import FileNotFound
 from app.ids import encode_id
 from app.knowledge_bases.types import KnowledgeBaseView
@@ -80,9 +81,15 @@ class FileBatchOut(BaseModel):
     file_counts: FileCounts
 
 
+def _status(file: FileState) -> Status:
+    if file.document is not None:
+        return status_of(file.document)
+    return "in_progress" if file.error is None else "failed"
+
+
 def _out(view: BatchView) -> FileBatchOut:
     batch = view.batch
-    states = Counter("failed" if document is None else status_of(document) for _, document in view.files)
+    states = Counter(_status(file) for file in view.files)
     counts = FileCounts(
         in_progress=states["in_progress"],
         completed=states["completed"],
@@ -102,23 +109,23 @@ def _out(view: BatchView) -> FileBatchOut:
 
 def _files_out(view: BatchView, kb: KnowledgeBaseView) -> list[StoreFileOut]:
     found = []
-    for file, document in view.files:
-        if document is not None:
-            found.append(store_file_out(document, kb))
+    for file in view.files:
+        if file.document is not None:
+            found.append(store_file_out(file.document, kb))
             continue
-        refused = StoreFileOut(
+        without = StoreFileOut(
             id=encode_id("file", file.file_id),
-            vector_store_id=encode_id("kb", file.kb_id),
+            vector_store_id=encode_id("kb", view.batch.kb_id),
             created_at=seconds(view.batch.created_at),
-            status="failed",
+            status=_status(file),
             last_error=last_error(file.error),
             usage_bytes=0,
-            attributes={},
+            attributes=plain(file.attributes or {}),
             chunking_strategy=strategy_of(kb),
             filename=view.names.get(file.file_id, ""),  # it may be gone by now
             document=None,
         )
-        found.append(refused)
+        found.append(without)
     return found
 
 
@@ -135,7 +142,7 @@ def _place(walk: Walk, files: Sequence[StoreFileOut]) -> Sequence[StoreFileOut]:
 
 @router.post("", response_model=FileBatchOut)
 async def create_file_batch(kb: str, body: FileBatchIn, tenant: CurrentWriter, response: Response) -> FileBatchOut:
-    """Attach many files; what is wrong with one is told of it alone."""
+    """Have many files attached; what is wrong with one is told of it alone."""
     view, wanted = await tenant.knowledge_bases.find(kb), body.wanted()
     for one in wanted:
         require_chunking(view, one.chunking_strategy)
@@ -163,12 +170,12 @@ async def list_batch_files(
 ) -> dict[str, Any]:
     """The files of a batch."""
     view = await tenant.knowledge_bases.find(kb)
-    found = await tenant.file_batches.get(kb, path_id("vsfb", batch, FileBatchNotFound))
+    found = await tenant.file_batches.get(kb, path_id("vsfb", batch, FileBatchNotFound), names=True)
     files = [file for file in _place(walk, _files_out(found, view)) if filter in (None, file.status)]
     return walk.page(files[: walk.limit + 1], lambda file: file.id)
 
 
 @router.post("/{batch}/cancel", response_model=FileBatchOut)
 async def cancel_file_batch(kb: str, batch: str, tenant: CurrentWriter) -> FileBatchOut:
-    """Take what is not ready yet out of the vector store."""
+    """Attach no more of it, and take what is not ready yet out of the vector store."""
     return _out(await tenant.file_batches.cancel(kb, path_id("vsfb", batch, FileBatchNotFound)))

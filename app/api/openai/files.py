@@ -8,9 +8,10 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
 
+from app.api.bodies import Text
 from app.api.dependencies import CurrentReader, CurrentResources, CurrentWriter, GuardedRoute
 from app.api.openai.envelope import RESPONSES
-from app.api.openai.shapes import Asked, Deleted, Order, Page, Text, Walk, path_id, seconds
+from app.api.openai.shapes import Asked, Deleted, Order, Page, Walk, path_id, seconds
 from app.api.streamed import FORM, checked, content_type, refuse_large
 from app.db.models.openai import KeptFile
 from app.documents.files import FileFacts, FileNotFound

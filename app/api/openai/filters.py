@@ -5,7 +5,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from app.api.openai.shapes import Asked, Text
+from app.api.bodies import Text
+from app.api.openai.shapes import Asked
 from app.errors import InvalidInput
 from app.filters.values import holds_more
 

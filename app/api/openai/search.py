@@ -6,10 +6,11 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Response
 from pydantic import BaseModel, Field, StringConstraints
 
+from app.api.bodies import STORABLE
 from app.api.dependencies import CurrentReader, CurrentResources, GuardedRoute
 from app.api.openai.envelope import RESPONSES
 from app.api.openai.filters import GivenFilter, filter_of
-from app.api.openai.shapes import STORABLE, Asked
+from app.api.openai.shapes import Asked
 from app.api.openai.store_files import TextPart, plain
 from app.api.searching import admitted_search
 from app.documents.scopes import Scope
@@ -140,7 +141,7 @@ async def search_vector_store(
     """The passages of a vector store that answer the query."""
     user_id = tenant.principal.user_id
     request = body.request(kb, user_id=user_id, reranks=resources.reranker is not None)
-    result = await admitted_search(tenant, request, response)
+    result = (await admitted_search(tenant, request, response)).certain()
     # What is told as the score has to reach it too: a caller compares with that.
     least = request.score_threshold or 0.0
     hits = [hit for hit in result.hits if round(hit.score, 6) >= least]

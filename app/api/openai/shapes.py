@@ -9,23 +9,14 @@ from uuid import UUID
 from fastapi import Depends, Query
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
-from app.api.bodies import Body
+from app.api.bodies import STORABLE, Body, Text
 from app.errors import AppError, InvalidInput
 from app.filters import check_metadata
-from app.filters.values import check_text
 from app.ids import decode_id
 
 ItemT = TypeVar("ItemT")
 POLL_AFTER_MS = {"openai-poll-after-ms": "200"}
 Order = Literal["asc", "desc"]
-
-
-def _storable(value: str) -> str:
-    try:
-        check_text(value, loc=())
-    except InvalidInput as exc:
-        raise ValueError(exc.message) from None
-    return value
 
 
 def _filterable(attributes: dict[str, Any]) -> dict[str, Any]:
@@ -36,8 +27,6 @@ def _filterable(attributes: dict[str, Any]) -> dict[str, Any]:
         raise ValueError(exc.message) from None
 
 
-STORABLE = AfterValidator(_storable)
-Text = Annotated[str, STORABLE]
 Label = Annotated[str, StringConstraints(min_length=1, max_length=64), STORABLE]
 Value = Annotated[str, StringConstraints(max_length=512), STORABLE]
 Labels = Annotated[dict[Label, Value], Field(max_length=16)]

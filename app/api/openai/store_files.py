@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel
 
+from app.api.bodies import Text
 from app.api.dependencies import CurrentReader, CurrentWriter, GuardedRoute
 from app.api.openai.envelope import RESPONSES
 from app.api.openai.shapes import (
@@ -19,7 +20,6 @@ from app.api.openai.shapes import (
     Page,
     StaticSizes,
     StaticStrategy,
-    Text,
     Walk,
     path_id,
     seconds,

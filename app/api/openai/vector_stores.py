@@ -6,20 +6,10 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter
 from pydantic import BaseModel, Field, StringConstraints
 
+from app.api.bodies import STORABLE, Text
 from app.api.dependencies import CurrentAdmin, CurrentReader, GuardedRoute
 from app.api.openai.envelope import RESPONSES
-from app.api.openai.shapes import (
-    STORABLE,
-    Asked,
-    ChunkingStrategy,
-    CurrentWalk,
-    Deleted,
-    FileCounts,
-    Labels,
-    Page,
-    Text,
-    seconds,
-)
+from app.api.openai.shapes import Asked, ChunkingStrategy, CurrentWalk, Deleted, FileCounts, Labels, Page, seconds
 from app.documents.file_batches import MOST_BATCH_FILES
 from app.documents.files import FileNotFound
 from app.errors import Forbidden, InvalidInput

@@ -16,7 +16,7 @@ from app.api.v1.bound_search import DEFAULT_TOP_K, bound_request, snippet
 from app.bootstrap import TenantServices
 from app.documents.scopes import MAX_SCOPE_ID
 from app.retrieval.rewriting import ASKING, MAX_MESSAGES
-from app.retrieval.types import Message, SearchRequest, SearchUnavailable
+from app.retrieval.types import Message, SearchRequest
 
 router = APIRouter(tags=["agent search"], route_class=GuardedRoute)
 # What is left to the search, however long it took to learn who asks.
@@ -101,9 +101,7 @@ async def _answer(
     spent = time.monotonic() - asked.state.began
     request = replace(request, timeout_seconds=max(request.timeout_seconds - spent, LEAST_SECONDS))
     result = await admitted_search(tenant, request, response)
-    if not result.hits and not result.whole:  # nothing found does not mean nothing there
-        raise SearchUnavailable
-    texts = [snippet(hit, settings) for hit in result.hits]
+    texts = [snippet(hit, settings) for hit in result.certain().hits]
     return [text for text in texts if text.strip()]
 
 

@@ -9,9 +9,10 @@ from fastapi import APIRouter, Response
 from pydantic import BaseModel, Field
 
 from app.agents.types import AgentBinding, BindingSettings, Citations
+from app.api.bodies import Text
 from app.api.dependencies import CurrentAdmin, CurrentPage, GuardedRoute, next_cursor
 from app.api.v1.retrieval_settings import Prompt
-from app.api.v1.schemas import Input, Listing, ScopeId, Text, Time
+from app.api.v1.schemas import Input, Listing, ScopeId, Time
 from app.api.v1.transformers import TransformerIn, TransformersIn, kept
 from app.bootstrap import TenantServices
 from app.errors import InvalidInput

@@ -9,8 +9,9 @@ from fastapi import APIRouter, Response
 from pydantic import BaseModel, Field, StringConstraints
 
 from app.access import Quotas, Role
+from app.api.bodies import STORABLE, Text
 from app.api.dependencies import CurrentAdmin, CurrentPage, GuardedRoute, next_cursor
-from app.api.v1.schemas import STORABLE, GivenTime, Input, Listing, ScopeId, Text, Time
+from app.api.v1.schemas import GivenTime, Input, Listing, ScopeId, Time
 from app.db.models.control_plane import ApiKey
 from app.errors import Forbidden
 from app.ids import decode_id, encode_id

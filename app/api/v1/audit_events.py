@@ -9,6 +9,7 @@ from fastapi import APIRouter, Depends, Header, Query, Response
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel
 
+from app.api.bodies import Text
 from app.api.dependencies import (
     CurrentAdmin,
     CurrentOperator,
@@ -18,7 +19,7 @@ from app.api.dependencies import (
     Page,
     next_cursor,
 )
-from app.api.v1.schemas import GivenTime, Listing, Text, Time
+from app.api.v1.schemas import GivenTime, Listing, Time
 from app.api.v1.tenants import tenant_id
 from app.audit.service import AuditService
 from app.audit.types import Action, ActorKind, EventFilters, RecordedEvent

@@ -8,10 +8,11 @@ from uuid import UUID
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel
 
+from app.api.bodies import Text
 from app.api.dependencies import CurrentAdmin, CurrentReader, CurrentResources, CurrentWriter, GuardedRoute
 from app.api.v1.deletion_header import DELETION_HEADER, gone, told_by_header
 from app.api.v1.documents import document_id, parse_filter
-from app.api.v1.schemas import Identifier, Text, Time
+from app.api.v1.schemas import Identifier, Time
 from app.db.receipts import Kind
 from app.documents.deletion import DeletionNotFound, Selection
 from app.documents.remains import KEPT_BY_KIND
@@ -33,7 +34,8 @@ class DeletionOut(BaseModel):
 
     ``object`` is what was deleted, or the knowledge base that documents were deleted from; null in receipts of old.
     ``remaining`` says what was left when all was removed: rows by table, and objects; null before that. ``kept`` names
-    what is not among it. The receipt itself is kept until ``retention_until``.
+    what is not among it, ``kept_files`` counts documents that were made of a file of OpenAI's door, which stays there.
+    The receipt itself is kept until ``retention_until``.
     """
 
     id: str
@@ -46,6 +48,7 @@ class DeletionOut(BaseModel):
     finished_at: Time | None
     remaining: dict[str, int] | None
     kept: list[str]
+    kept_files: int
     retention_until: Time
 
 
@@ -101,6 +104,7 @@ async def get_deletion(deletion: str, tenant: CurrentReader, resources: CurrentR
         finished_at=found.finished_at,
         remaining=found.remaining,
         kept=sorted(KEPT_BY_KIND[found.kind]),
+        kept_files=found.kept_files,
         retention_until=found.requested_at + timedelta(days=resources.settings.deletion.receipt_retention_days),
     )
 

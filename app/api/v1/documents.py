@@ -9,20 +9,10 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import RedirectResponse, StreamingResponse
 from pydantic import BaseModel
 
+from app.api.bodies import Text
 from app.api.dependencies import CurrentPage, CurrentReader, CurrentResources, CurrentWriter, GuardedRoute, next_cursor
 from app.api.problems import PROBLEM, problem
-from app.api.v1.schemas import (
-    GivenTime,
-    Identifier,
-    Input,
-    Listing,
-    Metadata,
-    ScopeId,
-    Text,
-    Time,
-    Title,
-    WebAddress,
-)
+from app.api.v1.schemas import GivenTime, Identifier, Input, Listing, Metadata, ScopeId, Time, Title, WebAddress
 from app.api.v1.scopes import Promotion, ScopeOut
 from app.db.models.tenant_data import Document
 from app.documents.repository import DocumentFilters

@@ -5,7 +5,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, Field, StringConstraints
 
-from app.api.v1.schemas import STORABLE, Input
+from app.api.bodies import STORABLE
+from app.api.v1.schemas import Input
 from app.http_sources.types import HttpSource, ResponsePaths
 
 Path = Annotated[str, StringConstraints(min_length=1, max_length=200), STORABLE]

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Self
 from fastapi import APIRouter, Response
 from pydantic import BaseModel, Field, StringConstraints, field_validator, model_validator
 
+from app.api.bodies import STORABLE, Text
 from app.api.dependencies import CurrentAdmin, CurrentPage, CurrentReader, CurrentResources, GuardedRoute, next_cursor
 from app.api.problems import PROBLEM
 from app.api.v1.deletion_header import gone, told_by_header
@@ -13,7 +14,7 @@ from app.api.v1.http_source_settings import HttpSourceIn, HttpSourceOut
 from app.api.v1.reindex_state import ChunkingOut, EmbeddingOut, ReindexOut, reindex_out, undo_until
 from app.api.v1.retrieval_settings import RetrievalIn, RetrievalOut
 from app.api.v1.routing import RoutingIn, RoutingOut
-from app.api.v1.schemas import STORABLE, Input, Listing, Metadata, Text, Time
+from app.api.v1.schemas import Input, Listing, Metadata, Time
 from app.bootstrap import Resources
 from app.errors import Forbidden, InvalidInput
 from app.ids import PREFIXES, encode_id

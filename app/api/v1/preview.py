@@ -10,13 +10,14 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, Field, field_validator, model_validator
 
+from app.api.bodies import Text
 from app.api.dependencies import CurrentWriter, GuardedRoute
 from app.api.middleware import MAX_JSON_BYTES
 from app.api.problems import PROBLEM, problem
 from app.api.streamed import FORM, checked, content_type, too_large
 from app.api.v1.knowledge_bases import ChunkingIn
 from app.api.v1.nodes import MAX_DEPTH
-from app.api.v1.schemas import Identifier, Input, Text
+from app.api.v1.schemas import Identifier, Input
 from app.api.v1.upload_forms import UploadForm
 from app.bootstrap import TenantServices
 from app.documents.uploads import OVERHEAD

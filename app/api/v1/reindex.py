@@ -5,10 +5,11 @@ from typing import Any
 from fastapi import APIRouter, Response
 from pydantic import Field
 
+from app.api.bodies import Text
 from app.api.dependencies import CurrentAdmin, CurrentResources, GuardedRoute
 from app.api.problems import PROBLEM
 from app.api.v1.knowledge_bases import ChunkingIn, EmbeddingIn, KnowledgeBaseOut, knowledge_base_out
-from app.api.v1.schemas import Input, Text
+from app.api.v1.schemas import Input
 from app.knowledge_bases.types import ReindexWishes
 
 router = APIRouter(

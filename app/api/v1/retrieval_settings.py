@@ -4,7 +4,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, StringConstraints
 
-from app.api.v1.schemas import STORABLE, Input, Text
+from app.api.bodies import STORABLE, Text
+from app.api.v1.schemas import Input
 from app.api.v1.transformers import TransformerIn, TransformersIn, kept
 from app.knowledge_bases.types import Retrieval
 from app.retrieval.strategies import find_strategy, strategy_options

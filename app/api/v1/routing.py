@@ -4,7 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, StringConstraints
 
-from app.api.v1.schemas import STORABLE, Input
+from app.api.bodies import STORABLE
+from app.api.v1.schemas import Input
 from app.knowledge_bases.routing_settings import RoutingSettings
 from app.retrieval.routes import Routing
 

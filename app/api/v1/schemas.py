@@ -6,23 +6,12 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, PlainSerializer, StringConstraints
 
-from app.api.bodies import Body
+from app.api.bodies import STORABLE, Body
 from app.documents.scopes import MAX_SCOPE_ID
 from app.errors import InvalidInput
 from app.filters import check_metadata
 
 ItemT = TypeVar("ItemT")
-
-
-def _storable(value: str) -> str:
-    """What Postgres can keep: no NUL, no half of a surrogate pair."""
-    if "\0" in value:
-        raise ValueError("must not hold a NUL character")
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise ValueError("must be valid Unicode") from None
-    return value
 
 
 def _web_address(value: str) -> str:
@@ -53,8 +42,6 @@ def _rfc3339(value: datetime) -> str:
     return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-STORABLE = AfterValidator(_storable)
-Text = Annotated[str, STORABLE]
 WebAddress = Annotated[str, StringConstraints(max_length=2048), STORABLE, AfterValidator(_web_address)]
 Identifier = Annotated[str, StringConstraints(min_length=1, max_length=512), STORABLE]
 ScopeId = Annotated[str, StringConstraints(min_length=1, max_length=MAX_SCOPE_ID), STORABLE]

@@ -6,10 +6,11 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Response
 from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
+from app.api.bodies import STORABLE, Text
 from app.api.dependencies import CurrentReader, GuardedRoute
 from app.api.searching import admitted_search
 from app.api.v1.routing import ROUTE, RouteIn, wished_route
-from app.api.v1.schemas import STORABLE, Input, ScopeId, Text
+from app.api.v1.schemas import Input, ScopeId
 from app.api.v1.search_queries import QueryIn, Words, query_of
 from app.api.v1.search_results import SearchOut, search_out
 from app.api.v1.transformers import TransformersIn, named

@@ -7,7 +7,8 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field, FiniteFloat, StringConstraints
 
-from app.api.v1.schemas import STORABLE, Input
+from app.api.bodies import STORABLE
+from app.api.v1.schemas import Input
 from app.errors import InvalidInput
 from app.inference.embedding import PictureFile, Vectors
 from app.retrieval.types import Query

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Response
 from pydantic import BaseModel, StringConstraints, model_validator
 
 from app.access import Quotas
+from app.api.bodies import STORABLE
 from app.api.dependencies import (
     CurrentOperator,
     CurrentPage,
@@ -17,7 +18,7 @@ from app.api.dependencies import (
     next_cursor,
 )
 from app.api.v1.deletion_header import gone, told_by_header
-from app.api.v1.schemas import STORABLE, Input, Listing, Time
+from app.api.v1.schemas import Input, Listing, Time
 from app.audit.types import Actor
 from app.db.models.control_plane import Tenant
 from app.db.models.control_rows import ListedTenant

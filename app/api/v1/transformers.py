@@ -5,7 +5,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from app.api.v1.schemas import Input, Text
+from app.api.bodies import Text
+from app.api.v1.schemas import Input
 from app.retrieval.transformers import find_steps
 from app.retrieval.types import NamedTransformer
 

@@ -14,8 +14,9 @@ from pydantic import (
     model_validator,
 )
 
+from app.api.bodies import STORABLE, Text
 from app.api.streamed import checked, too_large
-from app.api.v1.schemas import STORABLE, GivenTime, Identifier, LargeInput, Metadata, ScopeId, Text, Title, WebAddress
+from app.api.v1.schemas import GivenTime, Identifier, LargeInput, Metadata, ScopeId, Title, WebAddress
 from app.documents.scopes import Scope
 from app.documents.types import MOST_CHUNKS, DocumentFacts, GivenChunk
 

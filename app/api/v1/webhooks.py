@@ -7,8 +7,9 @@ from uuid import UUID
 from fastapi import APIRouter, Response
 from pydantic import BaseModel, Field, StringConstraints, field_validator
 
+from app.api.bodies import STORABLE
 from app.api.dependencies import CurrentAdmin, CurrentPage, GuardedRoute, next_cursor
-from app.api.v1.schemas import STORABLE, Input, Listing, Time, Title
+from app.api.v1.schemas import Input, Listing, Time, Title
 from app.ids import decode_id, encode_id
 from app.webhooks.sending import public_data
 from app.webhooks.types import Delivery, DeliveryNotFound, DeliveryStatus, EventName, Webhook, WebhookNotFound

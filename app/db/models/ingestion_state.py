@@ -89,6 +89,7 @@ class Deletion(TenantOwned, Base):
     """A deletion and how far it is; it outlives what was deleted, the tenant too, and says nothing of its content.
 
     That of a tenant is the system tenant's. ``remaining`` is what was left when all was removed, by table.
+    ``kept_files`` counts documents that were made of a file that is kept for itself, and was not deleted with them.
     """
 
     __tablename__ = "deletion"
@@ -108,3 +109,4 @@ class Deletion(TenantOwned, Base):
     requested_at: Mapped[datetime] = mapped_column(server_default=func.now())
     finished_at: Mapped[datetime | None]
     remaining: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
+    kept_files: Mapped[int] = mapped_column(server_default=text("0"))

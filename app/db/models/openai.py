@@ -51,9 +51,10 @@ class StoreLabels(TenantOwned, Base):
 
 
 class FileBatch(Created, TenantOwned, Base):
-    """Files that were attached together; ``cancelled`` counts those that were taken out before they were ready.
+    """Files that are attached together, by the job ``job_id`` until that is done.
 
-    ``key_id`` is the first of the line of keys by one of which they were, as a kept file's.
+    ``cancelled`` counts those that were taken out before they were ready. ``key_id`` is the first of the line of keys
+    by one of which they were attached, as a kept file's.
     """
 
     __tablename__ = "openai_file_batch"
@@ -62,6 +63,7 @@ class FileBatch(Created, TenantOwned, Base):
             ["tenant_id", "kb_id"], ["knowledge_base.tenant_id", "knowledge_base.id"], ondelete="CASCADE"
         ),
         Index("openai_file_batch_kb_idx", "tenant_id", "kb_id"),
+        Index("openai_file_batch_job_idx", "tenant_id", "kb_id", postgresql_where=text("job_id is not null")),
     )
 
     id: Mapped[UUID] = mapped_column(primary_key=True)
@@ -69,10 +71,14 @@ class FileBatch(Created, TenantOwned, Base):
     key_id: Mapped[UUID | None]
     cancelled: Mapped[int] = mapped_column(server_default=text("0"))
     cancelled_at: Mapped[datetime | None]
+    job_id: Mapped[UUID | None]
 
 
 class BatchFile(TenantOwned, Base):
-    """A file of a batch: the document that it was made, or why it was refused."""
+    """A file of a batch: the document that it was made, or why it was refused; with neither, it waits for the job.
+
+    ``attributes`` are what the document is to get.
+    """
 
     __tablename__ = "openai_batch_file"
     __table_args__ = (
@@ -89,3 +95,4 @@ class BatchFile(TenantOwned, Base):
     kb_id: Mapped[UUID]
     document_id: Mapped[UUID | None]
     error: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
+    attributes: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))

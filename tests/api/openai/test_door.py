@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from app.ids import decode_id
+from tests.api.conftest import Fragile
 from tests.api.openai.errors import failure
 from tests.fixtures.service import Service, Tenant
 
@@ -35,14 +36,32 @@ def attach(client: httpx.Client, file: str, store: str = STORE, **more: Any) -> 
 
 def finished(client: httpx.Client, deletion: str) -> dict[str, int]:
     """What is left when the deletion has come to its end."""
+    left: dict[str, int] = settled(client, deletion)["remaining"]
+    return left
+
+
+def settled(client: httpx.Client, deletion: str) -> dict[str, Any]:
+    """The receipt of a deletion that has come to its end."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
-        receipt = client.get(f"/v1/deletions/{deletion}").json()
+        receipt: dict[str, Any] = client.get(f"/v1/deletions/{deletion}").json()
         if receipt["finished_at"]:
-            left: dict[str, int] = receipt["remaining"]
-            return left
+            return receipt
         time.sleep(0.05)
     raise AssertionError("the deletion did not end")
+
+
+def batched(client: httpx.Client, body: dict[str, Any], store: str = STORE) -> dict[str, Any]:
+    """A batch, when it is done."""
+    reply = client.post(f"{store}/file_batches", json=body)
+    assert reply.status_code == 200, reply.text
+    batch: dict[str, Any] = reply.json()
+    deadline = time.monotonic() + 60
+    while batch["status"] == "in_progress":
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+        batch = client.get(f"{store}/file_batches/{batch['id']}").json()
+    return batch
 
 
 def run(url: str, statement: str, *values: Any) -> list[asyncpg.Record]:
@@ -68,7 +87,7 @@ def test_both_doors_show_the_same(tenant: Tenant) -> None:
     assert by_document["id"] == file["id"]
     archive = keep(tenant.admin, "PK\x05\x06" + "\0" * 18, name="a.zip")
     batch = {"file_ids": [keep(tenant.admin, "Another."), archive]}
-    made_batch = tenant.admin.post(f"{STORES}/{made['id']}/file_batches", json=batch).json()
+    made_batch = batched(tenant.admin, batch, f"{STORES}/{made['id']}")
     listed = tenant.admin.get(f"{STORES}/{made['id']}/file_batches/{made_batch['id']}/files").json()["data"]
     assert [(one["filename"], one["document"] is None) for one in listed] == [("a.zip", True), ("a.txt", False)]
     gone = tenant.admin.delete(f"/v1/knowledge-bases/{made['id']}")
@@ -121,7 +140,7 @@ def test_a_key_for_a_user_attaches_for_that_user(tenant: Tenant) -> None:
     document = attach(client, file)["document"]
     scope = tenant.admin.get(f"/v1/knowledge-bases/default/documents/{document}").json()["scope"]
     assert (scope["level"], scope["user_id"]) == ("user", "u")
-    batch = client.post(f"{STORE}/file_batches", json={"file_ids": [keep(client, "More of u.")]}).json()["id"]
+    batch = batched(client, {"file_ids": [keep(client, "More of u.")]})["id"]
     assert client.get(f"{STORE}/file_batches/{batch}/files").json()["data"]
     for path in (f"{FILES}/{file}", f"{STORE}/files/{file}", f"{STORE}/file_batches/{batch}"):
         assert client.get(path).status_code == 200
@@ -161,6 +180,99 @@ def test_what_is_deleted_is_gone_and_counted(service: Service) -> None:
     deletion = service.operator.delete(f"/v1/tenants/{tenant.id}").headers["carrel-deletion-id"]
     left = finished(service.operator, deletion)
     assert {name: left[name] for name in (*TABLES, "objects")} == dict.fromkeys((*TABLES, "objects"), 0)
+
+
+def test_a_batch_is_followed_from_its_first_file_to_its_last(fragile: Fragile) -> None:
+    tenant = fragile.service.new_tenant("batches")
+    files = [keep(tenant.admin, f"Text {number}.") for number in range(3)]
+    archive = keep(tenant.admin, "PK\x05\x06" + "\0" * 18, name="a.zip")
+    body = {"files": [{"file_id": one, "attributes": {"n": 1}} for one in [*files, archive]]}
+    with fragile.held():
+        batch = tenant.admin.post(f"{STORE}/file_batches", json=body).json()
+        assert (batch["status"], batch["file_counts"]["in_progress"], batch["file_counts"]["total"]) == (
+            *("in_progress", 4, 4),
+        )
+        listed = tenant.admin.get(f"{STORE}/file_batches/{batch['id']}/files", params={"order": "asc"}).json()["data"]
+        assert [(one["id"], one["attributes"]) for one in listed[:3]] == [(one, {"n": 1}) for one in files]
+        assert {one["filename"] for one in listed} == {"a.txt", "a.zip"}
+        counts = tenant.admin.get(STORE).json()["file_counts"]
+        assert (counts["completed"], counts["failed"]) == (0, 0)
+        assert counts["in_progress"] >= 3
+    done = batched(tenant.admin, {"file_ids": files})
+    assert done["file_counts"]["completed"] == 3
+    found = tenant.admin.get(f"{STORE}/file_batches/{batch['id']}").json()
+    assert (found["status"], found["file_counts"]["completed"], found["file_counts"]["failed"]) == ("completed", 3, 1)
+    failed = tenant.admin.get(f"{STORE}/file_batches/{batch['id']}/files", params={"filter": "failed"}).json()["data"]
+    assert [(one["id"], one["last_error"]["reason"]) for one in failed] == [(archive, "unsupported_media_type")]
+    counts = tenant.admin.get(STORE).json()["file_counts"]
+    assert (counts["completed"], counts["in_progress"]) == (3, 0)
+
+
+def test_a_search_that_could_not_be_made_finds_nothing_for_no_reason(fragile: Fragile) -> None:
+    """Nothing found in half a search says nothing of what is there."""
+    tenant = fragile.service.new_tenant("broken")
+    tenant.add_text("Lemurs live on Madagascar.")
+    fragile.embedding.fail(503, times=None)
+    try:
+        found = tenant.admin.post(f"{STORE}/search", json={"query": "lemurs"}).json()
+        assert [hit["content"][0]["text"] for hit in found["data"]] == ["Lemurs live on Madagascar."]
+        assert found["warnings"]
+        error = failure(
+            tenant.admin.post(f"{STORE}/search", json={"query": "zebra crossing"}), 503, "search_unavailable"
+        )
+        assert error["type"] == "server_error"
+    finally:
+        fragile.embedding.reset()
+    assert (
+        tenant.admin.post(
+            f"{STORE}/search", json={"query": "zebra", "filters": {"type": "eq", "key": "n", "value": 1}}
+        ).json()["data"]
+        == []
+    )
+
+
+def test_who_calls_a_document_after_a_file_is_not_in_its_way(tenant: Tenant) -> None:
+    owner, other, writer = tenant.client("writer", user_id="v"), tenant.client("writer", user_id="u"), tenant
+    file = keep(owner)
+    names = []
+    for client in (other, writer.admin):
+        body = {"text": "Not made of it.", "external_id": file}
+        reply = client.post("/v1/knowledge-bases/default/documents", json=body | _scope(client, other))
+        assert reply.status_code in (201, 202), reply.text
+        names.append(reply.json()["id"])
+    attach(owner, file)
+    assert owner.delete(f"{FILES}/{file}").status_code == 200
+    failure(owner.get(f"{FILES}/{file}"), 404, "file_not_found")
+    left = {one["document"] for one in tenant.admin.get(f"{STORE}/files").json()["data"]}
+    assert left <= set(names)
+    for name in names:
+        assert tenant.admin.get(f"/v1/knowledge-bases/default/documents/{name}").status_code == 200
+
+
+def _scope(client: httpx.Client, narrowed: httpx.Client) -> dict[str, Any]:
+    return {"user_id": "u"} if client is narrowed else {}
+
+
+def test_a_receipt_names_the_files_that_stay(tenant: Tenant) -> None:
+    file, other, third = (keep(tenant.admin, f"Number {number}.") for number in range(3))
+    document = attach(tenant.admin, file)["document"]
+    gone = tenant.admin.delete(f"/v1/knowledge-bases/default/documents/{document}")
+    receipt = settled(tenant.admin, gone.headers["carrel-deletion-id"])
+    assert (receipt["kept_files"], "openai_file" in receipt["kept"]) == (1, True)
+    assert tenant.admin.get(f"{FILES}/{file}/content").text == "Number 0."
+    attach(tenant.admin, other)
+    named = tenant.add_text("It is called so.", external_id=third)["id"]
+    many = tenant.admin.delete(
+        "/v1/knowledge-bases/default/documents", params={"filter": "{}", "confirm": "default"}
+    ).json()
+    assert many["deleted"] == 2
+    assert settled(tenant.admin, many["deletion"])["kept_files"] == 1
+    assert named
+    store = tenant.admin.post(STORES, json={"name": "brief"}).json()["id"]
+    for one in (file, other):
+        attach(tenant.admin, one, f"{STORES}/{store}")
+    withdrawn = tenant.admin.delete(f"/v1/knowledge-bases/{store}").headers["carrel-deletion-id"]
+    assert settled(tenant.admin, withdrawn)["kept_files"] == 2
 
 
 def test_a_file_expires(service: Service, tenant: Tenant) -> None:

@@ -1,0 +1,50 @@
+"""Callers for whom a job goes on: they are who they were when they asked, also where their key is revoked by now."""
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from app.access import UNLIMITED, Origin, Principal, Quotas, Role
+from app.db.session import Database
+from app.tenants.repository import TenantRepository
+
+
+def note_of(principal: Principal) -> dict[str, Any]:
+    """What a job's payload says of its caller."""
+    allowed = principal.knowledge_base_ids
+    return {
+        "key": None if principal.key_id is None else str(principal.key_id),
+        "name": principal.key_name,
+        "role": principal.role.value,
+        "subject": principal.subject,
+        "knowledge_bases": None if allowed is None else sorted(map(str, allowed)),
+        "user": principal.user_id,
+        "request": principal.origin.request_id,
+        "address": principal.origin.address,
+    }
+
+
+async def caller_of(database: Database, tenant_id: UUID, note: Mapping[str, Any]) -> Principal | None:
+    """The caller, with the quotas that hold by now; None where the tenant is being deleted."""
+    key_id = None if note["key"] is None else UUID(note["key"])
+    async with database.transaction(tenant_id) as session:
+        repository = TenantRepository(session)
+        tenant = await repository.get(tenant_id)
+        key = None if key_id is None else await repository.any_key(tenant_id, key_id)
+    if tenant is None:
+        return None
+    allowed = note["knowledge_bases"]
+    return Principal(
+        tenant_id=tenant.id,
+        tenant_name=tenant.name,
+        role=Role(note["role"]),
+        key_id=key_id,
+        key_name=note["name"],
+        knowledge_base_ids=None if allowed is None else frozenset(map(UUID, allowed)),
+        user_id=note["user"],
+        subject=note["subject"],
+        origin=Origin(note["request"], note["address"]),
+        quotas=Quotas.stored(tenant.quotas),
+        key_quotas=UNLIMITED if key is None else Quotas.stored(key.quotas),
+        line_id=key_id if key is None else key.line_id or key.id,
+    )
