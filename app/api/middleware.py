@@ -8,19 +8,21 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from app.api.json_limits import LIMIT, MAX_JSON_BYTES, JsonCount
 from app.api.problems import on_http_error, on_unexpected
+from app.errors import TooLarge
 from app.ids import encode_id, new_id
 from app.logging import bind, get_logger
 
 logger = get_logger(__name__)
 
-MAX_JSON_BYTES = 16 * 1024 * 1024
 # In the access log where the caller went away before the answer, as nginx says it.
 GONE = 499
 DOORS = ("/v1", "/openai/v1")
 _SANE_ID = re.compile(r"[A-Za-z0-9._~+/=-]{1,128}")
 # These routes read the body themselves, after their checks, with a limit of their own.
 _STREAMED = re.compile(r"(/v1/(knowledge-bases/[^/]+/(documents(/batch)?|import)|preview)|/openai/v1/files)/?")
+_BYTES = f"The body is larger than {MAX_JSON_BYTES} bytes."
 # What every reply says, unless its route says otherwise: it is no page, belongs in no frame and in no cache.
 ALWAYS = (
     (b"x-content-type-options", b"nosniff"),
@@ -105,26 +107,35 @@ class GuardMiddleware:
         if scope["method"] == "POST" and _STREAMED.fullmatch(scope["path"]):
             await self.app(scope, receive, send)
             return
-        declared = Headers(scope=scope).get("content-length", "0")
+        declared = Headers(scope=scope).get("content-length", "")
         if declared.isdecimal() and int(declared) > MAX_JSON_BYTES:
-            response = await on_http_error(Request(scope), _too_large())
+            response = await on_http_error(Request(scope), _too_large(_BYTES))
             await response(scope, receive, send)
             return
-        seen = 0
+        if declared.isdecimal() and int(declared) <= LIMIT.names:  # as most are: it cannot hold so much
+            await self.app(scope, receive, send)
+            return
+        seen, count = 0, JsonCount(LIMIT)
 
         async def counted() -> Message:
             nonlocal seen
             message = await receive()
-            seen += len(message.get("body", b""))
+            piece = message.get("body", b"")
+            seen += len(piece)
             if seen > MAX_JSON_BYTES:
-                raise _too_large()
+                raise _too_large(_BYTES)
+            try:
+                count.feed(piece)
+            except TooLarge as exc:
+                raise _too_large(exc.message) from None
             return message
 
         await self.app(scope, counted, send)
 
 
-def _too_large() -> HTTPException:
-    return HTTPException(413, f"The body is larger than {MAX_JSON_BYTES} bytes.", {"Connection": "close"})
+def _too_large(detail: str) -> HTTPException:
+    """As the framework has it: of what else is raised while it reads a body, it makes an error of its own."""
+    return HTTPException(413, detail, {"Connection": "close"})
 
 
 def _route(scope: Scope) -> str | None:

@@ -1,5 +1,6 @@
 """Bodies that a route reads itself, piece by piece: of which type they are, and which are refused beforehand."""
 
+import asyncio
 from collections.abc import Mapping
 from email.message import Message
 from typing import TypeVar
@@ -9,9 +10,12 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ValidationError
 
 from app.api.bodies import MOST_COUNTED, TOO_MANY
+from app.api.json_limits import JsonCount, JsonLimit
 from app.documents.types import UploadTooLarge
 
 FORM = "multipart/form-data"
+# What is read in less time than a thread would be worth.
+SMALL_BYTES = 64 * 1024
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
@@ -33,6 +37,19 @@ def refuse_large(request: Request, most: int, limit: int) -> None:
 def too_large(limit: int) -> UploadTooLarge:
     """For a body that says so, or turns out so."""
     return UploadTooLarge(f"The upload is larger than {limit} bytes.", limit=limit)
+
+
+async def read_json(request: Request, model: type[ModelT], *, most: int, limit: JsonLimit) -> ModelT:
+    """The body as the model. Raises UploadTooLarge beyond ``most`` bytes, TooLarge, RequestValidationError."""
+    body, count = bytearray(), JsonCount(limit)
+    async for piece in request.stream():
+        body += piece
+        if len(body) > most:
+            raise too_large(most)
+        count.feed(piece)
+    if len(body) <= SMALL_BYTES:
+        return checked(model, bytes(body))
+    return await asyncio.to_thread(checked, model, bytes(body))
 
 
 def checked(model: type[ModelT], value: Mapping[str, str] | bytes) -> ModelT:

@@ -2,8 +2,8 @@
 
 import json
 import math
-from collections.abc import Collection, Sequence
-from dataclasses import asdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, fields
 
 from app.documents.types import GivenChunk
 from app.errors import InvalidInput
@@ -23,12 +23,16 @@ def encode_chunks(chunks: Sequence[GivenChunk], *, model: EmbeddingIdentity, wit
             raise InvalidInput("The text is empty.", loc=("body", "chunks", number, "text"))
         if chunk.vector is not None:
             _check_vector(chunk.vector, model.dimensions, ("body", "chunks", number, "vector"))
-    kept = []
-    for chunk in chunks:
-        metadata = {key: value for key, value in chunk.metadata.items() if key not in without}
-        made_by = {} if chunk.vector is None else {_MADE_BY: asdict(model)}
-        kept.append({**asdict(chunk), "metadata": metadata, **made_by})
-    return json.dumps(kept, ensure_ascii=False, separators=(",", ":"))
+    made_by = {_MADE_BY: asdict(model)}
+    # One by one: as long as one is written, nothing else of the process runs.
+    kept = (_encode(chunk, {} if chunk.vector is None else made_by, without) for chunk in chunks)
+    return f"[{','.join(kept)}]"
+
+
+def _encode(chunk: GivenChunk, made_by: Mapping[str, object], without: Collection[str]) -> str:
+    values = {field.name: getattr(chunk, field.name) for field in fields(chunk)}  # asdict copies each number
+    metadata = {key: value for key, value in chunk.metadata.items() if key not in without}
+    return json.dumps({**values, "metadata": metadata, **made_by}, ensure_ascii=False, separators=(",", ":"))
 
 
 def _check_vector(vector: Sequence[float], dimensions: int, loc: tuple[str | int, ...]) -> None:
@@ -41,9 +45,9 @@ def _check_vector(vector: Sequence[float], dimensions: int, loc: tuple[str | int
 
 def decode_chunks(body: bytes, *, model: EmbeddingIdentity) -> list[GivenChunk]:
     """What ``encode_chunks`` made, without vectors of another model than this; blocking."""
-    chunks = []
+    chunks, ours = [], asdict(model)
     for one in json.loads(body):
-        if one.pop(_MADE_BY, None) != asdict(model):
+        if one.pop(_MADE_BY, None) != ours:
             one["vector"] = None
         chunks.append(GivenChunk(**{**one, "section_titles": tuple(one["section_titles"])}))
     return chunks

@@ -12,7 +12,7 @@ from app.agents.types import AgentBinding, BindingSettings, Citations
 from app.api.bodies import Text
 from app.api.dependencies import CurrentAdmin, CurrentPage, GuardedRoute, next_cursor
 from app.api.v1.retrieval_settings import Prompt
-from app.api.v1.schemas import Input, Listing, ScopeId, Time
+from app.api.v1.schemas import Input, Listing, Options, ScopeId, Time
 from app.api.v1.transformers import TransformerIn, TransformersIn, kept
 from app.bootstrap import TenantServices
 from app.errors import InvalidInput
@@ -30,7 +30,7 @@ class _Settings(Input):
 
     session_scope: bool = Field(_DEFAULTS.session_scope, description="Open the documents of the chat in session_id")
     strategy: Text | None = None
-    strategy_options: dict[str, Any] = Field(default_factory=dict)
+    strategy_options: Options = Field(default_factory=dict)
     transformers: TransformersIn | None = Field(None, description="In place of the knowledge base's; `[]` for none")
     rewrite_prompt: Prompt | None = Field(None, description="What `prompt_rewrite` tells the chat model")
     answer_prompt: Prompt | None = Field(None, description="What the chat model is told when it answers")

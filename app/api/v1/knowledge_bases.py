@@ -14,7 +14,7 @@ from app.api.v1.http_source_settings import HttpSourceIn, HttpSourceOut
 from app.api.v1.reindex_state import ChunkingOut, EmbeddingOut, ReindexOut, reindex_out, undo_until
 from app.api.v1.retrieval_settings import RetrievalIn, RetrievalOut
 from app.api.v1.routing import RoutingIn, RoutingOut
-from app.api.v1.schemas import Input, Listing, Metadata, Time
+from app.api.v1.schemas import Input, Listing, Metadata, Options, Time
 from app.bootstrap import Resources
 from app.errors import Forbidden, InvalidInput
 from app.ids import PREFIXES, encode_id
@@ -42,7 +42,7 @@ class ChunkingIn(Input):
     strategy: Text = _DEFAULTS.strategy
     max_tokens: int = Field(_DEFAULTS.max_tokens, ge=16, le=8192)
     overlap_tokens: int = Field(_DEFAULTS.overlap_tokens, ge=0, le=4096)
-    options: dict[str, Any] = Field(default_factory=dict)
+    options: Options = Field(default_factory=dict)
 
     def settings(self) -> Chunking:
         """The same with every option said. Raises InvalidInput."""

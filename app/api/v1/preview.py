@@ -12,9 +12,9 @@ from pydantic import BaseModel, Field, field_validator, model_validator
 
 from app.api.bodies import Text
 from app.api.dependencies import CurrentWriter, GuardedRoute
-from app.api.middleware import MAX_JSON_BYTES
+from app.api.json_limits import LIMIT, MAX_JSON_BYTES
 from app.api.problems import PROBLEM, problem
-from app.api.streamed import FORM, checked, content_type, too_large
+from app.api.streamed import FORM, checked, content_type, read_json, refuse_large
 from app.api.v1.knowledge_bases import ChunkingIn
 from app.api.v1.nodes import MAX_DEPTH
 from app.api.v1.schemas import Identifier, Input
@@ -229,24 +229,13 @@ def read_form(fields: Mapping[str, str]) -> PreviewWishes:
 async def _receive(request: Request, tenant: TenantServices) -> Preview:
     kind, boundary = content_type(request)
     most = MOST_BYTES + OVERHEAD if kind == FORM else MAX_JSON_BYTES
-    declared = request.headers.get("content-length", "")
-    if declared.isdecimal() and int(declared) > most:
-        raise too_large(most)
+    refuse_large(request, most, most)
     if kind == FORM and boundary:
         return await tenant.preview.preview(request.stream(), boundary, read_form)
     if kind != "application/json":
         raise Unsupported("Send multipart/form-data with a part named 'file', or application/json with 'text'.")
-    body = checked(TextPreview, await _read(request))
+    body = await read_json(request, TextPreview, most=MAX_JSON_BYTES, limit=LIMIT)
     return await tenant.preview.preview_text(body.text, body.wishes(), media_type=body.media_type)
-
-
-async def _read(request: Request) -> bytes:
-    body = bytearray()
-    async for piece in request.stream():
-        body += piece
-        if len(body) > MAX_JSON_BYTES:
-            raise too_large(MAX_JSON_BYTES)
-    return bytes(body)
 
 
 @router.post(

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field, StringConstraints
 
 from app.api.bodies import STORABLE, Text
-from app.api.v1.schemas import Input
+from app.api.v1.schemas import Input, Options
 from app.api.v1.transformers import TransformerIn, TransformersIn, kept
 from app.knowledge_bases.types import Retrieval
 from app.retrieval.strategies import find_strategy, strategy_options
@@ -23,7 +23,7 @@ class RetrievalIn(Input):
 
     strategy: Text = "hybrid"
     top_k: int = Field(5, ge=1, le=500)
-    strategy_options: dict[str, Any] = Field(default_factory=dict)
+    strategy_options: Options = Field(default_factory=dict)
     transformers: TransformersIn | None = None
     rewrite_prompt: Prompt | None = None
     answer_prompt: Prompt | None = None

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Generic, TypeVar
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, PlainSerializer, StringConstraints
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, PlainSerializer, StringConstraints
 
 from app.api.bodies import STORABLE, Body
 from app.documents.scopes import MAX_SCOPE_ID
@@ -47,6 +47,8 @@ Identifier = Annotated[str, StringConstraints(min_length=1, max_length=512), STO
 ScopeId = Annotated[str, StringConstraints(min_length=1, max_length=MAX_SCOPE_ID), STORABLE]
 Title = Annotated[str, StringConstraints(min_length=1, max_length=500), STORABLE]
 Metadata = Annotated[dict[str, Any], AfterValidator(_metadata)]
+# Of a strategy and the like, which look at each name; none has so many.
+Options = Annotated[dict[str, Any], Field(max_length=100)]
 Time = Annotated[datetime, PlainSerializer(_rfc3339, return_type=str, when_used="json")]
 GivenTime = Annotated[AwareDatetime, AfterValidator(_utc)]
 

@@ -10,7 +10,7 @@ from app.api.bodies import STORABLE, Text
 from app.api.dependencies import CurrentReader, GuardedRoute
 from app.api.searching import admitted_search
 from app.api.v1.routing import ROUTE, RouteIn, wished_route
-from app.api.v1.schemas import Input, ScopeId
+from app.api.v1.schemas import Input, Options, ScopeId
 from app.api.v1.search_queries import QueryIn, Words, query_of
 from app.api.v1.search_results import SearchOut, search_out
 from app.api.v1.transformers import TransformersIn, named
@@ -72,7 +72,7 @@ class SearchIn(Input):
     top_k: int | None = Field(None, ge=1, le=500)
     score_threshold: float | None = Field(None, ge=-1, le=1, description="The least cosine similarity of a result")
     strategy: Text | None = None
-    strategy_options: dict[str, Any] = Field(default_factory=dict)
+    strategy_options: Options = Field(default_factory=dict)
     transformers: TransformersIn | None = Field(
         None, description="What makes other queries; `[]` for none. By default the knowledge base's, else `reformulate`"
     )

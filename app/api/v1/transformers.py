@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from app.api.bodies import Text
-from app.api.v1.schemas import Input
+from app.api.v1.schemas import Input, Options
 from app.retrieval.transformers import find_steps
 from app.retrieval.types import NamedTransformer
 
@@ -15,7 +15,7 @@ class TransformerIn(Input):
     """A transformer with options."""
 
     name: Text
-    options: dict[str, Any] = Field(default_factory=dict)
+    options: Options = Field(default_factory=dict)
 
 
 TransformersIn = Annotated[list[Text | TransformerIn], Field(max_length=8)]

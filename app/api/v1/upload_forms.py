@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, Self
 
-from fastapi import Request
 from pydantic import (
     AfterValidator,
     Field,
@@ -15,7 +14,7 @@ from pydantic import (
 )
 
 from app.api.bodies import STORABLE, Text
-from app.api.streamed import checked, too_large
+from app.api.streamed import checked
 from app.api.v1.schemas import GivenTime, Identifier, LargeInput, Metadata, ScopeId, Title, WebAddress
 from app.documents.scopes import Scope
 from app.documents.types import MOST_CHUNKS, DocumentFacts, GivenChunk
@@ -110,13 +109,3 @@ class TextDocument(Facts):
 def read_form(fields: Mapping[str, str]) -> DocumentFacts:
     """A field that was left empty counts as not sent."""
     return checked(UploadForm, {name: value for name, value in fields.items() if value != ""}).facts()
-
-
-async def read_json(request: Request, limit: int) -> TextDocument:
-    """The body, as far as ``limit`` bytes. Raises UploadTooLarge, RequestValidationError."""
-    body = bytearray()
-    async for piece in request.stream():
-        body += piece
-        if len(body) > limit:
-            raise too_large(limit)
-    return checked(TextDocument, bytes(body))

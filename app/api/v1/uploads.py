@@ -7,11 +7,11 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
 from app.api.dependencies import CurrentWriter, GuardedRoute
-from app.api.middleware import MAX_JSON_BYTES
+from app.api.json_limits import CHUNKS_LIMIT, MAX_JSON_BYTES
 from app.api.problems import PROBLEM, status_of
-from app.api.streamed import FORM, content_type, refuse_large
+from app.api.streamed import FORM, content_type, read_json, refuse_large
 from app.api.v1.documents import DocumentOut, document_out
-from app.api.v1.upload_forms import TextDocument, UploadForm, read_form, read_json
+from app.api.v1.upload_forms import TextDocument, UploadForm, read_form
 from app.bootstrap import TenantServices
 from app.documents.types import Uploaded, Verdict
 from app.documents.uploads import OVERHEAD
@@ -30,7 +30,7 @@ async def _receive(kb: str, request: Request, tenant: TenantServices, limit: int
         return await tenant.uploads.upload(found, request.stream(), boundary, read_form)
     if kind != "application/json":
         raise Unsupported("Send multipart/form-data with a part named 'file', or application/json with 'text'.")
-    body = await read_json(request, most)
+    body = await read_json(request, TextDocument, most=most, limit=CHUNKS_LIMIT)
     if body.chunks is not None:
         return await tenant.uploads.upload_chunks(found, [chunk.given() for chunk in body.chunks], body.facts())
     return await tenant.uploads.upload_text(found, body.text or "", body.facts(), media_type=body.media_type)

@@ -1,0 +1,129 @@
+"""What a JSON body may hold: counted outside of its strings, wherever its pieces are cut; refused before it is read."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from app.api.json_limits import CHUNKS_LIMIT, LIMIT, JsonCount, JsonLimit
+from app.errors import TooLarge
+from tests.api.problems import problem
+from tests.fixtures.service import Tenant
+
+DOCUMENTS = "/v1/knowledge-bases/default/documents"
+BODIES: list[tuple[Any, int, int]] = [
+    ({}, 0, 1),
+    ([], 0, 1),
+    ([1, 2, 3], 2, 1),
+    ({"a": 1, "b": [True, None]}, 2, 4),
+    ([[], [], {}], 2, 4),
+    ({"text": "a, b: [c] {d}"}, 0, 2),
+    ({'a "quoted", name': 'said "a, b"'}, 0, 2),
+    ({"path\\": "c:\\", "b": ","}, 1, 3),
+    (["\\\"", "\\\\", "\"\\,"], 2, 1),
+    ("é, ж, 🦦, \n,", 0, 0),
+]  # fmt: skip
+
+
+def taken(body: bytes, limit: JsonLimit, *, size: int) -> bool:
+    count = JsonCount(limit)
+    try:
+        for start in range(0, len(body), size):
+            count.feed(body[start : start + size])
+            count.feed(b"")
+    except TooLarge:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("plain", [True, False], ids=["utf-8", "escaped"])
+@pytest.mark.parametrize(("value", "commas", "names"), BODIES)
+def test_only_what_stands_outside_of_strings_counts(value: Any, commas: int, names: int, *, plain: bool) -> None:
+    body = json.dumps(value, ensure_ascii=not plain).encode()
+    for size in range(1, len(body) + 1):
+        assert taken(body, JsonLimit(commas + 1, names), size=size), size
+        assert not taken(body, JsonLimit(commas, names), size=size), size
+        assert not taken(body, JsonLimit(commas + 1, names - 1), size=size), size
+
+
+def nested(item: bytes, count: int) -> bytes:
+    return b"[" + b",".join([item] * count) + b"]"
+
+
+def named(count: int) -> bytes:
+    return b"{" + b",".join(b'"%d":0' % number for number in range(count)) + b"}"
+
+
+TOO_MUCH = {
+    "values": b'{"query":"a","filter":{"a":' + nested(b"1", LIMIT.values) + b"}}",
+    "lists": b'{"query":"a","filter":{"a":' + nested(b"[]", LIMIT.names) + b"}}",
+    "names": b'{"query":"a","strategy_options":' + named(LIMIT.names) + b"}",
+    "messages": b'{"messages":' + nested(b'{"role":"user","content":"a"}', LIMIT.names) + b"}",
+    "deep": b"[" * (LIMIT.names + 1),
+}
+ROUTES = ["/v1/search", "/v1/agent-search", "/v1/knowledge-bases", "/mcp", "/v1/preview"]
+
+
+@pytest.mark.parametrize("path", ROUTES)
+@pytest.mark.parametrize("name", TOO_MUCH)
+def test_a_body_that_holds_too_much_is_refused_unread(tenant: Tenant, name: str, path: str) -> None:
+    reply = tenant.admin.post(path, content=TOO_MUCH[name], headers={"content-type": "application/json"})
+    assert str(LIMIT) in problem(reply, 413, "too_large")["detail"]
+
+
+def test_the_same_in_chunks(tenant: Tenant) -> None:
+    """Of a body that does not say how long it is, too."""
+
+    def pieces() -> Iterator[bytes]:
+        yield from (TOO_MUCH["lists"][start : start + 50_000] for start in range(0, len(TOO_MUCH["lists"]), 50_000))
+
+    reply = tenant.admin.post("/v1/search", content=pieces(), headers={"content-type": "application/json"})
+    problem(reply, 413, "too_large")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"text":"a","metadata":' + named(CHUNKS_LIMIT.names) + b"}",
+        b'{"chunks":[{"text":"a","vector":' + nested(b"1", CHUNKS_LIMIT.values) + b"}]}",
+    ],
+    ids=["names", "values"],
+)
+def test_ready_chunks_may_hold_more_but_not_all(tenant: Tenant, body: bytes) -> None:
+    reply = tenant.admin.post(DOCUMENTS, content=body, headers={"content-type": "application/json"})
+    assert str(CHUNKS_LIMIT) in problem(reply, 413, "too_large")["detail"]
+
+
+def test_other_doors_say_it_in_their_words(tenant: Tenant) -> None:
+    for path, said in (
+        ("/dify/retrieval", lambda body: (body["error_code"], body["error_msg"])),
+        ("/openai/v1/vector_stores", lambda body: (413, body["error"]["message"])),
+    ):
+        reply = tenant.admin.post(path, content=TOO_MUCH["lists"], headers={"content-type": "application/json"})
+        code, message = said(reply.json())
+        assert (reply.status_code, code) == (413, 413)
+        assert str(LIMIT) in message
+
+
+def test_words_do_not_count(tenant: Tenant) -> None:
+    """A text of many commas is no body of many values: of a conversation, of a document, of a preview."""
+    text = "a, b: [c], {d}; " * 20_000
+    asked = {"messages": [{"role": "user", "content": text[:30_000]}] * 5}
+    assert tenant.admin.post("/v1/agent-search", json=asked).status_code == 200
+    assert tenant.admin.post(DOCUMENTS, json={"text": text}).status_code == 202
+    assert tenant.admin.post("/v1/preview", json={"text": text}).status_code == 200
+
+
+def test_the_largest_that_is_of_use_is_read(tenant: Tenant) -> None:
+    vectors = [{"vector": [0.25] * 4000}] * 16
+    reply = tenant.admin.post("/v1/search", json={"queries": vectors})
+    assert "dimensions" in problem(reply, 422, "invalid")["detail"]
+    messages = [{"role": "user", "content": "a"}] * 10_000
+    assert tenant.admin.post("/v1/agent-search", json={"messages": messages}).status_code == 200
+
+
+def test_options_have_few_names(tenant: Tenant) -> None:
+    reply = tenant.admin.post("/v1/search", json={"query": "a", "strategy_options": {str(n): 0 for n in range(101)}})
+    (fault,) = problem(reply, 422, "invalid")["errors"]
+    assert fault["loc"] == ["body", "strategy_options"]
