@@ -141,15 +141,21 @@ values (:t, :bucket, :burst::float8 - :asked::float8, :asked::float8, clock_time
 on conflict (tenant_id, bucket) do update
    set tokens = {_REFILLED} - {_GRANTED}, granted = {_GRANTED}, filled_at = greatest(clock_timestamp(), b.filled_at)
 returning granted, tokens""")  # noqa: S608  (constants)
+# The line is walked, a look-up a key: a join with the day's keys would read all of them, and they may be thousands.
 _TOKENS = statement("""
-select coalesce(sum(d.embedding_tokens + d.query_tokens), 0)::bigint of_tenant,
-       coalesce(sum(d.embedding_tokens + d.query_tokens) filter (where coalesce(of_day.quota_key_id, of_day.id)
-         = (select coalesce(k.quota_key_id, k.id) from api_key k where k.tenant_id = :t and k.id = :key)
-       ), 0)::bigint of_key,
+with recursive line(id) as (
+  select coalesce(k.quota_key_id, k.id) from api_key k where k.tenant_id = :t and k.id = :key
+  union
+  select following.id from line l cross join lateral (
+    select k.replaced_by id from api_key k
+     where k.tenant_id = :t and k.id = l.id and k.replaced_by is not null offset 0) following
+)
+select coalesce(sum(embedding_tokens + query_tokens), 0)::bigint of_tenant,
+       coalesce(sum(embedding_tokens + query_tokens) filter (where key_id = any(array(select id from line))), 0)::bigint
+         of_key,
        (select t.quotas from tenant t where t.id = :t) quotas,
        (select k.quotas from api_key k where k.tenant_id = :t and k.id = :key) key_quotas
-  from usage_day d left join api_key of_day on of_day.tenant_id = d.tenant_id and of_day.id = d.key_id
- where d.tenant_id = :t and d.day = (now() at time zone 'utc')::date""")
+  from usage_day where tenant_id = :t and day = (now() at time zone 'utc')::date""")
 _ADD = statement("""
 insert into usage_day as d (tenant_id, day, key_id, uploads, documents, bytes, searches, query_tokens)
 select :t::uuid, u.* from unnest(:days::date[], :keys::uuid[], :uploads::bigint[], :documents::bigint[],
