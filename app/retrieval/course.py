@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self, TypeVar
 
 from app.errors import AppError
-from app.retrieval.types import Droppable, LanePlan
+from app.retrieval.explanation import LanePlan
+from app.retrieval.types import Droppable
 
 T = TypeVar("T")
 NO_EXTRA_QUERIES = "There was no time left for further queries: only what was asked was searched for."

@@ -16,18 +16,11 @@ from app.knowledge_bases.types import KnowledgeBaseView
 from app.logging import get_logger
 from app.retrieval import shares
 from app.retrieval.course import Course, reason_of
+from app.retrieval.explanation import ExplainedIndex
 from app.retrieval.sources import Source, merge_sources, without_duplicates
 from app.retrieval.transformers import Step, find_steps, kept_steps
 from app.retrieval.transforming import Conversation, Ground, Rewriting
-from app.retrieval.types import (
-    ExplainedIndex,
-    FoundChunk,
-    FoundDocument,
-    Hit,
-    Query,
-    SearchRequest,
-    SearchUnavailable,
-)
+from app.retrieval.types import FoundChunk, FoundDocument, Hit, Query, SearchRequest, SearchUnavailable
 
 logger = get_logger(__name__)
 

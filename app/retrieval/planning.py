@@ -11,13 +11,14 @@ from app.inference.chat import ChatModel
 from app.knowledge_bases.types import KnowledgeBaseView, Retrieval
 from app.prompts.types import PromptInUse, PromptName
 from app.retrieval.course import Course
+from app.retrieval.explanation import ExplainedIndex, Explanation, LanePlan
 from app.retrieval.rewriting import clip, conversation_queries
 from app.retrieval.router import Route
 from app.retrieval.strategies import find_strategy, kept_options, kept_strategy, strategy_options
 from app.retrieval.strategies.context import Strategy
 from app.retrieval.transformers import Step, default_steps, find_steps, joined, kept_steps, strategy_steps
 from app.retrieval.transforming import Ground, Rewriting
-from app.retrieval.types import ExplainedIndex, Explanation, LanePlan, Query, SearchRequest
+from app.retrieval.types import Query, SearchRequest
 
 DEFAULT_TOP_K = 5
 

@@ -14,7 +14,8 @@ from pgvector import HalfVector
 
 from app.db.session import Session
 from app.db.statements import Record, Statement, statement
-from app.retrieval.types import Expansion, FoundChunk, FoundDocument, Key, Lane, LanePlan
+from app.retrieval.explanation import LanePlan
+from app.retrieval.types import Expansion, FoundChunk, FoundDocument, Key, Lane
 
 CALLS_AT_ONCE = 1000  # a statement has at most 32,767 parameters, and each call ten
 LANE_TABLES: dict[Lane, str] = {"dense": "chunk_embedding", "lexical": "chunk_lexical"}

@@ -11,7 +11,8 @@ from app.errors import Unavailable
 from app.ids import made_at
 from app.inference.embedding import PictureFile, Vectors
 from app.prompts.types import PromptInUse, PromptName
-from app.retrieval.routes import RoutedKnowledgeBase, Routing
+from app.retrieval.explanation import Explanation
+from app.retrieval.routes import Routing
 
 Key = bytes
 """What names a chunk to the lanes: the 16 bytes of its search index and the 16 of its id, in the order of both.
@@ -236,47 +237,6 @@ class Hit:
         if chunk.page_end in (None, chunk.page):
             return f"{source}, p. {chunk.page}"
         return f"{source}, pp. {chunk.page}\u2013{chunk.page_end}"
-
-
-class LanePlan(NamedTuple):
-    """How the lanes of an index are searched.
-
-    ``share`` of its ``chunks`` passes scope and filter, by a sample. ``dense`` is index (exact where that comes short)
-    or exact; ``lexical`` is all (every row that passes is scored) or pruned (only those that can be among the best).
-    """
-
-    chunks: int
-    share: float
-    dense: str
-    lexical: str
-
-
-@dataclass(frozen=True, slots=True)
-class ExplainedIndex:
-    """What was searched for in one knowledge base and how: the filter as understood; no plan where a lane was down.
-
-    ``shared`` where it is the operator's. ``asked`` is what an HTTP source was asked for, if there is one in its place.
-    """
-
-    knowledge_base: str
-    shared: bool
-    filter: Mapping[str, Any] | None
-    plan: LanePlan | None
-    asked: Sequence[str] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """What a search was taken to mean; ``transformers`` are those that were asked to change its queries.
-
-    ``prompts`` are those of admins that took part in it; ``routes`` where it could have gone to, the chosen ones first.
-    """
-
-    options: Mapping[str, Any]
-    indexes: Sequence[ExplainedIndex]
-    transformers: Sequence[str] = ()
-    prompts: Mapping[PromptName, PromptInUse] = field(default_factory=dict)
-    routes: Sequence[RoutedKnowledgeBase] = ()
 
 
 @dataclass(frozen=True, slots=True)

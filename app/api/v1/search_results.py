@@ -9,8 +9,9 @@ from app.api.v1.media import MediaOut, media_out
 from app.api.v1.schemas import Time
 from app.ids import encode_id
 from app.prompts.types import PromptName
+from app.retrieval.explanation import Explanation
 from app.retrieval.routes import RoutedKnowledgeBase
-from app.retrieval.types import Explanation, Hit, Reformulation, SearchResult
+from app.retrieval.types import Hit, Reformulation, SearchResult
 
 
 class FoundDocument(BaseModel):
