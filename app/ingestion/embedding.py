@@ -3,23 +3,28 @@
 import hashlib
 import math
 import time
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from uuid import UUID, uuid5
 
 import numpy as np
 
 from app.db.session import Session, TenantDatabase
 from app.errors import AppError
-from app.inference.embedding import Embedder, EmbeddingIdentity, EmbeddingRejected, Vectors
+from app.inference.embedding import Embedder, EmbeddingIdentity, EmbeddingRejected, Embeddings, Vectors
 from app.ingestion.checkpoints import CheckpointRepository
 from app.ingestion.passages import Passages
 from app.ingestion.progress import INTERVAL_SECONDS, Progress
 from app.quotas.tokens import TokenBudget
 from app.quotas.types import NO_KEY
 
+Embed = Callable[[Sequence[str]], Awaitable[Embeddings]]
+
 SLICE = 64
+# What is urgent stands beside queries, if it is no more than so many passages: a few tenths of a second on a CPU.
+FEW = 4
 # More than so many passages of one document refused by the embedding model, and something else is wrong.
 MOST_REFUSED = 10
 _IDENTITIES = UUID("0d9f8a6e-5a55-5f0e-8f3b-3b1f5d0f8f1a")
@@ -54,12 +59,13 @@ async def embed_passages(
     progress: Progress,
     budget: TokenBudget | None = None,
     afresh: bool = False,
+    urgent: bool = False,
 ) -> Embedded:
     """The passages' vectors: those that came with it, those that an earlier attempt checkpointed, the rest made now.
 
     Every slice is checkpointed and booked, but a quick one at the end: behind it comes the version's own transaction.
     A slow one has been told of, so that a later attempt finds the document's status changed. ``afresh`` says that it is
-    not: no earlier attempt can have left anything.
+    not: no earlier attempt can have left anything. A few texts that are ``urgent`` do not stand behind bulk work.
     Raises EmbeddingUnavailable, EmbeddingMismatch, EmbeddingRejected, Superseded; TokensSpent before a slice that the
     ``budget`` has nothing left for.
     """
@@ -77,12 +83,13 @@ async def embed_passages(
             found = await CheckpointRepository(session, db.tenant_id).find(identity, hashes)
         waiting = _fill(vectors, waiting, hashes, found)
     done, tokens, last = len(texts) - len(waiting), 0, Spent()
+    embed = partial(embedder.embed_documents, interactive=urgent and len(waiting) <= FEW)
     for start in range(0, len(waiting), SLICE):
         progress.report("embedding", done=done, total=len(texts), unit="chunks", tokens=tokens)
         positions = waiting[start : start + SLICE]
         await budget.require()
         begun = time.monotonic()
-        spent = await _embed_slice(vectors, positions, texts, embedder, refused)
+        spent = await _embed_slice(vectors, positions, texts, embed, refused)
         kept = [position for position in positions if position not in refused]
         done, tokens, last = done + len(positions), tokens + spent, Spent(len(kept), spent)
         if start + SLICE < len(waiting) or time.monotonic() - begun > INTERVAL_SECONDS:
@@ -150,13 +157,13 @@ def _fill(
 
 
 async def _embed_slice(
-    vectors: Vectors, positions: Sequence[int], texts: Sequence[str], embedder: Embedder, refused: set[int]
+    vectors: Vectors, positions: Sequence[int], texts: Sequence[str], embed: Embed, refused: set[int]
 ) -> int:
     """Fill in these positions; the few that the model refuses are noted instead. Returns what it cost in tokens."""
     left, spent = list(positions), 0
     while left:
         try:
-            embedded = await embedder.embed_documents([texts[at] for at in left])
+            embedded = await embed([texts[at] for at in left])
         except EmbeddingRejected as exc:
             position = exc.fields.get("index")
             if position is None or len(refused) == MOST_REFUSED or len(refused) + 1 == len(texts):

@@ -83,6 +83,7 @@ class IngestionPipeline:
                     progress=progress,
                     budget=budget,
                     afresh=document.status == "queued",
+                    urgent=document.dynamic,
                 )
                 async with booked_with(db, embedder, embedded.unbooked, key_id=uploader):
                     made = await self._made(document, kb, passages, embedded)

@@ -31,7 +31,7 @@ class SlowEmbedder:
     def __init__(self) -> None:
         self.asked, self.go_on, self.calls, self.cancelled = asyncio.Event(), asyncio.Event(), 0, 0
 
-    async def embed_documents(self, texts: Sequence[str]) -> Embeddings:
+    async def embed_documents(self, texts: Sequence[str], *, interactive: bool = False) -> Embeddings:
         self.calls += 1
         self.asked.set()
         try:

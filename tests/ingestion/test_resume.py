@@ -17,7 +17,7 @@ from app.embedded_postgres import DatabaseUrls
 from app.inference.embedding import Embedder, EmbeddingUnavailable
 from app.inference.embedding.opening import open_embedder
 from app.inference.embedding.registry import Embedders
-from app.ingestion.embedding import SLICE, embed_passages
+from app.ingestion.embedding import FEW, SLICE, embed_passages
 from app.ingestion.passages import Passages
 from app.ingestion.progress import INTERVAL_SECONDS, Progress
 from app.ingestion.types import DocumentTree, NodeKind, TreeNode
@@ -360,8 +360,8 @@ async def test_the_stage_of_an_error_is_where_it_failed(workshop: Workshop, serv
     }
 
 
-class Surprising:
-    """An embedder with a mistake in it."""
+class Beside:
+    """An embedder that does something of its own with documents."""
 
     def __init__(self, real: Embedder) -> None:
         self._real = real
@@ -369,16 +369,43 @@ class Surprising:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._real, name)
 
-    async def embed_documents(self, texts: Sequence[str]) -> Any:
+
+class Surprising(Beside):
+    """It has a mistake in it."""
+
+    async def embed_documents(self, texts: Sequence[str], **_: Any) -> Any:
         raise RuntimeError(f"{len(texts)} texts")
+
+
+async def ingest_with(workshop: Workshop, embedder: Any, document: Document) -> None:
+    pipeline = replace(workshop.pipeline, embedders=Embedders(embedder))
+    db = TenantDatabase(workshop.resources.database, document.tenant_id)
+    await pipeline.ingest(db, document.id, document.version)
 
 
 async def test_a_surprise_has_a_stage_too(workshop: Workshop, services: TenantServices) -> None:
     document = await add_text(services, "Surprised at once.")
-    embedder: Any = Surprising(workshop.resources.embedders.default)
-    pipeline = replace(workshop.pipeline, embedders=Embedders(embedder))
     with pytest.raises(RuntimeError, match="1 texts"):
-        await pipeline.ingest(
-            TenantDatabase(workshop.resources.database, document.tenant_id), document.id, document.version
-        )
+        await ingest_with(workshop, Surprising(workshop.resources.embedders.default), document)
     assert await workshop.status(document.id) == "embedding"
+
+
+class Noting(Beside):
+    """It notes what is interactive."""
+
+    def __init__(self, real: Embedder) -> None:
+        super().__init__(real)
+        self.told: list[tuple[int, bool]] = []
+
+    async def embed_documents(self, texts: Sequence[str], *, interactive: bool = False) -> Any:
+        self.told.append((len(texts), interactive))
+        return await self._real.embed_documents(texts, interactive=interactive)
+
+
+async def test_a_note_does_not_stand_behind_bulk_work(workshop: Workshop, services: TenantServices) -> None:
+    """Unless it is a long one."""
+    embedder = Noting(workshop.resources.embedders.default)
+    for count, dynamic in ((FEW, True), (FEW + 1, True), (FEW, False)):
+        document = await put(services, passages(count, word=f"{dynamic}"), dynamic=dynamic)
+        await ingest_with(workshop, embedder, document)
+    assert embedder.told == [(FEW, True), (FEW + 1, False), (FEW, False)]

@@ -106,8 +106,8 @@ class Embedder(Protocol):
     def pictures(self) -> PictureEmbedder | None:
         """What embeds pictures, where the model does: mostly the embedder itself."""
 
-    async def embed_documents(self, texts: Sequence[str]) -> Embeddings:
-        """Bulk work: may be slow, never delays a query.
+    async def embed_documents(self, texts: Sequence[str], *, interactive: bool = False) -> Embeddings:
+        """Bulk work: may be slow, never delays a query; ``interactive`` are a few texts that somebody waits for.
 
         Raises EmbeddingUnavailable, EmbeddingMismatch, EmbeddingRejected (with ``fields["index"]`` for one bad text,
         and ``fields["tokens"]`` that the others have cost until then).

@@ -97,9 +97,13 @@ class MiniLMEmbedder:
     def pictures(self) -> None:
         """It reads text alone."""
 
-    async def embed_documents(self, texts: Sequence[str]) -> Embeddings:
-        """Bulk work at low priority; tokens as the model reads them. Raises EmbeddingUnavailable after ``close``."""
-        return await self._embed_all(self._bulk, self._bulk_threads, self._identity.document_prefix, texts)
+    async def embed_documents(self, texts: Sequence[str], *, interactive: bool = False) -> Embeddings:
+        """Bulk work at low priority, ``interactive`` beside queries. Raises EmbeddingUnavailable after ``close``.
+
+        Tokens are as the model reads them.
+        """
+        pool, lanes = (self._query, 1) if interactive else (self._bulk, self._bulk_threads)
+        return await self._embed_all(pool, lanes, self._identity.document_prefix, texts)
 
     async def embed_queries(self, texts: Sequence[str]) -> Vectors:
         """Interactive work on its own thread; shape (len(texts), 384). Raises EmbeddingUnavailable after ``close``."""

@@ -4,7 +4,7 @@ import asyncio
 import math
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -39,19 +39,21 @@ TOO_LARGE = frozenset({400, 413, 422})
 @dataclass(frozen=True, slots=True)
 class Patience:
     """How often a request is made, how many seconds may lie before the next one, and when one that its caller gave up
-    counts as a failure of the endpoint.
+    counts as a failure of the endpoint; what is ``interactive`` goes before bulk work.
     """
 
     attempts: int
     first_delay: float
     longest_delay: float
     hangs_after: float
+    interactive: bool = False
 
 
 # Limits are counted by the minute: whoever waits longer than that is told to come back.
 DOCUMENTS = Patience(attempts=5, first_delay=0.5, longest_delay=60.0, hangs_after=math.inf)
 # Someone waits for a query, within a budget of a few seconds, and gives up long before the endpoint's time is over.
-QUERIES = Patience(attempts=2, first_delay=0.1, longest_delay=0.5, hangs_after=0.5)
+QUERIES = Patience(attempts=2, first_delay=0.1, longest_delay=0.5, hangs_after=0.5, interactive=True)
+NOTES = replace(DOCUMENTS, interactive=True)
 
 
 @dataclass(slots=True)
@@ -132,13 +134,13 @@ class OpenAIEmbedder:
         """Itself, where the endpoint is said to take pictures."""
         return self if self._picture_form else None
 
-    async def embed_documents(self, texts: Sequence[str]) -> Embeddings:
-        """Bulk work in batches, with patience; tokens as the endpoint counts them, else estimated.
+    async def embed_documents(self, texts: Sequence[str], *, interactive: bool = False) -> Embeddings:
+        """In batches, with patience, also ``interactive`` ones; tokens as the endpoint counts them, else estimated.
 
         Raises EmbeddingUnavailable, EmbeddingMismatch, EmbeddingRejected; the last has ``fields["index"]``, a position
         in ``texts``, where one text was refused by itself.
         """
-        return await self._embed_texts(texts, self._identity.document_prefix, DOCUMENTS)
+        return await self._embed_texts(texts, self._identity.document_prefix, NOTES if interactive else DOCUMENTS)
 
     async def embed_queries(self, texts: Sequence[str]) -> Vectors:
         """Interactive work: one quick retry at most. Shape (len(texts), dimensions), errors as ``embed_documents``."""
@@ -234,7 +236,7 @@ class OpenAIEmbedder:
 
     async def _turn(self, tokens: int, patience: Patience) -> None:
         """Wait for it, but not for longer than there is patience. Raises EmbeddingUnavailable."""
-        while wait := await self._pace.take(tokens, interactive=patience is QUERIES):
+        while wait := await self._pace.take(tokens, interactive=patience.interactive):
             if wait > patience.longest_delay:
                 raise EmbeddingUnavailable(
                     "The embedding endpoint takes no more for a while: its limit is reached.", retry_after=wait

@@ -96,8 +96,8 @@ class PluggedEmbedder:
         """Itself, where the plugin has something there."""
         return self if self._inner_pictures else None
 
-    async def embed_documents(self, texts: Sequence[str]) -> Embeddings:
-        """Raises EmbeddingUnavailable, EmbeddingMismatch, EmbeddingRejected."""
+    async def embed_documents(self, texts: Sequence[str], *, interactive: bool = False) -> Embeddings:  # noqa: ARG002
+        """As bulk work: plugins know no other. Raises EmbeddingUnavailable, EmbeddingMismatch, EmbeddingRejected."""
         return self._embeddings(await self._guarded(self.inner.embed_documents, texts), len(texts))
 
     async def embed_queries(self, texts: Sequence[str]) -> Vectors:

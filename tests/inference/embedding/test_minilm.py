@@ -161,12 +161,13 @@ async def test_prefixes_are_added_here(weights_dir: Path, fp32: MiniLMEmbedder) 
         await prefixed.close()
 
 
-async def test_a_query_gets_through_while_bulk_work_runs(fp32: MiniLMEmbedder) -> None:
+async def test_a_query_and_a_note_get_through_while_bulk_work_runs(fp32: MiniLMEmbedder) -> None:
     texts = Drawn(PASSAGE * 6, 40)
     bulk = asyncio.create_task(fp32.embed_documents(texts))
     await texts.reached(2)
     for _ in range(3):
         await asyncio.wait_for(fp32.embed_queries(["a short query"]), WAIT)
+        await asyncio.wait_for(fp32.embed_documents(["a short note"], interactive=True), WAIT)
     assert texts.drawn <= 35
     assert not bulk.done()
     bulk.cancel()

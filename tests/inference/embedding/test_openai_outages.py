@@ -180,6 +180,8 @@ async def test_processes_together_keep_the_limit(
     assert server.requests == 2
     await embedders[0].embed_queries(["a query passes them"])
     assert server.requests == 3
+    await embedders[1].embed_documents(["and a note"], interactive=True)
+    assert server.requests == 4
     for task in bulk:
         task.cancel()
     results = await asyncio.gather(*bulk, return_exceptions=True)

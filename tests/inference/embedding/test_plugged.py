@@ -65,7 +65,7 @@ class Scripted:
     def __init__(self, gives: Any, counts: Any = (1, 1)) -> None:
         self.gives, self.counts = gives, counts
 
-    async def embed_documents(self, texts: Sequence[str]) -> Any:
+    async def embed_documents(self, texts: Sequence[str], **_: Any) -> Any:
         return self._give()
 
     async def embed_queries(self, texts: Sequence[str]) -> Any:
