@@ -49,13 +49,12 @@ class FileBatchRepository:
 
     async def states(self, batch: FileBatch) -> dict[str, int]:
         """How many documents of it that the key may read are in which state."""
-        query = narrowed(select(Document.status, func.count()), DocumentFilters(reader=self.reader))
+        query = narrowed(select(Document.status, func.count().label("files")), DocumentFilters(reader=self.reader))
         here = (BatchFile.tenant_id == Document.tenant_id) & (BatchFile.document_id == Document.id)
         query = query.join(BatchFile, here).where(
             Document.tenant_id == self.tenant_id, Document.kb_id == batch.kb_id, BatchFile.batch_id == batch.id
         )
-        found = await self.session.execute(query.group_by(Document.status))
-        return dict(found.tuples().all())
+        return {row.status: row.files for row in await self.session.execute(query.group_by(Document.status))}
 
     async def without_document(self, batch_id: UUID) -> tuple[int, int]:
         """How many wait, and how many were refused."""
