@@ -26,6 +26,7 @@ from app.answering.types import (
 from app.errors import InvalidInput
 from app.inference.chat import ChatTokens, ChatUnavailable
 from app.logging import get_logger
+from app.retrieval.admission import certain
 from app.retrieval.course import Course
 from app.retrieval.rewriting import ASKING
 from app.retrieval.service import RetrievalService
@@ -57,7 +58,7 @@ class AnsweringService:
         begun = time.perf_counter()
         question = asked_in(request.search)
         top_k = request.search.top_k or passages_to_fetch(request.max_context_tokens)
-        found = (await self.retrieval.search(replace(request.search, top_k=top_k, analysed=True))).certain()
+        found = certain(await self.retrieval.search(replace(request.search, top_k=top_k, analysed=True)))
         if found.reformulation is not None:
             question = found.reformulation.query
         turn = Turn(self.models, self.settings, request, question, found, Course.of(self.seconds))

@@ -47,6 +47,21 @@ class FileBatchRepository:
         query = select(FileBatch).where(FileBatch.tenant_id == self.tenant_id, FileBatch.id == batch_id)
         return await self.session.scalar(query)
 
+    async def states(self, batch: FileBatch) -> dict[str, int]:
+        """How many documents of it that the key may read are in which state."""
+        query = narrowed(select(Document.status, func.count().label("files")), DocumentFilters(reader=self.reader))
+        here = (BatchFile.tenant_id == Document.tenant_id) & (BatchFile.document_id == Document.id)
+        query = query.join(BatchFile, here).where(
+            Document.tenant_id == self.tenant_id, Document.kb_id == batch.kb_id, BatchFile.batch_id == batch.id
+        )
+        return {row.status: row.files for row in await self.session.execute(query.group_by(Document.status))}
+
+    async def without_document(self, batch_id: UUID) -> tuple[int, int]:
+        """How many wait, and how many were refused."""
+        row = await self.session.row(_WITHOUT, {"t": self.tenant_id, "batch": batch_id})
+        assert row is not None
+        return row["waiting"], row["refused"]
+
     async def files(self, batch: FileBatch) -> list[tuple[BatchFile, Document | None]]:
         """In their order, with the documents that they were made; those that the key may not read are left out."""
         query = select(BatchFile).where(BatchFile.tenant_id == self.tenant_id, BatchFile.batch_id == batch.id)
@@ -122,6 +137,9 @@ _ADD_FILES = statement("""
 insert into openai_batch_file (tenant_id, batch_id, ordinal, file_id, kb_id, attributes)
 select :t::uuid, :batch::uuid, f.ordinal, f.file_id, :kb::uuid, f.attributes
   from unnest(:ordinals::integer[], :files::uuid[], :attributes::jsonb[]) f(ordinal, file_id, attributes)""")
+_WITHOUT = statement("""
+select count(*) filter (where error is null) as waiting, count(*) filter (where error is not null) as refused
+  from openai_batch_file where tenant_id = :t and batch_id = :batch and document_id is null""")
 _JOB = statement("select state, error from job where tenant_id = :t and id = :id")
 _HOLD = statement("select 1 from document where tenant_id = :t and id = :id for key share")
 _WAITS = "tenant_id = :t and batch_id = :batch and document_id is null and error is null"

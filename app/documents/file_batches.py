@@ -1,5 +1,6 @@
 """Batches: many kept files that a job attaches to a knowledge base, and that are followed together."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -48,7 +49,15 @@ class FileState:
 
 @dataclass(frozen=True, slots=True)
 class BatchView:
-    """A batch with its files in their order; ``names`` are of those that are no documents, where they are asked for."""
+    """A batch; ``states`` counts its documents by status, and what is none as queued or failed."""
+
+    batch: FileBatch
+    states: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchList:
+    """A batch with its files in their order; ``names`` are of those that are no documents."""
 
     batch: FileBatch
     files: Sequence[FileState]
@@ -87,7 +96,7 @@ class FileBatchService:
             rows = [_row(batch, ordinal, one) for ordinal, one in enumerate(wanted)]
             await self._repository(session).add(batch, rows)
             await self.knowledge_bases.record(session, Event(Action.FILE_BATCH_CREATE, [batch.id], kb.row.id))
-        return BatchView(batch, [FileState(row.file_id) for row in rows], {})
+        return BatchView(batch, {"queued": len(rows)})
 
     async def _require_files(self, session: Session, ids: Sequence[UUID]) -> None:
         """Raises FileNotFound."""
@@ -103,8 +112,21 @@ class FileBatchService:
             session, ATTACH_JOB, tenant_id=self.db.tenant_id, payload=payload, priority=INTERACTIVE
         )
 
-    async def get(self, reference: str, batch_id: UUID, *, names: bool = False) -> BatchView:
-        """Raises KnowledgeBaseNotFound, FileBatchNotFound."""
+    async def get(self, reference: str, batch_id: UUID) -> BatchView:
+        """How far it is; callers ask again and again. Raises KnowledgeBaseNotFound, FileBatchNotFound."""
+        async with self.db.transaction(snapshot=True) as session:
+            kb = await self.knowledge_bases.find_in(session, reference)
+            repository = self._repository(session)
+            batch = await self._find(repository, kb, batch_id)
+            states = Counter(await repository.states(batch))
+            waiting, refused = await repository.without_document(batch_id)
+            is_over = waiting and await repository.given_up(batch) is not None
+            states.update({"failed" if is_over else "queued": waiting})
+            states.update({"failed": refused})
+            return BatchView(batch, states)
+
+    async def files(self, reference: str, batch_id: UUID) -> BatchList:
+        """Raises as ``get``."""
         async with self.db.transaction(snapshot=True) as session:
             kb = await self.knowledge_bases.find_in(session, reference)
             repository = self._repository(session)
@@ -113,7 +135,7 @@ class FileBatchService:
             waits = any(document is None and row.error is None for row, document in found)
             given_up = await repository.given_up(batch) if waits else None
             files = [_state(row, document, given_up) for row, document in found]
-            return BatchView(batch, files, await self._names(session, files) if names else {})
+            return BatchList(batch, files, await self._names(session, files))
 
     async def _find(self, repository: FileBatchRepository, kb: KnowledgeBaseView, batch_id: UUID) -> FileBatch:
         """Raises FileBatchNotFound.
@@ -140,7 +162,7 @@ class FileBatchService:
             await self._find(self._repository(session), kb, batch_id)
             stopped = await self._repository(session).stop(batch_id)
         taken_out = 0
-        for file in (await self.get(reference, batch_id)).files:
+        for file in (await self.files(reference, batch_id)).files:
             if file.document is not None and file.document.status not in FINAL:
                 with suppress(DocumentNotFound):
                     await self.deletions.delete(reference, file.document.id)

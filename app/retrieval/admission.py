@@ -1,8 +1,8 @@
-"""A search as its caller's quotas admit it, for every door."""
+"""A search as its caller's quotas admit it, and whether its silence means anything: for every door."""
 
 from app.quotas.types import RateState
 from app.retrieval.service import RetrievalService
-from app.retrieval.types import SearchRequest, SearchResult
+from app.retrieval.types import SearchRequest, SearchResult, SearchUnavailable
 
 
 async def admitted(retrieval: RetrievalService, request: SearchRequest) -> tuple[SearchResult, RateState | None]:
@@ -11,3 +11,13 @@ async def admitted(retrieval: RetrievalService, request: SearchRequest) -> tuple
     result = await retrieval.search(request)
     retrieval.quotas.count(searches=1)
     return result, rate
+
+
+def certain(result: SearchResult) -> SearchResult:
+    """The same, for a caller who takes an empty result as an answer.
+
+    Raises SearchUnavailable where nothing was found and something was left out: that says nothing of what is there.
+    """
+    if not result.hits and not result.whole:
+        raise SearchUnavailable
+    return result

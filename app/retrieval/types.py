@@ -258,12 +258,3 @@ class SearchResult:
     languages: Sequence[str] = ()
     answer_prompt: PromptInUse | None = None
     dropped: Mapping[str, str] = field(default_factory=dict)
-
-    def certain(self) -> Self:
-        """Itself, for callers that hear of nothing but the hits.
-
-        Raises SearchUnavailable where none was found and something was left out: that says nothing of what is there.
-        """
-        if not self.hits and not self.whole:
-            raise SearchUnavailable
-        return self

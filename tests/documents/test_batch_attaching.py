@@ -14,7 +14,7 @@ from app.access import Origin, Principal, Role
 from app.bootstrap import TenantServices
 from app.db.models.openai import KeptFile
 from app.db.statements import statement
-from app.documents.file_batches import ATTACH_JOB, BatchView
+from app.documents.file_batches import ATTACH_JOB, BatchList
 from app.documents.files import FileFacts
 from app.embedded_postgres import DatabaseUrls
 from app.job_queue import JobFailure
@@ -60,8 +60,8 @@ async def many(services: TenantServices, count: int) -> UUID:
     return await batch_of(services, [await keep(services, f"Text {number}.") for number in range(count)])
 
 
-async def seen(services: TenantServices, batch_id: UUID) -> BatchView:
-    return await services.file_batches.get("default", batch_id)
+async def seen(services: TenantServices, batch_id: UUID) -> BatchList:
+    return await services.file_batches.files("default", batch_id)
 
 
 async def states(services: TenantServices, batch_id: UUID) -> list[str]:
@@ -170,6 +170,7 @@ async def test_of_a_job_that_was_given_up_the_rest_has_failed(workshop: Workshop
     assert (await queue.fail(job, "a worker", failure)).dead
     found = await seen(services, batch)
     assert [file.error for file in found.files] == [{"code": failure.code, "message": failure.message}] * 3
+    assert (await services.file_batches.get("default", batch)).states == {"failed": 3}
     assert (await services.stores.get("default")).states == {}
 
 
@@ -181,7 +182,7 @@ async def test_cancelled_nothing_more_comes_in(workshop: Workshop) -> None:
     await until(partial(grown, services, 0, running))
     cancelled = await services.file_batches.cancel("default", batch)
     await running
-    assert (cancelled.batch.cancelled, cancelled.files) == (24, [])
+    assert (cancelled.batch.cancelled, sum(cancelled.states.values())) == (24, 0)
     assert (await documents(services), await states(services, batch)) == (0, [])
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import secrets
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -124,8 +125,17 @@ def _add_files(tenant: Tenant, text: str, kb: str, ids: dict[str, str], wanted: 
         batch = tenant.admin.post(f"{store}/file_batches", json={"file_ids": [ids["attached"]]})
         batch.raise_for_status()
         ids["batch"] = batch.json()["id"]
+        until_done(tenant.admin, f"{store}/file_batches/{ids['batch']}")
     elif "attached" in wanted:
         tenant.admin.post(f"{store}/files", json={"file_id": ids["attached"]}).raise_for_status()
+
+
+def until_done(client: httpx.Client, path: str) -> None:
+    """Until a job has attached the files of a batch, or of a vector store, and they are ingested."""
+    deadline = time.monotonic() + 60
+    while client.get(path).raise_for_status().json()["status"] == "in_progress":
+        assert time.monotonic() < deadline, path
+        time.sleep(0.02)
 
 
 EVERYTHING = (

@@ -12,7 +12,7 @@ from app.api.dify.errors import DifyError, DifyRoute
 from app.bootstrap import TenantServices
 from app.documents.scopes import Scope
 from app.ids import encode_id
-from app.retrieval.admission import admitted
+from app.retrieval.admission import admitted, certain
 from app.retrieval.types import Hit, SearchRequest
 
 router = APIRouter(tags=["dify"], route_class=DifyRoute)
@@ -118,7 +118,7 @@ async def _found(tenant: TenantServices, body: RetrievalIn) -> list[Record]:
         timeout_seconds=SECONDS,
     )
     result, _ = await admitted(tenant.retrieval, request)
-    return [_record(hit) for hit in result.certain().hits]
+    return [_record(hit) for hit in certain(result).hits]
 
 
 def _told(text: str) -> dict[str, Any]:

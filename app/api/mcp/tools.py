@@ -29,7 +29,7 @@ from app.documents.scopes import Scope
 from app.errors import InvalidInput
 from app.ids import encode_id
 from app.knowledge_bases.types import KnowledgeBaseView
-from app.retrieval.admission import admitted
+from app.retrieval.admission import admitted, certain
 from app.retrieval.types import Hit, SearchRequest, SearchResult
 
 # Passages of a document are one result of ``search``: so many of them for so many documents.
@@ -130,7 +130,7 @@ def _scope(tenant: TenantServices) -> Scope:
 
 async def _asked(tenant: TenantServices, request: SearchRequest) -> SearchResult:
     result, _ = await admitted(tenant.retrieval, request)
-    return result.certain()
+    return certain(result)
 
 
 def _found(hit: Hit) -> FoundOut:

@@ -1,6 +1,5 @@
 """Batches of a vector store's files: create, retrieve, list files, cancel."""
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, Self
 
@@ -32,8 +31,8 @@ from app.api.openai.store_files import (
     store_file_out,
     strategy_of,
 )
-from app.api.openai.vector_stores import require_chunking
-from app.documents.file_batches import MOST_BATCH_FILES, BatchView, FileBatchNotFound, FileState
+from app.api.openai.vector_stores import counts_of, require_chunking
+from app.documents.file_batches import MOST_BATCH_FILES, BatchList, BatchView, FileBatchNotFound, FileState
 from app.documents.files import FileNotFound
 from app.ids import encode_id
 from app.knowledge_bases.types import KnowledgeBaseView
@@ -88,15 +87,9 @@ def _status(file: FileState) -> Status:
 
 
 def _out(view: BatchView) -> FileBatchOut:
-    batch = view.batch
-    states = Counter(_status(file) for file in view.files)
-    counts = FileCounts(
-        in_progress=states["in_progress"],
-        completed=states["completed"],
-        failed=states["failed"],
-        cancelled=batch.cancelled,
-        total=len(view.files) + batch.cancelled,
-    )
+    batch, counts = view.batch, counts_of(view.states)
+    counts.cancelled = batch.cancelled
+    counts.total += batch.cancelled
     ended: Literal["cancelled", "completed"] = "completed" if batch.cancelled_at is None else "cancelled"
     return FileBatchOut(
         id=encode_id("vsfb", batch.id),
@@ -107,7 +100,7 @@ def _out(view: BatchView) -> FileBatchOut:
     )
 
 
-def _files_out(view: BatchView, kb: KnowledgeBaseView) -> list[StoreFileOut]:
+def _files_out(view: BatchList, kb: KnowledgeBaseView) -> list[StoreFileOut]:
     found = []
     for file in view.files:
         if file.document is not None:
@@ -170,7 +163,7 @@ async def list_batch_files(
 ) -> dict[str, Any]:
     """The files of a batch."""
     view = await tenant.knowledge_bases.find(kb)
-    found = await tenant.file_batches.get(kb, path_id("vsfb", batch, FileBatchNotFound), names=True)
+    found = await tenant.file_batches.files(kb, path_id("vsfb", batch, FileBatchNotFound))
     files = [file for file in _place(walk, _files_out(found, view)) if filter in (None, file.status)]
     return walk.page(files[: walk.limit + 1], lambda file: file.id)
 

@@ -17,6 +17,7 @@ from app.documents.scopes import Scope
 from app.errors import InvalidInput
 from app.filters import compile_filter
 from app.ids import encode_id
+from app.retrieval.admission import certain
 from app.retrieval.types import Hit, NamedTransformer, Query, SearchRequest
 
 # GuardedRoute knows by the tag "search" that it changes nothing.
@@ -141,7 +142,7 @@ async def search_vector_store(
     """The passages of a vector store that answer the query."""
     user_id = tenant.principal.user_id
     request = body.request(kb, user_id=user_id, reranks=resources.reranker is not None)
-    result = (await admitted_search(tenant, request, response)).certain()
+    result = certain(await admitted_search(tenant, request, response))
     # What is told as the score has to reach it too: a caller compares with that.
     least = request.score_threshold or 0.0
     hits = [hit for hit in result.hits if round(hit.score, 6) >= least]

@@ -15,6 +15,7 @@ from app.api.searching import admitted_search
 from app.api.v1.bound_search import DEFAULT_TOP_K, bound_request, snippet
 from app.bootstrap import TenantServices
 from app.documents.scopes import MAX_SCOPE_ID
+from app.retrieval.admission import certain
 from app.retrieval.rewriting import ASKING, MAX_MESSAGES
 from app.retrieval.types import Message, SearchRequest
 
@@ -100,8 +101,8 @@ async def _answer(
     # Of the budget, which is that of the whole request: to learn whose key it is and what the agent is bound to.
     spent = time.monotonic() - asked.state.began
     request = replace(request, timeout_seconds=max(request.timeout_seconds - spent, LEAST_SECONDS))
-    result = await admitted_search(tenant, request, response)
-    texts = [snippet(hit, settings) for hit in result.certain().hits]
+    result = certain(await admitted_search(tenant, request, response))
+    texts = [snippet(hit, settings) for hit in result.hits]
     return [text for text in texts if text.strip()]
 
 
