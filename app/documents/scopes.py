@@ -58,32 +58,27 @@ class Scope:
 
     def key(self) -> UUID:
         """What the search lanes compare. Raises InvalidInput as ``level`` does."""
-        return _key(self.level(), self)
+        ids = (self.user_id, self.chat_id, self.agent_id)
+        return _key(self.level(), *(one for one in ids if one is not None))
 
     def visible(self) -> Sequence[UUID]:
         """The keys that a search naming these ids sees: the shared and the tenant's level, and each that it names."""
-        keys = [_key(ScopeLevel.SHARED, self)]
-        if not self.shared:
-            keys.append(_key(ScopeLevel.TENANT, self))
+        keys = [_SHARED_KEY] if self.shared else [_SHARED_KEY, _TENANT_KEY]
         if self.user_id is not None:
-            keys.append(_key(ScopeLevel.USER, self))
+            keys.append(_key(ScopeLevel.USER, self.user_id))
         if self.chat_id is not None:
-            keys.append(_key(ScopeLevel.CHAT_SHARED, self))
+            keys.append(_key(ScopeLevel.CHAT_SHARED, self.chat_id))
             if self.agent_id is not None:
-                keys.append(_key(ScopeLevel.CHAT_AGENT, self))
+                keys.append(_key(ScopeLevel.CHAT_AGENT, self.chat_id, self.agent_id))
         return keys
 
 
 SHARED = Scope(shared=True)
 
 
-def _key(level: ScopeLevel, scope: Scope) -> UUID:
+def _key(level: ScopeLevel, *ids: str) -> UUID:
     """UUIDv5 of the level and the ids it is made of (lengths first, so that no two sets of ids read the same)."""
-    ids = {
-        ScopeLevel.SHARED: (),
-        ScopeLevel.TENANT: (),
-        ScopeLevel.USER: (scope.user_id,),
-        ScopeLevel.CHAT_SHARED: (scope.chat_id,),
-        ScopeLevel.CHAT_AGENT: (scope.chat_id, scope.agent_id),
-    }[level]
-    return uuid5(_NAMESPACE, level.value + "".join(f"|{len(part or '')}:{part}" for part in ids))
+    return uuid5(_NAMESPACE, level.value + "".join(f"|{len(part)}:{part}" for part in ids))
+
+
+_SHARED_KEY, _TENANT_KEY = _key(ScopeLevel.SHARED), _key(ScopeLevel.TENANT)

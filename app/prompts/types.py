@@ -1,7 +1,7 @@
 """The nouns of prompts: which there are, whose they are, and their numbered versions."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, Self, get_args
 from uuid import UUID
@@ -60,13 +60,17 @@ class PromptSettings:
     @classmethod
     def stored(cls, given: Mapping[str, Any]) -> Self:
         """As they stand in the database, where a newer version may know more of them."""
-        known = {one.name for one in fields(cls)}
+        known = cls.__dataclass_fields__
         return cls(**{name: value for name, value in given.items() if name in known})
 
     def prompt(self, name: PromptName, *, owner: str) -> PromptInUse | None:
         """The one in use, if there is one; one of before there were versions was given the number 1."""
         text, version = getattr(self, f"{name}_prompt"), getattr(self, f"{name}_prompt_version")
         return None if text is None else PromptInUse(text, version or 1, owner)
+
+    def prompts(self, *, owner: str) -> dict[PromptName, PromptInUse]:
+        """Those in use."""
+        return {name: one for name in PROMPT_NAMES if (one := self.prompt(name, owner=owner)) is not None}
 
     def numbers(self) -> dict[PromptName, int | None]:
         """The numbers of those in use."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Coroutine, Iterator
+from collections.abc import Awaitable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Self, TypeVar
@@ -88,6 +88,11 @@ class Course:
         finally:
             spent = (time.perf_counter() - started) * 1000
             self.timings_ms[step] = round(self.timings_ms.get(step, 0.0) + spent, 2)
+
+
+async def together(work: Sequence[Awaitable[T]]) -> list[T]:
+    """All at the same time; one alone, the usual case, is not worth a task."""
+    return [await work[0]] if len(work) == 1 else await asyncio.gather(*work)
 
 
 def _noticed(task: asyncio.Task[Any]) -> None:

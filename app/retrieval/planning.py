@@ -20,8 +20,6 @@ from app.retrieval.transformers import Step, default_steps, find_steps, joined, 
 from app.retrieval.transforming import Ground, Rewriting
 from app.retrieval.types import Query, SearchRequest
 
-DEFAULT_TOP_K = 5
-
 
 def asked_queries(request: SearchRequest) -> list[Query]:
     """As given, else what the conversation asks; over-long ones clipped."""
@@ -39,8 +37,7 @@ class Plan:
     steps: Sequence[Step]
     hurried: bool
     top_k: int
-    rewrite_prompt: PromptInUse | None
-    answer_prompt: PromptInUse | None
+    prompts: Mapping[PromptName, PromptInUse]
 
     @classmethod
     def of(
@@ -55,24 +52,27 @@ class Plan:
 
         ``rewrites`` where there is a chat model for the default transformer. Raises InvalidInput.
         """
-        strategy, options = _strategy(request, alone, course)
-        own = strategy_steps(strategy.name, strategy.transformers(options), course)
-        wished = _wished(request, alone, course)
-        default = default_steps() if rewrites and not request.queries else []
+        own = alone.retrieval if alone is not None else Retrieval()
+        strategy, options = _strategy(request, own, course)
+        fanning = strategy_steps(strategy.name, strategy.transformers(options), course)
+        # An HTTP source's are its own affair.
+        kept = None if alone is None or alone.row.source is not None else own.transformers
+        wished = _wished(request, kept, course)
+        steps = default_steps() if wished is None and rewrites and not request.queries else wished or []
+        prompts = {} if alone is None else own.prompts(owner=alone.row.name)
         return cls(
             strategy=strategy,
             options=options,
-            steps=joined(default if wished is None else wished, own),
-            hurried=wished is None and not own,
-            top_k=_top_k(request, alone),
-            rewrite_prompt=_prompt("rewrite", request, alone),
-            answer_prompt=_prompt("answer", request, alone),
+            steps=joined(steps, fanning),
+            hurried=wished is None and not fanning,
+            top_k=own.top_k if request.top_k is None else request.top_k,
+            prompts={**prompts, **request.prompts},
         )
 
     def rewriting(self, chat: ChatModel | None, course: Course, ground: Callable[[], Awaitable[Ground]]) -> Rewriting:
         """What runs the steps."""
-        prompt = self.rewrite_prompt.text if self.rewrite_prompt is not None else None
-        return Rewriting(chat, course, ground, prompt, hurried=self.hurried)
+        prompt = self.prompts.get("rewrite")
+        return Rewriting(chat, course, ground, None if prompt is None else prompt.text, hurried=self.hurried)
 
     def explained(
         self, route: Route, plans: Mapping[bytes, LanePlan], outside: Sequence[ExplainedIndex]
@@ -88,18 +88,15 @@ class Plan:
             for target in route.targets
         ]
         told = any(step.transformer.takes_prompt for step in self.steps)
-        prompts: dict[PromptName, PromptInUse] = {}
-        if self.rewrite_prompt is not None and told:
-            prompts["rewrite"] = self.rewrite_prompt
+        taken = ("rewrite",) if told else ()
+        prompts = {name: one for name, one in self.prompts.items() if name in taken}
         names = [step.transformer.name for step in self.steps]
         return Explanation(self.options.model_dump(), [*indexes, *outside], names, prompts, route.routed)
 
 
-def _strategy(
-    request: SearchRequest, alone: KnowledgeBaseView | None, course: Course
-) -> tuple[Strategy[Any], BaseModel]:
+def _strategy(request: SearchRequest, own: Retrieval, course: Course) -> tuple[Strategy[Any], BaseModel]:
     """The named one, else the knowledge base's where there is only one; so its options, the caller's above them."""
-    own, given = alone.retrieval if alone else Retrieval(), request.strategy_options
+    given = request.strategy_options
     if request.strategy is not None:
         strategy = find_strategy(request.strategy, loc=("body", "strategy"))
     else:
@@ -109,8 +106,8 @@ def _strategy(
     return strategy, strategy_options(strategy, {**kept, **given}, loc=("body", "strategy_options"))
 
 
-def _wished(request: SearchRequest, alone: KnowledgeBaseView | None, course: Course) -> list[Step] | None:
-    """The transformers that are named, else the agent's, else the knowledge base's where there is only one.
+def _wished(request: SearchRequest, kept: Sequence[Mapping[str, Any]] | None, course: Course) -> list[Step] | None:
+    """The transformers that are named, else the agent's, else those that are kept with the one knowledge base.
 
     None where nobody says.
     """
@@ -118,18 +115,4 @@ def _wished(request: SearchRequest, alone: KnowledgeBaseView | None, course: Cou
         return find_steps(request.transformers, loc=("body", "transformers"))
     if request.kept_transformers is not None:
         return kept_steps(request.kept_transformers, course, owner="agent")
-    # An HTTP source's are its own affair.
-    own = alone.retrieval.transformers if alone is not None and alone.row.source is None else None
-    return None if own is None else kept_steps(own, course)
-
-
-def _prompt(name: PromptName, request: SearchRequest, alone: KnowledgeBaseView | None) -> PromptInUse | None:
-    """The agent's, else the knowledge base's where there is only one."""
-    own = alone.retrieval.prompt(name, owner=alone.row.name) if alone else None
-    return request.prompts.get(name, own)
-
-
-def _top_k(request: SearchRequest, alone: KnowledgeBaseView | None) -> int:
-    if request.top_k is not None:
-        return request.top_k
-    return alone.retrieval.top_k if alone else DEFAULT_TOP_K
+    return None if kept is None else kept_steps(kept, course)

@@ -108,7 +108,7 @@ class RetrievalService:
             whole=not course.warnings,
             reformulation=reformulation,
             languages=route.languages,
-            answer_prompt=plan.answer_prompt,
+            answer_prompt=plan.prompts.get("answer"),
             dropped=course.dropped,
         )
 

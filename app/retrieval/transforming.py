@@ -9,7 +9,7 @@ from app.retrieval import shares
 from app.retrieval.course import NO_EXTRA_QUERIES, Course
 from app.retrieval.transformers import Step
 from app.retrieval.transformers.context import Look, Rewritten, TransformContext
-from app.retrieval.types import Message, Query
+from app.retrieval.types import Droppable, Message, Query
 
 MOST_QUERIES = 16
 
@@ -68,19 +68,21 @@ class Rewriting:
             look=ground.look,
             analysed=conversation.analysed,
         )
+        made: Sequence[str] = texts
         understood, asked = Rewritten(texts), frozenset(texts)
         with self.course.timing("rewrite"):
             for step in steps:
                 fans_out = step.transformer.fans_out
-                context = replace(context, name=step.transformer.name, part="extra_queries" if fans_out else "rewrite")
-                rewritten = await step.transformer.run(context, step.options)
-                context = replace(context, queries=rewritten.queries)
+                part: Droppable = "extra_queries" if fans_out else "rewrite"
+                turn = replace(context, name=step.transformer.name, queries=made, part=part)
+                rewritten = await step.transformer.run(turn, step.options)
+                made = rewritten.queries
                 understood = rewritten if rewritten.reformulation is not None else understood
-                asked = asked if fans_out else frozenset(rewritten.queries)
+                asked = asked if fans_out else frozenset(made)
         # Where all of them were replaced, what came in their place is what is asked.
-        asked = asked.intersection(context.queries) or frozenset(context.queries)
-        made = [Query(text, extra=text not in asked) for text in context.queries]
-        return [*self._fitting(made), *others], understood
+        asked = asked.intersection(made) or frozenset(made)
+        searched = [Query(text, extra=text not in asked) for text in made]
+        return [*self._fitting(searched), *others], understood
 
     def _fitting(self, queries: Sequence[Query]) -> list[Query]:
         """Without the extra ones, where there is no time for them; the caller is told."""

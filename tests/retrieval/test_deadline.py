@@ -182,7 +182,7 @@ def test_an_agent_is_answered_whatever_is_broken(world: World) -> None:
     reply = world.agent_search("both")
     assert reply.status_code == 200
     assert set(reply.json()) == {TEXTS[0], TEXTS[2]}
-    assert [one.partition(":")[0] for one in dropped_by(reply)] == ["rewrite", "dense", "http_source"]
+    assert [one.partition(":")[0] for one in dropped_by(reply)] == ["rewrite", "dense", "http_source", "rerank"]
 
 
 def test_without_time_the_reranker_is_not_asked(world: World) -> None:

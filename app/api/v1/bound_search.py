@@ -10,7 +10,6 @@ from app.documents.scopes import Scope
 from app.errors import InvalidInput
 from app.ids import encode_id
 from app.logging import get_logger
-from app.prompts.types import PROMPT_NAMES
 from app.retrieval.rewriting import ASKING
 from app.retrieval.routes import Routing
 from app.retrieval.strategies import find_strategy, strategy_options
@@ -41,7 +40,7 @@ def bound_request(
         strategy=strategy,
         strategy_options=options,
         kept_transformers=settings.transformers,
-        prompts={name: one for name in PROMPT_NAMES if (one := settings.prompt(name, owner=binding.agent_id))},
+        prompts=settings.prompts(owner=binding.agent_id),
         filter=settings.filter,
         routing=None if settings.route_top_n is None else Routing(settings.route_top_n),
         scope=Scope(None, session_id, binding.agent_id) if settings.session_scope and session_id else Scope(),

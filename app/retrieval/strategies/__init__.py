@@ -60,6 +60,8 @@ def strategy_options(strategy: Strategy[Any], given: Mapping[str, Any], *, loc: 
 
 def kept_options(strategy: Strategy[Any], kept: Mapping[str, Any], course: Course) -> Mapping[str, Any]:
     """Those that a knowledge base gives; none, and the caller is told, where the strategy has others by now."""
+    if not kept:
+        return kept
     try:
         strategy_options(strategy, kept, loc=())
     except InvalidInput:

@@ -1,6 +1,5 @@
 """What a strategy is, and what it is given: the queries, the places to look, and one call that finds."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Self, TypeVar
@@ -12,7 +11,7 @@ from app.inference.embedding import Embedder, EmbeddingIdentity
 from app.knowledge_bases.types import KnowledgeBaseView
 from app.lexical.languages import query_tokens
 from app.lexical.weights import query_terms, salt
-from app.retrieval.course import Course
+from app.retrieval.course import Course, together
 from app.retrieval.finder import Finder
 from app.retrieval.lanes import LaneResults, Ranked, Ranking, collect
 from app.retrieval.queries import QueryVectors, Vector
@@ -112,7 +111,7 @@ class SearchContext:
                 self.vectors.of(one, self.queries, required=required, warning=self._silence(model, without))
                 for model, one in embedders.items()
             ]
-            made = dict(zip(embedders, await asyncio.gather(*calls), strict=True))
+            made = dict(zip(embedders, await together(calls), strict=True))
         given = [query.vector for query in self.queries]
         return [target.fitting(made.get(target.model, given)) for target in self.targets]
 

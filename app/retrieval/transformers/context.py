@@ -1,6 +1,5 @@
 """What a transformer is, and what it is given: queries, a conversation, and one way to ask the chat model."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -12,7 +11,7 @@ from app.inference.chat import ChatModel, ChatUnavailable
 from app.inference.structured import Shape
 from app.logging import get_logger
 from app.retrieval import shares
-from app.retrieval.course import Course
+from app.retrieval.course import Course, together
 from app.retrieval.rewriting import clip
 from app.retrieval.transformers.prompting import prompt
 from app.retrieval.types import Droppable, Message, Reformulation
@@ -121,7 +120,7 @@ class TransformContext:
         """What the model writes to each of the first queries, at most so many texts; none where it cannot answer."""
         asked = self.queries[: min(calls, MOST_CALLS)]
         answers = [self.ask(task, {"query": query, **beside}, Written, max_tokens=max_tokens) for query in asked]
-        made = await asyncio.gather(*answers)
+        made = await together(answers)
         return {query: tidied(answer.texts)[:most] if answer else [] for query, answer in zip(asked, made, strict=True)}
 
     async def fan_out(
