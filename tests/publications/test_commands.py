@@ -1,6 +1,7 @@
 """``carrel kb publish``, ``publication`` and ``unpublish``: what they print, and that it is enough to read by."""
 
 import asyncio
+from functools import partial
 
 import pytest
 
@@ -15,19 +16,19 @@ def tenant(publishing: Service) -> Tenant:
 
 
 def test_published_read_and_ended(tenant: Tenant) -> None:
-    asked = {"url": tenant.service.url, "key": tenant.key}
+    carrel = partial(printed, url=tenant.service.url, key=tenant.key)
     tenant.add_text("The heron fishes at dawn.")
-    made = printed("kb", "publish", "default", "--collection", "birds", "--content-key", "body", "--json", **asked)
+    made = carrel("kb", "publish", "default", "--collection", "birds", "--content-key", "body", "--json")
     assert (made["manifest"]["collection"], made["manifest"]["content_key"]) == ("birds", "body")
-    eventually(lambda: printed("kb", "publication", "default", "--json", **asked)["state"] == "ready")
+    eventually(lambda: carrel("kb", "publication", "default", "--json")["state"] == "ready")
     published = Published(made["manifest"], made["password"])
     assert asyncio.run(published.texts()) == {"The heron fishes at dawn."}
-    shown = printed("kb", "publication", "default", **asked)
+    shown = carrel("kb", "publication", "default")
     assert made["manifest"]["user"] in shown
     assert made["password"] not in shown
-    printed("kb", "unpublish", "default", status=1, **asked)  # nobody said yes
-    printed("kb", "unpublish", "default", "--yes", **asked)
-    assert "404" in printed("kb", "publication", "default", status=1, **asked)
+    carrel("kb", "unpublish", "default", status=1)  # nobody said yes
+    carrel("kb", "unpublish", "default", "--yes")
+    assert "404" in carrel("kb", "publication", "default", status=1)
     assert asyncio.run(published.shows_nothing())
 
 
