@@ -1,6 +1,8 @@
 """Migrations from code: where they are, how to run them, and what the plain role needs afterwards."""
 
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any
 
 from alembic import command, op
@@ -12,40 +14,14 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
 
-from app.db.models import (
-    agents,
-    audit,
-    control_plane,
-    ingestion_state,
-    lanes,
-    media,
-    openai,
-    prompts,
-    publications,
-    routing,
-    tenant_data,
-    usage,
-    webhooks,
-)
+from app.db import models
 from app.db.models.base import Base
 from app.errors import AppError
 
 APP_ROLE = "carrel_app"
-_MODELS = (
-    agents,
-    audit,
-    control_plane,
-    ingestion_state,
-    lanes,
-    media,
-    openai,
-    prompts,
-    publications,
-    routing,
-    tenant_data,
-    usage,
-    webhooks,
-)
+# Tables are known once their modules are imported: all that are there.
+for _module in iter_modules(models.__path__):
+    import_module(f"{models.__name__}.{_module.name}")
 # Made by the owner's jobs per knowledge base, or by a migration per dimension: not part of the models.
 _UNMODELLED = ("chunk_embedding_", "hnsw_", "meta_", "metal_", "scope_", "scopel_")
 
