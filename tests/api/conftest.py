@@ -13,6 +13,7 @@ import pytest
 from app.logging import configure
 from tests.fixtures.database import MakeDatabase
 from tests.fixtures.service import Service, run_service, settings_for
+from tests.protocol_servers.chat import ChatServer
 from tests.protocol_servers.embedding import EmbeddingServer
 
 UPLOAD_LIMIT = 200_000
@@ -68,6 +69,35 @@ def fragile(make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactor
         )
         with run_service(settings, make_database()) as service:
             yield Fragile(service, embedding, data_dir)
+
+
+@pytest.fixture(scope="module")
+def running_chat() -> Iterator[ChatServer]:
+    with ChatServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def embedding() -> Iterator[EmbeddingServer]:
+    with EmbeddingServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def talking(
+    running_chat: ChatServer,
+    embedding: EmbeddingServer,
+    make_database: MakeDatabase,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Service]:
+    """A service with a chat model."""
+    settings = settings_for(
+        tmp_path_factory.mktemp("talking"),
+        embedding=embedding.settings,
+        models={"CARREL_CHAT_BASE_URL": running_chat.base_url, "CARREL_CHAT_MODEL": "talker"},
+    )
+    with run_service(settings, make_database()) as running:
+        yield running
 
 
 @pytest.fixture

@@ -35,12 +35,6 @@ BY_WORDS = "The chat model did not say which sources it used: the citations are 
 
 
 @pytest.fixture(scope="module")
-def running_chat() -> Iterator[ChatServer]:
-    with ChatServer() as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
 def answering(
     running_chat: ChatServer, make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Service]:

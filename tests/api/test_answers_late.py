@@ -18,18 +18,6 @@ ASKED: dict[str, Any] = {"query": "What does a transporter cost?", "timeout_seco
 
 
 @pytest.fixture(scope="module")
-def running_chat() -> Iterator[ChatServer]:
-    with ChatServer() as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def embedding() -> Iterator[EmbeddingServer]:
-    with EmbeddingServer() as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
 def tenant(
     running_chat: ChatServer,
     embedding: EmbeddingServer,

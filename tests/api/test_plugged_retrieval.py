@@ -10,11 +10,9 @@ import pytest
 
 from app.retrieval.strategies import STRATEGIES, installed_strategies
 from app.retrieval.transformers import TRANSFORMERS, installed_transformers
-from tests.fixtures.database import MakeDatabase
 from tests.fixtures.plugins import Plugins, plugins
-from tests.fixtures.service import Service, Tenant, run_service, settings_for
+from tests.fixtures.service import Service, Tenant
 from tests.protocol_servers.chat import ChatServer, Talk
-from tests.protocol_servers.embedding import EmbeddingServer
 from tests.test_extending import EXAMPLES
 
 __all__ = ["plugins"]
@@ -60,24 +58,10 @@ def _fresh() -> Iterator[None]:
         registry.cache_clear()
 
 
-@pytest.fixture(scope="module")
-def chat() -> Iterator[ChatServer]:
-    with ChatServer() as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def talking(
-    chat: ChatServer, make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Service]:
-    with EmbeddingServer() as embedding:
-        settings = settings_for(
-            tmp_path_factory.mktemp("plugged"),
-            embedding=embedding.settings,
-            models={"CARREL_CHAT_BASE_URL": chat.base_url, "CARREL_CHAT_MODEL": "talker"},
-        )
-        with run_service(settings, make_database()) as running:
-            yield running
+@pytest.fixture
+def chat(running_chat: ChatServer) -> ChatServer:
+    running_chat.reset()
+    return running_chat
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,6 @@
 """Strategies by name over HTTP: those that fan out, what they degrade to, and names that are there no more."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import asyncpg
@@ -9,8 +8,7 @@ import httpx
 import pytest
 
 from app.ids import decode_id
-from tests.fixtures.database import MakeDatabase
-from tests.fixtures.service import Service, Tenant, run_service, settings_for
+from tests.fixtures.service import Service, Tenant
 from tests.protocol_servers.chat import ChatServer, Failing, Talk
 from tests.protocol_servers.embedding import EmbeddingServer
 
@@ -21,34 +19,6 @@ TEXTS = {
 }
 ALONE, KB = "/v1/knowledge-bases/default/search", "/v1/knowledge-bases/default"
 NAMES = {"simple", "lexical", "hybrid", "multi_query", "hyde", "graph_rag"}
-
-
-@pytest.fixture(scope="module")
-def running_chat() -> Iterator[ChatServer]:
-    with ChatServer() as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def embedding() -> Iterator[EmbeddingServer]:
-    with EmbeddingServer() as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def talking(
-    running_chat: ChatServer,
-    embedding: EmbeddingServer,
-    make_database: MakeDatabase,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Service]:
-    settings = settings_for(
-        tmp_path_factory.mktemp("strategies"),
-        embedding=embedding.settings,
-        models={"CARREL_CHAT_BASE_URL": running_chat.base_url, "CARREL_CHAT_MODEL": "talker"},
-    )
-    with run_service(settings, make_database()) as running:
-        yield running
 
 
 def filled(service: Service) -> Tenant:

@@ -32,12 +32,6 @@ ALONE = "/v1/knowledge-bases/default/search"
 
 
 @pytest.fixture(scope="module")
-def running_chat() -> Iterator[ChatServer]:
-    with ChatServer() as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
 def talking(
     running_chat: ChatServer, make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Service]:

@@ -1,4 +1,4 @@
-"""The real ``carrel`` commands in processes of their own, and a look at what they leave running."""
+"""The real ``carrel`` commands, in this process and in their own, and a look at what they leave running."""
 
 import json
 import os
@@ -16,12 +16,16 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from typer.testing import CliRunner
+
+from app.cli import app
 
 HANG_SECONDS = 60.0
 REPOSITORY = Path(__file__).parents[2]
 # Loads the code from the checkout wherever the command is run.
 COMMAND = [sys.executable, "-m", "app.cli"]
 LAST_LINE = "Ctrl-C stops it."
+WIDE = {"COLUMNS": "400", "TERM": "dumb", "CARREL_DATA_DIR": "/nowhere"}
 SETTINGS = {"CARREL_WORKER_LEASE_SECONDS": "2", "CARREL_PARSER_PROCESSES": "1"}
 
 
@@ -42,6 +46,15 @@ def run(directory: Path, *arguments: str, **settings: str) -> subprocess.Complet
         timeout=HANG_SECONDS,
         check=False,
     )
+
+
+def printed(*arguments: str, url: str, key: str, status: int = 0) -> Any:
+    """What a client command printed, as JSON where it is; ``status`` is how it is to end."""
+    found = CliRunner().invoke(app, [*arguments, "--url", url, "--key", key], env=WIDE)
+    assert found.exit_code == status, found.output
+    if status and not found.stdout:
+        return found.stderr
+    return json.loads(found.stdout) if "--json" in arguments else found.stdout
 
 
 @dataclass

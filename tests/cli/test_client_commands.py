@@ -1,11 +1,11 @@
 """The commands that talk to a running service: what they print, for people and for programs, and how they end."""
 
-import json
 import os
 import signal
 import subprocess
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,24 +13,14 @@ import pytest
 from typer.testing import CliRunner
 
 from app.cli import app
-from tests.cli.commands import COMMAND, environment
+from tests.cli.commands import COMMAND, WIDE, environment, printed
 from tests.fixtures.service import OPERATOR_KEY, Service, Tenant
-
-WIDE = {"COLUMNS": "400", "TERM": "dumb", "CARREL_DATA_DIR": "/nowhere"}
 
 
 @pytest.fixture
 def carrel(tenant: Tenant) -> Callable[..., Any]:
-    """Runs a command as the tenant's admin: what it printed, as JSON where it is; ``status`` is how it is to end."""
-
-    def run(*arguments: str, status: int = 0, key: str = tenant.key, url: str = tenant.service.url) -> Any:
-        found = CliRunner().invoke(app, [*arguments, "--url", url, "--key", key], env=WIDE)
-        assert found.exit_code == status, found.output
-        if status and not found.stdout:
-            return found.stderr
-        return json.loads(found.stdout) if "--json" in arguments else found.stdout
-
-    return run
+    """Runs a command, as the tenant's admin unless it is told otherwise."""
+    return partial(printed, url=tenant.service.url, key=tenant.key)
 
 
 @pytest.fixture
@@ -86,6 +76,7 @@ def test_what_fails_is_told_and_the_rest_goes_on(carrel: Callable[..., Any], tmp
         (["search", "x", "--filter", "{"], 2, "--filter takes a JSON object"),
         (["search", "x", "--strategy", "none"], 1, "422"),
         (["kb", "show", "none"], 1, "404"),
+        (["kb", "publication", "default"], 1, "404"),
         (["documents", "show", "doc_none"], 1, "404"),
         (["tenants", "list"], 1, "403"),
         (["search", "x", "--top-k", "0"], 2, "top-k"),
@@ -199,5 +190,6 @@ def test_every_command_explains_itself() -> None:
     for words, command in walk(get_command(app), []):
         examples = command.help.partition("Example")[2]
         assert f"carrel {' '.join(words)}" in examples, words
-        if words[0] in ("kb", "documents", "jobs", "keys", "tenants", "upload", "search") and words[1:] != ["revoke"]:
+        tells = words[-1] not in ("revoke", "unpublish")
+        if tells and words[0] in ("kb", "documents", "jobs", "keys", "tenants", "upload", "search"):
             assert "--json" in [option for one in command.params for option in one.opts], words

@@ -10,23 +10,11 @@ import pytest
 
 from app.bootstrap import TenantServices
 from app.documents.files import FileFacts, FileNotFound
-from app.embedded_postgres import DatabaseUrls
 from app.job_handlers import JobContext
-from tests.ingestion.workshop import Workshop, open_workshop
+from tests.ingestion.workshop import Workshop
 
 BODY = b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\nThe heron fishes.\r\n--b--\r\n'
 LONG_AGO = time.time() - 36_000
-
-
-@pytest.fixture(scope="module")
-def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("data")
-
-
-@pytest.fixture(scope="module")
-async def workshop(database: DatabaseUrls, data_dir: Path) -> AsyncIterator[Workshop]:
-    async with open_workshop(database, data_dir) as opened:
-        yield opened
 
 
 async def body() -> AsyncIterator[bytes]:

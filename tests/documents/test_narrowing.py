@@ -1,9 +1,7 @@
 """Keys narrowed to a user: random uploads by several keys, and what each of them reads, changes and deletes."""
 
 import random
-from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from uuid import UUID
 
 import pytest
@@ -14,11 +12,10 @@ from app.documents.deletion import Selection
 from app.documents.repository import DocumentFilters
 from app.documents.scopes import Scope
 from app.documents.types import DocumentFacts, DocumentNotFound
-from app.embedded_postgres import DatabaseUrls
 from app.errors import Forbidden, InvalidInput
 from app.knowledge_bases.types import NewKnowledgeBase
 from app.retrieval.types import SearchRequest
-from tests.ingestion.workshop import Workshop, open_workshop
+from tests.ingestion.workshop import Workshop
 
 UPLOADS, QUESTIONS = 60, 80
 USERS, CHATS, AGENTS = ("u1", "u2"), ("c1", "c2", "c3", "u1"), ("a1", "a2")
@@ -54,13 +51,6 @@ class House:
 
     def readable(self, key: str) -> set[UUID]:
         return {document for document, scope in self.documents.items() if self.may_read(key, scope)}
-
-
-@pytest.fixture(scope="module")
-async def workshop(database: DatabaseUrls, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Workshop]:
-    data_dir: Path = tmp_path_factory.mktemp("data")
-    async with open_workshop(database, data_dir) as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")

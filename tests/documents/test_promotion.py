@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator
 from itertools import product
-from pathlib import Path
 from uuid import UUID
 
 import pytest
@@ -13,9 +12,8 @@ from app.db.models.tenant_data import Document
 from app.documents.promotion import promote
 from app.documents.scopes import Scope
 from app.documents.types import IdentityTaken
-from app.embedded_postgres import DatabaseUrls
 from app.errors import InvalidInput
-from tests.ingestion.workshop import Workshop, add_text, open_workshop, until
+from tests.ingestion.workshop import Workshop, add_text, until
 
 TENANT, USER, OTHER_USER = Scope(), Scope("u"), Scope("v")
 CHAT, OTHER_CHAT = Scope(None, "c"), Scope(None, "d")
@@ -59,13 +57,6 @@ def test_what_everybody_shares_stays_there() -> None:
     document.scope_level, document.scope_key = "shared", UUID(int=1)
     with pytest.raises(InvalidInput):
         promote(document, TENANT)
-
-
-@pytest.fixture(scope="module")
-async def workshop(database: DatabaseUrls, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Workshop]:
-    data_dir: Path = tmp_path_factory.mktemp("data")
-    async with open_workshop(database, data_dir) as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -17,23 +16,15 @@ from app.documents.repository import DocumentFilters
 from app.documents.restamp_repository import RestampRepository
 from app.documents.restamping import restamp_documents
 from app.documents.types import DocumentFacts, DocumentNotFound, GivenChunk, filterable
-from app.embedded_postgres import DatabaseUrls
 from app.errors import InvalidInput
 from app.filters import compile_filter
 from app.knowledge_bases.types import NewKnowledgeBase, StampUnderWay
 from app.retrieval.types import SearchRequest
-from tests.ingestion.workshop import Workshop, open_workshop
+from tests.ingestion.workshop import Workshop
 
 OLD: dict[str, Any] = {"department": "hr", "since": "2026-01", "public": True}
 NEW: dict[str, Any] = {"department": "it", "until": "2027", "team": 1}
 KB = "staff"
-
-
-@pytest.fixture(scope="module")
-async def workshop(database: DatabaseUrls, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Workshop]:
-    data_dir: Path = tmp_path_factory.mktemp("data")
-    async with open_workshop(database, data_dir) as opened:
-        yield opened
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 import os
 import time
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -14,22 +13,10 @@ import pytest
 from app.bootstrap import TenantServices
 from app.db.models.control_rows import ExpiredDocument
 from app.documents.sweeping import Sweeper, SweptObjects, sweep_temporary
-from app.embedded_postgres import DatabaseUrls
 from app.job_handlers import JobContext
-from tests.ingestion.workshop import Workshop, add_text, open_workshop, until
+from tests.ingestion.workshop import Workshop, add_text, until
 
 HOUR = timedelta(hours=1)
-
-
-@pytest.fixture(scope="module")
-def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("data")
-
-
-@pytest.fixture(scope="module")
-async def workshop(database: DatabaseUrls, data_dir: Path) -> AsyncIterator[Workshop]:
-    async with open_workshop(database, data_dir) as opened:
-        yield opened
 
 
 @pytest.fixture(autouse=True)

@@ -4,18 +4,15 @@ import base64
 import io
 import json
 import re
-import select
-import socket
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from typing import Any, Literal, get_args
 
 from PIL import Image
 
-from tests.protocol_servers.serving import ProtocolServer
+from tests.protocol_servers.serving import Handler, Http, ProtocolServer
 
 # Of texts alone: "stall" and "break_off" come in the middle, "endless" never stops, "length" has used its tokens up,
 # "error_event" and "no_end" spoil a stream.
@@ -105,10 +102,9 @@ class ChatServer(ProtocolServer):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._failures: list[tuple[Failing | int, str | None]] = []
-        self.left = threading.Event()
 
-    def make(self) -> "_Http":
-        return _Http(self)
+    def make(self) -> ThreadingHTTPServer:
+        return Http(self, _Handler)
 
     @property
     def base_url(self) -> str:
@@ -160,53 +156,29 @@ class ChatServer(ProtocolServer):
             assert time.monotonic() < deadline
             time.sleep(0.02)
 
-    def wait_for_leave(self, connection: socket.socket) -> None:
-        """Until the client has gone away, or the server's end."""
-        while not self.stopping.is_set():
-            if select.select([connection], [], [], 0.02)[0] and not connection.recv(1, socket.MSG_PEEK):
-                self.left.set()
-                return
-
     def lacking(self, talk: Talk) -> str | None:
         """What the request wants and this endpoint does not know."""
         return min(talk.features & self.lacks, default=None)
 
 
-class _Http(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def __init__(self, chat: ChatServer) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.chat = chat
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that has given up is no news."""
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    wbufsize = -1
-    disable_nagle_algorithm = True
-    server: _Http
-
+class _Handler(Handler[ChatServer]):
     def setup(self) -> None:
         super().setup()
-        self.server.chat.count_connection()
+        self.served.count_connection()
 
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))))
-        asked = _asked(body, {name.lower(): value for name, value in self.headers.items()})
-        failure = self.server.chat.take(asked)
+        body = self.given()
+        asked = _asked(body, self.given_headers())
+        failure = self.served.take(asked)
         how, retry_after = failure or (None, None)
-        self.server.chat.wait(self.server.chat.late_seconds)
+        self.served.wait(self.served.late_seconds)
         if self.path != "/v1/chat/completions":
             self.answer(404, {"error": {"code": "not_found"}})
         elif isinstance(how, int):
             headers = {"Retry-After": retry_after} if retry_after else {}
             self.answer(how, {"error": {"message": "may repeat the input", "code": "told_to_fail"}}, headers)
         elif how == "slow":
-            self.server.chat.wait_for_leave(self.connection)
-            self.close_connection = True
+            self.hang()
         elif how == "disconnect":
             self.close_connection = True
         elif how == "garbage":
@@ -216,11 +188,11 @@ class _Handler(BaseHTTPRequestHandler):
         elif isinstance(asked, Talk):
             self.talk(asked, how)
         else:
-            self.answer(200, self.reply(self.server.chat.say(asked), how))
+            self.answer(200, self.reply(self.served.say(asked), how))
 
     def talk(self, talk: Talk, how: Failing | None) -> None:
         """An answer to a text: refused, whole or as a stream."""
-        chat = self.server.chat
+        chat = self.served
         if lacking := chat.lacking(talk):
             error = {"message": "may repeat the input", "code": 400, "param": lacking if chat.blames else None}
             self.answer(chat.refusal_status, {"error": error})
@@ -245,7 +217,7 @@ class _Handler(BaseHTTPRequestHandler):
             if index == 1 and how in ("stall", "break_off", "endless", "error_event"):
                 self.spoil(how)
                 return
-            self.server.chat.wait(self.server.chat.pause_seconds if index else 0.0)
+            self.served.wait(self.served.pause_seconds if index else 0.0)
             self.event({"choices": [{"index": 0, "delta": {"content": word}, "finish_reason": None}]})
         if how != "no_end":
             delta = {"refusal": "No."} if how == "refusal" else {}
@@ -259,7 +231,7 @@ class _Handler(BaseHTTPRequestHandler):
         """The end of a stream that does not end."""
         self.close_connection = True
         if how == "stall":
-            self.server.chat.wait_for_leave(self.connection)
+            self.hang()
         elif how == "error_event":
             self.event({"error": {"message": "may repeat the input", "code": 500}})
             self.wfile.write(b"0\r\n\r\n")
@@ -271,14 +243,14 @@ class _Handler(BaseHTTPRequestHandler):
 
     def write(self, data: bytes) -> None:
         """In chunks of HTTP, which need not be those of the events."""
-        size = self.server.chat.fragment or len(data)
+        size = self.served.fragment or len(data)
         for at in range(0, len(data), size):
             piece = data[at : at + size]
             self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
             self.wfile.flush()
 
     def usage(self) -> dict[str, int] | None:
-        tokens = self.server.chat.tokens
+        tokens = self.served.tokens
         if tokens is None:
             return None
         return {"prompt_tokens": tokens - tokens // 4, "completion_tokens": tokens // 4, "total_tokens": tokens}
@@ -291,19 +263,9 @@ class _Handler(BaseHTTPRequestHandler):
     def answer(self, status: int, body: Any, headers: dict[str, str] | None = None, *, broken: bool = False) -> None:
         """The whole of it, or the first half and then nothing."""
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        self.send_response_only(status)
-        for name, value in {
-            "Content-Type": "application/json",
-            "Content-Length": str(len(data)),
-            **(headers or {}),
-        }.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(data[: len(data) // 2] if broken else data)
+        sent = data[: len(data) // 2] if broken else data
+        self.send(status, sent, {"Content-Length": str(len(data)), **(headers or {})})
         self.close_connection = self.close_connection or broken
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
 
 
 def finish(how: Failing | None) -> str:

@@ -11,14 +11,14 @@ from array import array
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from random import Random
 from typing import Any, Literal
 
 from PIL import Image
 
 from tests.protocol_servers.chat import colour_of
-from tests.protocol_servers.serving import ProtocolServer
+from tests.protocol_servers.serving import Handler, Http, ProtocolServer
 
 Failing = Literal[
     "slow",
@@ -105,8 +105,8 @@ class EmbeddingServer(ProtocolServer):
         super().__post_init__()
         self._failures: list[Failure] = []
 
-    def make(self) -> "_Http":
-        return _Http(self)
+    def make(self) -> ThreadingHTTPServer:
+        return Http(self, _Handler, port=self.port)
 
     @property
     def base_url(self) -> str:
@@ -199,28 +199,12 @@ class EmbeddingServer(ProtocolServer):
         return {"object": "list", "model": request.body.get("model"), "data": data, "usage": usage}
 
 
-class _Http(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def __init__(self, embedding: EmbeddingServer) -> None:
-        super().__init__(("127.0.0.1", embedding.port), _Handler)
-        self.embedding = embedding
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that has given up is no news."""
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    wbufsize = -1
-    disable_nagle_algorithm = True
-    server: _Http
-
+class _Handler(Handler[EmbeddingServer]):
     def do_POST(self) -> None:
-        endpoint = self.server.embedding
-        body = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))))
+        endpoint = self.served
+        body = self.given()
         inputs, pictures = _read(body)
-        headers = {name.lower(): value for name, value in self.headers.items()}
+        headers = self.given_headers()
         request = Received(inputs, pictures, body, headers)
         failure = endpoint.take(request)
         endpoint.before_reply(request)
@@ -239,12 +223,12 @@ class _Handler(BaseHTTPRequestHandler):
         elif failure.how == "disconnect":
             self.close_connection = True
         elif failure.how == "garbage":
-            self.answer(200, b'{"data": [{"embedding": "?"}]}')
+            self.send(200, b'{"data": [{"embedding": "?"}]}')
         elif failure.how == "not_json":
-            self.answer(200, b"<html>welcome</html>", media_type="text/html")
+            self.send(200, b"<html>welcome</html>", {"Content-Type": "text/html"})
         elif failure.how == "slow":
             started = time.monotonic()
-            self.server.embedding.wait(failure.seconds)
+            self.served.wait(failure.seconds)
             return time.monotonic() - started < failure.seconds
         else:
             return False
@@ -255,34 +239,13 @@ class _Handler(BaseHTTPRequestHandler):
         how = failure.how if failure else None
         if how == "cut_off":
             self.close_connection = True
-        half = body[: len(body) // 2]
-        self.answer(
-            200, half if how in ("truncated", "cut_off") else body, length=len(body) if how == "cut_off" else None
-        )
+        sent = body[: len(body) // 2] if how in ("truncated", "cut_off") else body
+        self.send(200, sent, {"Content-Length": str(len(body))} if how == "cut_off" else {})
 
     def refuse(self, status: int, code: str, retry_after: str | None) -> None:
         error = {"message": "a message that may repeat the input", "type": "error", "param": None, "code": code}
         headers = {"Retry-After": retry_after} if retry_after is not None else {}
-        self.answer(status, json.dumps({"error": error}).encode(), headers=headers)
-
-    def answer(
-        self,
-        status: int,
-        body: bytes,
-        *,
-        media_type: str = "application/json",
-        headers: dict[str, str] | None = None,
-        length: int | None = None,
-    ) -> None:
-        self.send_response_only(status)
-        told = str(len(body) if length is None else length)
-        for name, value in {"Content-Type": media_type, "Content-Length": told, **(headers or {})}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
+        self.send(status, json.dumps({"error": error}).encode(), headers)
 
 
 def _base64(vector: list[float]) -> str:

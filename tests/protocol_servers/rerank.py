@@ -5,10 +5,10 @@ import math
 import re
 import threading
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from typing import Any, Literal
 
-from tests.protocol_servers.serving import ProtocolServer
+from tests.protocol_servers.serving import Handler, Http, ProtocolServer
 
 Style = Literal["tei", "cohere", "jina", "vllm"]
 Failing = Literal[
@@ -84,10 +84,9 @@ class RerankServer(ProtocolServer):
         super().__post_init__()
         self._failures: list[tuple[Failing | int, str | None]] = []
         self.released = threading.Event()
-        self.left = threading.Event()
 
-    def make(self) -> "_Http":
-        return _Http(self)
+    def make(self) -> ThreadingHTTPServer:
+        return Http(self, _Handler)
 
     def end(self) -> None:
         self.released.set()
@@ -170,27 +169,11 @@ def _spoil(found: list[dict[str, Any]], how: Failing | None, name: str) -> None:
         found.clear()
 
 
-class _Http(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def __init__(self, rerank: RerankServer) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.rerank = rerank
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that has given up is no news."""
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    wbufsize = -1
-    disable_nagle_algorithm = True
-    server: _Http
-
+class _Handler(Handler[RerankServer]):
     def do_POST(self) -> None:
-        rerank = self.server.rerank
-        body = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))))
-        headers = {name.lower(): value for name, value in self.headers.items()}
+        rerank = self.served
+        body = self.given()
+        headers = self.given_headers()
         request = Received(body["query"], body.get("texts") or body.get("documents") or [], body, headers)
         how, retry_after = rerank.take(request)
         if self.path != "/rerank":
@@ -200,65 +183,29 @@ class _Handler(BaseHTTPRequestHandler):
         elif isinstance(how, int):
             self.refuse(how, {"Retry-After": retry_after} if retry_after else {})
         elif not self.spoil(how):
-            self.answer(200, json.dumps(rerank.reply(request, how)).encode())
+            self.send(200, json.dumps(rerank.reply(request, how)).encode())
 
     def spoil(self, how: Failing | None) -> bool:
         """Fail outside the answer; whether there is nothing more to say."""
         if how == "disconnect":
             self.close_connection = True
         elif how == "redirect":
-            self.answer(307, b"", {"Location": self.server.rerank.url})
+            self.send(307, b"", {"Location": self.served.url})
         elif how == "not_json":
-            self.answer(200, b"<html>welcome</html>")
+            self.send(200, b"<html>welcome</html>")
         elif how == "deep":
-            self.answer(200, b"[" * 50_000)
+            self.send(200, b"[" * 50_000)
         elif how == "wrong_shape":
-            self.answer(200, b'{"data": [0.3, 0.1]}')
+            self.send(200, b'{"data": [0.3, 0.1]}')
         elif how == "huge":
-            self.answer(200, b" " * 4_000_000 + b"[]")
+            self.send(200, b" " * 4_000_000 + b"[]")
         elif how in ("never", "drip"):
             self.hang(drips=how == "drip")
         else:
             if how == "late":
-                self.server.rerank.released.wait(30)
+                self.served.released.wait(30)
             return False
         return True
 
-    def hang(self, *, drips: bool) -> None:
-        """Answer nothing, or a byte at a time without end, until the client has left."""
-        if drips:
-            self.send_response_only(200)
-            self.send_header("Content-Length", "1000000")
-            self.end_headers()
-        try:
-            while not self.server.rerank.stopping.wait(0.02):
-                if drips:
-                    self.wfile.write(b" ")
-                    self.wfile.flush()
-                elif self.gone():
-                    break
-        except OSError:
-            pass
-        self.server.rerank.left.set()
-        self.close_connection = True
-
-    def gone(self) -> bool:
-        self.connection.settimeout(0.001)
-        try:
-            return not self.connection.recv(1)
-        except TimeoutError:
-            return False
-
     def refuse(self, status: int, headers: dict[str, str] | None = None) -> None:
-        self.answer(status, json.dumps({"error": "a message that may repeat the input"}).encode(), headers)
-
-    def answer(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
-        self.send_response_only(status)
-        told = {"Content-Type": "application/json", "Content-Length": str(len(body)), **(headers or {})}
-        for name, value in told.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
+        self.send(status, json.dumps({"error": "a message that may repeat the input"}).encode(), headers)

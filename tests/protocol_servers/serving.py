@@ -1,17 +1,26 @@
 """What the protocol servers share: each is served by a thread of its own, on a free port, for as long as a ``with``."""
 
+import json
+import select
+import socket
 import threading
-from http.server import ThreadingHTTPServer
+from collections.abc import Mapping
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import Self
+from typing import Any, Generic, Self, TypeVar
 
 
 class ProtocolServer:
-    """``make`` gives the HTTP server; ``stopping`` is set when it is to end, for replies that wait."""
+    """``make`` gives the HTTP server; ``stopping`` is set when it is to end, for replies that wait.
+
+    ``left`` is set when a client has left while a reply of its own kept it waiting.
+    """
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
         self.stopping = threading.Event()
+        self.left = threading.Event()
 
     def make(self) -> ThreadingHTTPServer:
         """Bound to a port, not yet serving."""
@@ -39,3 +48,71 @@ class ProtocolServer:
     def address(self) -> str:
         """Where it is served."""
         return f"http://127.0.0.1:{self._http.server_address[1]}"
+
+
+ServedT = TypeVar("ServedT", bound=ProtocolServer)
+
+
+class Http(ThreadingHTTPServer, Generic[ServedT]):
+    """What listens for one of them."""
+
+    daemon_threads = True
+
+    def __init__(self, served: ServedT, handler: type["Handler[ServedT]"], *, port: int = 0) -> None:
+        super().__init__(("127.0.0.1", port), handler)
+        self.served = served
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that has given up is no news."""
+
+
+class Handler(BaseHTTPRequestHandler, Generic[ServedT]):
+    """A request that is answered as real endpoints do: on connections that are kept, without delay."""
+
+    protocol_version = "HTTP/1.1"
+    wbufsize = -1
+    disable_nagle_algorithm = True
+    server: Http[ServedT]
+
+    @property
+    def served(self) -> ServedT:
+        return self.server.served
+
+    def given(self) -> Any:
+        """The JSON of the body."""
+        return json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))))
+
+    def given_headers(self) -> dict[str, str]:
+        return {name.lower(): value for name, value in self.headers.items()}
+
+    def send(self, status: int, body: bytes, headers: Mapping[str, str] | None = None) -> None:
+        """JSON, unless ``headers`` say otherwise; they may lie about the length."""
+        self.send_response_only(status)
+        told = {"Content-Type": "application/json", "Content-Length": str(len(body)), **(headers or {})}
+        for name, value in told.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+        self.wfile.flush()
+
+    def hang(self, *, drips: bool = False) -> None:
+        """Answer nothing, or a byte at a time without end, until the client has left, or the server's end."""
+        self.close_connection = True
+        # Writing to a client that has left, or asking whether it has, fails: that is what is waited for.
+        with suppress(OSError):
+            if drips:
+                self.send(200, b"", {"Content-Length": "1000000"})
+            while not self._gone():
+                if self.served.stopping.wait(0.02):
+                    return
+                if drips:
+                    self.wfile.write(b" ")
+                    self.wfile.flush()
+        self.served.left.set()
+
+    def _gone(self) -> bool:
+        readable, _, _ = select.select([self.connection], [], [], 0)
+        return bool(readable) and not self.connection.recv(1, socket.MSG_PEEK)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Not among the tests' output."""

@@ -5,11 +5,11 @@ import re
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from typing import Any, Literal
 from urllib.parse import parse_qs, urlsplit
 
-from tests.protocol_servers.serving import ProtocolServer
+from tests.protocol_servers.serving import Handler, Http, ProtocolServer
 
 Failing = Literal[
     "never", "late", "drip", "disconnect", "redirect", "not_json", "html", "deep", "huge", "many", "gzip",
@@ -52,7 +52,7 @@ class SiteSearchServer(ProtocolServer):
         self.released = threading.Event()
 
     def make(self) -> ThreadingHTTPServer:
-        return _Http(self)
+        return Http(self, _Handler)
 
     def end(self) -> None:
         self.released.set()
@@ -99,34 +99,18 @@ class SiteSearchServer(ProtocolServer):
         ]
 
 
-class _Http(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def __init__(self, site: SiteSearchServer) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.site = site
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that has given up is no news."""
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    wbufsize = -1
-    disable_nagle_algorithm = True
-    server: _Http
-
+class _Handler(Handler[SiteSearchServer]):
     def do_GET(self) -> None:
         self.serve(None)
 
     def do_POST(self) -> None:
-        self.serve(json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0)))))
+        self.serve(self.given())
 
     def serve(self, body: Any) -> None:
-        site = self.server.site
+        site = self.served
         parts = urlsplit(self.path)
         params = {name: values[0] for name, values in parse_qs(parts.query, keep_blank_values=True).items()}
-        headers = {name.lower(): value for name, value in self.headers.items()}
+        headers = self.given_headers()
         how = site.take(Received(self.command, parts.path, params, body, headers))
         site.arrived.set()
         if site.key is not None and headers.get("x-api-key") != site.key:
@@ -137,7 +121,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.answer(200, self.found(parts.path, params, body), cookie=how == "cookie")
 
     def found(self, path: str, params: dict[str, str], body: Any) -> Any:
-        site = self.server.site
+        site = self.served
         if path == "/search":
             return {"results": site.results(params["q"])[: int(params.get("n", 10))]}
         if path == "/web":
@@ -161,41 +145,16 @@ class _Handler(BaseHTTPRequestHandler):
             body, headers = replies[how]
             self.send(200, body, headers)
         elif how == "redirect":
-            self.send(302, b"", {"Location": f"{self.server.site.address}/elsewhere"})
+            self.send(302, b"", {"Location": f"{self.served.address}/elsewhere"})
         elif how == "disconnect":
             self.close_connection = True
         elif how in ("never", "drip"):
             self.hang(drips=how == "drip")
         else:
             if how == "late":
-                self.server.site.released.wait(30)
+                self.served.released.wait(30)
             return False
         return True
 
-    def hang(self, *, drips: bool) -> None:
-        """Answer nothing, or a byte at a time until the client has left, as long as the server runs."""
-        try:
-            if drips:
-                self.send(200, b"", {"Content-Length": "1000000"})
-            while not self.server.site.stopping.wait(0.02):
-                if drips:
-                    self.wfile.write(b" ")
-                    self.wfile.flush()
-        except OSError:
-            pass
-        self.close_connection = True
-
     def answer(self, status: int, reply: Any, *, cookie: bool = False) -> None:
         self.send(status, json.dumps(reply).encode(), {"Set-Cookie": "session=of-somebody"} if cookie else {})
-
-    def send(self, status: int, body: bytes, headers: dict[str, str]) -> None:
-        self.send_response_only(status)
-        told = {"Content-Type": "application/json", "Content-Length": str(len(body)), **headers}
-        for name, value in told.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(body)
-        self.wfile.flush()
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass

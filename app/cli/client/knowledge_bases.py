@@ -83,6 +83,47 @@ def reindex(name: Name, settings: Settings = None, as_json: AsJson = False, url:
 
 
 @app.command()
+def publish(
+    name: Name,
+    collection: Annotated[str | None, typer.Option(help="The view's name; by default the knowledge base's.")] = None,
+    content_key: Annotated[str | None, typer.Option(help="Where the text stands in its metadata.")] = None,
+    as_json: AsJson = False,
+    url: Url = None,
+    key: Key = None,
+) -> None:
+    """Publish it as a pgvector table, for a platform that reads one itself; its password is printed this once.
+
+    Example: carrel kb publish handbook --collection handbook
+    """
+    with service(url, key) as client:
+        found = client.knowledge_bases.publish(name, collection=collection, content_key=content_key)
+    print_one(found, as_json=as_json)
+    typer.echo("The password is told this once, and stored nowhere.", err=True)
+
+
+@app.command()
+def publication(name: Name, as_json: AsJson = False, url: Url = None, key: Key = None) -> None:
+    """How it is published; `ready` is what can be read.
+
+    Example: carrel kb publication handbook --json
+    """
+    with service(url, key) as client:
+        found = client.knowledge_bases.publication(name)
+    print_one(found, as_json=as_json)
+
+
+@app.command()
+def unpublish(name: Name, yes: Yes = False, url: Url = None, key: Key = None) -> None:
+    """Nobody reads it from now on; its view and its role are dropped.
+
+    Example: carrel kb unpublish handbook --yes
+    """
+    confirm(f"End the publication of {name}?", yes)
+    with service(url, key) as client:
+        client.knowledge_bases.unpublish(name)
+
+
+@app.command()
 def delete(name: Name, yes: Yes = False, as_json: AsJson = False, url: Url = None, key: Key = None) -> None:
     """Delete it with everything in it; prints the deletion, whose receipt says when nothing is left.
 

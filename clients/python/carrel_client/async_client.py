@@ -26,7 +26,9 @@ from carrel_client.types import (
     Me,
     Message,
     NewApiKey,
+    NewPublication,
     NewTenant,
+    Publication,
     Receipt,
     Role,
     SearchOptions,
@@ -223,6 +225,22 @@ class AsyncKnowledgeBases:
         found = await self._client.reply(Request("DELETE", path_of("knowledge-bases", knowledge_base)))
         requesting.answer(found)
         return found.headers["Carrel-Deletion-Id"]
+
+    async def publish(
+        self, knowledge_base: str, *, collection: str | None = None, content_key: str | None = None
+    ) -> NewPublication:
+        """Make a view and a database role for a platform that reads a pgvector table itself."""
+        body = requesting.compact({"collection": collection, "content_key": content_key})
+        found = await self._client.post("knowledge-bases", knowledge_base, "publication", body=body)
+        return cast(NewPublication, found)
+
+    async def publication(self, knowledge_base: str) -> Publication:
+        """How it is published."""
+        return cast(Publication, await self._client.get("knowledge-bases", knowledge_base, "publication"))
+
+    async def unpublish(self, knowledge_base: str) -> None:
+        """The view is empty at once, and goes with its role; nothing where it is not published."""
+        await self._client.send(Request("DELETE", path_of("knowledge-bases", knowledge_base, "publication")))
 
     async def export(self, knowledge_base: str, target: Path | str) -> int:
         """Write all of it to a file, as an archive; returns how many bytes."""

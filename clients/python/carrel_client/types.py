@@ -222,6 +222,23 @@ class KnowledgeBase(TypedDict):
     language: str
 
 
+class Publication(TypedDict):
+    """How a knowledge base is published: ``manifest`` is the block for the platform that reads it."""
+
+    id: str
+    state: Literal["preparing", "ready"]
+    held_back: str | None
+    manifest: dict[str, Any]
+    warnings: list[dict[str, str]]
+    created_at: str
+
+
+class NewPublication(Publication):
+    """One that was just made; ``password`` is told this once."""
+
+    password: str
+
+
 class ApiKey(TypedDict):
     """A key without its secret."""
 
