@@ -61,7 +61,7 @@ def rotate(
 
 
 @app.command()
-def revoke(api_key: Id, yes: Yes = False, url: Url = None, key: Key = None) -> None:
+def revoke(api_key: Id, yes: Yes = False, as_json: AsJson = False, url: Url = None, key: Key = None) -> None:
     """It is refused from now on.
 
     Example: carrel keys revoke key_… --yes
@@ -69,3 +69,4 @@ def revoke(api_key: Id, yes: Yes = False, url: Url = None, key: Key = None) -> N
     confirm(f"Revoke {api_key}?", yes)
     with service(url, key) as client:
         client.api_keys.revoke(api_key)
+    print_one({"revoked": api_key}, as_json=as_json)

@@ -113,7 +113,7 @@ def publication(name: Name, as_json: AsJson = False, url: Url = None, key: Key =
 
 
 @app.command()
-def unpublish(name: Name, yes: Yes = False, url: Url = None, key: Key = None) -> None:
+def unpublish(name: Name, yes: Yes = False, as_json: AsJson = False, url: Url = None, key: Key = None) -> None:
     """Nobody reads it from now on; its view and its role are dropped.
 
     Example: carrel kb unpublish handbook --yes
@@ -121,6 +121,7 @@ def unpublish(name: Name, yes: Yes = False, url: Url = None, key: Key = None) ->
     confirm(f"End the publication of {name}?", yes)
     with service(url, key) as client:
         client.knowledge_bases.unpublish(name)
+    print_one({"unpublished": name}, as_json=as_json)
 
 
 @app.command()
