@@ -8,8 +8,9 @@ import pytest
 from tests.api.problems import problem
 from tests.fixtures.service import Service, Tenant
 
-DEEP = "[" * 100_000 + "]" * 100_000
-DEEP_OBJECT = '{"a":' * 100_000 + "1" + "}" * 100_000
+# Deep enough for any stack, and not so much that it is counted as too large.
+DEEP = "[" * 40_000 + "]" * 40_000
+DEEP_OBJECT = '{"a":' * 40_000 + "1" + "}" * 40_000
 SEARCH = "/v1/knowledge-bases/default/search"
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
 
