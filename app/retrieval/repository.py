@@ -46,10 +46,7 @@ class LaneCall:
 
 
 class LaneList(NamedTuple):
-    """What one lane found for the LaneCall at the position ``call``; ``similarities`` are cosines.
-
-    The three sequences go together; nothing is said of their order.
-    """
+    """What one lane found for the LaneCall at ``call``, in no order; the sequences go together, the last are cosines."""
 
     call: int
     lane: Lane

@@ -192,7 +192,7 @@ async def test_it_is_done_as_the_caller_also_when_the_key_is_gone(workshop: Work
     kb = (await admin.knowledge_bases.find("default")).row.id
     caller = Principal(
         admin.db.tenant_id, "a tenant", Role.WRITER, issued.row.id, "scribe", frozenset({kb}), "u",
-        origin=Origin("req_1", "192.0.2.7"),
+        origin=Origin("req_1", "192.0.2.7"), line_id=issued.row.id,
     )  # fmt: skip
     services = workshop.resources.for_tenant(caller)
     batch = await batch_of(services, [await keep(services, "Mine.")])
