@@ -46,7 +46,7 @@ class LaneCall:
 
 
 class LaneList(NamedTuple):
-    """What one lane found for the LaneCall at ``call``, in no order; the sequences go together, the last are cosines."""
+    """What one lane found for the LaneCall at ``call``, in no order; the sequences go together."""
 
     call: int
     lane: Lane
