@@ -5,9 +5,8 @@ together. No reply may be a server error (but 503, which is documented), have an
 header, or a body that its schema does not describe. What ends things, the asking key among them, comes after the rest,
 so that there is something left to ask for.
 
-A run in which the tool itself fell over the error of Python named below has proven nothing, nor has one that asked
-nothing in its time, as on a busy machine: it is done again with another seed and twice the time, at most three times,
-and says so.
+A run that asked nothing in its time, as on a busy machine, has proven nothing: it is done again with another seed and
+twice the time, at most three times, and says so.
 """
 
 import argparse
@@ -42,9 +41,6 @@ GROUPS = (
 )
 # Of the values in a path, so many are real ones.
 SHARE_OF_REAL = 0.7
-# Threads that parse Python at the same time trip CPython 3.11 over its own counting (python/cpython#106905), and so
-# Hypothesis, which parses what it calls. What is done again is done in one thread.
-TOOL_ERROR = "SystemError: AST constructor recursion depth mismatch"
 REPETITIONS = 3
 SEEDS_APART = 1000
 TESTED, GENERATED = r"Tested: (\d+)", r"(\d+) generated"
@@ -90,10 +86,16 @@ def callers(running: RunningService) -> Iterator[Caller]:
     service.transport.close()
 
 
+# An archive is sent as the bytes that are made up for it.
+HOOKS = """import schemathesis
+schemathesis.serializer.alias("application/x-tar", "application/octet-stream")
+"""
+
+
 def configuration(ids: Ids) -> str:
     """Schemathesis's: the ids, and which statuses are no server's error."""
     known = [name for name in FIELDS if name in ids]
-    lines = ["[parameters]"]
+    lines = ['hooks = "hooks.py"', "[parameters]"]
     lines += [f'"path.{name}" = {{ dictionary = "{name}", probability = {SHARE_OF_REAL} }}' for name in known]
     for name in known:
         lines += [f"[dictionaries.{name}]", f"values = [{json.dumps(ids[name])}]"]
@@ -101,18 +103,21 @@ def configuration(ids: Ids) -> str:
     return "\n".join(lines) + "\n"
 
 
-def fuzz(
-    url: str, caller: Caller, chosen: Sequence[str], *, seconds: int, seed: int, threads: int = 2
-) -> tuple[bool, str]:
-    """One run: whether nothing was found, and what Schemathesis says."""
+def fuzz(url: str, caller: Caller, chosen: Sequence[str], *, seconds: int, seed: int) -> tuple[bool, str]:
+    """One run: whether nothing was found, and what Schemathesis says.
+
+    In one thread: several that parse Python at the same time trip CPython 3.11 over its own counting
+    (python/cpython#106905), and so Hypothesis, which parses what it calls.
+    """
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder) / "schemathesis.toml"
         config.write_text(configuration(caller.ids))
+        config.with_name("hooks.py").write_text(HOOKS)
         command = [
             str(Path(sys.executable).with_name("schemathesis")), "--config-file", str(config), "--no-color",
             "run", f"{url}/openapi.json", *chosen, "--header", f"Authorization: Bearer {caller.key}",
             "--checks", CHECKS, "--phases", "examples,coverage,fuzzing", "--max-time", str(seconds),
-            "--seed", str(seed), "--workers", str(threads), "--request-timeout", "30", "--continue-on-failure",
+            "--seed", str(seed), "--workers", "1", "--request-timeout", "30", "--continue-on-failure",
             "--no-shrink",
             "--generation-database", "none", "--suppress-health-check", "all", "--warnings", "off",
         ]  # fmt: skip
@@ -133,13 +138,12 @@ def run(running: RunningService, *, seconds: int, seed: int) -> int:
             begun = time.monotonic()
             is_clean, told = fuzz(running.url, caller, chosen, seconds=budget, seed=seed)
             for repetition in range(1, REPETITIONS + 1):
-                why = why_inconclusive(told)
-                if why is None:
+                if not asked_nothing(told):
                     break
                 again, budget = seed + SEEDS_APART * repetition, budget * 2
-                print(f"{caller.role}, {name}: {why}; again with seed {again}, {budget} s", flush=True)
-                is_clean, told = fuzz(running.url, caller, chosen, seconds=budget, seed=again, threads=1)
-            is_clean = is_clean and why_inconclusive(told) is None
+                print(f"{caller.role}, {name}: nothing was asked; again with seed {again}, {budget} s", flush=True)
+                is_clean, told = fuzz(running.url, caller, chosen, seconds=budget, seed=again)
+            is_clean = is_clean and not asked_nothing(told)
             failures += not is_clean
             print(
                 f"{caller.role}, {name}: {_number(TESTED, told)} operations, {_number(GENERATED, told)} "
@@ -151,20 +155,10 @@ def run(running: RunningService, *, seconds: int, seed: int) -> int:
     return failures
 
 
-def why_inconclusive(told: str) -> str | None:
-    """What Schemathesis says of a run where that proves nothing: its own error and no other, or nothing was asked."""
-    if is_tool_error(told):
-        return TOOL_ERROR
+def asked_nothing(told: str) -> bool:
+    """Whether the time was over before anything was asked, and nothing was wrong."""
     is_error = " FAILURES " in told or " ERRORS " in told or " error occurred" in told
-    return None if is_error or _number(TESTED, told) else "nothing was asked in the time there was"
-
-
-def is_tool_error(told: str) -> bool:
-    """Whether it is the tool's own error and nothing else at all."""
-    titles = set(re.findall(r"^ +🚫 (.*): \d+$", told, re.MULTILINE))
-    tracebacks = re.findall(r"^ *Traceback \(most recent call last\):$", told, re.MULTILINE)
-    of_the_tool = re.findall(rf"^ *{re.escape(TOOL_ERROR)}\b.*$", told, re.MULTILINE)
-    return " FAILURES " not in told and titles <= {"Runtime Error"} and 0 < len(tracebacks) == len(of_the_tool)
+    return not is_error and not _number(TESTED, told)
 
 
 def _number(pattern: str, told: str) -> int:
