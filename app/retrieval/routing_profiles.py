@@ -91,8 +91,11 @@ class KnownProfiles:
 
     def keep(self, tenant_id: UUID, profiles: Profiles) -> None:
         """In place of what was kept; the longest unused go."""
+        is_kept = self._kept.get(tenant_id) is profiles
         self._kept[tenant_id] = profiles
         self._kept.move_to_end(tenant_id)
+        if is_kept:
+            return
         while len(self._kept) > 1 and sum(one.size for one in self._kept.values()) > self.most_bytes:
             self._kept.popitem(last=False)
 
