@@ -165,6 +165,9 @@ class Router:
             return await self._named(session, references) if top_n is None or len(references) <= top_n else None
         if top_n is None:
             return await self.knowledge_bases.readable(session)
+        known = self.known.get(self.db.tenant_id)
+        if known is not None and len(known.candidates.each) > top_n:
+            return None  # there were too many, and whether there still are is asked in any case
         # In the usual case of few this is the one statement that there always was.
         return await self.knowledge_bases.readable(session, most=top_n) or None
 
