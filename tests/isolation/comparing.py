@@ -81,7 +81,8 @@ def outcome(reply: httpx.Response, sent: Ids) -> Outcome:
 def generic(text: str, sent: Ids) -> str:
     """With names for what was sent and for what differs between any two requests."""
     for name, value in sent.items():
-        text = text if name in COMMON else text.replace(value, f"<{name}>")
+        for form in (value, value.replace("-", "_")) if name not in COMMON else ():  # also as a name of SQL
+            text = text.replace(form, f"<{name}>")
     text = re.sub(r"\b[a-z]{2,4}_[0-9a-hjkmnp-tv-z]{26}\b", "<id>", text)
     text = re.sub(r"\ba-store(-[0-9a-f]{8})?\b", "<store>", text)  # a second one gets another name
     text = re.sub(r"\bcarrel_\w{38}\b", "<key>", text)
