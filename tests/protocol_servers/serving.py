@@ -4,6 +4,7 @@ import json
 import select
 import socket
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -11,7 +12,7 @@ from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 
-class ProtocolServer:
+class ProtocolServer(ABC):
     """``make`` gives the HTTP server; ``stopping`` is set when it is to end, for replies that wait.
 
     ``left`` is set when a client has left while a reply of its own kept it waiting.
@@ -22,9 +23,9 @@ class ProtocolServer:
         self.stopping = threading.Event()
         self.left = threading.Event()
 
+    @abstractmethod
     def make(self) -> ThreadingHTTPServer:
         """Bound to a port, not yet serving."""
-        raise NotImplementedError
 
     def end(self) -> None:
         """Let go of every reply that waits."""
