@@ -5,7 +5,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WEIGHTS := models/all-MiniLM-L6-v2
 
-# COVERAGE="--cov --cov-report=term:skip-covered" counts the lines that the tests run, which takes them a third longer.
+# COVERAGE="--cov --cov-report=term:skip-covered" lists the lines that no test runs, and takes a third longer. Seldom a
+# run hangs with Python 3.11: traced code that greenlet's clean-up of an ended thread calls goes round in a circle.
 COVERAGE ?=
 
 .PHONY: demo test check format lint types contracts bench bench-load bench-scale bench-deletion bench-answers bench-memory bench-routing bench-planner deadline-test bench-transfer rewriting quality walls api-fuzz audit fairness-test kill-test torture swift-test door-tests setup clean

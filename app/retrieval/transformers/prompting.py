@@ -24,7 +24,7 @@ Your task: """
 # Newest first, until so many characters are full; of a longer turn the end is kept, as of a query.
 CONVERSATION_CHARACTERS, TURN_CHARACTERS = 12_000, 4_000
 # In JSON outside of strings no bracket stands before a capital letter or a slash.
-_MARKUP = re.compile(r"[<>]|\[(?=/?[A-Z])")
+_BRACKET = re.compile(r"\[(?=/?[A-Z])")
 
 
 def prompt(task: str, material: Mapping[str, Any]) -> list[ChatMessage]:
@@ -34,8 +34,8 @@ def prompt(task: str, material: Mapping[str, Any]) -> list[ChatMessage]:
 
 def given(material: Mapping[str, Any]) -> ChatMessage:
     """What others have written, as the user message."""
-    told = _MARKUP.sub(lambda mark: f"\\u{ord(mark.group()):04x}", json.dumps(material, ensure_ascii=False))
-    return ChatMessage("user", told)
+    told = json.dumps(material, ensure_ascii=False).replace("<", "\\u003c").replace(">", "\\u003e")
+    return ChatMessage("user", _BRACKET.sub(r"\\u005b", told))
 
 
 def conversation(messages: Sequence[Message]) -> list[dict[str, Any]]:
