@@ -1,7 +1,8 @@
 """``make bench-memory``: how soon an agent finds what it has noted, with the embedded model, on a service of its own.
 
 A note, or what a tool has answered, is POSTed as an agent does it in the middle of a conversation: dynamic, in its
-chat, with an expiry. From the 202 on the agent's search is asked again and again until its reply has the text.
+chat, with an expiry. From the 202 on the agent's search is asked again and again until its reply has the text. Last,
+what a search of new words takes while agents do nothing but note: notes are embedded beside queries.
 """
 
 import argparse
@@ -9,8 +10,11 @@ import os
 import random
 import statistics
 import sys
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -25,6 +29,7 @@ KINDS = {"a note of 200 characters": 200, "a tool's answer of 2,000": 2000}
 # So that a search is asked every few milliseconds, and the worker has the machine in between.
 PAUSE_SECONDS = 0.01
 GIVE_UP_SECONDS = 30
+AGENTS = (0, 1, 4)
 WORDS = ("booking", "customer", "van", "station", "pickup", "return", "price", "deposit", "insurance", "mileage")
 
 
@@ -97,6 +102,41 @@ def measure(service: RunningService, *, characters: int, number: int) -> Figures
     return Figures(sorted(posts), sorted(found), sorted(waited), cpu)
 
 
+@contextmanager
+def noting(service: RunningService, agents: int) -> Iterator[None]:
+    """So many agents, each of which notes a tool's answer as soon as its last one is searchable."""
+    done = threading.Event()
+
+    def note(agent: int) -> None:
+        rng, turn = random.Random(agent), 0
+        with service.client() as client:
+            while not done.is_set():
+                marker, turn = f"zb{agents}x{agent}x{turn}", turn + 1
+                remember(client, f"busy {agent}", text_of(rng, marker, 2000), wait=60)
+
+    with ThreadPoolExecutor(max(agents, 1)) as pool:
+        tasks = [pool.submit(note, agent) for agent in range(agents)]
+        try:
+            yield
+        finally:
+            done.set()
+    for task in tasks:
+        task.result()
+
+
+def beside(service: RunningService, *, agents: int, number: int) -> Sequence[float]:
+    """Sorted milliseconds of so many searches in what the tenant has beside its chats, each with words of its own."""
+    rng, taken = random.Random(agents), []
+    with noting(service, agents), service.client() as client:
+        for turn in range(number):
+            query = " ".join([f"zs{agents}x{turn}", *rng.choices(WORDS, k=6)])
+            begun = time.perf_counter()
+            client.post("/v1/search", json={"query": query, "top_k": 5}).raise_for_status()
+            taken.append(1000 * (time.perf_counter() - begun))
+            time.sleep(PAUSE_SECONDS)
+    return sorted(taken)
+
+
 def shown(milliseconds: Sequence[float]) -> str:
     """Median and 95 %."""
     return f"{statistics.median(milliseconds):.0f} / {_p95(milliseconds):.0f}"
@@ -120,6 +160,9 @@ def main() -> int:
             figures = measure(service, characters=characters, number=number)
             print(figures.row(name), flush=True)
             slow = slow or _p95(figures.found) > REACH_MS
+        print("\n| a search while agents note | p50 / p95 |\n| --- | --- |")
+        for agents in AGENTS:
+            print(f"| {agents} | {shown(beside(service, agents=agents, number=number))} |", flush=True)
     print(f"\nreach: {REACH_MS} ms from the 202, at p95: {'missed' if slow else 'kept'}")
     return int(slow)
 

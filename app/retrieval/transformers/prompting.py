@@ -14,6 +14,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pydantic_core import PydanticSerializationError, to_json
+
 from app.inference.chat import ChatMessage
 from app.retrieval.types import Message
 
@@ -34,7 +36,7 @@ def prompt(task: str, material: Mapping[str, Any]) -> list[ChatMessage]:
 
 def given(material: Mapping[str, Any]) -> ChatMessage:
     """What others have written, as the user message."""
-    told = json.dumps(material, ensure_ascii=False).replace("<", "\\u003c").replace(">", "\\u003e")
+    told = _json(material).replace("<", "\\u003c").replace(">", "\\u003e")
     return ChatMessage("user", _BRACKET.sub(r"\\u005b", told))
 
 
@@ -50,3 +52,10 @@ def conversation(messages: Sequence[Message]) -> list[dict[str, Any]]:
             turns.append({"index": index, "role": messages[index].role, "content": words})
             room -= len(words)
     return turns[::-1]
+
+
+def _json(material: Mapping[str, Any]) -> str:
+    try:
+        return to_json(material).decode()
+    except PydanticSerializationError:  # half a surrogate pair: it can be told only as an escape, as all else then is
+        return json.dumps(material)
