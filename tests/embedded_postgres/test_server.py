@@ -9,7 +9,7 @@ import pytest
 from app.embedded_postgres import PortInUse
 from app.embedded_postgres.binaries import find_binaries
 from app.embedded_postgres.place import Place
-from app.embedded_postgres.server import free_ports, shared_memory_type, start_server
+from app.embedded_postgres.server import free_ports, shared_buffers, shared_memory_type, start_server
 
 
 def test_a_port_that_somebody_took_first_is_given_up_for_the_next(stopped_cluster: Path) -> None:
@@ -29,3 +29,9 @@ def test_shared_memory_is_sought_where_there_is_room() -> None:
     assert shared_memory_type(Path("/proc")) == "mmap"
     assert shared_memory_type(Path("/nonexistent")) == "mmap"
     assert shared_memory_type(Path("/var/tmp")) == "posix"
+
+
+def test_buffers_are_a_share_of_the_memory() -> None:
+    number, unit = int(shared_buffers()[:-2]), shared_buffers()[-2:]
+    assert unit == "MB"
+    assert 128 <= number <= 1024
