@@ -1,5 +1,6 @@
 """The application: lifespan, middleware, and the doors."""
 
+import asyncio
 import base64
 import hashlib
 import re
@@ -8,7 +9,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from fastapi import FastAPI, Request
 from fastapi.openapi.docs import get_swagger_ui_html
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, JSONResponse
 from starlette.middleware.cors import CORSMiddleware
 
 from app import __version__
@@ -62,6 +63,7 @@ def create_app(open_resources: OpenResources, *, cors_origins: tuple[str, ...] =
         version=__version__,
         summary="Retrieval-augmented generation as a service: one desk a tenant.",
         lifespan=lifespan,
+        openapi_url=None,
         docs_url=None,
         redoc_url=None,
         # A redirect's address would be made from the Host header, and of http:// behind a proxy that speaks TLS.
@@ -81,6 +83,7 @@ def create_app(open_resources: OpenResources, *, cors_origins: tuple[str, ...] =
             expose_headers=READ_BY_PAGES,
         )
     app.add_middleware(RequestMiddleware)
+    app.add_route("/openapi.json", description, include_in_schema=False)
     app.add_api_route("/docs", docs_page, include_in_schema=False)
     app.include_router(health.router)
     app.include_router(v1.router)
@@ -88,6 +91,13 @@ def create_app(open_resources: OpenResources, *, cors_origins: tuple[str, ...] =
     app.include_router(dify.router)
     app.include_router(openai.router)
     return app
+
+
+async def description(request: Request) -> JSONResponse:
+    """The OpenAPI document. Made in a thread: the first time it takes a second, for which nobody else is to wait."""
+    app, root = request.app, request.scope.get("root_path", "").rstrip("/")
+    servers = {"servers": [{"url": root}]} if root else {}
+    return await asyncio.to_thread(lambda: JSONResponse({**app.openapi(), **servers}))
 
 
 async def docs_page(request: Request) -> HTMLResponse:
