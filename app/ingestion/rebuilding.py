@@ -58,6 +58,8 @@ class DocumentRebuilder:
             stored = await repository.stored(document_id)
             if stored is None or await repository.has(generation.id, stored):
                 return
+            if await GenerationRepository(session, db.tenant_id).find(generation.id) is None:
+                return
             given = await _given(repository, stored, embedder) if stored.given else None
         async with open_tools(embedder, book=partial(book_sentences, TokenBudget(db), embedder)) as tools:
             passages = await asyncio.to_thread(_recut, stored, generation, given, tools)

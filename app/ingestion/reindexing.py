@@ -57,6 +57,8 @@ class Reindexer:
         end = time.monotonic() + self.slice_seconds
         while True:
             waiting = await self._waiting(db, generation)
+            if waiting is None:
+                return
             if waiting.documents:
                 goes_on = await self._build(db, generation, waiting, end)
             else:
@@ -67,8 +69,12 @@ class Reindexer:
                 await self._hand_on(db, generation)
                 return
 
-    async def _waiting(self, db: TenantDatabase, generation: Generation) -> Waiting:
+    async def _waiting(self, db: TenantDatabase, generation: Generation) -> Waiting | None:
+        """What is missing; None where it is not built any more, or by another job."""
         async with db.transaction() as session:
+            now = await GenerationRepository(session, db.tenant_id).find(generation.id)
+            if now is None or now.job_id != generation.job_id:
+                return None
             return await RebuildingRepository(session, db.tenant_id, generation.kb_id).waiting(generation.id)
 
     async def _build(self, db: TenantDatabase, generation: Generation, waiting: Waiting, end: float) -> bool:

@@ -27,7 +27,7 @@ from app.indexing.dropping import DROP_JOB
 from app.indexing.repository import IndexRepository
 from app.inference.embedding import EmbeddingUnavailable
 from app.ingestion.chunker_nodes import remove_unnamed_nodes
-from app.ingestion.reindexing import Reindexer
+from app.ingestion.reindexing import SLICE_SECONDS, Reindexer
 from app.job_handlers import HANDLERS, JobContext
 from app.knowledge_bases.generation_repository import GenerationRepository
 from app.knowledge_bases.reindexing import REINDEX_JOB
@@ -45,6 +45,7 @@ from app.retrieval.types import Expansion, SearchRequest
 from tests.ingestion.workshop import Workshop, add_text, open_workshop, until
 from tests.protocol_servers.embedding import EmbeddingServer
 
+HANG_SECONDS = 60
 SMALL = Chunking("headered", 24, 0)
 OTHER_SIZE = 32
 
@@ -114,10 +115,11 @@ class Desk:
         row = await self.index("building")
         await (reindexer or self.context.reindexer).run(self.db, row["id"], row["job_id"])
 
-    async def working(self) -> tuple[UUID, asyncio.Task[None]]:
+    async def working(self, *, slice_seconds: float = SLICE_SECONDS) -> tuple[UUID, asyncio.Task[None]]:
         """The generation, and the job at it; the connection is left to the test."""
         row = await self.index("building")
-        work = self.context.reindexer.run(self.db, row["id"], row["job_id"])
+        reindexer = replace(self.context.reindexer, slice_seconds=slice_seconds)
+        work = reindexer.run(self.db, row["id"], row["job_id"])
         return row["id"], asyncio.create_task(work)
 
     async def handle(self, kind: str, index_id: UUID) -> None:
@@ -509,7 +511,7 @@ async def test_what_is_deleted_meanwhile_leaves_nothing(desk: Desk, what: str) -
     await desk.add(4)
     await desk.start(chunking=Chunking("hierarchical", 24, 0))
     desk.workshop.endpoint.latency_seconds = 0.05
-    building, working = await desk.working()
+    building, working = await desk.working(slice_seconds=3600)
     await until(lambda: desk.has(building))
     if what == "knowledge base":
         await desk.services.knowledge_bases.delete("default")
@@ -519,7 +521,8 @@ async def test_what_is_deleted_meanwhile_leaves_nothing(desk: Desk, what: str) -
         await desk.services.deletions.delete_many("default", Selection(filter={}), confirm="default")
     # Without the tenant nobody pays: the job goes with it, whatever it says.
     with suppress(IntegrityError):
-        await working
+        async with asyncio.timeout(HANG_SECONDS):  # long before its slice is over
+            await working
     await desk.workshop.run_jobs(ERASE_JOB)
     for table in ("chunk", "chunk_embedding", "chunk_lexical", "node", "document_text"):
         assert await desk.owner.fetchval(f"select count(*) from {table} where tenant_id = $1", desk.tenant) == 0, table
