@@ -3,6 +3,7 @@
 import io
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -42,16 +43,24 @@ def provoke(tenant: Tenant) -> None:
     tenant.service.client().get("/v1/me", headers=wrong)
 
 
-def requests_of(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [line for line in lines if line["event"] == "request" and line["request_id"] in (OF_THE_TEST, OF_ONE)]
+Lines = list[dict[str, Any]]
 
 
-def lines_of(stream: io.StringIO, *, requests: int) -> list[dict[str, Any]]:
+def all_requests(lines: Lines) -> Lines:
+    return [line for line in lines if line["event"] == "request"]
+
+
+def requests_of(lines: Lines) -> Lines:
+    """Without the last of the test before, which may come late."""
+    return [line for line in all_requests(lines) if line["request_id"] in (OF_THE_TEST, OF_ONE)]
+
+
+def lines_of(stream: io.StringIO, *, requests: int, counted: Callable[[Lines], Lines] = requests_of) -> Lines:
     """The log's lines, once it has this many requests: a line is written after its answer has gone out."""
     deadline = time.monotonic() + 20
     while True:
         lines = [json.loads(line) for line in stream.getvalue().splitlines()]
-        if len(requests_of(lines)) >= requests or time.monotonic() > deadline:
+        if len(counted(lines)) >= requests or time.monotonic() > deadline:
             return lines
         time.sleep(0.02)
 
