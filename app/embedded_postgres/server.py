@@ -18,13 +18,21 @@ HOST = "127.0.0.1"
 
 
 def shared_buffers() -> str:
-    """A sixteenth of the machine's memory, from 128 MB to 1 GB; it is taken as it is used.
+    """A sixteenth of the memory, from 128 MB to 1 GB; it is taken as it is used.
 
     Pages that have no room there come from the system's cache, one by one: 100,000 chunks with the 450 MB they want
     are searched in two thirds of the time.
     """
-    megabytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20
-    return f"{min(max(megabytes // 16, 128), 1024)}MB"
+    return f"{min(max((_memory() >> 20) // 16, 128), 1024)}MB"
+
+
+def _memory() -> int:
+    """Bytes: the machine's, or what a container may take of it."""
+    machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    try:
+        return min(machine, int(Path("/sys/fs/cgroup/memory.max").read_text()))
+    except (OSError, ValueError):  # no such file; "max"
+        return machine
 
 
 SETTINGS: Mapping[str, str] = {
