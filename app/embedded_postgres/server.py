@@ -23,14 +23,14 @@ def shared_buffers() -> str:
     Pages that have no room there come from the system's cache, one by one: 100,000 chunks with the 450 MB they want
     are searched in two thirds of the time.
     """
-    return f"{min(max((_memory() >> 20) // 16, 128), 1024)}MB"
+    return f"{min(max((memory() >> 20) // 16, 128), 1024)}MB"
 
 
-def _memory() -> int:
+def memory(limit: Path = Path("/sys/fs/cgroup/memory.max")) -> int:
     """Bytes: the machine's, or what a container may take of it."""
     machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     try:
-        return min(machine, int(Path("/sys/fs/cgroup/memory.max").read_text()))
+        return min(machine, int(limit.read_text()))
     except (OSError, ValueError):  # no such file; "max"
         return machine
 

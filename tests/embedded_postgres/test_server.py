@@ -9,7 +9,7 @@ import pytest
 from app.embedded_postgres import PortInUse
 from app.embedded_postgres.binaries import find_binaries
 from app.embedded_postgres.place import Place
-from app.embedded_postgres.server import free_ports, shared_buffers, shared_memory_type, start_server
+from app.embedded_postgres.server import free_ports, memory, shared_buffers, shared_memory_type, start_server
 
 
 def test_a_port_that_somebody_took_first_is_given_up_for_the_next(stopped_cluster: Path) -> None:
@@ -35,3 +35,10 @@ def test_buffers_are_a_share_of_the_memory() -> None:
     number, unit = int(shared_buffers()[:-2]), shared_buffers()[-2:]
     assert unit == "MB"
     assert 128 <= number <= 1024
+
+
+def test_a_container_has_the_memory_that_it_may_take(tmp_path: Path) -> None:
+    limit, machine = tmp_path / "memory.max", memory(tmp_path / "none")
+    for written, bytes_ in (("268435456\n", 2**28), ("max\n", machine), (f"{2**60}\n", machine)):
+        limit.write_text(written)
+        assert memory(limit) == bytes_

@@ -461,6 +461,20 @@ async def test_an_undo_that_is_cancelled_leaves_what_it_was(desk: Desk) -> None:
     assert (kb.index.id, kb.chunking, desk.workshop.endpoint.requests) == (first, Chunking(), requests)
 
 
+async def test_what_is_cancelled_meanwhile_is_built_no_further(desk: Desk) -> None:
+    await desk.add(4)
+    await desk.start(chunking=Chunking("hierarchical", 24, 0))
+    desk.workshop.endpoint.latency_seconds = 0.2
+    building, working = await desk.working(slice_seconds=3600)
+    await until(lambda: desk.has(building))
+    await desk.services.reindexing.cancel("default")
+    asked = desk.workshop.endpoint.requests
+    async with asyncio.timeout(HANG_SECONDS):  # long before its slice is over
+        await working
+    assert desk.workshop.endpoint.requests <= asked + 1  # the document in hand may have been asked for already
+    assert len(await desk.texts(building)) < 4
+
+
 async def test_an_older_one_is_none_to_go_back_to_while_the_last_is_built_again(desk: Desk) -> None:
     await desk.add(1)
     for _ in range(2):

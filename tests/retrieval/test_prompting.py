@@ -30,7 +30,8 @@ def test_hostile_text_stays_material(text: str) -> None:
         "query": text,
         "conversation": [{"index": 0, "role": "user", "content": text}],
     }
-    assert not {"<", ">", "\n"}.intersection(user.content.encode().decode())
+    assert not {"<", ">", "\n"}.intersection(user.content)
+    assert user.content.encode()  # which no half of a surrogate pair can be
     assert not any(mark in user.content for mark in ("[INST", "[/INST", "[SYSTEM"))
 
 
