@@ -175,20 +175,3 @@ def test_watching_sees_what_changes_and_ends_with_ctrl_c(tenant: Tenant, tmp_pat
 def documents(tenant: Tenant) -> set[tuple[str, int, str]]:
     items = tenant.admin.get("/v1/knowledge-bases/default/documents").json()["items"]
     return {(one["external_id"], one["version"], one["status"]) for one in items}
-
-
-def test_every_command_explains_itself() -> None:
-    """--help of each names an example, and every client command can print JSON."""
-    from typer.main import get_command
-
-    def walk(command: Any, words: list[str]) -> list[tuple[list[str], Any]]:
-        inner = getattr(command, "commands", None)
-        if inner is None:
-            return [(words, command)]
-        return [found for name, one in sorted(inner.items()) for found in walk(one, [*words, name])]
-
-    for words, command in walk(get_command(app), []):
-        examples = command.help.partition("Example")[2]
-        assert f"carrel {' '.join(words)}" in examples, words
-        if words[0] in ("kb", "documents", "jobs", "keys", "tenants", "upload", "search"):
-            assert "--json" in [option for one in command.params for option in one.opts], words

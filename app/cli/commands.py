@@ -1,0 +1,80 @@
+"""The commands by name. Only the one that is asked for is imported: all of the service takes seconds."""
+
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
+
+# Where each is, and the first line of its help.
+COMMANDS = {
+    "serve": (
+        "app.cli.serve:serve",
+        "Serve the API and work through the queue; where no database is configured, bring one along.",
+    ),
+    "worker": (
+        "app.cli.work:worker",
+        "Work through the job queue; any number may run, on any number of machines.",
+    ),
+    "migrate": (
+        "app.cli.database:migrate",
+        "Bring the database's schema to this version; safe to repeat, and with old replicas still running.",
+    ),
+    "demo": ("app.cli.demo:demo", "Start the service, upload two sample documents and ask three questions."),
+    "doctor": (
+        "app.cli.doctor:doctor",
+        "Look at the database, its walls and indexes, the object store, the models, clock and disk.",
+    ),
+    "evaluate": (
+        "app.cli.evaluate:evaluate",
+        "Measure what search finds on queries whose answers are known, over the HTTP API of a running service.",
+    ),
+    "upload": (
+        "app.cli.client.upload:upload",
+        "Upload files and whole directories; what is there already is not sent again.",
+    ),
+    "search": ("app.cli.client.search:search", "Search, best passages first."),
+    "export": (
+        "app.cli.client.transfer:export",
+        "Write a knowledge base into one archive: originals, parsed texts, chunks, vectors, settings and hashes.",
+    ),
+    "import": (
+        "app.cli.client.transfer:import_",
+        "Take the documents of an archive into a knowledge base; nothing is parsed or embedded again.",
+    ),
+    "mcp": (
+        "app.cli.mcp_proxy:mcp",
+        "Serve the tools of a running service to a desktop agent, over standard input and output (MCP).",
+    ),
+    "kb": ("app.cli.client.knowledge_bases:app", "Knowledge bases."),
+    "documents": ("app.cli.client.documents:app", "Documents of a knowledge base."),
+    "jobs": ("app.cli.client.jobs:app", "Ingestion: what is under way, and what has failed."),
+    "keys": ("app.cli.client.keys:app", "Keys of the tenant; needs an admin's."),
+    "tenants": ("app.cli.client.tenants:app", "Tenants; needs the operator's key."),
+    "models": ("app.cli.models:app", "The weights of the embedded embedding model."),
+}
+
+
+class Commands(TyperGroup):
+    """Lists them by their summaries, and imports the one that runs."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = {name: TyperCommand(name, help=summary) for name, (_, summary) in COMMANDS.items()}
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """The command itself in the place of its summary. Raises UsageError for a word that is none."""
+        name, _, rest = super().resolve_command(ctx, args)
+        return name, None if name is None else load(name), rest
+
+
+def load(name: str) -> Any:
+    """The command of this name, or the group of commands."""
+    module, _, attribute = COMMANDS[name][0].partition(":")
+    found = getattr(import_module(module), attribute)
+    if isinstance(found, typer.Typer):
+        return get_command(found)
+    alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    alone.command(name)(found)
+    return get_command(alone)

@@ -1,0 +1,53 @@
+"""The commands by name: their summaries and help, and that a client's command does not wait for the service's code."""
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from app.cli import app
+from app.cli.commands import COMMANDS, load
+
+WHAT_IS_IMPORTED = """
+import sys
+from app.cli.commands import load
+load(sys.argv[1])
+print(sorted({"fastapi", "sqlalchemy", "numpy"} & {*sys.modules}))
+"""
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_summary_is_the_first_line_of_its_help(name: str) -> None:
+    first = load(name).help.partition("\n\n")[0]
+    assert " ".join(first.split()) == COMMANDS[name][1]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_explains_itself(name: str) -> None:
+    """--help of each names an example, and every client command can print JSON."""
+
+    def walk(command: Any, words: list[str]) -> list[tuple[list[str], Any]]:
+        inner = getattr(command, "commands", None)
+        if inner is None:
+            return [(words, command)]
+        return [found for name, one in sorted(inner.items()) for found in walk(one, [*words, name])]
+
+    for words, command in walk(load(name), [name]):
+        examples = command.help.partition("Example")[2]
+        assert f"carrel {' '.join(words)}" in examples, words
+        if name in ("kb", "documents", "jobs", "keys", "tenants", "upload", "search"):
+            assert "--json" in [option for one in command.params for option in one.opts], words
+
+
+def test_the_root_lists_them() -> None:
+    result = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "200"})
+    assert result.exit_code == 0
+    assert [name for name in COMMANDS if COMMANDS[name][1] not in result.output] == []
+
+
+@pytest.mark.parametrize("name", ["upload", "search", "documents", "keys"])
+def test_a_client_s_command_imports_no_server(name: str) -> None:
+    found = subprocess.run([sys.executable, "-c", WHAT_IS_IMPORTED, name], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
