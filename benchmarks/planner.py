@@ -49,7 +49,7 @@ class MeteredDatabase(TenantDatabase):
 
     @asynccontextmanager
     async def transaction(
-        self, *, snapshot: bool = False, seconds: float | None = None, kept_plans: bool = False
+        self, *, snapshot: bool | str = False, seconds: float | None = None, kept_plans: bool = False
     ) -> AsyncIterator[Session]:
         begun = time.thread_time()
         opened = self.database.transaction(self.tenant_id, snapshot=snapshot, seconds=seconds, kept_plans=kept_plans)

@@ -14,10 +14,11 @@ from sqlalchemy import event, text
 from sqlalchemy.exc import DBAPIError, IntegrityError, InterfaceError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, create_async_engine
+from sqlalchemy.pool import QueuePool
 
 from app.db.lending import lent, rolled_back
 from app.db.migrate import sqlalchemy_url
-from app.db.statements import Record, Statement
+from app.db.statements import Record, Statement, statement
 from app.errors import AppError, Unavailable
 
 # A kept plan would be made before a table has statistics, and checks of foreign keys then read a whole tenant; reading
@@ -30,6 +31,7 @@ MOST_CONNECTIONS = 200
 # SQLSTATE classes: connection, resources, shutting down or starting up; password, no such database.
 OUTAGES = ("08", "53", "57P0")
 REFUSALS = ("28", "3D")
+_NAME_SNAPSHOT = statement("select pg_export_snapshot()")
 # What the driver says when a new connection breaks while its codecs are set up: SQLAlchemy translates nothing there.
 UNTRANSLATED = (asyncpg.InterfaceError, asyncpg.InternalClientError, asyncpg.PostgresError)
 
@@ -67,6 +69,10 @@ class Session(AsyncSession):
         except (asyncpg.PostgresError, asyncpg.DataError) as exc:
             raise _as_sqlalchemy(statement, exc) from exc
         return found
+
+    async def name_snapshot(self) -> str:
+        """For another transaction that is to see what this one with a snapshot sees. Raises DBAPIError."""
+        return str((await self.rows(_NAME_SNAPSHOT, {}))[0][0])
 
     async def row(self, statement: Statement, values: Mapping[str, Any]) -> Record | None:
         """The first row, if there is one. Raises DBAPIError, IntegrityError."""
@@ -119,14 +125,15 @@ class Database:
         self,
         tenant_id: UUID | None,
         *,
-        snapshot: bool = False,
+        snapshot: bool | str = False,
         seconds: float | None = None,
         kept_plans: bool = False,
     ) -> AsyncIterator[Session]:
         """One transaction scoped to the tenant; without one it sees no tenant's rows.
 
-        With ``snapshot`` all its statements see the same moment; the database gives up each that takes longer than
-        ``seconds``. ``kept_plans`` is for reading by keys alone: such a statement costs more to plan than to run.
+        With ``snapshot`` all its statements see the same moment: that of the other transaction whose ``name_snapshot``
+        it is, while that one lasts. The database gives up each that takes longer than ``seconds``. ``kept_plans`` is
+        for reading by keys alone: such a statement costs more to plan than to run.
         Raises DatabaseUnavailable, and DatabaseRefused for a login or a database that is not there.
         """
         with _told_as_ours():
@@ -168,6 +175,13 @@ class Database:
                 await connection.invalidate()
         raise DatabaseUnavailable
 
+    @property
+    def is_at_leisure(self) -> bool:
+        """Whether so few connections are lent that one caller may have two of them, and none will wait for it."""
+        pool = self.engine.sync_engine.pool
+        assert isinstance(pool, QueuePool)
+        return pool.checkedout() <= pool.size() // 2
+
     async def check(self) -> None:
         """Refuse a role that no wall stops, an old server, and a schema that is not there or not whole.
 
@@ -198,13 +212,14 @@ def _driver(connection: AsyncConnection) -> asyncpg.Connection:
     return found
 
 
-def _begin(tenant_id: UUID | None, snapshot: bool, seconds: float | None, kept_plans: bool) -> str:
+def _begin(tenant_id: UUID | None, snapshot: bool | str, seconds: float | None, kept_plans: bool) -> str:
     """In one message; nothing of it is a caller's text."""
     isolation = " isolation level repeatable read" if snapshot else ""
     scope = f"set_config('app.tenant_id', '{tenant_id or ''}', true)"
     limit = "" if seconds is None else f", set_config('statement_timeout', '{max(1, int(seconds * 1000))}', true)"
     plans = ", set_config('plan_cache_mode', 'auto', true)" if kept_plans else ""
-    return f"begin{isolation}; select {scope}{limit}{plans}"
+    moment = f"set transaction snapshot '{snapshot}'; " if isinstance(snapshot, str) else ""
+    return f"begin{isolation}; {moment}select {scope}{limit}{plans}"
 
 
 async def _begins(connection: AsyncConnection, driver: asyncpg.Connection, begin: str | None) -> bool:
@@ -277,7 +292,7 @@ class TenantDatabase:
 
     @asynccontextmanager
     async def transaction(
-        self, *, snapshot: bool = False, seconds: float | None = None, kept_plans: bool = False
+        self, *, snapshot: bool | str = False, seconds: float | None = None, kept_plans: bool = False
     ) -> AsyncIterator[Session]:
         """Commit at the end, roll back on an error. Raises DatabaseUnavailable."""
         opened = self.database.transaction(self.tenant_id, snapshot=snapshot, seconds=seconds, kept_plans=kept_plans)

@@ -53,8 +53,9 @@ class Finder:
     async def find(self, calls: Sequence[LaneCall], rank: Rank, *, extra: frozenset[int] = frozenset()) -> list[Hit]:
         """What ``rank`` makes of the lanes' lists, best first, ties by document and chunk_index.
 
-        Both lanes in one statement; after an error or a time-out each by itself, and a warning names the one that could
-        not answer; the calls at the places in ``extra`` are given up first.
+        Both lanes in one statement, or beside each other where they are slow; after an error or a time-out each by
+        itself, and a warning names the one that could not answer; the calls at the places in ``extra`` are given up
+        first.
 
         Raises SearchUnavailable when none could, InvalidInput for a filter that the database refuses.
         """
@@ -76,16 +77,34 @@ class Finder:
             raise SearchUnavailable from exc
 
     @asynccontextmanager
-    async def _repository(self, share: float) -> AsyncIterator[RetrievalRepository]:
+    async def _repository(self, share: float, *, snapshot: str | None = None) -> AsyncIterator[RetrievalRepository]:
         """A transaction whose statements may each take this share of the time left, and all of them little more."""
         seconds = max(shares.DATABASE_LEAST_SECONDS, self.course.remaining * share)
         # One snapshot for lanes and texts: a document that is replaced in between is found whole, old or new.
-        transaction = self.db.transaction(snapshot=True, seconds=seconds, kept_plans=True)
+        transaction = self.db.transaction(snapshot=snapshot or True, seconds=seconds, kept_plans=True)
         async with asyncio.timeout(seconds + shares.DATABASE_GRACE_SECONDS), transaction as session:
             yield RetrievalRepository(session)
 
     async def _ask(self, repository: RetrievalRepository, calls: Sequence[LaneCall]) -> list[LaneList]:
         with self.course.timing("lanes"), refusing(loc=("body", "filter")):
+            if any(call.slow for call in calls) and self.db.database.is_at_leisure:
+                return await self._ask_beside(repository, calls)
+            return await repository.run_lanes(calls, size=self._size)
+
+    async def _ask_beside(self, repository: RetrievalRepository, calls: Sequence[LaneCall]) -> list[LaneList]:
+        """The dense lane on a connection of its own, which sees what the transaction of the lexical one sees."""
+        lexical = [replace(call, only_similarity=True) for call in calls]
+        vectors = [None if call.only_similarity else call.vector for call in calls]
+        dense = [replace(call, vector=one, term_ids=(), keys=()) for call, one in zip(calls, vectors, strict=True)]
+        beside = self.course.beside(self._ask_dense(await repository.session.name_snapshot(), dense))
+        try:
+            return [*await repository.run_lanes(lexical, size=self._size), *await beside]
+        finally:
+            beside.cancel()
+            await asyncio.wait([beside])
+
+    async def _ask_dense(self, snapshot: str, calls: Sequence[LaneCall]) -> list[LaneList]:
+        async with self._repository(shares.LANES_TOGETHER, snapshot=snapshot) as repository:
             return await repository.run_lanes(calls, size=self._size)
 
     @property
@@ -108,9 +127,9 @@ class Finder:
         lists: list[LaneList] = []
         answered: list[Lane] = []
         apart: dict[Lane, list[LaneCall]] = {
-            "lexical": [replace(call, vector=None) for call in calls],
+            "lexical": [replace(call, vector=None, slow=False) for call in calls],
             # Asks nothing where only its cosines are wanted.
-            "dense": [replace(call, term_ids=(), keys=()) for call in calls],
+            "dense": [replace(call, term_ids=(), keys=(), slow=False) for call in calls],
         }
         for name, alone in apart.items():
             if not any(call.asks_something for call in alone):

@@ -26,6 +26,7 @@ class LaneCall:
     """One query in one search index; a None vector leaves the dense lane out, no terms the lexical one.
 
     ``only_similarity``: the vector is there for the cosines of the lexical lane's rows, the dense lane is not wanted.
+    ``slow``: both lanes take so long that each is worth a connection.
     """
 
     tenant_id: UUID
@@ -38,6 +39,7 @@ class LaneCall:
     contains: dict[str, Any] | None
     path: str | None
     only_similarity: bool = False
+    slow: bool = False
 
     @property
     def asks_something(self) -> bool:
@@ -94,7 +96,7 @@ class RetrievalRepository:
             some = calls[first : first + CALLS_AT_ONCE]
             for row in await self.session.rows(_lanes(len(some)), _lane_values(some, size)):
                 found.append(LaneList(first + row[0], *row[1:]))
-        return [one for one in found if one.lane != "dense" or not calls[one.call].only_similarity]
+        return found
 
     async def read(
         self, keys: Sequence[Key], *, tenants: Sequence[UUID], lane: Lane
@@ -154,7 +156,7 @@ def _lane_values(calls: Sequence[LaneCall], size: int) -> dict[str, Any]:
             f"s{number}": call.scopes,
             f"c{number}": None if call.contains is None else json.dumps(call.contains),
             f"p{number}": call.path,
-            f"m{number}": 1 if call.only_similarity else size,
+            f"m{number}": 0 if call.only_similarity else size,
         }
     return values
 

@@ -347,3 +347,26 @@ async def test_a_single_statement_sees_no_tenant(database: DatabaseUrls) -> None
                 assert await session.scalar(text("select count(*) from tenant")) == 0
         async with db.transaction(tenant) as session:  # and a transaction is one again
             assert await session.scalar(text("select count(*) from tenant")) == 1
+
+
+async def test_two_transactions_with_one_snapshot(database: DatabaseUrls) -> None:
+    async with connected(database.app) as db:
+        tenant = await add_tenant(db)
+        name = statement("select name from tenant")
+        async with db.transaction(tenant, snapshot=True) as first:
+            before = await first.row(name, {})
+            moment = await first.name_snapshot()
+            async with db.transaction(tenant) as session:
+                await session.rows(RENAME, {"name": "renamed meanwhile"})
+            async with db.transaction(tenant, snapshot=moment, seconds=1.5) as second:
+                assert await second.row(name, {}) == before
+                limit = await second.row(statement("show statement_timeout"), {})
+                assert limit is not None
+                assert limit[0] == "1500ms"
+            async with db.transaction(tenant, snapshot=True) as third:
+                assert await third.row(name, {}) != before
+        with pytest.raises(DatabaseUnavailable):  # it is over
+            async with db.transaction(tenant, snapshot=moment):
+                pass
+        async with db.transaction(tenant) as session:
+            assert (await session.row(name, {})) != before

@@ -7,6 +7,7 @@ from uuid import UUID
 import asyncpg
 import pytest
 
+from app.embedded_postgres import DatabaseUrls
 from app.ids import decode_id
 from tests.fixtures.service import Service, Tenant
 
@@ -32,6 +33,7 @@ async def pretend(service: Service, tenant_id: UUID, chunks: int, vector_index: 
         (10_000, "exact", {}, ("exact", "pruned")),
         (10_000, "hnsw", {}, ("index", "pruned")),
         (LARGE, "hnsw", {}, ("index", "pruned")),
+        (LARGE, "hnsw", {"filter": {"kind": "a"}}, ("index", "pruned")),
         (LARGE, "hnsw", {"filter": {"kind": "none"}}, ("exact", "all")),
         (LARGE, "exact", {"filter": {"kind": "a"}}, ("exact", "pruned")),
     ],
@@ -51,3 +53,30 @@ def test_the_plan_follows_size_share_and_index(
     told = reply["explain"]["knowledge_bases"][0]["plan"]
     assert (told["chunks"], told["dense"], told["lexical"]) == (chunks, *plan)
     assert told["share"] == {None: 1.0, "a": 0.5, "none": 0.0}[body.get("filter", {}).get("kind")]
+
+
+@pytest.mark.parametrize(
+    ("chunks", "share", "reach", "rows", "index"),
+    [
+        (LARGE, 1.0, 1.0, 100, True),
+        (LARGE, 0.33, 0.33, 100, True),
+        (LARGE, 0.1, 0.1, 100, False),  # an index of the filter finds them sooner
+        (LARGE, 0.1, 1.0, 100, True),  # a range: no index does
+        (LARGE, 0.1, 0.33, 100, True),
+        (LARGE, 0.05, 1.0, 100, False),  # few
+        (10 * LARGE, 0.02, 0.02, 100, False),
+        (10 * LARGE, 0.1, 0.1, 100, True),
+        (10 * LARGE, 0.05, 0.05, 1000, False),  # it would find too little
+        (20_001, 1.0, 1.0, 1000, False),
+    ],
+    ids=str,
+)
+async def test_the_quicker_way(
+    database: DatabaseUrls, chunks: int, share: float, reach: float, rows: int, index: bool
+) -> None:
+    owner = await asyncpg.connect(database.owner)
+    try:
+        await owner.execute("set role carrel_search")
+        assert await owner.fetchval("select prefers_hnsw($1, $2, $3, $4)", chunks, share, reach, rows) is index
+    finally:
+        await owner.close()

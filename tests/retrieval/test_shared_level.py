@@ -1,13 +1,11 @@
 """A search in a knowledge base asks the operator's of the same name too: in one round trip, by that one's own model."""
 
 import json
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import event
 
 from app.access import Principal, Role
 from app.bootstrap import TenantServices
@@ -19,6 +17,7 @@ from app.knowledge_bases.types import KnowledgeBaseNotFound, NewKnowledgeBase
 from app.retrieval.types import Expansion, Hit, SearchRequest
 from tests.ingestion.workshop import Workshop, open_workshop
 from tests.protocol_servers.embedding import EmbeddingServer
+from tests.retrieval.statements import statements
 
 OWN, SHARED = 64, 24
 STRATEGIES = ("simple", "lexical", "hybrid")
@@ -160,30 +159,6 @@ async def test_what_the_operator_deletes_and_what_expires_is_gone_at_once(worksh
     await workshop.operator.documents.update("passing", expiring.id, past)
     for services in tenants:
         assert await find(services, "passing") == []
-
-
-@contextmanager
-def statements(workshop: Workshop) -> Iterator[list[str]]:
-    """What is sent to the database meanwhile."""
-    sent: list[str] = []
-
-    def heard(query: Any) -> None:
-        sent.append(query.query)
-
-    def listen(connection: Any, _record: Any, _proxy: Any) -> None:
-        connection.driver_connection.add_query_logger(heard)
-
-    def unlisten(connection: Any, _record: Any) -> None:
-        connection.driver_connection.remove_query_logger(heard)
-
-    engine = workshop.resources.database.engine.sync_engine
-    event.listen(engine, "checkout", listen)
-    event.listen(engine, "checkin", unlisten)
-    try:
-        yield sent
-    finally:
-        event.remove(engine, "checkout", listen)
-        event.remove(engine, "checkin", unlisten)
 
 
 async def test_a_twin_costs_no_statement(workshop: Workshop, tenant: TenantServices) -> None:

@@ -44,6 +44,11 @@ class Target:
         return Searched(self.kb.row.tenant_id, self.kb.row.name, self.scale)
 
     @property
+    def is_slow(self) -> bool:
+        """A large knowledge base under a filter: the lanes read much that does not pass."""
+        return self.kb.index.vector_index == "hnsw" and (self.contains is not None or self.path is not None)
+
+    @property
     def model(self) -> EmbeddingIdentity:
         """What made its vectors: only those of the same can be compared."""
         return self.embedder.identity if self.embedder else EmbeddingIdentity.stored(self.kb.index.identity)
@@ -137,6 +142,7 @@ class SearchContext:
             contains=target.contains,
             path=target.path,
             only_similarity=not dense,
+            slow=dense and lexical and target.is_slow,
         )
 
 
