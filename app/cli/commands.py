@@ -5,7 +5,7 @@ from typing import Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
-from typer.main import get_command
+from typer.main import get_command, get_group
 
 # Where each is, and the first line of its help.
 COMMANDS = {
@@ -74,7 +74,7 @@ def load(name: str) -> Any:
     module, _, attribute = COMMANDS[name][0].partition(":")
     found = getattr(import_module(module), attribute)
     if isinstance(found, typer.Typer):
-        return get_command(found)
+        return get_group(found)
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     alone.command(name)(found)
     return get_command(alone)

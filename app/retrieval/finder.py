@@ -8,7 +8,7 @@ from typing import Self
 
 from sqlalchemy.exc import DBAPIError
 
-from app.db.session import DatabaseUnavailable, TenantDatabase
+from app.db.session import DatabaseRefused, DatabaseUnavailable, TenantDatabase
 from app.filters import refusing
 from app.logging import get_logger
 from app.retrieval import shares
@@ -98,7 +98,12 @@ class Finder:
         dense = [replace(call, vector=one, term_ids=(), keys=()) for call, one in zip(calls, vectors, strict=True)]
         beside = self.course.beside(self._ask_dense(await repository.session.name_snapshot(), dense))
         try:
-            return [*await repository.run_lanes(lexical, size=self._size), *await beside]
+            found = await repository.run_lanes(lexical, size=self._size)
+            try:
+                return [*found, *await beside]
+            except (DatabaseUnavailable, DatabaseRefused) as exc:  # no second connection: the one at hand does
+                logger.warning("search.not_beside", error=exc)
+                return [*found, *await repository.run_lanes(dense, size=self._size)]
         finally:
             beside.cancel()
             await asyncio.wait([beside])

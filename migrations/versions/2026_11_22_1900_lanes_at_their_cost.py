@@ -19,7 +19,38 @@ FUNCTIONS = r"""
 do $$ begin perform vector_dims('[1]'::halfvec); end $$;   -- as in 0002: before that, `set hnsw.*` is refused
 grant create on schema public to carrel_search;  -- while it creates its functions
 set role carrel_search;
-drop function dense_lane;
+drop function dense_lane, search_sample;
+
+-- How many chunks there are, which share of them passes scopes and filter, and which share an index would find: that passes what it can look up, and
+-- 1 without such an index. From the first 500 in key order: chunk ids are hashes, so key order is a random sample. Up to 20,000 chunks are not worth
+-- one, unless there is an HNSW, which visits more the fewer pass. With p_dim it looks into the dense lane: the lexical one may be what fails.
+create function search_sample(p_tenant uuid, p_index uuid, p_scopes uuid[], p_contains jsonb, p_path jsonpath, p_least bigint default 20000,
+                              p_dim int default null)
+returns table(total bigint, share float8, reach float8) language plpgsql stable rows 1
+set search_path = pg_catalog, public, pg_temp as $f$
+-- A guess: what else stands in the path may be in an `or` with the equality, and then no index finds it. All that hangs on it is time.
+declare indexed bool; equality bool := p_path::text ~ '==' and p_path::text !~ '[!<>]|like_regex|starts with|exists *\([^?)]*\)';
+begin
+  select coalesce(sum(t.chunks), 0) into total from lex_totals t where t.tenant_id = p_tenant and t.index_id = p_index;
+  select i.vector_index = 'hnsw' into indexed from search_index i where i.tenant_id = p_tenant and i.id = p_index;
+  share := 1;
+  reach := 1;
+  if total <= p_least and not coalesce(indexed, false) then return next; return; end if;
+  if p_dim is null then
+    select coalesce(avg((s.narrow and s.path)::int), 1), coalesce(avg((not indexed or s.narrow and (s.path or not equality))::int), 1)
+      into share, reach
+      from (select l.scope_key = any(p_scopes) and (p_contains is null or l.metadata @> p_contains) as narrow,
+                   p_path is null or coalesce(l.metadata @@ p_path, false) as path
+              from chunk_lexical l where l.tenant_id = p_tenant and l.index_id = p_index order by l.chunk_id limit 500) s;
+  else
+    select coalesce(avg((s.narrow and s.path)::int), 1), coalesce(avg((not indexed or s.narrow and (s.path or not equality))::int), 1)
+      into share, reach
+      from (select e.scope_key = any(p_scopes) and (p_contains is null or e.metadata @> p_contains) as narrow,
+                   p_path is null or coalesce(e.metadata @@ p_path, false) as path
+              from chunk_embedding e where e.tenant_id = p_tenant and e.index_id = p_index and e.dim = p_dim order by e.chunk_id limit 500) s;
+  end if;
+  return next;
+end $f$;
 
 -- Whether k rows come sooner through the HNSW: 25 us for each of the k / share that it visits, beside 1.5 us a row that an index of filter or scopes
 -- finds, or 0.6 us a row where all are read in turn. Never for 5,000 rows and fewer, or a share of k / 10,000, where it would find too little.
@@ -59,7 +90,7 @@ returns table(chunk_id uuid, score real) language plpgsql stable security define
 set search_path = pg_catalog, public, pg_temp set plan_cache_mode = auto as $f$
 begin
   perform check_tenant(p_tenant);
-  return query select x.chunk_id, x.score from search_sample(p_tenant, p_index, p_scopes, p_contains, p_path) s,
+  return query select x.chunk_id, x.score from search_sample(p_tenant, p_index, p_scopes, p_contains, p_path, p_dim => p_dim) s,
     dense_lane(p_tenant, p_index, p_query, p_dim, p_scopes, p_contains, p_path, p_k, s.total, s.share, s.reach) x;
 end $f$;
 
@@ -72,7 +103,7 @@ set search_path = pg_catalog, public, pg_temp set plan_cache_mode = auto as $f$
 declare sample record; ids uuid[]; scores real[];
 begin
   perform check_tenant(p_tenant);
-  select * into sample from search_sample(p_tenant, p_index, p_scopes, p_contains, p_path);
+  select * into sample from search_sample(p_tenant, p_index, p_scopes, p_contains, p_path, p_dim => case when cardinality(p_terms) > 0 then null else p_dim end);
   if p_query is not null and p_dense is distinct from 0 then
     return query select 'dense', d.chunk_id, d.score, d.rank::int, d.score
       from dense_lane(p_tenant, p_index, p_query, p_dim, p_scopes, p_contains, p_path, p_dense, sample.total, sample.share, sample.reach)
@@ -105,7 +136,7 @@ begin
     from search_sample(p_tenant, p_index, p_scopes, p_contains, p_path, 0) s;
 end $f$;
 
-revoke all on function prefers_hnsw, dense_lane from public;
+revoke all on function search_sample, prefers_hnsw, dense_lane from public;
 reset role;
 revoke create on schema public from carrel_search;
 """

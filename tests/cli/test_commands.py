@@ -24,6 +24,11 @@ def test_the_summary_is_the_first_line_of_its_help(name: str) -> None:
     assert " ".join(first.split()) == COMMANDS[name][1]
 
 
+def test_completion_is_installed_for_all_at_once() -> None:
+    assert "--install-completion" in CliRunner().invoke(app, ["--help"], env={"COLUMNS": "200"}).output
+    assert "--install-completion" not in CliRunner().invoke(app, ["kb", "--help"], env={"COLUMNS": "200"}).output
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_explains_itself(name: str) -> None:
     """--help of each names an example, and every client command can print JSON."""

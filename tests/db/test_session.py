@@ -370,3 +370,12 @@ async def test_two_transactions_with_one_snapshot(database: DatabaseUrls) -> Non
                 pass
         async with db.transaction(tenant) as session:
             assert (await session.row(name, {})) != before
+
+
+async def test_a_schema_that_lacks_the_last_migration_is_refused(make_database: MakeDatabase) -> None:
+    urls = await asyncio.to_thread(make_database)
+    async with connected(urls.app) as db:
+        await db.check()
+        await asyncio.to_thread(run_sql, urls.owner, "set role carrel_search; drop function prefers_hnsw")
+        with pytest.raises(DatabaseRefused, match="run carrel migrate"):
+            await db.check()

@@ -4,6 +4,7 @@ It is large as far as its row says; what is found is so little that it can be co
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -14,8 +15,9 @@ import pytest
 
 from app.bootstrap import TenantServices
 from app.documents.types import DocumentFacts
-from app.embedded_postgres import DatabaseUrls
+from app.embedded_postgres import DatabaseUrls, EmbeddedPostgres
 from app.retrieval.types import Hit, SearchRequest, SearchResult, SearchUnavailable
+from tests.fixtures.database import run_sql
 from tests.ingestion.workshop import Workshop, open_workshop
 from tests.retrieval.statements import statements
 
@@ -87,6 +89,7 @@ async def test_what_is_found_is_the_same(workshop: Workshop, tenant: TenantServi
         ({"filter": {"number": {"gt": 3}}}, "hnsw", 1),
         ({"filter": None}, "hnsw", 0),
         ({}, "exact", 0),
+        ({"query": "the of and"}, "hnsw", 0),
         ({"strategy": "simple"}, "hnsw", 0),
         ({"strategy": "lexical"}, "hnsw", 0),
         ({"strategy": "lexical", "score_threshold": 0.1}, "hnsw", 0),
@@ -112,6 +115,26 @@ async def test_where_connections_are_wanted_one_is_enough(workshop: Workshop, te
         sent = await sent_by(workshop, tenant)
     assert sum(SNAPSHOT in sql for sql in sent) == 0
     assert sum(SNAPSHOT in sql for sql in await sent_by(workshop, tenant)) == 1
+
+
+async def test_where_no_second_connection_is_to_be_had_one_is_enough(
+    workshop: Workshop, tenant: TenantServices, postgres_server: EmbeddedPostgres, caplog: pytest.LogCaptureFixture
+) -> None:
+    expected = told(await find(tenant))
+    name, superuser = workshop.urls.app.rpartition("/")[2], postgres_server.url("postgres")
+    engine = workshop.resources.database.engine
+    await engine.dispose()
+    async with workshop.resources.database.transaction(None):
+        pass  # the only one from now on
+    await asyncio.to_thread(run_sql, superuser, f"alter database {name} connection limit 1")
+    try:
+        with caplog.at_level(logging.WARNING, logger="app"):
+            result = await find(tenant)
+        assert engine.sync_engine.pool.checkedin() == 1  # type: ignore[attr-defined]
+    finally:
+        await asyncio.to_thread(run_sql, superuser, f"alter database {name} connection limit -1")
+    assert (told(result), list(result.warnings), list(result.dropped)) == (expected, [], [])
+    assert [record.getMessage() for record in caplog.records] == ["search.not_beside"]
 
 
 async def test_many_at_once(workshop: Workshop, tenant: TenantServices) -> None:

@@ -7,6 +7,7 @@ from uuid import UUID
 import asyncpg
 import pytest
 
+from app.documents.scopes import Scope
 from app.embedded_postgres import DatabaseUrls
 from app.ids import decode_id
 from tests.fixtures.service import Service, Tenant
@@ -53,6 +54,64 @@ def test_the_plan_follows_size_share_and_index(
     told = reply["explain"]["knowledge_bases"][0]["plan"]
     assert (told["chunks"], told["dense"], told["lexical"]) == (chunks, *plan)
     assert told["share"] == {None: 1.0, "a": 0.5, "none": 0.0}[body.get("filter", {}).get("kind")]
+
+
+@pytest.mark.parametrize(
+    ("filter", "dense"),
+    [
+        ({"kind": "rare"}, "exact"),
+        ({"kind": ["rare", "rarer"]}, "exact"),
+        ({"or": [{"kind": "rare"}, {"number": 11}]}, "exact"),
+        ({"and": [{"kind": "rare"}, {"number": {"lt": 9}}]}, "exact"),
+        # What no index finds has every row read, however few pass.
+        ({"number": {"lt": 1}}, "index"),
+        ({"kind": {"contains": "rare"}}, "index"),
+        ({"or": [{"kind": "rare"}, {"number": {"lt": 0}}]}, "index"),
+        ({"or": [{"kind": "rare"}, {"nothing": {"exists": True}}]}, "index"),
+        ({"or": [{"kind": "rare"}, {"kind": {"starts_with": "x"}}]}, "index"),
+        ({"kind": {"not": "common"}}, "index"),
+    ],
+    ids=str,
+)
+def test_an_index_is_counted_on_only_where_there_is_one(
+    service: Service, tenth: Tenant, filter: dict[str, Any], dense: str
+) -> None:
+    body = {"query": "harbor", "explain": True, "filter": filter}
+    reply = tenth.admin.post("/v1/knowledge-bases/default/search", json=body).json()
+    told = reply["explain"]["knowledge_bases"][0]["plan"]
+    assert (told["share"], told["dense"]) == (0.1, dense)
+
+
+@pytest.fixture(scope="module")
+def tenth(service: Service) -> Tenant:
+    """Of ten documents one is rare; the counts say a hundred thousand, with a vector index."""
+    tenant = service.new_tenant()
+    for number in range(10):
+        metadata = {"kind": "common" if number else "rare", "number": number}
+        tenant.add_text(f"a harbor of {number}", metadata=metadata)
+    tenant_id = decode_id("ten", tenant.id)
+    assert tenant_id is not None
+    asyncio.run(pretend(service, tenant_id, LARGE, "hnsw"))
+    return tenant
+
+
+@pytest.mark.parametrize(("vector_index", "share"), [("hnsw", 0.1), ("exact", 1.0)])
+async def test_a_small_one_is_sampled_only_with_a_vector_index(
+    service: Service, tenth: Tenant, vector_index: str, share: float
+) -> None:
+    tenant_id = decode_id("ten", tenth.id)
+    assert tenant_id is not None
+    await pretend(service, tenant_id, 12_000, vector_index)
+    owner = await asyncpg.connect(service.urls.owner)
+    try:
+        index = await owner.fetchval("select id from search_index where tenant_id = $1", tenant_id)
+        await owner.execute(f"set role carrel_search; select set_config('app.tenant_id', '{tenant_id}', false)")
+        sample = 'select share from search_sample($1, $2, $3, \'{"kind": "rare"}\', null)'
+        found = await owner.fetchval(sample, tenant_id, index, Scope().visible())
+    finally:
+        await owner.close()
+        await pretend(service, tenant_id, LARGE, "hnsw")
+    assert found == share
 
 
 @pytest.mark.parametrize(

@@ -142,7 +142,7 @@ class SearchContext:
             contains=target.contains,
             path=target.path,
             only_similarity=not dense,
-            slow=dense and lexical and target.is_slow,
+            slow=dense and vector is not None and bool(term_ids) and target.is_slow,
         )
 
 
