@@ -42,9 +42,9 @@ from benchmarks.search import SCOPED
 
 Filter = Mapping[str, Any] | None
 LANE_ROWS = 100
-HYBRID = "select * from hybrid_search($1, $2, $3, $4, $5, $6, $7, $8, $9, 100, 100)"
-DENSE = "select chunk_id, score from dense_search($1, $2, $3, $4, $5, $6, $7, $8)"
-LEXICAL = "select chunk_id, score from bm25_search($1, $2, $3, $4, $5, $6, $7, $8)"
+HYBRID = "select * from hybrid_search($1, $2, $3, $4, $5, $6, $7, $8, $9, 100, 100, $10)"
+DENSE = "select chunk_id, score from dense_search($1, $2, $3, $4, $5, $6, $7, $8, $9)"
+LEXICAL = "select chunk_id, score from bm25_search($1, $2, $3, $4, $5, $6, $7, $8, $9)"
 # Vacuum and statistics are made when a load is done: nothing is to run beside a measurement.
 QUIET = {"autovacuum": "off"}
 
@@ -102,11 +102,13 @@ def _values(place: Place, question: Question, lane: str, filter: Filter) -> tupl
     compiled = compile_filter(filter, guard=None)
     contains = None if compiled.contains is None else json.dumps(compiled.contains)
     where = (list(Scope().visible()), contains, compiled.path)
+    range_ = None if compiled.range is None else json.dumps(compiled.range)
     terms, keys = query_terms(analyser_for("english").tokens(question.text), salt(place.index_id))
     index, vector = (place.tenant_id, place.index_id), (HalfVector(question.vector), DIMENSIONS)
     if lane == "both":
-        return (*index, *vector, terms, keys, *where)
-    return (*index, *vector, *where, LANE_ROWS) if lane == "dense" else (*index, terms, keys, *where, LANE_ROWS)
+        return (*index, *vector, terms, keys, *where, range_)
+    asked = vector if lane == "dense" else (terms, keys)
+    return (*index, *asked, *where, LANE_ROWS, range_)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,11 @@ MOST_IN_ALL = 100
 ROW_OVERHEAD_BYTES = 400
 LEAST_BUILD_MB, MOST_BUILD_MB = 64, 1024
 TRIALS, NEIGHBOURS = 5, 10
-_NAMES = r"^(hnsw|meta|scope|metal|scopel)_[0-9a-f]{32}"
+# What a filter is looked up by: containments and equalities, and ranges (migration 0036).
+_FILTERED = "metadata jsonb_path_ops, range_terms(metadata)"
+# Versions before the one with migration 0036 made meta and metal, which knew no ranges.
+_EVER = "(hnsw|filter|scope|filterl|scopel|meta|metal)"
+_NAMES = rf"^{_EVER}_[0-9a-f]{{32}}"
 
 
 class MaintenanceFailed(Unavailable):
@@ -60,9 +64,9 @@ class PromotedIndex:
         return {
             f"hnsw_{suffix}": f"{partition} using hnsw ((embedding::halfvec({self.dim})) halfvec_cosine_ops)"
             f" where {self.rows}",
-            f"meta_{suffix}": f"{partition} using gin (metadata jsonb_path_ops) where {self.rows}",
+            f"filter_{suffix}": f"{partition} using gin ({_FILTERED}) where {self.rows}",
             f"scope_{suffix}": f"{partition} (scope_key) where {self.rows}",
-            f"metal_{suffix}": f"chunk_lexical using gin (metadata jsonb_path_ops) where {self.lexical_rows}",
+            f"filterl_{suffix}": f"chunk_lexical using gin ({_FILTERED}) where {self.lexical_rows}",
             f"scopel_{suffix}": f"chunk_lexical (scope_key) where {self.lexical_rows}",
         }
 
@@ -102,13 +106,15 @@ class OwnerConnection:
         return taken
 
     async def make(self, index: PromotedIndex, *, chunks: int) -> None:
-        """Build what is missing of its indexes; what an earlier build left unfinished goes first."""
+        """Build what is missing of its indexes; what is unfinished goes first, what has been replaced last."""
         await self.drop(await self._names(_LEFTOVERS, index.index_id.hex))
         there = set(await self._names(_FINISHED, index.index_id.hex))
         await self._prepare(index, chunks)
-        for name, definition in index.definitions(await self._partition(index.dim)).items():
+        definitions = index.definitions(await self._partition(index.dim))
+        for name, definition in definitions.items():
             if name not in there:
                 await self.driver.execute(f"create index concurrently {name} on {definition}")
+        await self.drop(set(await self._names(_ALL, index.index_id.hex)) - definitions.keys())
 
     async def rebuild(self, index: PromotedIndex, *, chunks: int) -> None:
         """Build its vector index anew; the old one serves until the new one is whole."""
@@ -191,17 +197,17 @@ class OwnerConnection:
 _OURS = """
 select c.relname from pg_class c join pg_index x on x.indexrelid = c.oid
  where c.relnamespace = 'public'::regnamespace"""
-_ALL = f"{_OURS} and c.relname ~ ('^(hnsw|meta|scope|metal|scopel)_' || $1)"
+_ALL = f"{_OURS} and c.relname ~ ('^{_EVER}_' || $1)"
 # REINDEX CONCURRENTLY leaves names with a suffix.
 _LEFTOVERS = f"{_ALL} and (not x.indisvalid or c.relname ~ '_cc(new|old)[0-9]*$')"
 _FINISHED = f"{_ALL} and x.indisvalid and c.relname !~ '_cc(new|old)[0-9]*$'"
 _STRAYS = f"""{_OURS} and c.relname ~ $1 and not exists (
   select from search_index i where i.id = substring(c.relname from '_([0-9a-f]{{32}})')::uuid
      and i.state in ('live', 'building') and i.vector_index <> 'exact')"""  # noqa: S608  (constants)
-_SIZE = """
+_SIZE = f"""
 select coalesce(sum(pg_relation_size(c.oid)), 0)::bigint from pg_class c
  where c.relnamespace = 'public'::regnamespace and c.relkind = 'i'
-   and c.relname in ('hnsw_' || $1, 'meta_' || $1, 'scope_' || $1, 'metal_' || $1, 'scopel_' || $1)"""
+   and c.relname ~ ('^{_EVER}_' || $1 || '$')"""  # noqa: S608  (constants)
 _PARTITION = "select coalesce(to_regclass('public.' || $1), 'public.chunk_embedding_other'::regclass)::text"
 _CROWD = r"""
 select count(*) filter (where x.indrelid = $1::text::regclass), count(*)
@@ -211,9 +217,11 @@ _DUE = """
 select i.tenant_id, i.id from search_index i
  where i.state = 'live' and case i.vector_index
    when 'building' then true
-   when 'hnsw' then i.deleted_chunks > 0.15 * i.built_chunks or not exists (
-     select from pg_class c join pg_index x on x.indexrelid = c.oid and x.indisvalid
-      where c.relnamespace = 'public'::regnamespace and c.relname = 'hnsw_' || replace(i.id::text, '-', ''))
+   when 'hnsw' then i.deleted_chunks > 0.15 * i.built_chunks or 3 > (
+     select count(*) from pg_class c join pg_index x on x.indexrelid = c.oid and x.indisvalid
+      where c.relnamespace = 'public'::regnamespace
+        and c.relname in (select part || replace(i.id::text, '-', '')
+                            from unnest(array['hnsw_', 'filter_', 'filterl_']) part))
    else coalesce(i.held_back, 'no_owner') = 'no_owner'
      and (select sum(t.chunks) from lex_totals t where t.tenant_id = i.tenant_id and t.index_id = i.id)
          >= $1 * sqrt(384.0 / i.dim) end"""

@@ -20,7 +20,7 @@ from app.errors import AppError
 
 APP_ROLE = "carrel_app"
 # Made by the owner's jobs per knowledge base, or by a migration per dimension: not part of the models.
-_UNMODELLED = ("chunk_embedding_", "hnsw_", "meta_", "metal_", "scope_", "scopel_")
+_UNMODELLED = ("chunk_embedding_", "hnsw_", "filter_", "filterl_", "scope_", "scopel_", "meta_", "metal_")
 
 
 class MigrationFailed(AppError):

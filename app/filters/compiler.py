@@ -1,6 +1,6 @@
 """From a checked filter to what the database is given: a containment and a jsonpath, bound as typed values."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from app.filters.language import Condition, Either, Every, Negation, Node, parse_filter
@@ -12,10 +12,18 @@ class CompiledFilter:
     """A row passes if ``metadata @> contains`` and ``metadata @@ path`` both are true; None asks nothing.
 
     ``metadata`` is what filterable_metadata made. Bind ``contains`` as jsonb and ``path`` as jsonpath, not as SQL.
+    ``range`` asks nothing more: what passes lies in it, so an index of ranges may find it; its ``path`` are keys, and
+    its bounds ``low`` and ``high`` numbers or instants, both included, None for none.
     """
 
-    contains: dict[str, object] | None
-    path: str | None
+    contains: dict[str, object] | None = None
+    path: str | None = None
+    range: dict[str, object] | None = None
+
+    @property
+    def narrows(self) -> bool:
+        """Whether there may be rows that do not pass."""
+        return self.contains is not None or self.path is not None
 
 
 def compile_filter(
@@ -35,7 +43,7 @@ def compile_filter(
     contains: dict[str, object] = {}
     rest = [part for part in parts if not _absorb(contains, part)]
     path = " && ".join(_render(part, negated=False) for part in rest)
-    return CompiledFilter(contains=contains or None, path=f"strict {path}" if path else None)
+    return CompiledFilter(contains=contains or None, path=f"strict {path}" if path else None, range=_range(rest))
 
 
 def _conjuncts(node: Node) -> list[Node]:
@@ -56,6 +64,18 @@ def _absorb(contains: dict[str, object], node: Node) -> bool:
         if not isinstance(value, dict) or not isinstance(present, dict):
             return False
         target, source = present, value
+
+
+def _range(conjuncts: Sequence[Node]) -> dict[str, object] | None:
+    """The path with bounds on either side, else the first that has one: of several, one alone is looked up."""
+    found: dict[tuple[str, ...], dict[str, object]] = {}
+    for node in conjuncts:
+        if isinstance(node, Condition) and node.interval is not None:
+            keys, low, high = node.interval.keys, node.interval.low, node.interval.high
+            bounds = found.setdefault(keys, {"path": list(keys), "low": None, "high": None})
+            bounds["low"] = low if bounds["low"] is None else bounds["low"]
+            bounds["high"] = high if bounds["high"] is None else bounds["high"]
+    return max(found.values(), key=lambda bounds: None not in bounds.values(), default=None)
 
 
 def _render(node: Node, *, negated: bool) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from app.errors import InvalidInput
 from app.filters import predicates
-from app.filters.values import Loc, Scalar, check_number, check_text, instant
+from app.filters.values import INSTANTS, Loc, Scalar, check_number, check_text, instant
 
 NODE = "$node"
 SUSPICIOUS = "$suspicious"
@@ -43,11 +43,24 @@ _RANGES = {"gte": ">=", "lte": "<=", "gt": ">", "lt": "<"}
 
 
 @dataclass(frozen=True, slots=True)
+class Interval:
+    """Where a path's value lies, both bounds included; a bound of None is none."""
+
+    keys: tuple[str, ...]
+    low: int | float | str | None = None
+    high: int | float | str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Condition:
-    """One predicate; ``contains`` is the containment that says exactly the same, where there is one."""
+    """One predicate; ``contains`` is the containment that says exactly the same, where there is one.
+
+    Whatever passes lies in ``interval``, where there is one.
+    """
 
     path: str
     contains: dict[str, object] | None = None
+    interval: Interval | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,9 +196,11 @@ class _Parser:
         if isinstance(bound, str):
             start = instant(bound)
             if start is not None:
-                return Condition(predicates.date_range(keys, operator, start))
+                return Condition(
+                    predicates.date_range(keys, operator, start), interval=_interval((INSTANTS, *keys), operator, start)
+                )
         elif bound is not None and not isinstance(bound, bool):
-            return Condition(predicates.number_range(keys, operator, bound))
+            return Condition(predicates.number_range(keys, operator, bound), interval=_interval(keys, operator, bound))
         raise InvalidInput("A range takes a number or an ISO-8601 date.", loc=loc)
 
     def _list(self, values: list[object] | tuple[object, ...], *, loc: Loc) -> list[Scalar]:
@@ -244,6 +259,10 @@ def _split(key: str, *, loc: Loc) -> tuple[str, ...]:
         else:
             keys[-1] += character
     return tuple(keys)
+
+
+def _interval(keys: tuple[str, ...], operator: str, bound: int | float | str) -> Interval:
+    return Interval(keys, low=bound) if operator.startswith(">") else Interval(keys, high=bound)
 
 
 def _nested(keys: tuple[str, ...], value: object) -> dict[str, object]:

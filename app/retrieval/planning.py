@@ -82,7 +82,7 @@ class Plan:
             ExplainedIndex(
                 knowledge_base=target.kb.row.name,
                 shared=target.kb.row.tenant_id == SYSTEM_TENANT,
-                filter=target.filter,
+                filter=target.understood,
                 plan=plans.get(target.kb.index.id.bytes),
             )
             for target in route.targets

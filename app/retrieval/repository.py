@@ -14,10 +14,11 @@ from pgvector import HalfVector
 
 from app.db.session import Session
 from app.db.statements import Record, Statement, statement
+from app.filters import CompiledFilter
 from app.retrieval.explanation import LanePlan
 from app.retrieval.types import Expansion, FoundChunk, FoundDocument, Key, Lane
 
-CALLS_AT_ONCE = 1000  # a statement has at most 32,767 parameters, and each call ten
+CALLS_AT_ONCE = 1000  # a statement has at most 32,767 parameters, and each call eleven
 LANE_TABLES: dict[Lane, str] = {"dense": "chunk_embedding", "lexical": "chunk_lexical"}
 
 
@@ -36,8 +37,7 @@ class LaneCall:
     term_ids: Sequence[int]
     keys: Sequence[int]
     scopes: Sequence[UUID]
-    contains: dict[str, Any] | None
-    path: str | None
+    filter: CompiledFilter
     only_similarity: bool = False
     slow: bool = False
 
@@ -132,33 +132,30 @@ class RetrievalRepository:
 
     async def plan(self, call: LaneCall, *, size: int) -> LanePlan:
         """How the call's lanes are searched."""
-        values = {
-            "tenant": call.tenant_id,
-            "index": call.index_id,
-            "scopes": call.scopes,
-            "contains": None if call.contains is None else json.dumps(call.contains),
-            "path": call.path,
-            "size": size,
-        }
-        return LanePlan(*(await self.session.rows(_PLAN, values))[0])
+        return LanePlan(*(await self.session.rows(_PLAN, _where(call) | {"size": size}))[0])
 
 
 def _lane_values(calls: Sequence[LaneCall], size: int) -> dict[str, Any]:
     values: dict[str, Any] = {"size": size}
     for number, call in enumerate(calls):
-        values |= {
-            f"t{number}": call.tenant_id,
-            f"i{number}": call.index_id,
-            f"v{number}": None if call.vector is None else HalfVector(call.vector),
-            f"d{number}": call.dim,
-            f"w{number}": call.term_ids,
-            f"k{number}": call.keys,
-            f"s{number}": call.scopes,
-            f"c{number}": None if call.contains is None else json.dumps(call.contains),
-            f"p{number}": call.path,
-            f"m{number}": 0 if call.only_similarity else size,
+        asked = _where(call) | {
+            "v": None if call.vector is None else HalfVector(call.vector),
+            "d": call.dim,
+            "w": call.term_ids,
+            "k": call.keys,
+            "m": 0 if call.only_similarity else size,
         }
+        values |= {f"{name}{number}": value for name, value in asked.items()}
     return values
+
+
+def _where(call: LaneCall) -> dict[str, Any]:
+    """The rows that a call looks at."""
+    contains, range_ = (
+        None if part is None else json.dumps(part) for part in (call.filter.contains, call.filter.range)
+    )
+    places = {"t": call.tenant_id, "i": call.index_id, "s": call.scopes}
+    return places | {"c": contains, "p": call.filter.path, "r": range_}
 
 
 def _texts(expansion: Expansion, chunks: Sequence[FoundText]) -> dict[str, Any]:
@@ -191,7 +188,8 @@ def _lanes(calls: int) -> Statement:
 # A row for each lane: two hundred of them cost more to take apart than the database needs to put them together.
 _LANES = """
 select {n} as call, h.lane, array_agg(h.chunk_id), array_agg(h.score), array_agg(h.similarity)
-  from hybrid_search(:t{n}, :i{n}, :v{n}, :d{n}, :w{n}, :k{n}, :s{n}, :c{n}, :p{n}, :m{n}, :size) h group by h.lane"""
+  from hybrid_search(:t{n}, :i{n}, :v{n}, :d{n}, :w{n}, :k{n}, :s{n}, :c{n}, :p{n}, :m{n}, :size,
+                     :r{n}) h group by h.lane"""
 # The chunk's columns stand in the order of FoundChunk. What is told of the document is what a lane was stamped with,
 # and so belongs to the version that was found: the row may be a newer one's, queued or failed. Both lanes have the
 # stamp, so that one of them can be out of reach.
@@ -276,7 +274,7 @@ select e.index_id, e.chunk_id, e.embedding
  cross join lateral (select * from chunk_embedding e
                       where e.tenant_id = k.tenant_id and e.index_id = k.index_id and e.chunk_id = k.id offset 0) e""")
 _PLAN = statement("""
-select p.chunks, p.share, p.dense, p.lexical from search_plan(:tenant, :index, :scopes, :contains, :path, :size) p""")
+select p.chunks, p.share, p.dense, p.lexical from search_plan(:t, :i, :s, :c, :p, :size, :r) p""")
 _READ = {lane: statement(_TEXTS.replace("{lane}", table)) for lane, table in LANE_TABLES.items()}
 
 

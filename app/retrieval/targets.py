@@ -33,4 +33,4 @@ def _target(view: KnowledgeBaseView, scopes: Sequence[UUID], request: SearchRequ
     parts = [*([request.filter] if request.filter else []), *own]
     understood = {"and": parts} if len(parts) > 1 else next(iter(parts), None)
     embedder = embedders.of(view.index.identity)
-    return Target(view, embedder, scopes, understood, compiled.contains, compiled.path, view.scale)
+    return Target(view, embedder, scopes, understood, compiled, view.scale)

@@ -17,7 +17,7 @@ from app.documents.repository import DocumentFilters
 from app.documents.types import DocumentFacts, GivenChunk
 from app.embedded_postgres import DatabaseUrls
 from app.errors import InvalidInput
-from app.filters import compile_filter
+from app.filters import CompiledFilter, compile_filter
 from app.ids import encode_id
 from app.retrieval.course import Course
 from app.retrieval.finder import Finder
@@ -191,7 +191,7 @@ async def test_what_the_database_refuses_is_the_callers_mistake(shelf: Shelf, pa
     kb = await services.knowledge_bases.find("default")
     tenant_id, scopes = kb.row.tenant_id, SearchRequest().scope.visible()
     vector = np.ones(kb.index.dim, np.float32)
-    call = LaneCall(tenant_id, kb.index.id, kb.index.dim, vector, [], [], scopes, None, path)
+    call = LaneCall(tenant_id, kb.index.id, kb.index.dim, vector, [], [], scopes, CompiledFilter(path=path))
     searched = {kb.index.id.bytes: Searched(tenant_id, "default")}
     finder = Finder(services.retrieval.db, Course.of(5), searched, 10, None)
     with pytest.raises(InvalidInput) as caught:

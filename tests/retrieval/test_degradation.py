@@ -14,6 +14,7 @@ import pytest
 
 from app.db.session import Database, TenantDatabase
 from app.documents.scopes import Scope
+from app.filters import CompiledFilter
 from app.ids import decode_id, encode_id
 from app.lexical.analyser import analyser_for
 from app.lexical.weights import query_terms, salt
@@ -240,7 +241,7 @@ async def open_finder(fragile: Fragile, top_k: int) -> AsyncIterator[tuple[Finde
         sql = "select i.id from search_index i where i.tenant_id = $1 and i.state = 'live'"
         index_id: UUID = await connection.fetchval(sql, tenant_id)
         terms, keys = query_terms(analyser_for("english").tokens("lantern"), salt(index_id))
-        call = LaneCall(tenant_id, index_id, 64, None, terms, keys, Scope().visible(), None, None)
+        call = LaneCall(tenant_id, index_id, 64, None, terms, keys, Scope().visible(), CompiledFilter())
         finder = Finder(
             db=TenantDatabase(database, tenant_id),
             course=Course.of(BUDGET),

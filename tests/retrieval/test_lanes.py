@@ -5,6 +5,7 @@ from uuid import UUID
 
 import pytest
 
+from app.filters import CompiledFilter
 from app.retrieval.lanes import LaneResults, Ranking, collect
 from app.retrieval.repository import LaneCall, LaneList
 from app.retrieval.strategies import hybrid
@@ -13,7 +14,7 @@ from app.retrieval.types import Lane, LanePlace, Scores
 
 TENANT, FIRST, SECOND = UUID(int=1), UUID(int=2), UUID(int=3)
 # Two queries in two search indexes.
-CALLS = [LaneCall(TENANT, index, 4, None, [], [], [], None, None) for index in (FIRST, SECOND, FIRST, SECOND)]
+CALLS = [LaneCall(TENANT, index, 4, None, [], [], [], CompiledFilter()) for index in (FIRST, SECOND, FIRST, SECOND)]
 
 
 def listed(call: int, lane: Lane, *rows: tuple[int, float, float | None]) -> LaneList:

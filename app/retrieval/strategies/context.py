@@ -7,6 +7,7 @@ from uuid import UUID
 
 from pydantic import BaseModel
 
+from app.filters import CompiledFilter
 from app.inference.embedding import Embedder, EmbeddingIdentity
 from app.knowledge_bases.types import KnowledgeBaseView
 from app.lexical.languages import query_tokens
@@ -33,9 +34,8 @@ class Target:
     kb: KnowledgeBaseView
     embedder: Embedder | None
     scopes: Sequence[UUID]
-    filter: Mapping[str, Any] | None
-    contains: dict[str, Any] | None
-    path: str | None
+    understood: Mapping[str, Any] | None
+    filter: CompiledFilter
     scale: float = 1.0
 
     @property
@@ -46,7 +46,7 @@ class Target:
     @property
     def is_slow(self) -> bool:
         """A large knowledge base under a filter: the lanes read much that does not pass."""
-        return self.kb.index.vector_index == "hnsw" and (self.contains is not None or self.path is not None)
+        return self.kb.index.vector_index == "hnsw" and self.filter.narrows
 
     @property
     def model(self) -> EmbeddingIdentity:
@@ -139,8 +139,7 @@ class SearchContext:
             term_ids=term_ids,
             keys=keys,
             scopes=target.scopes,
-            contains=target.contains,
-            path=target.path,
+            filter=target.filter,
             only_similarity=not dense,
             slow=dense and vector is not None and bool(term_ids) and target.is_slow,
         )
