@@ -27,8 +27,8 @@ MOST_IN_ALL = 100
 ROW_OVERHEAD_BYTES = 400
 LEAST_BUILD_MB, MOST_BUILD_MB = 64, 1024
 TRIALS, NEIGHBOURS = 5, 10
-# What a filter is looked up by: containments and equalities, and ranges (migration 0036).
-_FILTERED = "metadata jsonb_path_ops, range_terms(metadata)"
+# What a filter is looked up by: containments and equalities, and by terms (migration 0036).
+_FILTERED = "metadata jsonb_path_ops, filter_terms(metadata)"
 # Versions before the one with migration 0036 made meta and metal, which knew no ranges.
 _EVER = "(hnsw|filter|scope|filterl|scopel|meta|metal)"
 _NAMES = rf"^{_EVER}_[0-9a-f]{{32}}"

@@ -262,7 +262,7 @@ select current_setting('server_version_num')::int as version, current_user as ro
          or exists (select from pg_class c where c.relowner = r.oid and c.relkind in ('r', 'p')))) as privileged,
        coalesce((select string_to_array(extversion, '.')::int[] from pg_extension where extname = 'vector'), '{0}')
          as pgvector,
-       to_regproc('public.range_terms') is not null
+       to_regproc('public.filter_terms') is not null
          and exists (select from pg_roles r where r.rolname = 'carrel_app' and pg_has_role(r.oid, 'usage')) as migrated
 """
 

@@ -12,13 +12,13 @@ class CompiledFilter:
     """A row passes if ``metadata @> contains`` and ``metadata @@ path`` both are true; None asks nothing.
 
     ``metadata`` is what filterable_metadata made. Bind ``contains`` as jsonb and ``path`` as jsonpath, not as SQL.
-    ``range`` asks nothing more: what passes lies in it, so an index of ranges may find it; its ``path`` are keys, and
-    its bounds ``low`` and ``high`` numbers or instants, both included, None for none.
+    ``lookup`` asks nothing more: it is true of all that pass, and an index finds what it is true of. It has a ``path``
+    of keys, and a scalar ``equal`` or bounds, ``low`` and ``high``: numbers or instants, both included.
     """
 
     contains: dict[str, object] | None = None
     path: str | None = None
-    range: dict[str, object] | None = None
+    lookup: dict[str, object] | None = None
 
     @property
     def narrows(self) -> bool:
@@ -43,7 +43,7 @@ def compile_filter(
     contains: dict[str, object] = {}
     rest = [part for part in parts if not _absorb(contains, part)]
     path = " && ".join(_render(part, negated=False) for part in rest)
-    return CompiledFilter(contains=contains or None, path=f"strict {path}" if path else None, range=_range(rest))
+    return CompiledFilter(contains=contains or None, path=f"strict {path}" if path else None, lookup=_lookup(parts))
 
 
 def _conjuncts(node: Node) -> list[Node]:
@@ -66,16 +66,22 @@ def _absorb(contains: dict[str, object], node: Node) -> bool:
         target, source = present, value
 
 
-def _range(conjuncts: Sequence[Node]) -> dict[str, object] | None:
-    """The path with bounds on either side, else the first that has one: of several, one alone is looked up."""
+def _lookup(conjuncts: Sequence[Node]) -> dict[str, object] | None:
+    """That of one path, the likeliest to find few: equality, then a range with bounds on both sides."""
     found: dict[tuple[str, ...], dict[str, object]] = {}
     for node in conjuncts:
-        if isinstance(node, Condition) and node.interval is not None:
-            keys, low, high = node.interval.keys, node.interval.low, node.interval.high
-            bounds = found.setdefault(keys, {"path": list(keys), "low": None, "high": None})
-            bounds["low"] = low if bounds["low"] is None else bounds["low"]
-            bounds["high"] = high if bounds["high"] is None else bounds["high"]
-    return max(found.values(), key=lambda bounds: None not in bounds.values(), default=None)
+        if isinstance(node, Condition) and node.lookup is not None:
+            one = found.setdefault(node.lookup.keys, {"path": list(node.lookup.keys)})
+            bounds = {"low": node.lookup.low, "high": node.lookup.high, "equal": node.lookup.equal}
+            one |= {name: bound for name, bound in bounds.items() if bound is not None and name not in one}
+    return max(found.values(), key=_selectivity, default=None)
+
+
+def _selectivity(lookup: Mapping[str, object]) -> int:
+    """A guess, by its kind."""
+    if "equal" in lookup:
+        return 0 if isinstance(lookup["equal"], bool) else 3
+    return len(lookup.keys() & {"low", "high"})
 
 
 def _render(node: Node, *, negated: bool) -> str:

@@ -43,24 +43,25 @@ _RANGES = {"gte": ">=", "lte": "<=", "gt": ">", "lt": "<"}
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
-    """Where a path's value lies, both bounds included; a bound of None is none."""
+class Lookup:
+    """What a path's value is: ``equal``, or between two bounds, both included, of which None is none."""
 
     keys: tuple[str, ...]
     low: int | float | str | None = None
     high: int | float | str | None = None
+    equal: Scalar = None
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
     """One predicate; ``contains`` is the containment that says exactly the same, where there is one.
 
-    Whatever passes lies in ``interval``, where there is one.
+    Of whatever passes ``lookup`` is true, where there is one.
     """
 
     path: str
     contains: dict[str, object] | None = None
-    interval: Interval | None = None
+    lookup: Lookup | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +131,8 @@ class _Parser:
         scalar = self._scalar(value, loc=loc)
         if keys[0] in LISTED_NAMES:
             return Condition(predicates.any_of(keys, [scalar]))
-        return Condition(predicates.equals(keys, scalar), _nested(keys, scalar))
+        lookup = None if scalar is None else Lookup(keys, equal=scalar)
+        return Condition(predicates.equals(keys, scalar), _nested(keys, scalar), lookup)
 
     def _operators(self, keys: tuple[str, ...], value: object, *, depth: int, loc: Loc) -> Node:
         operators = self._object(value, "Operators must be a JSON object.", loc=loc)
@@ -197,10 +199,10 @@ class _Parser:
             start = instant(bound)
             if start is not None:
                 return Condition(
-                    predicates.date_range(keys, operator, start), interval=_interval((INSTANTS, *keys), operator, start)
+                    predicates.date_range(keys, operator, start), lookup=_bounded((INSTANTS, *keys), operator, start)
                 )
         elif bound is not None and not isinstance(bound, bool):
-            return Condition(predicates.number_range(keys, operator, bound), interval=_interval(keys, operator, bound))
+            return Condition(predicates.number_range(keys, operator, bound), lookup=_bounded(keys, operator, bound))
         raise InvalidInput("A range takes a number or an ISO-8601 date.", loc=loc)
 
     def _list(self, values: list[object] | tuple[object, ...], *, loc: Loc) -> list[Scalar]:
@@ -261,8 +263,8 @@ def _split(key: str, *, loc: Loc) -> tuple[str, ...]:
     return tuple(keys)
 
 
-def _interval(keys: tuple[str, ...], operator: str, bound: int | float | str) -> Interval:
-    return Interval(keys, low=bound) if operator.startswith(">") else Interval(keys, high=bound)
+def _bounded(keys: tuple[str, ...], operator: str, bound: int | float | str) -> Lookup:
+    return Lookup(keys, low=bound) if operator.startswith(">") else Lookup(keys, high=bound)
 
 
 def _nested(keys: tuple[str, ...], value: object) -> dict[str, object]:

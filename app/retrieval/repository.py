@@ -151,11 +151,11 @@ def _lane_values(calls: Sequence[LaneCall], size: int) -> dict[str, Any]:
 
 def _where(call: LaneCall) -> dict[str, Any]:
     """The rows that a call looks at."""
-    contains, range_ = (
-        None if part is None else json.dumps(part) for part in (call.filter.contains, call.filter.range)
+    contains, lookup = (
+        None if part is None else json.dumps(part) for part in (call.filter.contains, call.filter.lookup)
     )
     places = {"t": call.tenant_id, "i": call.index_id, "s": call.scopes}
-    return places | {"c": contains, "p": call.filter.path, "r": range_}
+    return places | {"c": contains, "p": call.filter.path, "l": lookup}
 
 
 def _texts(expansion: Expansion, chunks: Sequence[FoundText]) -> dict[str, Any]:
@@ -189,7 +189,7 @@ def _lanes(calls: int) -> Statement:
 _LANES = """
 select {n} as call, h.lane, array_agg(h.chunk_id), array_agg(h.score), array_agg(h.similarity)
   from hybrid_search(:t{n}, :i{n}, :v{n}, :d{n}, :w{n}, :k{n}, :s{n}, :c{n}, :p{n}, :m{n}, :size,
-                     :r{n}) h group by h.lane"""
+                     :l{n}) h group by h.lane"""
 # The chunk's columns stand in the order of FoundChunk. What is told of the document is what a lane was stamped with,
 # and so belongs to the version that was found: the row may be a newer one's, queued or failed. Both lanes have the
 # stamp, so that one of them can be out of reach.
@@ -274,7 +274,7 @@ select e.index_id, e.chunk_id, e.embedding
  cross join lateral (select * from chunk_embedding e
                       where e.tenant_id = k.tenant_id and e.index_id = k.index_id and e.chunk_id = k.id offset 0) e""")
 _PLAN = statement("""
-select p.chunks, p.share, p.dense, p.lexical from search_plan(:t, :i, :s, :c, :p, :size, :r) p""")
+select p.chunks, p.share, p.dense, p.lexical from search_plan(:t, :i, :s, :c, :p, :size, :l) p""")
 _READ = {lane: statement(_TEXTS.replace("{lane}", table)) for lane, table in LANE_TABLES.items()}
 
 

@@ -27,11 +27,16 @@ CALLABLE = {
     "changed_indexes",
     "expired_indexes",
     "search_plan",
+    "value_key",
+    "filter_term",
+    "filter_terms",
     "refused_key",
     "remove_old_audit_events",
     "unfinished_deletions",
     "remove_old_deletions",
 }
+# Bound at creation.
+BOUND = {"current_tenant", "system_tenant", "filter_term"}
 # What the plain role adds and reads, and never changes.
 APPEND_ONLY = {"audit_event"}
 # Definer functions take values, not SQL, names or literals: every text argument is told here, with what it is.
@@ -222,7 +227,7 @@ def wrong_with(function: Any) -> list[str]:
     config = list(function["config"])
     if function["lanname"] not in ("sql", "plpgsql"):
         wrong.append("language")
-    if PATH not in config and function["proname"] not in ("current_tenant", "system_tenant"):
+    if PATH not in config and function["proname"] not in BOUND:
         wrong.append("search_path")
     if not function["prosecdef"]:
         return wrong
@@ -247,7 +252,7 @@ async def test_functions_have_their_properties(owner: asyncpg.Connection) -> Non
     bound = await owner.fetch(
         "select proname from pg_proc where prosqlbody is not null and pronamespace = 'public'::regnamespace"
     )
-    assert {row[0] for row in bound} == {"current_tenant", "system_tenant"}
+    assert {row[0] for row in bound} == BOUND
 
 
 @pytest.mark.parametrize(

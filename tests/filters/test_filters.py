@@ -67,8 +67,37 @@ async def test_reserved_names(connection: asyncpg.Connection, expression: dict[s
 
 def test_equalities_go_to_the_containment() -> None:
     compiled = compile_filter({"a": "x", "b.c": 1, "and": [{"b.d": None}, {"n": {"contains": 5}}]})
-    assert compiled == CompiledFilter(contains={"a": "x", "b": {"c": 1, "d": None}, "n": [5]}, path=None)
+    assert (compiled.contains, compiled.path) == ({"a": "x", "b": {"c": 1, "d": None}, "n": [5]}, None)
     assert compile_filter(None) == compile_filter({}) == CompiledFilter(contains=None, path=None)
     contradiction = compile_filter({"and": [{"a": 1}, {"a": 2}, {"a.b": 3}]})
     assert contradiction.contains == {"a": 1}
     assert contradiction.path is not None
+
+
+@pytest.mark.parametrize(
+    ("expression", "lookup"),
+    [
+        ({"a": "x"}, {"path": ["a"], "equal": "x"}),
+        ({"n": {"gte": 3}}, {"path": ["n"], "low": 3}),
+        ({"n": {"gt": 3, "lte": 5}}, {"path": ["n"], "low": 3, "high": 5}),
+        ({"and": [{"n": {"gt": 3}}, {"n": {"lt": 5}}]}, {"path": ["n"], "low": 3, "high": 5}),
+        ({"d.e": {"lt": "2026-01"}}, {"path": ["$instants", "d", "e"], "high": "2026-01-01T00:00:00.000000Z"}),
+        # The likeliest to find few.
+        ({"m": {"gt": 0}, "n": {"gt": 3, "lt": 5}}, {"path": ["n"], "low": 3, "high": 5}),
+        ({"n": {"gt": 3, "lt": 5}, "a": "x", "flag": True}, {"path": ["a"], "equal": "x"}),
+        ({"flag": True, "n": {"gt": 3}}, {"path": ["n"], "low": 3}),
+        ({"flag": False}, {"path": ["flag"], "equal": False}),
+        # What may pass without it is not looked up.
+        ({"or": [{"a": "x"}, {"n": 3}]}, None),
+        ({"not": {"a": "x"}}, None),
+        ({"n": {"not": {"gt": 3}}}, None),
+        ({"a": None}, None),
+        ({"a": ["x"]}, None),
+        ({"a": {"contains": 5}}, None),
+        ({"$node": "nod_1"}, None),
+        ({}, None),
+    ],
+    ids=str,
+)
+def test_what_is_looked_up(expression: dict[str, Any], lookup: dict[str, Any] | None) -> None:
+    assert compile_filter(expression).lookup == lookup

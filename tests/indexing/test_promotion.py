@@ -15,17 +15,17 @@ from tests.indexing.world import SCOPE, FilledIndex, World, open_world
 
 # With 24 dimensions the limit is four times as high: just above the 5,000 that dense_search reads exactly in any case.
 DIM, THRESHOLD, LARGE = 24, 1300, 6200
-ALL = {"hnsw_", "meta_", "scope_", "metal_", "scopel_"}
+ALL = {"hnsw_", "filter_", "scope_", "filterl_", "scopel_"}
 QUERIES = list(np.random.default_rng(7).normal(size=(20, DIM)).astype(np.float32))
 # As in the search functions of the migrations, with what they would fill in.
 LANES = {
     "hnsw_": "select e.chunk_id, e.embedding::halfvec('24') <=> {vector} as d from chunk_embedding e where {rows}"
     " and e.dim = '24' and e.scope_key = any('{scopes}') order by e.embedding::halfvec('24') <=> {vector} limit 10",
-    "meta_": "select e.chunk_id, (e.embedding <=> {vector}) + 0.0 as d from chunk_embedding e where {rows}"
+    "filter_": "select e.chunk_id, (e.embedding <=> {vector}) + 0.0 as d from chunk_embedding e where {rows}"
     " and e.dim = 24 and e.scope_key = any('{scopes}') and e.metadata {filter} order by d, e.chunk_id limit 10",
     "scope_": "select e.chunk_id, (e.embedding <=> {vector}) + 0.0 as d from chunk_embedding e where {rows}"
     " and e.dim = 24 and e.scope_key = any('{stranger}') order by d, e.chunk_id limit 10",
-    "metal_": "select l.chunk_id, (l.terms <#> '{{1:1}}/1000000000') + 0.0 as d from chunk_lexical l where {rows}"
+    "filterl_": "select l.chunk_id, (l.terms <#> '{{1:1}}/1000000000') + 0.0 as d from chunk_lexical l where {rows}"
     " and l.scope_key = any('{scopes}') and l.metadata {filter} order by d, l.chunk_id limit 10",
     "scopel_": "select l.chunk_id, (l.terms <#> '{{1:1}}/1000000000') + 0.0 as d from chunk_lexical l where {rows}"
     " and l.scope_key = any('{stranger}') order by d, l.chunk_id limit 10",
@@ -118,7 +118,7 @@ async def test_a_build_cut_short_is_begun_again(world: World) -> None:
     assert await index.names() == ALL
     assert await index.recall(QUERIES) >= 0.95
     # What is lost of it is made again, too.
-    await world.owner.execute(f"drop index hnsw_{index.id.hex}, meta_{index.id.hex}")
+    await world.owner.execute(f"drop index hnsw_{index.id.hex}, filter_{index.id.hex}")
     assert await index.recall(QUERIES[:5]) >= 0.95
     await world.maintenance.maintain(index.tenant, index.id)
     assert await index.names() == ALL

@@ -1,6 +1,7 @@
 """Search indexes filled by the owner, straight into the tables, and what maintenance makes of them."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -18,6 +19,7 @@ from app.db.maintenance import OwnerDatabase
 from app.db.session import Database
 from app.db.system import SystemDatabase
 from app.embedded_postgres import DatabaseUrls
+from app.filters import CompiledFilter
 from app.indexing.service import IndexMaintenance
 from app.job_queue import JobQueue
 
@@ -57,10 +59,10 @@ class FilledIndex:
     vectors: dict[UUID, npt.NDArray[np.float32]] = field(default_factory=dict)
     _unit: npt.NDArray[np.float64] | None = None
 
-    async def add(self, count: int, *, seed: int = 1) -> None:
+    async def add(self, count: int, *, seed: int = 1, metadata: Sequence[str] | None = None) -> None:
         made = np.random.default_rng(seed).normal(size=(count, self.dim)).astype(np.float32)
         ids = [uuid4() for _ in range(count)]
-        metadata = [f'{{"n": {n}, "tenth": {n % 10}}}' for n in range(count)]
+        metadata = metadata or [f'{{"n": {n}, "tenth": {n % 10}}}' for n in range(count)]
         await self.world.owner.execute(
             ADD, self.tenant, self.kb, self.id, self.document, ids, metadata, [HalfVector(v) for v in made], SCOPE
         )
@@ -90,14 +92,16 @@ class FilledIndex:
         return {row[0].replace(self.id.hex, "") + ("" if row[1] else " (invalid)") for row in rows}
 
     async def search(
-        self, query: npt.NDArray[np.float32], *, k: int = 10, contains: str | None = None
+        self, query: npt.NDArray[np.float32], *, k: int = 10, filter: CompiledFilter | None = None
     ) -> list[tuple[UUID, float]]:
         """As the product does, as the plain role."""
+        filter = filter or CompiledFilter()
+        contains, lookup = (None if part is None else json.dumps(part) for part in (filter.contains, filter.lookup))
         async with self.world.maintenance.database.transaction(self.tenant) as session:
             driver = session._driver
             rows = await driver.fetch(
-                "select * from dense_search($1, $2, $3, $4, $5, $6::jsonb, null, $7)",
-                self.tenant, self.id, HalfVector(query), self.dim, [SCOPE], contains, k,
+                "select * from dense_search($1, $2, $3, $4, $5, $6::jsonb, $7::jsonpath, $8, $9::jsonb)",
+                self.tenant, self.id, HalfVector(query), self.dim, [SCOPE], contains, filter.path, k, lookup,
             )  # fmt: skip
         return [(row["chunk_id"], row["score"]) for row in rows]
 

@@ -106,7 +106,7 @@ async def test_a_small_one_is_sampled_only_with_a_vector_index(
     try:
         index = await owner.fetchval("select id from search_index where tenant_id = $1", tenant_id)
         await owner.execute(f"set role carrel_search; select set_config('app.tenant_id', '{tenant_id}', false)")
-        sample = 'select share from search_sample($1, $2, $3, \'{"kind": "rare"}\', null)'
+        sample = 'select share from search_sample($1, $2, $3, \'{"kind": "rare"}\', null, null)'
         found = await owner.fetchval(sample, tenant_id, index, Scope().visible())
     finally:
         await owner.close()

@@ -1,4 +1,4 @@
-"""Ranges of numbers and dates are found by an index.
+"""Ranges and equalities are found by an index of terms.
 
 Revision ID: 0036
 Revises: 0035
@@ -16,64 +16,79 @@ branch_labels = None
 depends_on = None
 
 FUNCTIONS = r"""
+-- Who writes a row, and who makes an index, has its terms made; they come of the row alone. So these are the owner's.
+-- 32 bits of a value: those of numbers and of instants order as they do, as doubles of 20 bits of mantissa, and to two minutes. Several values may
+-- have the same.
+create function value_key(p_value jsonb, p_instant bool) returns bigint language plpgsql immutable strict parallel safe
+set search_path = pg_catalog, public, pg_temp as $f$
+declare d text := p_value #>> '{}';
+begin
+  if jsonb_typeof(p_value) = 'number' then
+    return ('x' || encode(substr(float8send(case when p_value > '1e300' then 1e300 when p_value < '-1e300' then -1e300
+        when p_value > '-1e-300' and p_value < '1e-300' then 0 else p_value::float8 end), 1, 4), 'hex'))::bit(32)::bigint
+      # case when p_value <= '-1e-300' then 4294967295 else 2147483648 end;
+  elsif p_instant then
+    return (((substr(d, 1, 4)::bigint * 12 + substr(d, 6, 2)::int) * 31 + substr(d, 9, 2)::int) * 24 + substr(d, 12, 2)::int) * 30
+      + substr(d, 15, 2)::int / 2;
+  end if;
+  return ('x' || left(md5(p_value::text), 8))::bit(32)::bigint;
+end $f$;
+
+-- One of the intervals that a value lies in, of 16^level keys; of level 8 a value that has no order. Different ones may have the same term.
+create function filter_term(p_path text, p_level int, p_place bigint) returns int4 language sql immutable strict parallel safe
+  return ((('x' || left(md5(p_path), 8))::bit(32)::bigint + p_level * 1000003 + p_place * 1540483477) & 4294967295)::bit(32)::int4;
+
+-- What a row's metadata is found by: of each number and instant that a path of keys reaches the intervals of eight sizes that it lies in (the "trie
+-- range" of Schindler and Diepenbroek, Computers & Geosciences 34, 2008), of texts and booleans themselves. 0 for a row with very many: all find it.
+-- Parallel unsafe, so that no helpers are started, which takes longer than to read what the index finds.
+create function filter_terms(p_metadata jsonb) returns int4[] language sql immutable strict parallel unsafe cost 100
+set search_path = pg_catalog, public, pg_temp as $f$
+  with recursive part(path, value, instant) as (
+    select e.key, e.value, e.key = '$instants' from jsonb_each(p_metadata) e where jsonb_typeof(e.value) not in ('array', 'null')
+    union all
+    select p.path || chr(31) || e.key, e.value, p.instant from part p cross join lateral jsonb_each(p.value) e
+     where jsonb_typeof(p.value) = 'object' and jsonb_typeof(e.value) not in ('array', 'null')
+       and (not p.instant or jsonb_typeof(e.value) = 'object' or e.value::text ~ '^"\d{4}-\d\d-\d\dT\d\d:\d\d')
+  ), leaf as (
+    select p.path, value_key(p.value, p.instant) as key, p.instant or jsonb_typeof(p.value) = 'number' as ordered
+      from part p where jsonb_typeof(p.value) <> 'object' limit 1025
+  )
+  select case when count(*) > 1024 then '{0}' else array_agg(filter_term(l.path, s.level, l.key >> 4 * (s.level & 7))) end
+    from leaf l join generate_series(0, 8) s(level) on l.ordered = (s.level < 8)
+$f$;
+
+revoke all on function value_key, filter_term, filter_terms from public;
+grant execute on function value_key, filter_term, filter_terms to carrel_app, carrel_search;
+
 do $$ begin perform vector_dims('[1]'::halfvec); end $$;   -- as in 0002: before that, `set hnsw.*` is refused
 grant create on schema public to carrel_search;  -- while it creates its functions
 set role carrel_search;
 drop function hybrid_search, dense_search, bm25_search, search_plan, dense_lane, lexical_lane, search_sample;
 
--- 32 bits that order as the values do, numbers as doubles of 20 bits of mantissa, instants to two minutes: several values may have the same one.
-create function range_key(p_value jsonb) returns bigint language sql immutable strict parallel safe as $f$
-  select case jsonb_typeof(p_value)
-    when 'number' then ('x' || encode(substr(float8send(case when p_value > '1e300' then 1e300 when p_value < '-1e300' then -1e300
-        when p_value > '-1e-300' and p_value < '1e-300' then 0 else p_value::float8 end), 1, 4), 'hex'))::bit(32)::bigint
-      # case when p_value <= '-1e-300' then 4294967295 else 2147483648 end
-    else (((substr(p_value #>> '{}', 1, 4)::bigint * 12 + substr(p_value #>> '{}', 6, 2)::int) * 31 + substr(p_value #>> '{}', 9, 2)::int) * 24
-          + substr(p_value #>> '{}', 12, 2)::int) * 30 + substr(p_value #>> '{}', 15, 2)::int / 2 end
-$f$;
-
--- One of the intervals that a value lies in: those of level l hold 16^l keys. Different ones may have the same term.
-create function range_term(p_path text, p_level int, p_place bigint) returns int4 language sql immutable strict parallel safe as $f$
-  select ((('x' || left(md5(p_path), 8))::bit(32)::bigint + p_level * 1000003 + p_place * 2654435761) & 4294967295)::bit(32)::int4
-$f$;
-
--- What a row's metadata is indexed by for ranges: for each number and each instant that a path of keys reaches, the intervals of eight sizes that it
--- lies in (the "trie range" of Schindler and Diepenbroek, Computers & Geosciences 34, 2008). 0 for a row with very many of them: every range finds it.
--- Parallel unsafe, so that no helpers are started, which takes longer than to read what the index finds.
-create function range_terms(p_metadata jsonb) returns int4[] language sql immutable strict parallel unsafe cost 100
+-- What finds {"path": [...], "equal": ...} or {"path": [...], "low": ..., "high": ...}, of which one may be missing: of a range the fewest intervals that
+-- make it up, at most 30 of each size. Whatever passes has one of these terms; a few others, beside the bounds or by chance, have one too.
+create function lookup_terms(p_lookup jsonb) returns int4[] language plpgsql immutable parallel safe
 set search_path = pg_catalog, public, pg_temp as $f$
-  with recursive part(path, value) as (
-    select e.key, e.value from jsonb_each(p_metadata) e where jsonb_typeof(e.value) in ('number', 'object')
-    union all
-    select p.path || chr(31) || e.key, e.value from part p cross join lateral jsonb_each(p.value) e
-     where jsonb_typeof(p.value) = 'object' and (jsonb_typeof(e.value) in ('number', 'object')
-        or p.path ~ '^\$instants(\x1f|$)' and e.value::text ~ '^"\d{4}-\d\d-\d\dT\d\d:\d\d')
-  ), leaf as (
-    select p.path, range_key(p.value) as key from part p where jsonb_typeof(p.value) <> 'object' limit 65
-  )
-  select case when count(*) > 64 * 8 then '{0}' else array_agg(range_term(l.path, s.level, l.key >> 4 * s.level)) end
-    from leaf l cross join generate_series(0, 7) s(level)
-$f$;
-
--- The fewest intervals that make up a range, which is {"path": [...], "low": ..., "high": ...}, a bound that is missing or null being none: at most
--- 30 of each size. Whatever lies in the range has one of these terms; a few others beside its bounds may have one too.
-create function range_query(p_range jsonb) returns int4[] language plpgsql immutable strict parallel safe
-set search_path = pg_catalog, public, pg_temp as $f$
-declare path text := (select string_agg(k, chr(31) order by i) from jsonb_array_elements_text(p_range -> 'path') with ordinality x(k, i));
-  low bigint := coalesce(range_key(nullif(p_range -> 'low', 'null')), 0);
-  high bigint := coalesce(range_key(nullif(p_range -> 'high', 'null')), 4294967295);
+declare path text := (select string_agg(k, chr(31) order by i) from jsonb_array_elements_text(p_lookup -> 'path') with ordinality x(k, i));
+  instant bool := p_lookup #>> '{path,0}' = '$instants'; equal jsonb := p_lookup -> 'equal';
+  low bigint := coalesce(value_key(p_lookup -> 'low', instant), 0);
+  high bigint := coalesce(value_key(p_lookup -> 'high', instant), 4294967295);
   terms int4[] := '{0}';
 begin
+  if equal is not null then
+    return terms || filter_term(path, case when jsonb_typeof(equal) = 'number' then 0 else 8 end, value_key(equal, false));
+  end if;
   for l in 0..7 loop
     exit when low > high;
     if l = 7 or low >> 4 = high >> 4 then
-      return terms || array(select range_term(path, l, x) from generate_series(low, high) x);
+      return terms || array(select filter_term(path, l, x) from generate_series(low, high) x);
     end if;
     if low & 15 > 0 then
-      terms := terms || array(select range_term(path, l, x) from generate_series(low, low | 15) x);
+      terms := terms || array(select filter_term(path, l, x) from generate_series(low, low | 15) x);
       low := (low | 15) + 1;
     end if;
     if high & 15 < 15 then
-      terms := terms || array(select range_term(path, l, x) from generate_series(high & ~15::bigint, high) x);
+      terms := terms || array(select filter_term(path, l, x) from generate_series(high & ~15::bigint, high) x);
       high := (high & ~15::bigint) - 1;
     end if;
     low := low >> 4;
@@ -83,54 +98,54 @@ begin
 end $f$;
 
 -- How many chunks there are, which share of them passes scopes and filter, and which share an index would find: that passes what it can look up, and
--- 1 without such an index. With terms it is the range's index that finds the fewest, by these. From the first 500 in key order: chunk ids are hashes,
+-- 1 without such an index. With terms it is the lookup that finds the fewest, by these. From the first 500 in key order: chunk ids are hashes,
 -- so key order is a random sample. Up to 20,000 chunks are not worth one, unless there is an HNSW, which visits more the fewer pass. With p_dim it
 -- looks into the dense lane: the lexical one may be what fails.
-create function search_sample(p_tenant uuid, p_index uuid, p_scopes uuid[], p_contains jsonb, p_path jsonpath, p_range jsonb,
+create function search_sample(p_tenant uuid, p_index uuid, p_scopes uuid[], p_contains jsonb, p_path jsonpath, p_lookup jsonb,
                               p_least bigint default 20000, p_dim int default null)
 returns table(total bigint, share float8, reach float8, terms int4[]) language plpgsql stable rows 1
 set search_path = pg_catalog, public, pg_temp as $f$
 -- A guess: what else stands in the path may be in an `or` with the equality, and then no index finds it. All that hangs on it is time.
 declare indexed bool; equality bool := p_path::text ~ '==' and p_path::text !~ '[!<>]|like_regex|starts with|exists *\([^?)]*\)';
-  way text[]; low jsonb := nullif(p_range -> 'low', 'null'); high jsonb := nullif(p_range -> 'high', 'null'); ranged float8;
+  way text[]; found float8;
+  -- As jsonb orders them null is below and an object above all scalars.
+  low jsonb := coalesce(p_lookup -> 'equal', p_lookup -> 'low', 'null'); high jsonb := coalesce(p_lookup -> 'equal', p_lookup -> 'high', '{}');
 begin
   select coalesce(sum(t.chunks), 0) into total from lex_totals t where t.tenant_id = p_tenant and t.index_id = p_index;
   select i.vector_index = 'hnsw' into indexed from search_index i where i.tenant_id = p_tenant and i.id = p_index;
   share := 1;
   reach := 1;
   if total <= p_least and not coalesce(indexed, false) then return next; return; end if;
-  -- What was promoted by an older version has no index for ranges before the worker has made it; without one, terms would be made for every row.
-  if p_range is not null and indexed and 2 = (select count(*) from unnest(array['filter', 'filterl']) lane
-      join pg_index x on x.indexrelid = to_regclass(format('public.%s_%s', lane, replace(p_index::text, '-', ''))) and x.indisvalid) then
-    way := array(select jsonb_array_elements_text(p_range -> 'path'));
+  -- What was promoted by an older version has no index of terms before the worker has made it; without one, terms would be made for every row.
+  if p_lookup is not null and indexed and 2 = (select count(*) from unnest(array['filter', 'filterl']) lane
+      join pg_index x on x.indexrelid = to_regclass('public.' || lane || '_' || replace(p_index::text, '-', '')) and x.indisvalid) then
+    way := array(select jsonb_array_elements_text(p_lookup -> 'path'));
   end if;
   if p_dim is null then
-    select coalesce(avg((s.narrow and s.path)::int), 1), coalesce(avg((not indexed or s.narrow and (s.path or not equality))::int), 1), avg(s.ranged::int)
-      into share, reach, ranged
+    select coalesce(avg((s.narrow and s.path)::int), 1), coalesce(avg((not indexed or s.narrow and (s.path or not equality))::int), 1), avg(s.found::int)
+      into share, reach, found
       from (select l.scope_key = any(p_scopes) and (p_contains is null or l.metadata @> p_contains) as narrow,
                    p_path is null or coalesce(l.metadata @@ p_path, false) as path,
-                   case when way is not null then
-                     coalesce((low is null or l.metadata #> way >= low) and (high is null or l.metadata #> way <= high), false) end as ranged
+                   case when way is not null then coalesce((l.metadata #> way) between low and high, false) end as found
               from chunk_lexical l where l.tenant_id = p_tenant and l.index_id = p_index order by l.chunk_id limit 500) s;
   else
-    select coalesce(avg((s.narrow and s.path)::int), 1), coalesce(avg((not indexed or s.narrow and (s.path or not equality))::int), 1), avg(s.ranged::int)
-      into share, reach, ranged
+    select coalesce(avg((s.narrow and s.path)::int), 1), coalesce(avg((not indexed or s.narrow and (s.path or not equality))::int), 1), avg(s.found::int)
+      into share, reach, found
       from (select e.scope_key = any(p_scopes) and (p_contains is null or e.metadata @> p_contains) as narrow,
                    p_path is null or coalesce(e.metadata @@ p_path, false) as path,
-                   case when way is not null then
-                     coalesce((low is null or e.metadata #> way >= low) and (high is null or e.metadata #> way <= high), false) end as ranged
+                   case when way is not null then coalesce((e.metadata #> way) between low and high, false) end as found
               from chunk_embedding e where e.tenant_id = p_tenant and e.index_id = p_index and e.dim = p_dim order by e.chunk_id limit 500) s;
   end if;
-  if ranged < reach then
-    reach := ranged;
-    terms := range_query(p_range);
+  if found <= reach then
+    reach := found;
+    terms := lookup_terms(p_lookup);
   end if;
   return next;
 end $f$;
 
--- The dense lane: k rows whenever k exist, through the HNSW or exactly; by the terms of a range where there are some.
+-- The dense lane: k rows whenever k exist, through the HNSW or exactly; of what the terms of a lookup find where there are some.
 create function dense_lane(p_tenant uuid, p_index uuid, p_query halfvec, p_dim int, p_scopes uuid[], p_contains jsonb, p_path jsonpath,
-                           p_k int, p_total bigint, p_share float8, p_reach float8, p_ranges int4[])
+                           p_k int, p_total bigint, p_share float8, p_reach float8, p_any int4[])
 returns table(chunk_id uuid, score real) language plpgsql stable rows 100
 set search_path = pg_catalog, public, pg_temp as $f$
 declare way text; ids uuid[]; scores real[];
@@ -148,11 +163,23 @@ begin
   end if;
   -- "+ 0.0" keeps the planner off any HNSW; one expression, so that the distance is computed once a row. `is true` keeps what would have every row's
   -- terms computed again out of the index condition.
-  if p_ranges is not null then
+  if p_any is not null and p_share * 2 > p_reach then
+    -- Most of what the terms find passes: only the nearest of it are asked whether they do. Where k of them do, those are the nearest k of all.
+    execute 'select array_agg(x.chunk_id order by x.d, x.chunk_id), array_agg((1 - x.d)::real order by x.d, x.chunk_id)
+        from (select e.chunk_id, (e.embedding <=> $1) + 0.0 as d from chunk_embedding e
+              where e.tenant_id = $2 and e.index_id = $3 and e.dim = $7 and filter_terms(e.metadata) && $8 and (e.scope_key = any($4)) is true
+              order by d, e.chunk_id limit $9) x
+        cross join lateral (select e.metadata from chunk_embedding e
+                            where e.tenant_id = $2 and e.index_id = $3 and e.dim = $7 and e.chunk_id = x.chunk_id offset 0) m
+        where ($5 is null or m.metadata @> $5) and ($6 is null or m.metadata @@ $6)'
+      into ids, scores using p_query, p_tenant, p_index, p_scopes, p_contains, p_path, p_dim, p_any, (1.2 * p_k * p_reach / p_share)::int + 32;
+    if cardinality(ids) >= p_k then return query select u.id, u.s from unnest(ids, scores) u(id, s) limit p_k; return; end if;
+  end if;
+  if p_any is not null then
     return query execute 'select x.chunk_id, (1 - x.d)::real from (select e.chunk_id, (e.embedding <=> $1) + 0.0 as d from chunk_embedding e
-        where e.tenant_id = $2 and e.index_id = $3 and e.dim = $8 and range_terms(e.metadata) && $9
+        where e.tenant_id = $2 and e.index_id = $3 and e.dim = $8 and filter_terms(e.metadata) && $9
           and (e.scope_key = any($4)) is true and ($5 is null or (e.metadata @> $5) is true) and ($6 is null or (e.metadata @@ $6) is true)
-        order by d, e.chunk_id limit $7) x' using p_query, p_tenant, p_index, p_scopes, p_contains, p_path, p_k, p_dim, p_ranges;
+        order by d, e.chunk_id limit $7) x' using p_query, p_tenant, p_index, p_scopes, p_contains, p_path, p_k, p_dim, p_any;
     return;
   end if;
   return query execute 'select x.chunk_id, (1 - x.d)::real from (select e.chunk_id, (e.embedding <=> $1) + 0.0 as d from chunk_embedding e
@@ -161,18 +188,18 @@ begin
 end $f$;
 
 create function dense_search(p_tenant uuid, p_index uuid, p_query halfvec, p_dim int, p_scopes uuid[], p_contains jsonb, p_path jsonpath,
-                             p_k int, p_range jsonb default null)
+                             p_k int, p_lookup jsonb default null)
 returns table(chunk_id uuid, score real) language plpgsql stable security definer rows 100
 set search_path = pg_catalog, public, pg_temp set plan_cache_mode = auto as $f$
 begin
   perform check_tenant(p_tenant);
-  return query select x.chunk_id, x.score from search_sample(p_tenant, p_index, p_scopes, p_contains, p_path, p_range, p_dim => p_dim) s,
+  return query select x.chunk_id, x.score from search_sample(p_tenant, p_index, p_scopes, p_contains, p_path, p_lookup, p_dim => p_dim) s,
     dense_lane(p_tenant, p_index, p_query, p_dim, p_scopes, p_contains, p_path, p_k, s.total, s.share, s.reach, s.terms) x;
 end $f$;
 
 -- The lexical lane: k rows by BM25, exactly.
 create function lexical_lane(p_tenant uuid, p_index uuid, p_terms int4[], p_keys int4[], p_scopes uuid[], p_contains jsonb, p_path jsonpath,
-                             p_k int, p_total bigint, p_share float8, p_reach float8, p_ranges int4[])
+                             p_k int, p_total bigint, p_share float8, p_reach float8, p_any int4[])
 returns table(chunk_id uuid, score real) language plpgsql stable rows 100
 set search_path = pg_catalog, public, pg_temp as $f$
 declare w float8[]; ks int4[]; df int[]; suf float8[]; q sparsevec; n int; e int := 0; l int := 0; rows bigint := 0; pair float8; least float8;
@@ -196,12 +223,12 @@ begin
   if p_reach * p_total <= 5000 then
     -- Few rows: score them all (0.7 us each; `keys && ...` as a filter costs four times that). Written with =, so that the planner may start
     -- from the filter's or the scopes' index.
-    if p_ranges is not null then
+    if p_any is not null then
       return query execute 'select x.chunk_id, (-x.d)::real from (select l.chunk_id, (l.terms <#> $1) + 0.0 as d from chunk_lexical l
-          where l.tenant_id = $2 and l.index_id = $3 and range_terms(l.metadata) && $8
+          where l.tenant_id = $2 and l.index_id = $3 and filter_terms(l.metadata) && $8
             and (l.scope_key = any($4)) is true and ($5 is null or (l.metadata @> $5) is true) and ($6 is null or (l.metadata @@ $6) is true)
           order by d, l.chunk_id limit $7) x where x.d < 0'
-        using q, p_tenant, p_index, p_scopes, p_contains, p_path, p_k, p_ranges;
+        using q, p_tenant, p_index, p_scopes, p_contains, p_path, p_k, p_any;
       return;
     end if;
     return query execute 'select x.chunk_id, (-x.d)::real from (select l.chunk_id, (l.terms <#> $1) + 0.0 as d from chunk_lexical l
@@ -212,9 +239,9 @@ begin
   end if;
   -- `is not distinct from` and `is true` keep the planner from ANDing a bitmap of the whole index's btree range, or of most of its rows, to the
   -- GIN's. Where the filter's own index finds a quarter at most, ANDing that one is what makes the rows few.
-  conditions := case when p_ranges is not null and p_reach <= 0.25
-    then ' and l.tenant_id = $2 and l.index_id = $3 and range_terms(l.metadata) && $11 and ($5 is null or (l.metadata @> $5) is true)'
-    when p_ranges is null and p_contains is not null and p_reach <= 0.25
+  conditions := case when p_any is not null and p_reach <= 0.25
+    then ' and l.tenant_id = $2 and l.index_id = $3 and filter_terms(l.metadata) && $11 and ($5 is null or (l.metadata @> $5) is true)'
+    when p_any is null and p_contains is not null and p_reach <= 0.25
     then ' and l.tenant_id = $2 and l.index_id = $3 and l.metadata @> $5'
     else ' and l.tenant_id is not distinct from $2 and l.index_id is not distinct from $3 and ($5 is null or (l.metadata @> $5) is true)' end;
   suf := array_fill(0::float8, array[n + 1]);
@@ -252,7 +279,7 @@ begin
         select * from (select l.chunk_id, (l.terms <#> $1) + 0.0 as d from chunk_lexical l where (' || substr(arms, 5) || ') and (l.terms <#> $1) <= $10'
         || conditions || ' and (l.scope_key = any($4)) is true and ($6 is null or (l.metadata @@ $6) is true) order by d, l.chunk_id limit $7) r
         union select * from unnest($8, $9) order by 2, 1 limit $7) x(id, d)'
-      into ids, ds using q, p_tenant, p_index, p_scopes, p_contains, p_path, p_k, ids, ds, -theta, p_ranges;
+      into ids, ds using q, p_tenant, p_index, p_scopes, p_contains, p_path, p_k, ids, ds, -theta, p_any;
     theta := coalesce(-ds[p_k], 0) * (1 - 1e-6);   -- float4 weights: a hair lower, never a hair too high
     e := l;
   end loop;
@@ -260,25 +287,25 @@ begin
 end $f$;
 
 create function bm25_search(p_tenant uuid, p_index uuid, p_terms int4[], p_keys int4[], p_scopes uuid[], p_contains jsonb, p_path jsonpath, p_k int,
-                            p_range jsonb default null)
+                            p_lookup jsonb default null)
 returns table(chunk_id uuid, score real) language plpgsql stable security definer rows 100
 set search_path = pg_catalog, public, pg_temp set plan_cache_mode = auto as $f$
 begin
   perform check_tenant(p_tenant);
-  return query select x.chunk_id, x.score from search_sample(p_tenant, p_index, p_scopes, p_contains, p_path, p_range) s,
+  return query select x.chunk_id, x.score from search_sample(p_tenant, p_index, p_scopes, p_contains, p_path, p_lookup) s,
     lexical_lane(p_tenant, p_index, p_terms, p_keys, p_scopes, p_contains, p_path, p_k, s.total, s.share, s.reach, s.terms) x;
 end $f$;
 
 -- Both lanes in one call and one snapshot. similarity is the cosine with the query on both lanes' rows. A null query, 0 of its rows or no terms leave
 -- that lane out; with a query the lexical one has its cosines all the same.
 create function hybrid_search(p_tenant uuid, p_index uuid, p_query halfvec, p_dim int, p_terms int4[], p_keys int4[], p_scopes uuid[],
-                                         p_contains jsonb, p_path jsonpath, p_dense int, p_lexical int, p_range jsonb default null)
+                                         p_contains jsonb, p_path jsonpath, p_dense int, p_lexical int, p_lookup jsonb default null)
 returns table(lane text, chunk_id uuid, score real, rank int, similarity real) language plpgsql stable security definer
 set search_path = pg_catalog, public, pg_temp set plan_cache_mode = auto as $f$
 declare sample record; ids uuid[]; scores real[];
 begin
   perform check_tenant(p_tenant);
-  select * into sample from search_sample(p_tenant, p_index, p_scopes, p_contains, p_path, p_range, p_dim => case when cardinality(p_terms) > 0 then null else p_dim end);
+  select * into sample from search_sample(p_tenant, p_index, p_scopes, p_contains, p_path, p_lookup, p_dim => case when cardinality(p_terms) > 0 then null else p_dim end);
   if p_query is not null and p_dense is distinct from 0 then
     return query select 'dense', d.chunk_id, d.score, d.rank::int, d.score
       from dense_lane(p_tenant, p_index, p_query, p_dim, p_scopes, p_contains, p_path, p_dense, sample.total, sample.share, sample.reach, sample.terms)
@@ -299,7 +326,7 @@ begin
 end $f$;
 
 create function search_plan(p_tenant uuid, p_index uuid, p_scopes uuid[], p_contains jsonb, p_path jsonpath, p_k int,
-                            p_range jsonb default null)
+                            p_lookup jsonb default null)
 returns table(chunks bigint, share float8, dense text, lexical text) language plpgsql stable security definer rows 1
 set search_path = pg_catalog, public, pg_temp set plan_cache_mode = auto as $f$
 declare way text;
@@ -309,10 +336,11 @@ begin
   return query select s.total, s.share,
     case when way = 'hnsw' and prefers_hnsw(s.total, s.share, s.reach, p_k) then 'index' else 'exact' end,
     case when s.total <= 5000 or (s.total > 20000 and s.reach * s.total <= 5000) then 'all' else 'pruned' end
-    from search_sample(p_tenant, p_index, p_scopes, p_contains, p_path, p_range, 0) s;
+    from search_sample(p_tenant, p_index, p_scopes, p_contains, p_path, p_lookup, 0) s;
 end $f$;
 
-revoke all on function hybrid_search, dense_search, bm25_search, search_plan, dense_lane, lexical_lane, search_sample, range_query from public;
+revoke all on function hybrid_search, dense_search, bm25_search, search_plan, dense_lane, lexical_lane, search_sample,
+  lookup_terms from public;
 grant execute on function hybrid_search, dense_search, bm25_search, search_plan to carrel_app;
 reset role;
 revoke create on schema public from carrel_search;
