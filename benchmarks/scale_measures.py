@@ -45,6 +45,8 @@ CASES = (
     Case("33 %, containment", {"third": 0}, lambda n: n % 3 == 0),
     Case("10 %, containment", {"tenth": 1}, lambda n: n % 10 == 1),
     Case("10 %, range", {"number": {"lt": 1000}}, lambda n: n * 7919 % 10_000 < 1000),
+    Case("5 %, range", {"number": {"gte": 1000, "lt": 1500}}, lambda n: n * 7919 % 10_000 // 500 == 2),
+    Case("1 %, range", {"number": {"gte": 2000, "lt": 2100}}, lambda n: n * 7919 % 10_000 // 100 == 20),
     Case("1 %, containment", {"hundredth": 2}, lambda n: n % 100 == 2),
     Case("0.1 %, containment", {"thousandth": 3}, lambda n: n % 1000 == 3),
     Case("0.01 %, containment", {"number": 0}, lambda n: n * 7919 % 10_000 == 0),

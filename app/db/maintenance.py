@@ -177,8 +177,8 @@ class OwnerConnection:
         return [tuple(row) for row in await self.driver.fetch(_DUE, threshold)]
 
     async def clean_pending(self) -> None:
-        """Sort new keys into the lexical index, so that searches need not read them one by one."""
-        await self.driver.execute("select gin_clean_pending_list('chunk_lexical_keys')")
+        """Sort new keys and terms into their indexes, so that searches need not read them one by one."""
+        await self.driver.execute(_CLEAN)
 
     async def _names(self, sql: str, argument: str) -> list[str]:
         return [row[0] for row in await self.driver.fetch(sql, argument)]
@@ -204,6 +204,9 @@ _FINISHED = f"{_ALL} and x.indisvalid and c.relname !~ '_cc(new|old)[0-9]*$'"
 _STRAYS = f"""{_OURS} and c.relname ~ $1 and not exists (
   select from search_index i where i.id = substring(c.relname from '_([0-9a-f]{{32}})')::uuid
      and i.state in ('live', 'building') and i.vector_index <> 'exact')"""  # noqa: S608  (constants)
+_CLEAN = """
+select gin_clean_pending_list(c.oid) from pg_class c join pg_index x on x.indexrelid = c.oid and x.indisvalid
+ where c.relnamespace = 'public'::regnamespace and c.relname ~ '^(chunk_lexical_keys$|filterl?_[0-9a-f]{32}$)'"""
 _SIZE = f"""
 select coalesce(sum(pg_relation_size(c.oid)), 0)::bigint from pg_class c
  where c.relnamespace = 'public'::regnamespace and c.relkind = 'i'

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from pgvector import SparseVector
 
+from app.db.maintenance import PromotedIndex
 from app.embedded_postgres import DatabaseUrls
 from app.lexical.weights import DIMENSIONS, LexicalEntry, document_entries, query_terms, salt
 from tests.indexing.world import SCOPE, FilledIndex, open_world
@@ -47,6 +48,7 @@ class Filter:
     path: str | None = None
     keep: Callable[[int], bool] = lambda number: True
     scopes: Sequence[UUID] = (SCOPE,)
+    lookup: str | None = None
 
     def passes(self, number: int) -> bool:
         return (number % 5 != 4 or STRANGER in self.scopes) and self.keep(number)
@@ -55,17 +57,33 @@ class Filter:
 FILTERS = {
     "everything": Filter(scopes=(SCOPE, STRANGER)),
     "scope": Filter(),
-    "half by range": Filter(path='strict $."n" >= 2750', keep=lambda number: number >= 2750),
-    "tenth by range": Filter(path='strict $."n" < 550', keep=lambda number: number < 550),
+    "half by range": Filter(
+        path='strict $."n" >= 2750', keep=lambda number: number >= 2750, lookup='{"path": ["n"], "low": 2750}'
+    ),
+    "tenth by range": Filter(
+        path='strict $."n" < 550', keep=lambda number: number < 550, lookup='{"path": ["n"], "high": 550}'
+    ),
     "third by containment": Filter(contains='{"third": 1}', keep=lambda number: number % 3 == 1),
-    "sixth by containment": Filter(contains='{"sixth": 1}', keep=lambda number: number % 6 == 1),
-    "both": Filter('{"sixth": 1}', 'strict $."n" < 2750', lambda number: number % 6 == 1 and number < 2750),
+    "sixth by containment": Filter(
+        contains='{"sixth": 1}', keep=lambda number: number % 6 == 1, lookup='{"path": ["sixth"], "equal": 1}'
+    ),
+    "both": Filter(
+        '{"sixth": 1}',
+        'strict $."n" < 2750',
+        lambda number: number % 6 == 1 and number < 2750,
+        lookup='{"path": ["sixth"], "equal": 1}',
+    ),
     "list": Filter(path='strict exists($."sixth" ? (@ == 1 || @ == 2))', keep=lambda number: number % 6 in (1, 2)),
-    "few": Filter(path='strict $."n" < 30', keep=lambda number: number < 30),
+    "few": Filter(path='strict $."n" < 30', keep=lambda number: number < 30, lookup='{"path": ["n"], "high": 30}'),
     "few by list": Filter(path='strict exists($."n" ? (@ == 3 || @ == 5))', keep=lambda number: number in (3, 5)),
     "none": Filter(contains='{"third": 7}', keep=lambda number: False),
 }
-SIZES = {"counted": (CHUNKS, "exact"), "sampled": (PRETENDED, "exact"), "indexed": (PRETENDED, "hnsw")}
+SIZES = {
+    "counted": (CHUNKS, "exact", False),
+    "sampled": (PRETENDED, "exact", False),
+    "indexed": (PRETENDED, "hnsw", False),
+    "looked up": (PRETENDED, "hnsw", True),
+}
 
 
 @dataclass(frozen=True)
@@ -83,12 +101,13 @@ class Lane:
         await owner.execute(totals, self.index.tenant, self.index.id, chunks)
         await owner.execute("update search_index set vector_index = $2 where id = $1", self.index.id, vector_index)
 
-    async def search(self, terms: Sequence[str], asked: Filter, *, k: int) -> list[tuple[UUID, float]]:
+    async def search(self, terms: Sequence[str], asked: Filter, *, k: int, looks_up: bool) -> list[tuple[UUID, float]]:
         ids, keys = query_terms(terms, salt(self.index.id))
         async with self.index.world.maintenance.database.transaction(self.index.tenant) as session:
             rows: list[asyncpg.Record] = await session._driver.fetch(
-                "select * from bm25_search($1, $2, $3, $4, $5, $6::jsonb, $7::jsonpath, $8)",
+                "select * from bm25_search($1, $2, $3, $4, $5, $6::jsonb, $7::jsonpath, $8, $9::jsonb)",
                 self.index.tenant, self.index.id, ids, keys, asked.scopes, asked.contains, asked.path, k,
+                asked.lookup if looks_up else None,
             )  # fmt: skip
         return [(row["chunk_id"], row["score"]) for row in rows]
 
@@ -136,6 +155,9 @@ async def lane(database: DatabaseUrls) -> AsyncIterator[Lane]:
             ["{" + ",".join(map(str, entry.keys)) + "}" for entry in entries],
             list(df), list(df.values()), [tops[key] for key in df],
         )  # fmt: skip
+        definitions = PromotedIndex(index.tenant, index.id, 3).definitions("chunk_embedding_other")
+        for indexed in (f"filter_{index.id.hex}", f"filterl_{index.id.hex}"):
+            await world.owner.execute(f"create index {indexed} on {definitions[indexed]}")
         yield Lane(index, ids, postings_of(entries))
 
 
@@ -150,13 +172,13 @@ def questions() -> list[list[str]]:
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("name", FILTERS)
 async def test_the_best_are_found_without_scoring_all(lane: Lane, size: str, name: str) -> None:
-    chunks, vector_index = SIZES[size]
+    chunks, vector_index, looks_up = SIZES[size]
     await lane.pretend(chunks, vector_index)
     for terms in questions():
         wanted = lane.expected(terms, FILTERS[name], chunks=chunks)
         best = sorted(wanted.values(), reverse=True)
         for k in (1, 60):
-            found = await lane.search(terms, FILTERS[name], k=k)
+            found = await lane.search(terms, FILTERS[name], k=k, looks_up=looks_up)
             assert [score for _, score in found] == pytest.approx(best[:k], abs=1e-5), (terms, k)
             assert [score for _, score in found] == pytest.approx([wanted[id_] for id_, _ in found], abs=1e-5)
             assert len({id_ for id_, _ in found}) == len(found)
