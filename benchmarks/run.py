@@ -46,6 +46,8 @@ def show_search(figures: SearchFigures, chunks: int) -> None:
         f"\nserver CPU, model apart: {figures.cpu:.2f} ms (reach: 3), {figures.cpu / figures.empty_cpu:.1f}x an empty"
     )
     print(f"endpoint; p50 over bare SQL: {figures.over_sql:.2f}x (reach: 1.5x)")
+    print(f"the same queries again, when no model is asked: server CPU {figures.known_cpu:.2f} ms, p50", end=" ")
+    print(f"{figures.known_p50:.2f} ms, {figures.known_over_sql:.2f}x the bare SQL")
 
 
 def main() -> int:

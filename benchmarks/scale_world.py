@@ -102,13 +102,13 @@ def _values(place: Place, question: Question, lane: str, filter: Filter) -> tupl
     compiled = compile_filter(filter, guard=None)
     contains = None if compiled.contains is None else json.dumps(compiled.contains)
     where = (list(Scope().visible()), contains, compiled.path)
-    lookup = None if compiled.lookup is None else json.dumps(compiled.lookup)
+    lookups = None if compiled.lookups is None else json.dumps(compiled.lookups)
     terms, keys = query_terms(analyser_for("english").tokens(question.text), salt(place.index_id))
     index, vector = (place.tenant_id, place.index_id), (HalfVector(question.vector), DIMENSIONS)
     if lane == "both":
-        return (*index, *vector, terms, keys, *where, lookup)
+        return (*index, *vector, terms, keys, *where, lookups)
     asked = vector if lane == "dense" else (terms, keys)
-    return (*index, *asked, *where, LANE_ROWS, lookup)
+    return (*index, *asked, *where, LANE_ROWS, lookups)
 
 
 @dataclass(frozen=True, slots=True)

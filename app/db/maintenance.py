@@ -105,8 +105,11 @@ class OwnerConnection:
         taken: bool = await self.driver.fetchval("select pg_try_advisory_lock($1)", BUILD_LOCK)
         return taken
 
-    async def make(self, index: PromotedIndex, *, chunks: int) -> None:
-        """Build what is missing of its indexes; what is unfinished goes first, what has been replaced last."""
+    async def make(self, index: PromotedIndex, *, chunks: int) -> bool:
+        """Build what is missing of its indexes, and say whether the vector index is among that.
+
+        What is unfinished goes first, what has been replaced last.
+        """
         await self.drop(await self._names(_LEFTOVERS, index.index_id.hex))
         there = set(await self._names(_FINISHED, index.index_id.hex))
         await self._prepare(index, chunks)
@@ -115,6 +118,7 @@ class OwnerConnection:
             if name not in there:
                 await self.driver.execute(f"create index concurrently {name} on {definition}")
         await self.drop(set(await self._names(_ALL, index.index_id.hex)) - definitions.keys())
+        return f"hnsw_{index.index_id.hex}" not in there
 
     async def rebuild(self, index: PromotedIndex, *, chunks: int) -> None:
         """Build its vector index anew; the old one serves until the new one is whole."""
@@ -135,6 +139,11 @@ class OwnerConnection:
         """Whether all its indexes are there and valid."""
         there = await self._names(_FINISHED, index.index_id.hex)
         return set(there) >= index.definitions("").keys()
+
+    async def is_tidy(self, index: PromotedIndex) -> bool:
+        """Whether it is whole, and nothing of an older version is left."""
+        names = set(await self._names(_ALL, index.index_id.hex))
+        return names == index.definitions("").keys() and await self.is_whole(index)
 
     async def size(self, index: PromotedIndex) -> int:
         """Bytes of all its indexes."""
@@ -220,11 +229,12 @@ _DUE = """
 select i.tenant_id, i.id from search_index i
  where i.state = 'live' and case i.vector_index
    when 'building' then true
-   when 'hnsw' then i.deleted_chunks > 0.15 * i.built_chunks or 3 > (
-     select count(*) from pg_class c join pg_index x on x.indexrelid = c.oid and x.indisvalid
-      where c.relnamespace = 'public'::regnamespace
-        and c.relname in (select part || replace(i.id::text, '-', '')
-                            from unnest(array['hnsw_', 'filter_', 'filterl_']) part))
+   when 'hnsw' then i.deleted_chunks > 0.15 * i.built_chunks or exists (
+     select from (values ('hnsw_', true), ('filter_', true), ('filterl_', true), ('meta_', false), ('metal_', false))
+       part(name, wanted)
+      where part.wanted <> exists (
+        select from pg_class c join pg_index x on x.indexrelid = c.oid and x.indisvalid
+         where c.relnamespace = 'public'::regnamespace and c.relname = part.name || replace(i.id::text, '-', '')))
    else coalesce(i.held_back, 'no_owner') = 'no_owner'
      and (select sum(t.chunks) from lex_totals t where t.tenant_id = i.tenant_id and t.index_id = i.id)
          >= $1 * sqrt(384.0 / i.dim) end"""

@@ -6,19 +6,23 @@ from dataclasses import dataclass
 from app.filters.language import Condition, Either, Every, Negation, Node, parse_filter
 from app.filters.values import Loc
 
+# Each is tried on a sample by every search.
+MOST_LOOKUPS = 4
+
 
 @dataclass(frozen=True, slots=True)
 class CompiledFilter:
     """A row passes if ``metadata @> contains`` and ``metadata @@ path`` both are true; None asks nothing.
 
     ``metadata`` is what filterable_metadata made. Bind ``contains`` as jsonb and ``path`` as jsonpath, not as SQL.
-    ``lookup`` asks nothing more: it is true of all that pass, and an index finds what it is true of. It has a ``path``
-    of keys, and a scalar ``equal`` or bounds, ``low`` and ``high``: numbers or instants, both included.
+    ``lookups`` ask nothing more: each is true of all that pass, and an index finds what it is true of. It has a
+    ``path`` of keys, and a scalar ``equal`` or bounds, ``low`` and ``high``: numbers or instants, both included. The
+    guard has none, because in its knowledge base it is true of every row.
     """
 
     contains: dict[str, object] | None = None
     path: str | None = None
-    lookup: dict[str, object] | None = None
+    lookups: list[dict[str, object]] | None = None
 
     @property
     def narrows(self) -> bool:
@@ -39,11 +43,12 @@ def compile_filter(
     """
     asked = expression is not None and not (isinstance(expression, Mapping) and not expression)
     parts = _conjuncts(parse_filter(expression, loc=loc)) if asked else []
+    lookups = _lookups(parts)
     parts += _conjuncts(parse_filter(guard, loc=("guard",))) if guard else []
     contains: dict[str, object] = {}
     rest = [part for part in parts if not _absorb(contains, part)]
     path = " && ".join(_render(part, negated=False) for part in rest)
-    return CompiledFilter(contains=contains or None, path=f"strict {path}" if path else None, lookup=_lookup(parts))
+    return CompiledFilter(contains=contains or None, path=f"strict {path}" if path else None, lookups=lookups or None)
 
 
 def _conjuncts(node: Node) -> list[Node]:
@@ -66,15 +71,15 @@ def _absorb(contains: dict[str, object], node: Node) -> bool:
         target, source = present, value
 
 
-def _lookup(conjuncts: Sequence[Node]) -> dict[str, object] | None:
-    """That of one path, the likeliest to find few: equality, then a range with bounds on both sides."""
+def _lookups(conjuncts: Sequence[Node]) -> list[dict[str, object]]:
+    """One for each path, no more than a few: equalities before ranges with bounds on both sides, before the others."""
     found: dict[tuple[str, ...], dict[str, object]] = {}
     for node in conjuncts:
         if isinstance(node, Condition) and node.lookup is not None:
             one = found.setdefault(node.lookup.keys, {"path": list(node.lookup.keys)})
             bounds = {"low": node.lookup.low, "high": node.lookup.high, "equal": node.lookup.equal}
             one |= {name: bound for name, bound in bounds.items() if bound is not None and name not in one}
-    return max(found.values(), key=_selectivity, default=None)
+    return sorted(found.values(), key=_selectivity, reverse=True)[:MOST_LOOKUPS]
 
 
 def _selectivity(lookup: Mapping[str, object]) -> int:

@@ -119,8 +119,8 @@ class IndexRepository:
         """A vector index is being built; searches do without."""
         await self.session.rows(_SET_BUILDING, self._place)
 
-    async def set_built(self, *, chunks: int, size: int) -> None:
-        """From now on searches use the vector index, which was built with so many chunks."""
+    async def set_built(self, *, chunks: int | None, size: int) -> None:
+        """From now on searches use the vector index, which was built with so many chunks; None for the old one."""
         await self.session.rows(_SET_BUILT, {**self._place, "chunks": chunks, "size": size})
 
     async def give_up(self) -> tuple[UUID, bool] | None:
@@ -227,7 +227,9 @@ _SET_BUILDING = statement("""
 update search_index set vector_index = 'building', held_back = null, deleted_chunks = 0
  where tenant_id = :tenant and id = :index""")
 _SET_BUILT = statement("""
-update search_index set vector_index = 'hnsw', built_chunks = :chunks, deleted_chunks = 0, index_bytes = :size
+update search_index set vector_index = 'hnsw', index_bytes = :size,
+       built_chunks = coalesce(:chunks::int, built_chunks),
+       deleted_chunks = case when :chunks is null then deleted_chunks else 0 end
  where tenant_id = :tenant and id = :index""")
 _GIVE_UP = statement("""
 update search_index set retired_at = null

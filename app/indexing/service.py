@@ -172,15 +172,13 @@ class IndexMaintenance:
         async with self.owner.connect() as owner:
             if not await owner.take_turn():
                 return
-            if not await owner.is_whole(index):
-                await owner.make(index, chunks=figures.chunks)
-            else:
+            if not await owner.make(index, chunks=figures.chunks):
                 await owner.rebuild(index, chunks=figures.chunks)
             await self._put_into_use(owner, index, figures)
         logger.info("index.rebuilt", index=str(figures.id), chunks=figures.chunks)
 
     async def _complete(self, tenant_id: UUID, figures: IndexFigures) -> bool:
-        """Make what a promoted index has lost while it was retired, or in a restored or tampered database.
+        """Make what a promoted index never had, or has lost while retired, or in a restored or tampered database.
 
         False where another's build has to end first.
         """
@@ -188,16 +186,18 @@ class IndexMaintenance:
             return True
         index = PromotedIndex(tenant_id, figures.id, figures.dim)
         async with self.owner.connect() as owner:
-            if await owner.is_whole(index):
+            if await owner.is_tidy(index):
                 return True
             if not await owner.take_turn():
                 return False
-            await owner.make(index, chunks=figures.chunks)
-            await self._put_into_use(owner, index, figures)
+            built = await owner.make(index, chunks=figures.chunks)
+            await self._put_into_use(owner, index, figures, built=built)
         return True
 
-    async def _put_into_use(self, owner: OwnerConnection, index: PromotedIndex, figures: IndexFigures) -> None:
-        """If it is whole and finds what it should."""
+    async def _put_into_use(
+        self, owner: OwnerConnection, index: PromotedIndex, figures: IndexFigures, *, built: bool = True
+    ) -> None:
+        """If it is whole and finds what it should; ``built`` where its vector index is new."""
         if not await owner.is_whole(index) or await owner.recall(index) < LEAST_RECALL:
             await self._stay_exact(index, HeldBack.INEXACT, chunks=figures.chunks)
             await owner.drop_all(index.index_id)
@@ -206,7 +206,7 @@ class IndexMaintenance:
         size = await owner.size(index)
         async with self.database.transaction(index.tenant_id) as session:
             repository = IndexRepository(session, index.tenant_id, index.index_id)
-            await repository.set_built(chunks=figures.chunks, size=size)
+            await repository.set_built(chunks=figures.chunks if built else None, size=size)
 
     async def _demote(self, tenant_id: UUID, figures: IndexFigures, reason: HeldBack | None) -> None:
         """Searches do without first; then the indexes go, now or with the next look after all."""

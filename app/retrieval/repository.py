@@ -151,11 +151,11 @@ def _lane_values(calls: Sequence[LaneCall], size: int) -> dict[str, Any]:
 
 def _where(call: LaneCall) -> dict[str, Any]:
     """The rows that a call looks at."""
-    contains, lookup = (
-        None if part is None else json.dumps(part) for part in (call.filter.contains, call.filter.lookup)
+    contains, lookups = (
+        None if part is None else json.dumps(part) for part in (call.filter.contains, call.filter.lookups)
     )
     places = {"t": call.tenant_id, "i": call.index_id, "s": call.scopes}
-    return places | {"c": contains, "p": call.filter.path, "l": lookup}
+    return places | {"c": contains, "p": call.filter.path, "l": lookups}
 
 
 def _texts(expansion: Expansion, chunks: Sequence[FoundText]) -> dict[str, Any]:

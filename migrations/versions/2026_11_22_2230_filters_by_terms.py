@@ -31,12 +31,13 @@ begin
     return (((substr(d, 1, 4)::bigint * 12 + substr(d, 6, 2)::int) * 31 + substr(d, 9, 2)::int) * 24 + substr(d, 12, 2)::int) * 30
       + substr(d, 15, 2)::int / 2;
   end if;
-  return ('x' || left(md5(p_value::text), 8))::bit(32)::bigint;
+  return hashtextextended(p_value::text, 0) & 4294967295;
 end $f$;
 
--- One of the intervals that a value lies in, of 16^level keys; of level 8 a value that has no order. Different ones may have the same term.
+-- One of the intervals that a value lies in, of 16^level keys; of level 8 a value that has no order. Different ones may have the same term. Postgres
+-- partitions tables by this hash, so it stays the same through its versions.
 create function filter_term(p_path text, p_level int, p_place bigint) returns int4 language sql immutable strict parallel safe
-  return ((('x' || left(md5(p_path), 8))::bit(32)::bigint + p_level * 1000003 + p_place * 1540483477) & 4294967295)::bit(32)::int4;
+  return (((hashtextextended(p_path, 0) & 4294967295) + p_level * 1000003 + p_place * 1540483477) & 4294967295)::bit(32)::int4;
 
 -- What a row's metadata is found by: of each number and instant that a path of keys reaches the intervals of eight sizes that it lies in (the "trie
 -- range" of Schindler and Diepenbroek, Computers & Geosciences 34, 2008), of texts and booleans themselves. 0 for a row with very many: all find it.
@@ -101,44 +102,62 @@ end $f$;
 -- 1 without such an index. With terms it is the lookup that finds the fewest, by these. From the first 500 in key order: chunk ids are hashes,
 -- so key order is a random sample. Up to 20,000 chunks are not worth one, unless there is an HNSW, which visits more the fewer pass. With p_dim it
 -- looks into the dense lane: the lexical one may be what fails.
-create function search_sample(p_tenant uuid, p_index uuid, p_scopes uuid[], p_contains jsonb, p_path jsonpath, p_lookup jsonb,
+create function search_sample(p_tenant uuid, p_index uuid, p_scopes uuid[], p_contains jsonb, p_path jsonpath, p_lookups jsonb,
                               p_least bigint default 20000, p_dim int default null)
 returns table(total bigint, share float8, reach float8, terms int4[]) language plpgsql stable rows 1
 set search_path = pg_catalog, public, pg_temp as $f$
 -- A guess: what else stands in the path may be in an `or` with the equality, and then no index finds it. All that hangs on it is time.
 declare indexed bool; equality bool := p_path::text ~ '==' and p_path::text !~ '[!<>]|like_regex|starts with|exists *\([^?)]*\)';
-  way text[]; found float8;
-  -- As jsonb orders them null is below and an object above all scalars.
-  low jsonb := coalesce(p_lookup -> 'equal', p_lookup -> 'low', 'null'); high jsonb := coalesce(p_lookup -> 'equal', p_lookup -> 'high', '{}');
+  rows jsonb[]; one jsonb; way text[]; low jsonb; high jsonb; hit float8; lookup jsonb; before float8;
 begin
   select coalesce(sum(t.chunks), 0) into total from lex_totals t where t.tenant_id = p_tenant and t.index_id = p_index;
   select i.vector_index = 'hnsw' into indexed from search_index i where i.tenant_id = p_tenant and i.id = p_index;
   share := 1;
   reach := 1;
   if total <= p_least and not coalesce(indexed, false) then return next; return; end if;
-  -- What was promoted by an older version has no index of terms before the worker has made it; without one, terms would be made for every row.
-  if p_lookup is not null and indexed and 2 = (select count(*) from unnest(array['filter', 'filterl']) lane
-      join pg_index x on x.indexrelid = to_regclass('public.' || lane || '_' || replace(p_index::text, '-', '')) and x.indisvalid) then
-    way := array(select jsonb_array_elements_text(p_lookup -> 'path'));
-  end if;
   if p_dim is null then
-    select coalesce(avg((s.narrow and s.path)::int), 1), coalesce(avg((not indexed or s.narrow and (s.path or not equality))::int), 1), avg(s.found::int)
-      into share, reach, found
+    select coalesce(avg((s.narrow and s.path)::int), 1), coalesce(avg((not indexed or s.narrow and (s.path or not equality))::int), 1) into share, reach
       from (select l.scope_key = any(p_scopes) and (p_contains is null or l.metadata @> p_contains) as narrow,
-                   p_path is null or coalesce(l.metadata @@ p_path, false) as path,
-                   case when way is not null then coalesce((l.metadata #> way) between low and high, false) end as found
+                   p_path is null or coalesce(l.metadata @@ p_path, false) as path
               from chunk_lexical l where l.tenant_id = p_tenant and l.index_id = p_index order by l.chunk_id limit 500) s;
   else
-    select coalesce(avg((s.narrow and s.path)::int), 1), coalesce(avg((not indexed or s.narrow and (s.path or not equality))::int), 1), avg(s.found::int)
-      into share, reach, found
+    select coalesce(avg((s.narrow and s.path)::int), 1), coalesce(avg((not indexed or s.narrow and (s.path or not equality))::int), 1) into share, reach
       from (select e.scope_key = any(p_scopes) and (p_contains is null or e.metadata @> p_contains) as narrow,
-                   p_path is null or coalesce(e.metadata @@ p_path, false) as path,
-                   case when way is not null then coalesce((e.metadata #> way) between low and high, false) end as found
+                   p_path is null or coalesce(e.metadata @@ p_path, false) as path
               from chunk_embedding e where e.tenant_id = p_tenant and e.index_id = p_index and e.dim = p_dim order by e.chunk_id limit 500) s;
   end if;
-  if found <= reach then
-    reach := found;
-    terms := lookup_terms(p_lookup);
+  -- What was promoted by an older version has no index of terms before the worker has made it; without one, terms would be made for every row.
+  if p_lookups is null or not indexed or reach * total <= 2000 or 2 > (select count(*) from unnest(array['filter', 'filterl']) lane
+      join pg_index x on x.indexrelid = to_regclass('public.' || lane || '_' || replace(p_index::text, '-', '')) and x.indisvalid) then
+    return next;
+    return;
+  end if;
+  if p_dim is null then
+    rows := array(select l.metadata from chunk_lexical l where l.tenant_id = p_tenant and l.index_id = p_index order by l.chunk_id limit 500);
+  else
+    rows := array(select e.metadata from chunk_embedding e where e.tenant_id = p_tenant and e.index_id = p_index and e.dim = p_dim order by e.chunk_id limit 500);
+  end if;
+  before := reach;
+  for one in select * from jsonb_array_elements(p_lookups) loop
+    way := array(select jsonb_array_elements_text(one -> 'path'));
+    -- As jsonb orders them null is below and an object above all scalars.
+    low := coalesce(one -> 'equal', one -> 'low', 'null');
+    high := coalesce(one -> 'equal', one -> 'high', '{}');
+    select avg(coalesce((m #> way) between low and high, false)::int) into hit from unnest(rows) m;
+    if hit <= least(reach, 0.3) then
+      lookup := one;
+      reach := hit;
+    end if;
+  end loop;
+  if lookup is not null then
+    terms := lookup_terms(lookup);
+    -- Values that share a key, and rows with very many of them, are found by more than what they are: what finds most rows is no use, and the
+    -- planner would rather make every row's terms than look up so many.
+    select avg((filter_terms(m) && terms)::int) into hit from unnest(rows[1:16]) m;
+    if hit > 0.5 then
+      terms := null;
+      reach := before;
+    end if;
   end if;
   return next;
 end $f$;
@@ -163,8 +182,8 @@ begin
   end if;
   -- "+ 0.0" keeps the planner off any HNSW; one expression, so that the distance is computed once a row. `is true` keeps what would have every row's
   -- terms computed again out of the index condition.
-  if p_any is not null and p_share * 2 > p_reach then
-    -- Most of what the terms find passes: only the nearest of it are asked whether they do. Where k of them do, those are the nearest k of all.
+  if p_any is not null and p_reach * p_total > 2000 and p_share * 2 > p_reach then
+    -- They are many, and most of them pass: only the nearest of it are asked whether they do. Where k of them do, those are the nearest k of all.
     execute 'select array_agg(x.chunk_id order by x.d, x.chunk_id), array_agg((1 - x.d)::real order by x.d, x.chunk_id)
         from (select e.chunk_id, (e.embedding <=> $1) + 0.0 as d from chunk_embedding e
               where e.tenant_id = $2 and e.index_id = $3 and e.dim = $7 and filter_terms(e.metadata) && $8 and (e.scope_key = any($4)) is true
@@ -187,13 +206,14 @@ begin
       order by d, e.chunk_id limit $7) x' using p_query, p_tenant, p_index, p_scopes, p_contains, p_path, p_k, p_dim;
 end $f$;
 
+-- With more memory than the default the pages that an index finds are known row by row: of the others every row's terms would be made again.
 create function dense_search(p_tenant uuid, p_index uuid, p_query halfvec, p_dim int, p_scopes uuid[], p_contains jsonb, p_path jsonpath,
-                             p_k int, p_lookup jsonb default null)
+                             p_k int, p_lookups jsonb default null)
 returns table(chunk_id uuid, score real) language plpgsql stable security definer rows 100
-set search_path = pg_catalog, public, pg_temp set plan_cache_mode = auto as $f$
+set search_path = pg_catalog, public, pg_temp set plan_cache_mode = auto set work_mem = '32MB' as $f$
 begin
   perform check_tenant(p_tenant);
-  return query select x.chunk_id, x.score from search_sample(p_tenant, p_index, p_scopes, p_contains, p_path, p_lookup, p_dim => p_dim) s,
+  return query select x.chunk_id, x.score from search_sample(p_tenant, p_index, p_scopes, p_contains, p_path, p_lookups, p_dim => p_dim) s,
     dense_lane(p_tenant, p_index, p_query, p_dim, p_scopes, p_contains, p_path, p_k, s.total, s.share, s.reach, s.terms) x;
 end $f$;
 
@@ -287,25 +307,25 @@ begin
 end $f$;
 
 create function bm25_search(p_tenant uuid, p_index uuid, p_terms int4[], p_keys int4[], p_scopes uuid[], p_contains jsonb, p_path jsonpath, p_k int,
-                            p_lookup jsonb default null)
+                            p_lookups jsonb default null)
 returns table(chunk_id uuid, score real) language plpgsql stable security definer rows 100
-set search_path = pg_catalog, public, pg_temp set plan_cache_mode = auto as $f$
+set search_path = pg_catalog, public, pg_temp set plan_cache_mode = auto set work_mem = '32MB' as $f$
 begin
   perform check_tenant(p_tenant);
-  return query select x.chunk_id, x.score from search_sample(p_tenant, p_index, p_scopes, p_contains, p_path, p_lookup) s,
+  return query select x.chunk_id, x.score from search_sample(p_tenant, p_index, p_scopes, p_contains, p_path, p_lookups) s,
     lexical_lane(p_tenant, p_index, p_terms, p_keys, p_scopes, p_contains, p_path, p_k, s.total, s.share, s.reach, s.terms) x;
 end $f$;
 
 -- Both lanes in one call and one snapshot. similarity is the cosine with the query on both lanes' rows. A null query, 0 of its rows or no terms leave
 -- that lane out; with a query the lexical one has its cosines all the same.
 create function hybrid_search(p_tenant uuid, p_index uuid, p_query halfvec, p_dim int, p_terms int4[], p_keys int4[], p_scopes uuid[],
-                                         p_contains jsonb, p_path jsonpath, p_dense int, p_lexical int, p_lookup jsonb default null)
+                                         p_contains jsonb, p_path jsonpath, p_dense int, p_lexical int, p_lookups jsonb default null)
 returns table(lane text, chunk_id uuid, score real, rank int, similarity real) language plpgsql stable security definer
-set search_path = pg_catalog, public, pg_temp set plan_cache_mode = auto as $f$
+set search_path = pg_catalog, public, pg_temp set plan_cache_mode = auto set work_mem = '32MB' as $f$
 declare sample record; ids uuid[]; scores real[];
 begin
   perform check_tenant(p_tenant);
-  select * into sample from search_sample(p_tenant, p_index, p_scopes, p_contains, p_path, p_lookup, p_dim => case when cardinality(p_terms) > 0 then null else p_dim end);
+  select * into sample from search_sample(p_tenant, p_index, p_scopes, p_contains, p_path, p_lookups, p_dim => case when cardinality(p_terms) > 0 then null else p_dim end);
   if p_query is not null and p_dense is distinct from 0 then
     return query select 'dense', d.chunk_id, d.score, d.rank::int, d.score
       from dense_lane(p_tenant, p_index, p_query, p_dim, p_scopes, p_contains, p_path, p_dense, sample.total, sample.share, sample.reach, sample.terms)
@@ -326,9 +346,9 @@ begin
 end $f$;
 
 create function search_plan(p_tenant uuid, p_index uuid, p_scopes uuid[], p_contains jsonb, p_path jsonpath, p_k int,
-                            p_lookup jsonb default null)
+                            p_lookups jsonb default null)
 returns table(chunks bigint, share float8, dense text, lexical text) language plpgsql stable security definer rows 1
-set search_path = pg_catalog, public, pg_temp set plan_cache_mode = auto as $f$
+set search_path = pg_catalog, public, pg_temp set plan_cache_mode = auto set work_mem = '32MB' as $f$
 declare way text;
 begin
   perform check_tenant(p_tenant);
@@ -336,7 +356,7 @@ begin
   return query select s.total, s.share,
     case when way = 'hnsw' and prefers_hnsw(s.total, s.share, s.reach, p_k) then 'index' else 'exact' end,
     case when s.total <= 5000 or (s.total > 20000 and s.reach * s.total <= 5000) then 'all' else 'pruned' end
-    from search_sample(p_tenant, p_index, p_scopes, p_contains, p_path, p_lookup, 0) s;
+    from search_sample(p_tenant, p_index, p_scopes, p_contains, p_path, p_lookups, 0) s;
 end $f$;
 
 revoke all on function hybrid_search, dense_search, bm25_search, search_plan, dense_lane, lexical_lane, search_sample,

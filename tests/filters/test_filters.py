@@ -75,18 +75,21 @@ def test_equalities_go_to_the_containment() -> None:
 
 
 @pytest.mark.parametrize(
-    ("expression", "lookup"),
+    ("expression", "lookups"),
     [
-        ({"a": "x"}, {"path": ["a"], "equal": "x"}),
-        ({"n": {"gte": 3}}, {"path": ["n"], "low": 3}),
-        ({"n": {"gt": 3, "lte": 5}}, {"path": ["n"], "low": 3, "high": 5}),
-        ({"and": [{"n": {"gt": 3}}, {"n": {"lt": 5}}]}, {"path": ["n"], "low": 3, "high": 5}),
-        ({"d.e": {"lt": "2026-01"}}, {"path": ["$instants", "d", "e"], "high": "2026-01-01T00:00:00.000000Z"}),
-        # The likeliest to find few.
-        ({"m": {"gt": 0}, "n": {"gt": 3, "lt": 5}}, {"path": ["n"], "low": 3, "high": 5}),
-        ({"n": {"gt": 3, "lt": 5}, "a": "x", "flag": True}, {"path": ["a"], "equal": "x"}),
-        ({"flag": True, "n": {"gt": 3}}, {"path": ["n"], "low": 3}),
-        ({"flag": False}, {"path": ["flag"], "equal": False}),
+        ({"a": "x"}, [{"path": ["a"], "equal": "x"}]),
+        ({"n": {"gte": 3}}, [{"path": ["n"], "low": 3}]),
+        ({"n": {"gt": 3, "lte": 5}}, [{"path": ["n"], "low": 3, "high": 5}]),
+        ({"and": [{"n": {"gt": 3}}, {"n": {"lt": 5}}]}, [{"path": ["n"], "low": 3, "high": 5}]),
+        ({"d.e": {"lt": "2026-01"}}, [{"path": ["$instants", "d", "e"], "high": "2026-01-01T00:00:00.000000Z"}]),
+        # Those that are likely to find few come first, and all but a few are left out.
+        ({"m": {"gt": 0}, "n": {"gt": 3, "lt": 5}}, [{"path": ["n"], "low": 3, "high": 5}, {"path": ["m"], "low": 0}]),
+        (
+            {"flag": True, "n": {"gt": 3, "lt": 5}, "a": "x"},
+            [{"path": ["a"], "equal": "x"}, {"path": ["n"], "low": 3, "high": 5}, {"path": ["flag"], "equal": True}],
+        ),
+        (dict.fromkeys("abcdef", "x"), [{"path": [name], "equal": "x"} for name in "abcd"]),
+        ({"flag": False}, [{"path": ["flag"], "equal": False}]),
         # What may pass without it is not looked up.
         ({"or": [{"a": "x"}, {"n": 3}]}, None),
         ({"not": {"a": "x"}}, None),
@@ -99,5 +102,10 @@ def test_equalities_go_to_the_containment() -> None:
     ],
     ids=str,
 )
-def test_what_is_looked_up(expression: dict[str, Any], lookup: dict[str, Any] | None) -> None:
-    assert compile_filter(expression).lookup == lookup
+def test_what_is_looked_up(expression: dict[str, Any], lookups: list[dict[str, Any]] | None) -> None:
+    assert compile_filter(expression).lookups == lookups
+
+
+def test_what_is_true_of_every_row_is_not_looked_up() -> None:
+    compiled = compile_filter({"n": {"lt": 5}}, guard={"team": "x"})
+    assert (compiled.contains, compiled.lookups) == ({"team": "x"}, [{"path": ["n"], "high": 5}])

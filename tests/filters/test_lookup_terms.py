@@ -12,18 +12,19 @@ from app.filters import compile_filter, filterable_metadata
 from tests.filters.filter_model import passes, random_filter, random_metadata
 
 FINDS = """
-select filter_terms(m::jsonb) && lookup_terms(l::jsonb) as finds
+select coalesce((select bool_and(coalesce(filter_terms(m::jsonb) && lookup_terms(one), false))
+                   from jsonb_array_elements(l::jsonb) one), true) as finds
   from unnest($1::text[], $2::text[]) with ordinality as t(m, l, n) order by n"""
 
 
 async def found(owner: asyncpg.Connection, rows: Sequence[Any], expressions: Sequence[dict[str, Any]]) -> list[bool]:
-    """Whether the lookup of each filter finds its row; one without a lookup finds all."""
-    lookups = [compile_filter(expression).lookup for expression in expressions]
+    """Whether all lookups of each filter find its row."""
+    lookups = [compile_filter(expression).lookups or [] for expression in expressions]
     metadata = [json.dumps(filterable_metadata(row, reserved={})) for row in rows]
     async with owner.transaction():
         await owner.execute("set local role carrel_search")
-        answers = await owner.fetch(FINDS, metadata, [json.dumps(lookup) for lookup in lookups])
-    return [lookup is None or bool(row["finds"]) for lookup, row in zip(lookups, answers, strict=True)]
+        answers = await owner.fetch(FINDS, metadata, [json.dumps(each) for each in lookups])
+    return [bool(row["finds"]) for row in answers]
 
 
 async def test_whatever_passes_is_found(owner: asyncpg.Connection) -> None:

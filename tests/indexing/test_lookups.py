@@ -21,10 +21,11 @@ RNG = random.Random(11)
 # Values that one key stands for (4.9999999 and 5), values far from each other, and other kinds.
 METADATA: list[dict[str, Any]] = [
     {
-        "n": RNG.choice([n % 40, -n / 7, 5, 4.9999999, 5.0000001, str(n), [n]]),
+        "n": RNG.choice([n % 40, -n / 7, 5, 4.9999999, 5.0000001, str(n), [n], n * 1.5, n + 0.25, -n, *range(-9, 0)]),
         "date": f"2026-{1 + n % 12:02}-{1 + n % 28:02}",
         "kind": f"kind {n % 9}",
         "even": n % 2 == 0,
+        "fifth": n % 5,
         "deep": {"x": n},
     }
     for n in range(ROWS)
@@ -86,14 +87,14 @@ def passes_all(row: dict[str, Any], filter: Mapping[str, Any]) -> bool:
 async def terms(index: FilledIndex, filter: Mapping[str, Any], table: str) -> int | None:
     """How many terms a search looks up; None where it looks at rows."""
     compiled = compile_filter(filter)
-    contains, lookup = (None if part is None else json.dumps(part) for part in (compiled.contains, compiled.lookup))
+    contains, lookups = (None if part is None else json.dumps(part) for part in (compiled.contains, compiled.lookups))
     owner = index.world.owner
     async with owner.transaction():
         await owner.execute("set local role carrel_search")
         await owner.execute("select set_config('app.tenant_id', $1, true)", str(index.tenant))
         found: int | None = await owner.fetchval(
             f"select cardinality(terms) from search_sample($1, $2, $3, $4, $5, $6, p_dim => {table})",
-            index.tenant, index.id, [SCOPE], contains, compiled.path, lookup,
+            index.tenant, index.id, [SCOPE], contains, compiled.path, lookups,
         )  # fmt: skip
     return found
 
@@ -105,7 +106,35 @@ async def test_what_is_found_is_the_nearest_of_what_passes(index: FilledIndex, f
         query = rng.normal(size=DIM).astype(np.float32)
         found = [one for one, _ in await index.search(query, k=k, filter=compile_filter(filter))]
         assert found == await by_looking_at_all(index, query, filter, k)
-    assert await terms(index, filter, str(DIM)) is not None
+
+
+@pytest.mark.parametrize(
+    "filter",
+    [
+        {"deep.x": {"lt": 600}},
+        {"deep.x": {"lt": 600}, "kind": {"not": "kind 3"}},
+        {"deep.x": {"lt": 600}, "even": True},
+        {"n": {"gte": 4.9999999, "lt": 5}},
+        {"fifth": 3},
+    ],
+    ids=str,
+)
+async def test_of_many_the_nearest_alone_are_asked(index: FilledIndex, filter: dict[str, Any]) -> None:
+    """By the counts they are many; of the values near 5 most are found and do not pass."""
+    owner, counts = (
+        index.world.owner,
+        "insert into lex_totals (tenant_id, index_id, chunks, tokens) values ($1, $2, $3, $3)",
+    )
+    await owner.execute(counts, index.tenant, index.id, 19_000)
+    try:
+        rng = np.random.default_rng(4)
+        for k in (1, 10, 200, 1000):
+            query = rng.normal(size=DIM).astype(np.float32)
+            found = [one for one, _ in await index.search(query, k=k, filter=compile_filter(filter))]
+            assert found == await by_looking_at_all(index, query, filter, k)
+        assert await terms(index, filter, str(DIM)) is not None
+    finally:
+        await owner.execute("delete from lex_totals where index_id = $1 and chunks = 19000", index.id)
 
 
 async def test_the_index_is_what_finds_them(index: FilledIndex) -> None:
@@ -126,8 +155,9 @@ async def test_the_index_is_what_finds_them(index: FilledIndex) -> None:
 
 
 async def test_an_older_version_s_indexes_are_replaced(index: FilledIndex) -> None:
-    owner, filter = index.world.owner, {"n": {"gte": 5}}
+    owner, filter = index.world.owner, {"deep.x": {"gte": 2500}}
     rows = f"where tenant_id = '{index.tenant}' and index_id = '{index.id}'"
+    await owner.execute("update search_index set deleted_chunks = 7 where id = $1", index.id)
     for name, place, narrowed in (
         ("meta", "chunk_embedding_other", f"{rows} and dim = {DIM}"),
         ("metal", "chunk_lexical", rows),
@@ -143,10 +173,19 @@ async def test_an_older_version_s_indexes_are_replaced(index: FilledIndex) -> No
         assert found == await by_looking_at_all(index, query, filter, 50)
     await owner.execute("delete from job")
     await index.world.maintenance.look_after_all()
-    assert [job["tenant_id"] for job in await index.world.jobs()] == [index.tenant]
+    assert {job["tenant_id"] for job in await index.world.jobs()} == {index.tenant}
     await index.world.maintenance.maintain(index.tenant, index.id)
     assert await index.names() == ALL
     assert None not in [await terms(index, filter, table) for table in (str(DIM), "null")]
+    # The dead are still in the way, for the vector index is the old one.
+    assert (await index.row())["deleted_chunks"] == 7
+    # What was left, or comes back while both versions are at work, is found too.
+    await owner.execute(f"create index metal_{index.id.hex} on chunk_lexical (chunk_id) {rows}")
+    await owner.execute("delete from job")
+    await index.world.maintenance.look_after_all()
+    assert {job["tenant_id"] for job in await index.world.jobs()} == {index.tenant}
+    await index.world.maintenance.maintain(index.tenant, index.id)
+    assert await index.names() == ALL
 
 
 async def test_what_comes_in_is_sorted_into_its_place(world: World) -> None:
@@ -161,3 +200,15 @@ async def test_what_comes_in_is_sorted_into_its_place(world: World) -> None:
     await index.add(50, seed=3)
     await world.maintenance.look_after_all()
     assert [await world.owner.fetchval(pending, name) for name in names] == [0, 0]
+
+
+async def test_what_finds_most_rows_is_not_looked_up(world: World) -> None:
+    """Numbers of one key, rows of very many values, what is true of all: the planner would make every row's terms."""
+    index = await world.new_index(DIM)
+    many = {f"k{number}": number for number in range(140)}
+    rows = [{"order": 202_600_000_000 + n, "all": "x", "deep": {"x": n}} | (many if n % 3 else {}) for n in range(2500)]
+    await index.add(len(rows), metadata=[json.dumps(row) for row in rows])
+    await index.maintain()
+    assert await index.state() == "hnsw"
+    for filter in ({"order": {"gte": 202_600_002_400}}, {"all": "x"}, {"deep.x": {"lt": 20}}):
+        assert [await terms(index, filter, table) for table in (str(DIM), "null")] == [None, None], filter

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from random import Random
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -61,7 +62,9 @@ class FilledIndex:
 
     async def add(self, count: int, *, seed: int = 1, metadata: Sequence[str] | None = None) -> None:
         made = np.random.default_rng(seed).normal(size=(count, self.dim)).astype(np.float32)
-        ids = [uuid4() for _ in range(count)]
+        # Known before, for what a search samples are the first of them.
+        rng = Random(f"{seed} {len(self.vectors)}")
+        ids = [UUID(int=rng.getrandbits(128)) for _ in range(count)]
         metadata = metadata or [f'{{"n": {n}, "tenth": {n % 10}}}' for n in range(count)]
         await self.world.owner.execute(
             ADD, self.tenant, self.kb, self.id, self.document, ids, metadata, [HalfVector(v) for v in made], SCOPE
@@ -96,12 +99,12 @@ class FilledIndex:
     ) -> list[tuple[UUID, float]]:
         """As the product does, as the plain role."""
         filter = filter or CompiledFilter()
-        contains, lookup = (None if part is None else json.dumps(part) for part in (filter.contains, filter.lookup))
+        contains, lookups = (None if part is None else json.dumps(part) for part in (filter.contains, filter.lookups))
         async with self.world.maintenance.database.transaction(self.tenant) as session:
             driver = session._driver
             rows = await driver.fetch(
                 "select * from dense_search($1, $2, $3, $4, $5, $6::jsonb, $7::jsonpath, $8, $9::jsonb)",
-                self.tenant, self.id, HalfVector(query), self.dim, [SCOPE], contains, filter.path, k, lookup,
+                self.tenant, self.id, HalfVector(query), self.dim, [SCOPE], contains, filter.path, k, lookups,
             )  # fmt: skip
         return [(row["chunk_id"], row["score"]) for row in rows]
 

@@ -58,23 +58,23 @@ FILTERS = {
     "everything": Filter(scopes=(SCOPE, STRANGER)),
     "scope": Filter(),
     "half by range": Filter(
-        path='strict $."n" >= 2750', keep=lambda number: number >= 2750, lookup='{"path": ["n"], "low": 2750}'
+        path='strict $."n" >= 2750', keep=lambda number: number >= 2750, lookup='[{"path": ["n"], "low": 2750}]'
     ),
     "tenth by range": Filter(
-        path='strict $."n" < 550', keep=lambda number: number < 550, lookup='{"path": ["n"], "high": 550}'
+        path='strict $."n" < 550', keep=lambda number: number < 550, lookup='[{"path": ["n"], "high": 550}]'
     ),
     "third by containment": Filter(contains='{"third": 1}', keep=lambda number: number % 3 == 1),
     "sixth by containment": Filter(
-        contains='{"sixth": 1}', keep=lambda number: number % 6 == 1, lookup='{"path": ["sixth"], "equal": 1}'
+        contains='{"sixth": 1}', keep=lambda number: number % 6 == 1, lookup='[{"path": ["sixth"], "equal": 1}]'
     ),
     "both": Filter(
         '{"sixth": 1}',
         'strict $."n" < 2750',
         lambda number: number % 6 == 1 and number < 2750,
-        lookup='{"path": ["sixth"], "equal": 1}',
+        lookup='[{"path": ["sixth"], "equal": 1}]',
     ),
     "list": Filter(path='strict exists($."sixth" ? (@ == 1 || @ == 2))', keep=lambda number: number % 6 in (1, 2)),
-    "few": Filter(path='strict $."n" < 30', keep=lambda number: number < 30, lookup='{"path": ["n"], "high": 30}'),
+    "few": Filter(path='strict $."n" < 30', keep=lambda number: number < 30, lookup='[{"path": ["n"], "high": 30}]'),
     "few by list": Filter(path='strict exists($."n" ? (@ == 3 || @ == 5))', keep=lambda number: number in (3, 5)),
     "none": Filter(contains='{"third": 7}', keep=lambda number: False),
 }
