@@ -103,7 +103,7 @@ class Database:
             pool_size=pool_size,
             max_overflow=pool_size,
             pool_timeout=10,
-            pool_pre_ping=False,
+            pool_use_lifo=True,  # each keeps catalogue and functions in its own memory: the warmest first
             json_serializer=_json,
             hide_parameters=True,
             connect_args={"server_settings": SERVER_SETTINGS, "timeout": 5, "command_timeout": 120},
