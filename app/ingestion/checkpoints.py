@@ -24,12 +24,18 @@ class CheckpointRepository:
         rows = await self.session.rows(_FIND, values)
         return {row["content_hash"]: row["embedding"].to_numpy() for row in rows}
 
-    async def add(self, identity: UUID, document_id: UUID, vectors: Mapping[bytes, Vectors]) -> None:
-        """Keep vectors until the document's version is whole; nothing where the document is gone."""
+    async def add(
+        self, identity: UUID, document_id: UUID, vectors: Mapping[bytes, Vectors], *, version: int | None
+    ) -> None:
+        """Keep vectors until the document's ``version`` is whole; nothing where it is no longer waited for.
+
+        Without a version they are kept for as long as the document is there, or until they are forgotten.
+        """
         values = {
             "t": self.tenant_id,
             "identity": identity,
             "d": document_id,
+            "v": version,
             "hashes": list(vectors),
             "vectors": [HalfVector(vector) for vector in vectors.values()],
         }
@@ -51,11 +57,13 @@ class CheckpointRepository:
 _FIND = statement("""
 select distinct on (content_hash) content_hash, embedding from embedding_checkpoint
  where tenant_id = :t and identity = :identity and content_hash = any(:hashes::bytea[])""")
-# The row lock keeps a deletion waiting for a moment; a document that is gone adds nothing.
+# The row lock keeps a deletion waiting for a moment, and whoever makes the version whole, which removes them all; who
+# comes after that adds nothing.
 _ADD = statement("""
 insert into embedding_checkpoint (tenant_id, identity, document_id, content_hash, embedding)
 select d.tenant_id, :identity::uuid, d.id, u.*
-  from (select tenant_id, id from document where tenant_id = :t and id = :d for key share) d,
+  from (select tenant_id, id from document where tenant_id = :t and id = :d
+           and (:v::int is null or version = :v and status not in ('ready', 'failed')) for key share) d,
        unnest(:hashes::bytea[], :vectors::halfvec[]) u
 on conflict do nothing""")
 _LEDGER = """

@@ -95,7 +95,8 @@ async def embed_passages(
         if start + SLICE < len(waiting) or time.monotonic() - begun > INTERVAL_SECONDS:
             async with db.transaction() as session:
                 repository = CheckpointRepository(session, db.tenant_id)
-                await repository.add(identity, document_id, {hashes[at]: vectors[at] for at in kept})
+                made = {hashes[at]: vectors[at] for at in kept}
+                await repository.add(identity, document_id, made, version=progress.version)
                 await repository.book_embedding(
                     embedder.identity.model, passages=last.passages, tokens=last.tokens, key_id=budget.key_id
                 )

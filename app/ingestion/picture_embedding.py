@@ -64,7 +64,7 @@ class PictureEmbedding:
             made, spent = await self._embed({sha256: pictures[sha256] for sha256 in waiting[start:end]})
             async with self.db.transaction() as session:
                 repository = CheckpointRepository(session, self.db.tenant_id)
-                await repository.add(identity, self.document_id, made)
+                await repository.add(identity, self.document_id, made, version=self.progress.version)
                 await repository.book_embedding(
                     self.identity.model, passages=len(made), tokens=spent, key_id=self.budget.key_id
                 )

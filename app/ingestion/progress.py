@@ -21,11 +21,14 @@ class Superseded(AppError):
 
 @dataclass(slots=True)
 class Progress:
-    """A version's stage and counts, written into its row every quarter of a second if they changed."""
+    """A version's stage and counts, written into its row every quarter of a second if they changed.
+
+    Without a version nobody is told: the document is ready, and is made into another index.
+    """
 
     db: TenantDatabase
     document_id: UUID
-    version: int
+    version: int | None
     stage: str = "parsing"
     counts: dict[str, Any] | None = None
     _told: tuple[str, dict[str, Any] | None] | None = None
@@ -59,7 +62,7 @@ class Progress:
 
     async def _tell(self) -> None:
         state = self.stage, self.counts
-        if state == self._told:
+        if state == self._told or self.version is None:
             return
         async with self.db.transaction() as session:
             repository = VersionRepository(session, self.db.tenant_id)

@@ -63,15 +63,15 @@ class DocumentRebuilder:
             given = await _given(repository, stored, embedder) if stored.given else None
         async with open_tools(embedder, book=partial(book_sentences, TokenBudget(db), embedder)) as tools:
             passages = await asyncio.to_thread(_recut, stored, generation, given, tools)
-        # Nobody is told: the document itself is ready.
-        progress = Progress(db, document_id, stored.version)
+        progress = Progress(db, document_id, None)
         embedded = await embed_passages(db, document_id, passages, embedder=embedder, progress=progress)
         async with booked_with(db, embedder, embedded.unbooked):
             made = await asyncio.to_thread(_made, stored, generation, passages, embedded)
             async with db.transaction() as session:
-                if await _add(session, db.tenant_id, generation, stored, made):
-                    repository = RebuildingRepository(session, db.tenant_id, generation.kb_id)
-                    await repository.forget_vectors(document_id, identity_key(embedder.identity))
+                await _add(session, db.tenant_id, generation, stored, made)
+                # Also where somebody else was quicker: nobody comes back for them.
+                repository = RebuildingRepository(session, db.tenant_id, generation.kb_id)
+                await repository.forget_vectors(document_id, identity_key(embedder.identity))
                 await book(session, db, embedder, embedded.unbooked)
 
 
@@ -133,16 +133,16 @@ def _made(stored: StoredDocument, generation: Generation, passages: Passages, em
 
 async def _add(
     session: Session, tenant_id: UUID, generation: Generation, stored: StoredDocument, made: IndexedDocument
-) -> bool:
-    """False where document or generation are not what they were when this was made, or it has the document already."""
+) -> None:
+    """Nothing where document or generation are not what they were when this was made, or it is there already."""
     repository = RebuildingRepository(session, tenant_id, generation.kb_id)
     if not await repository.lock(stored):
-        return False
+        return
     held = await KnowledgeBaseRepository(session, tenant_id).hold_indexes(generation.kb_id)
     is_built = await GenerationRepository(session, tenant_id).find(generation.id) is not None
     stamps = await repository.live_stamps(stored, len(made.drafts))
     if not is_built or stamps is None or await repository.has(generation.id, stored):
-        return False
+        return
     if stored.given:  # what their owner said of them may have got another stamp since
         made = replace(made, drafts=await repository.live_drafts(stored))
     made = made.weighed(generation.avgdl, held[generation.id].avgdl)
@@ -157,4 +157,3 @@ async def _add(
     if generation.language == AUTO:
         await KnowledgeBaseRepository(session, tenant_id).add_language(generation.id, made.language)
         await repository.tell_language(stored.id, made.language)
-    return True

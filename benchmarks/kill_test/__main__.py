@@ -148,6 +148,8 @@ async def run(arguments: argparse.Namespace, folder: Path) -> int:
     show(histogram, tally, calls, time.monotonic() - begun)
     if histogram.total() < arguments.kills:
         tally.fault(f"only {histogram.total()} of {arguments.kills} kills in {arguments.minutes} minutes")
+    for wrong in tally.faults:
+        print(f"FAULT {wrong}")  # once more: of a long log the end is read
     print(f"{len(tally.faults)} faults")
     return int(bool(tally.faults))
 

@@ -1,6 +1,7 @@
 """Resuming: vectors that were paid for are not asked for again, by this document's next attempt or any other's."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -24,6 +25,7 @@ from app.ingestion.types import DocumentTree, NodeKind, TreeNode
 from app.knowledge_bases.types import Chunking, NewKnowledgeBase
 from app.retrieval.types import SearchRequest
 from tests.ingestion.workshop import Workshop, add_text, open_workshop, until
+from tests.protocol_servers.embedding import Received, replies_at_once
 
 WHOLE = 3 * SLICE + 10
 
@@ -319,6 +321,32 @@ async def test_who_is_deleted_costs_no_more(workshop: Workshop, services: Tenant
     assert await checkpoints(workshop, services) == 0
     with pytest.raises(DocumentNotFound):
         await services.documents.get("default", document.id)
+
+
+@pytest.mark.parametrize("by", ["replacement", "another worker"])
+async def test_who_comes_too_late_leaves_nothing(workshop: Workshop, services: TenantServices, by: str) -> None:
+    """Its answer of the model comes when the document is whole, and what was kept for it is removed."""
+    old, release, hindered = passages(2 * SLICE, word="former"), threading.Event(), threading.Event()
+
+    def wait(request: Received) -> None:
+        if "former" in request.inputs[0] and not hindered.is_set():
+            hindered.set()
+            release.wait(30)
+
+    document = await put(services, old, external_id="a")
+    workshop.endpoint.before_reply = wait
+    try:
+        late = asyncio.create_task(workshop.ingest(document))
+        await asyncio.to_thread(hindered.wait, 30)
+        whole = document if by == "another worker" else await put(services, passages(5, word="newer"), external_id="a")
+        await workshop.ingest(whole)
+        assert await workshop.status(document.id) == "ready"
+        release.set()
+        await late
+    finally:
+        release.set()
+        workshop.endpoint.before_reply = replies_at_once
+    assert await checkpoints(workshop, services) == 0
 
 
 async def test_counts_are_told_while_it_runs(workshop: Workshop, services: TenantServices) -> None:
