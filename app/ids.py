@@ -4,9 +4,8 @@ import hashlib
 from datetime import UTC, datetime
 from uuid import UUID
 
-import uuid_utils
 import uuid_utils.compat
-from typeid import TypeID
+from typeid import TypeID, base32
 from typeid.core.errors import TypeIDException
 
 # "dlv" is a delivery to a webhook.
@@ -35,7 +34,7 @@ def derived_id(*parts: object) -> UUID:
 
 def encode_id(prefix: str, value: UUID) -> str:
     """The id as callers see it, for example ``doc_01h455vb4pex5vsknk084sn02q``."""
-    return str(TypeID.from_uuid(prefix=prefix, suffix=uuid_utils.UUID(bytes=value.bytes)))
+    return f"{prefix}_{base32.encode(value.bytes)}"
 
 
 def decode_id(prefix: str, text: str) -> UUID | None:

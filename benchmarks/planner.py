@@ -52,7 +52,9 @@ class MeteredDatabase(TenantDatabase):
         self, *, snapshot: bool | str = False, seconds: float | None = None, kept_plans: bool = False
     ) -> AsyncIterator[Session]:
         begun = time.thread_time()
-        opened = self.database.transaction(self.tenant_id, snapshot=snapshot, seconds=seconds, kept_plans=kept_plans)
+        opened = self.database.transaction(
+            self.tenant_id, snapshot=snapshot, seconds=seconds, kept_plans=kept_plans, unchanged=self.unchanged
+        )
         try:
             async with opened as session:
                 yield session
@@ -115,7 +117,7 @@ def _requests(vocabulary: Vocabulary) -> dict[str, Callable[[Principal], SearchR
 
 async def _median(resources: Resources, principal: Principal, ask: Callable[[Principal], SearchRequest]) -> float:
     elsewhere, spent = Elsewhere(), []
-    db = MeteredDatabase(resources.database, principal.tenant_id, elsewhere)
+    db = MeteredDatabase(resources.database, principal.tenant_id, elsewhere=elsewhere)
     chat = cast(ChatModel, ReadyChat(["what is wanted", "that in other words", "and once more"]))
 
     own = replace(resources.for_tenant(principal).retrieval, db=db, rewriter=chat)

@@ -94,7 +94,15 @@ def router_of(database: ScaleDatabase, shelf: Shelf) -> Router:
     retrieval = database.resources.for_tenant(shelf.principal).retrieval
     course = Course.of(60)
     vectors = QueryVectors(retrieval.known, retrieval.quotas, course)
-    return Router(retrieval.db, retrieval.knowledge_bases, retrieval.embedders, vectors, retrieval.profiles, course)
+    return Router(
+        retrieval.db,
+        retrieval.knowledge_bases,
+        retrieval.embedders,
+        vectors,
+        retrieval.profiles,
+        retrieval.kept,
+        course,
+    )
 
 
 async def measured(postgres_pid: int, times: int, do: Callable[[int], Awaitable[None]]) -> Cost:

@@ -30,6 +30,7 @@ from app.ingestion.parsers.opening import preview_pool
 from app.ingestion.preview import PARSER_PROCESSES, WALL_SECONDS, PreviewDesk
 from app.job_queue import JobQueue
 from app.knowledge_bases.index_settings import IndexSettings
+from app.knowledge_bases.known import KnownKnowledgeBases
 from app.knowledge_bases.service import furnish_tenant
 from app.object_store import ObjectStore
 from app.object_store.opening import open_object_store
@@ -82,6 +83,7 @@ class Resources:
     embedders: Embedders
     known_vectors: KnownVectors
     known_profiles: KnownProfiles
+    known_knowledge_bases: KnownKnowledgeBases
     vision: VisionModel | None
     reranker: Reranker | None
     rewriter: ChatModel | None
@@ -199,6 +201,7 @@ class Resources:
             embedders=embedders,
             known_vectors=KnownVectors(),
             known_profiles=KnownProfiles(),
+            known_knowledge_bases=KnownKnowledgeBases(),
             vision=vision,
             reranker=reranker,
             rewriter=rewriter,

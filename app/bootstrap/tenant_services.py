@@ -149,6 +149,7 @@ class TenantServices:
             held.reranker,
             held.rewriter,
             held.known_profiles,
+            held.known_knowledge_bases,
         )
 
     @cached_property

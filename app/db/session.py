@@ -5,6 +5,7 @@ import json
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Self
 from uuid import UUID
 
@@ -16,6 +17,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, create_async_engine
 from sqlalchemy.pool import QueuePool
 
+from app.db import fitness
 from app.db.lending import lent, rolled_back
 from app.db.migrate import sqlalchemy_url
 from app.db.statements import Record, Statement, statement
@@ -24,13 +26,13 @@ from app.errors import AppError, Unavailable
 # A kept plan would be made before a table has statistics, and checks of foreign keys then read a whole tenant; reading
 # transactions may ask for it (ADR 0007). JIT costs more than any of our queries.
 SERVER_SETTINGS = {"plan_cache_mode": "force_custom_plan", "jit": "off", "application_name": "carrel"}
-MINIMUM_POSTGRES = 160000
-MINIMUM_PGVECTOR = [0, 8]
 # Of a pool: so many can have died at once.
 MOST_CONNECTIONS = 200
 # SQLSTATE classes: connection, resources, shutting down or starting up; password, no such database.
 OUTAGES = ("08", "53", "57P0")
 REFUSALS = ("28", "3D")
+OUTDATED = "U0001"  # as require_unchanged has it
+NOTHING: Mapping[UUID, str] = MappingProxyType({})
 _NAME_SNAPSHOT = statement("select pg_export_snapshot()")
 # What the driver says when a new connection breaks while its codecs are set up: SQLAlchemy translates nothing there.
 UNTRANSLATED = (asyncpg.InterfaceError, asyncpg.InternalClientError, asyncpg.PostgresError)
@@ -40,6 +42,10 @@ class DatabaseUnavailable(Unavailable):
     """The database is not answering; try again."""
 
     code = "database_unavailable"
+
+
+class Outdated(Exception):
+    """What a transaction was to find unchanged is another by now."""
 
 
 class DatabaseRefused(AppError):
@@ -128,17 +134,19 @@ class Database:
         snapshot: bool | str = False,
         seconds: float | None = None,
         kept_plans: bool = False,
+        unchanged: Mapping[UUID, str] = NOTHING,
     ) -> AsyncIterator[Session]:
         """One transaction scoped to the tenant; without one it sees no tenant's rows.
 
         With ``snapshot`` all its statements see the same moment: that of the other transaction whose ``name_snapshot``
         it is, while that one lasts. The database gives up each that takes longer than ``seconds``. ``kept_plans`` is
-        for reading by keys alone: such a statement costs more to plan than to run.
-        Raises DatabaseUnavailable, and DatabaseRefused for a login or a database that is not there.
+        for reading by keys alone: such a statement costs more to plan than to run. ``unchanged`` are knowledge bases
+        and the states that the transaction is to find them in: it begins with a look at them, in the same round trip.
+        Raises Outdated, DatabaseUnavailable, and DatabaseRefused for a login or a database that is not there.
         """
         with _told_as_ours():
             # What is not committed is rolled back as the connection returns to the pool, also after a cancellation.
-            async with self._begun(_begin(tenant_id, snapshot, seconds, kept_plans)) as (connection, driver):
+            async with self._begun(_begin(tenant_id, snapshot, seconds, kept_plans, unchanged)) as (connection, driver):
                 session = Session(connection, driver)
                 try:
                     yield session
@@ -188,8 +196,8 @@ class Database:
         Raises DatabaseRefused, DatabaseUnavailable.
         """
         async with self.transaction(None) as session:
-            found = (await session.execute(text(_CHECK))).one()
-        reason = refusal(
+            found = (await session.execute(text(fitness.CHECK))).one()
+        reason = fitness.refusal(
             found.role,
             version=found.version,
             pgvector=found.pgvector,
@@ -212,14 +220,24 @@ def _driver(connection: AsyncConnection) -> asyncpg.Connection:
     return found
 
 
-def _begin(tenant_id: UUID | None, snapshot: bool | str, seconds: float | None, kept_plans: bool) -> str:
+def _begin(
+    tenant_id: UUID | None,
+    snapshot: bool | str,
+    seconds: float | None,
+    kept_plans: bool,
+    unchanged: Mapping[UUID, str],
+) -> str:
     """In one message; nothing of it is a caller's text."""
     isolation = " isolation level repeatable read" if snapshot else ""
     scope = f"set_config('app.tenant_id', '{tenant_id or ''}', true)"
     limit = "" if seconds is None else f", set_config('statement_timeout', '{max(1, int(seconds * 1000))}', true)"
     plans = ", set_config('plan_cache_mode', 'auto', true)" if kept_plans else ""
     moment = f"set transaction snapshot '{snapshot}'; " if isinstance(snapshot, str) else ""
-    return f"begin{isolation}; {moment}select {scope}{limit}{plans}"
+    condition = ""
+    if unchanged and not isinstance(snapshot, str):  # which the other transaction has looked at
+        ids, states = (", ".join(f"'{one}'" for one in column) for column in zip(*unchanged.items(), strict=True))
+        condition = f"; select require_unchanged('{tenant_id}', array[{ids}]::uuid[], array[{states}])"
+    return f"begin{isolation}; {moment}select {scope}{limit}{plans}{condition}"
 
 
 async def _begins(connection: AsyncConnection, driver: asyncpg.Connection, begin: str | None) -> bool:
@@ -230,7 +248,11 @@ async def _begins(connection: AsyncConnection, driver: asyncpg.Connection, begin
         await driver.execute(begin)
     except (OSError, asyncpg.InterfaceError, asyncpg.PostgresConnectionError):
         return False
-    except BaseException:  # it may have begun, and nobody would know
+    except BaseException as exc:  # it may have begun, and nobody would know
+        if (
+            isinstance(exc, asyncpg.PostgresError) and exc.sqlstate == OUTDATED
+        ):  # it has: it is rolled back as any other
+            raise Outdated from None
         driver.terminate()  # a polite end would wait for an answer again
         await connection.invalidate()
         raise
@@ -253,48 +275,21 @@ def _told_as_ours() -> Iterator[None]:
         raise
 
 
-# Privileged is also who may `set role` to one that is; asked of pg_roles, because pg_has_role raises for unknown names.
-# What the last revision adds stands for the whole schema, of which the plain role cannot read the version.
-_CHECK = """
-select current_setting('server_version_num')::int as version, current_user as role,
-       exists (select from pg_roles r where pg_has_role(r.oid, 'member') and (
-         r.rolsuper or r.rolbypassrls or r.rolname in ('carrel_search', 'carrel_control')
-         or exists (select from pg_class c where c.relowner = r.oid and c.relkind in ('r', 'p')))) as privileged,
-       coalesce((select string_to_array(extversion, '.')::int[] from pg_extension where extname = 'vector'), '{0}')
-         as pgvector,
-       to_regproc('public.filter_terms') is not null
-         and exists (select from pg_roles r where r.rolname = 'carrel_app' and pg_has_role(r.oid, 'usage')) as migrated
-"""
-
-
-def refusal(role: str, *, version: int, pgvector: list[int], privileged: bool, migrated: bool) -> str | None:
-    """Why a database is not fit to serve from, as a sentence; None when it is. ``version`` as in server_version_num."""
-    if version < MINIMUM_POSTGRES:
-        return f"Postgres {MINIMUM_POSTGRES // 10000} or newer is needed; this one is {version // 10000}"
-    if privileged:
-        return (
-            f"CARREL_DATABASE_URL: role {role} is, or may become, a superuser, one that bypasses row-level security, "
-            "or the owner of tables; use the plain role"
-        )
-    if pgvector < MINIMUM_PGVECTOR:
-        return "pgvector 0.8 or newer is needed: create or update the extension `vector` in the database"
-    if not migrated:
-        return "the schema is missing or CARREL_DATABASE_URL's role may not use it: run carrel migrate"
-    return None
-
-
 @dataclass(frozen=True, slots=True)
 class TenantDatabase:
-    """The database as one tenant sees it."""
+    """The database as one tenant sees it; every transaction is to find what is in ``unchanged`` in that state."""
 
     database: Database
     tenant_id: UUID
+    unchanged: Mapping[UUID, str] = field(default_factory=dict)
 
     @asynccontextmanager
     async def transaction(
         self, *, snapshot: bool | str = False, seconds: float | None = None, kept_plans: bool = False
     ) -> AsyncIterator[Session]:
-        """Commit at the end, roll back on an error. Raises DatabaseUnavailable."""
-        opened = self.database.transaction(self.tenant_id, snapshot=snapshot, seconds=seconds, kept_plans=kept_plans)
+        """Commit at the end, roll back on an error. Raises DatabaseUnavailable, Outdated."""
+        opened = self.database.transaction(
+            self.tenant_id, snapshot=snapshot, seconds=seconds, kept_plans=kept_plans, unchanged=self.unchanged
+        )
         async with opened as session:
             yield session

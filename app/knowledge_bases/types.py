@@ -210,17 +210,24 @@ class KnowledgeBaseView:
     """A knowledge base with its live search index; ``twin`` is the operator's of the same name, which all may read.
 
     What is counted is not there in every view: documents, chunks, the ``reindexing`` under way, ``retired_at``, since
-    when a former index is kept, and the texts that it is routed by.
+    when a former index is kept, and the texts that it is routed by. ``state`` is another after every change of the
+    rows that it was read from.
     """
 
     row: StoredKnowledgeBase
     index: LiveIndex
+    state: str
     document_count: int = 0
     chunk_count: int = 0
     twin: "KnowledgeBaseView | None" = None
     reindexing: Reindexing | None = None
     retired_at: datetime | None = None
     routing_texts: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def state_of_both(self) -> str:
+        """Its state, and that of its twin where there is one."""
+        return self.state if self.twin is None else f"{self.state},{self.twin.state}"
 
     @property
     def source(self) -> HttpSource | None:

@@ -79,6 +79,12 @@ class Course:
         for task in self.tasks:
             task.cancel()
 
+    def begin_again(self) -> None:
+        """Nothing that was told so far counts any more, but the time that it took."""
+        self.end()
+        for told in (self.warnings, self.remarks, self.plans, self.dropped, self.tasks):
+            told.clear()
+
     @contextmanager
     def timing(self, step: str) -> Iterator[None]:
         """Count what the block takes to ``timings_ms[step]``, whatever its end."""

@@ -9,6 +9,7 @@ from app.db.session import Session, TenantDatabase
 from app.documents.scopes import Scope
 from app.inference.embedding import Embedder, EmbeddingUnavailable
 from app.inference.embedding.registry import Embedders
+from app.knowledge_bases.known import KnownKnowledgeBases
 from app.knowledge_bases.service import KnowledgeBaseService
 from app.knowledge_bases.types import KnowledgeBaseView
 from app.quotas.types import TokensSpent
@@ -81,14 +82,19 @@ class _Choice:
 
 @dataclass(frozen=True, slots=True)
 class Router:
-    """Routes one search, inside what the key may read."""
+    """Routes one search, inside what the key may read.
+
+    ``views`` are the named knowledge bases where they need not be read, as every transaction of ``db`` makes sure.
+    """
 
     db: TenantDatabase
     knowledge_bases: KnowledgeBaseService
     embedders: Embedders
     vectors: QueryVectors
     known: KnownProfiles
+    kept: KnownKnowledgeBases
     course: Course
+    views: Sequence[KnowledgeBaseView] | None = None
 
     async def begin(self, request: SearchRequest, queries: Sequence[Query], scopes: Sequence[UUID]) -> Routed:
         """The named knowledge bases, or all that the key may read; of many those that are most like the queries.
@@ -96,6 +102,8 @@ class Router:
         To choose takes the queries' vectors, and need not be waited for to make better queries of them.
         Raises KnowledgeBaseNotFound, InvalidInput.
         """
+        if self.views is not None:
+            return Routed(self._route(self.views, request, scopes))
         top_n = self._top_n(request, queries)
         async with self.db.transaction(kept_plans=True) as session:
             views = await self._without_routing(session, request.knowledge_bases, top_n)
@@ -175,6 +183,7 @@ class Router:
         views = {}
         for reference in references:
             view = await self.knowledge_bases.find_in(session, reference)
+            self.kept.keep(self.db.tenant_id, reference, view)
             views[view.row.id] = view
         return list(views.values())
 

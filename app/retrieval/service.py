@@ -1,20 +1,24 @@
 """Search: plan → rewrite, beside it route → strategy, beside it HTTP sources → rerank."""
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 from uuid import UUID
 
-from app.db.session import TenantDatabase
+from app.db.session import DatabaseUnavailable, Outdated, TenantDatabase
 from app.documents.narrowing import within
 from app.documents.scopes import Scope
+from app.errors import AppError
 from app.http_sources.client import HttpSources
 from app.inference.chat import ChatModel
 from app.inference.embedding.registry import Embedders
 from app.inference.rerank import Reranker
+from app.knowledge_bases.known import KnownKnowledgeBases
 from app.knowledge_bases.service import KnowledgeBaseService
+from app.knowledge_bases.types import KnowledgeBaseView
 from app.logging import get_logger
 from app.quotas.service import QuotaService
 from app.retrieval import shares
@@ -49,6 +53,7 @@ class RetrievalService:
     reranker: Reranker | None = None
     rewriter: ChatModel | None = None
     profiles: KnownProfiles = field(default_factory=KnownProfiles)
+    kept: KnownKnowledgeBases = field(default_factory=KnownKnowledgeBases)
 
     async def search(self, request: SearchRequest) -> SearchResult:
         """The best passages for the request.
@@ -73,12 +78,53 @@ class RetrievalService:
                 logger.warning("search.dropped", dropped=told, spent_ms=spent, budget_seconds=budget)
 
     async def _search(self, request: SearchRequest, course: Course) -> SearchResult:
+        """With the knowledge bases as they were last read, where they still are so; else with what they are now."""
+        views = self._last_read(request)
+        if views is None:
+            return await self._run(request, course, self.db)
+        db = replace(self.db, unchanged={view.row.id: view.state_of_both for view in views})
+        try:
+            return await self._sure(self._run(request, course, db, views), db)
+        except Outdated:
+            self.kept.forget(self.db.tenant_id, request.knowledge_bases or ())
+            course.begin_again()
+            return await self._run(request, course, self.db)
+
+    async def _sure(self, search: Awaitable[SearchResult], db: TenantDatabase) -> SearchResult:
+        """What is refused, and what finds nothing, may not have come to a transaction. Raises Outdated."""
+        try:
+            result = await search
+        except AppError:
+            with suppress(DatabaseUnavailable):
+                async with db.transaction():
+                    pass
+            raise
+        if not result.hits:
+            async with db.transaction():
+                pass
+        return result
+
+    def _last_read(self, request: SearchRequest) -> Sequence[KnowledgeBaseView] | None:
+        """The named knowledge bases, where all of them are kept; None also where some are to be chosen."""
+        if not request.knowledge_bases or request.routing is not None:
+            return None
+        views = [self.kept.get(self.db.tenant_id, reference) for reference in request.knowledge_bases]
+        found = {view.row.id: view for view in views if view and self.knowledge_bases.principal.may_see(view.row.id)}
+        return list(found.values()) if all(view and view.row.id in found for view in views) else None
+
+    async def _run(
+        self,
+        request: SearchRequest,
+        course: Course,
+        db: TenantDatabase,
+        views: Sequence[KnowledgeBaseView] | None = None,
+    ) -> SearchResult:
         scopes, asked = await self._visible(request.scope), asked_queries(request)
         vectors = QueryVectors(self.known, self.quotas, course)
-        router = Router(self.db, self.knowledge_bases, self.embedders, vectors, self.profiles, course)
+        router = Router(db, self.knowledge_bases, self.embedders, vectors, self.profiles, self.kept, course, views)
         routed = await router.begin(request, asked, scopes)
         plan = Plan.of(request, await routed.alone(), course, rewrites=self.rewriter is not None)
-        rewriting = plan.rewriting(self.rewriter, course, partial(self._ground, routed, vectors))
+        rewriting = plan.rewriting(self.rewriter, course, partial(self._ground, db, routed, vectors))
         analysed = request.analysed or request.explain
         conversation = Conversation(request.messages, asks=not request.queries, analysed=analysed)
         steps = [] if routed.leads_nowhere else plan.steps
@@ -88,7 +134,7 @@ class RetrievalService:
         queries = usable(queries, course, dense=strategy.name != "lexical", pictures=self._takes_pictures(targets))
         outside = Outside.of(self.http_sources, self.rewriter, course, request, route.views)
         depth = max(plan.top_k, ROWS) if request.rerank and self.reranker is not None else plan.top_k
-        finder = self._finder(request, course, targets, depth)
+        finder = self._finder(db, request, course, targets, depth)
         context = SearchContext(finder, vectors, course, queries, targets)
         if queries and targets:
             self._check_vectors(strategy, context)
@@ -112,9 +158,11 @@ class RetrievalService:
             dropped=course.dropped,
         )
 
-    def _finder(self, request: SearchRequest, course: Course, targets: Sequence[Target], depth: int) -> Finder:
+    def _finder(
+        self, db: TenantDatabase, request: SearchRequest, course: Course, targets: Sequence[Target], depth: int
+    ) -> Finder:
         return Finder(
-            db=self.db,
+            db=db,
             course=course,
             searched=searched_in(targets),
             top_k=depth,
@@ -125,9 +173,9 @@ class RetrievalService:
             explain=request.explain,
         )
 
-    async def _ground(self, routed: Routed, vectors: QueryVectors) -> Ground:
+    async def _ground(self, db: TenantDatabase, routed: Routed, vectors: QueryVectors) -> Ground:
         route = await routed.route()
-        return Ground(route.languages, Glance(self.db, vectors, route.targets))
+        return Ground(route.languages, Glance(db, vectors, route.targets))
 
     async def _visible(self, scope: Scope) -> Sequence[UUID]:
         """The keys of the levels that the search sees; a key that is narrowed to a user opens no other's."""

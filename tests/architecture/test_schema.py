@@ -31,6 +31,7 @@ CALLABLE = {
     "filter_term",
     "filter_terms",
     "refused_key",
+    "require_unchanged",
     "remove_old_audit_events",
     "unfinished_deletions",
     "remove_old_deletions",

@@ -11,7 +11,8 @@ import pytest
 from sqlalchemy import make_url, text
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
-from app.db.session import MINIMUM_POSTGRES, Database, DatabaseRefused, DatabaseUnavailable, TenantDatabase, refusal
+from app.db.fitness import MINIMUM_POSTGRES, refusal
+from app.db.session import Database, DatabaseRefused, DatabaseUnavailable, TenantDatabase
 from app.db.statements import statement
 from app.embedded_postgres import DatabaseUrls, EmbeddedPostgres
 from tests.fixtures.database import MakeDatabase, run_sql
@@ -376,6 +377,6 @@ async def test_a_schema_that_lacks_the_last_migration_is_refused(make_database: 
     urls = await asyncio.to_thread(make_database)
     async with connected(urls.app) as db:
         await db.check()
-        await asyncio.to_thread(run_sql, urls.owner, "drop function filter_terms")
+        await asyncio.to_thread(run_sql, urls.owner, "drop function require_unchanged")
         with pytest.raises(DatabaseRefused, match="run carrel migrate"):
             await db.check()

@@ -70,7 +70,7 @@ def view(site: SiteSearchServer, number: int = 1, **response: str) -> KnowledgeB
         index_bytes=0,
         languages=[],
     )
-    return KnowledgeBaseView(row, index)
+    return KnowledgeBaseView(row, index, "")
 
 
 def outside(sources: HttpSources, *views: KnowledgeBaseView, **request: Any) -> Outside:

@@ -1,0 +1,33 @@
+"""What a database has to be, to be served from."""
+
+MINIMUM_POSTGRES = 160000
+MINIMUM_PGVECTOR = [0, 8]
+
+# Privileged is also who may `set role` to one that is; asked of pg_roles, because pg_has_role raises for unknown names.
+# What the last revision adds stands for the whole schema, of which the plain role cannot read the version.
+CHECK = """
+select current_setting('server_version_num')::int as version, current_user as role,
+       exists (select from pg_roles r where pg_has_role(r.oid, 'member') and (
+         r.rolsuper or r.rolbypassrls or r.rolname in ('carrel_search', 'carrel_control')
+         or exists (select from pg_class c where c.relowner = r.oid and c.relkind in ('r', 'p')))) as privileged,
+       coalesce((select string_to_array(extversion, '.')::int[] from pg_extension where extname = 'vector'), '{0}')
+         as pgvector,
+       to_regproc('public.require_unchanged') is not null
+         and exists (select from pg_roles r where r.rolname = 'carrel_app' and pg_has_role(r.oid, 'usage')) as migrated
+"""
+
+
+def refusal(role: str, *, version: int, pgvector: list[int], privileged: bool, migrated: bool) -> str | None:
+    """Why a database is not fit to serve from, as a sentence; None when it is. ``version`` as in server_version_num."""
+    if version < MINIMUM_POSTGRES:
+        return f"Postgres {MINIMUM_POSTGRES // 10000} or newer is needed; this one is {version // 10000}"
+    if privileged:
+        return (
+            f"CARREL_DATABASE_URL: role {role} is, or may become, a superuser, one that bypasses row-level security, "
+            "or the owner of tables; use the plain role"
+        )
+    if pgvector < MINIMUM_PGVECTOR:
+        return "pgvector 0.8 or newer is needed: create or update the extension `vector` in the database"
+    if not migrated:
+        return "the schema is missing or CARREL_DATABASE_URL's role may not use it: run carrel migrate"
+    return None

@@ -1,0 +1,39 @@
+"""Knowledge bases as they were last read, for searches that make sure of them as they begin (ADR 0014)."""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from app.knowledge_bases.types import KnowledgeBaseView
+
+MOST = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class KnownKnowledgeBases:
+    """The last ones that were searched, by tenant and by how they were called; one for all searches of a process.
+
+    What is kept may be out of date. Who uses it does so in transactions that are to find it unchanged.
+    """
+
+    _kept: OrderedDict[tuple[UUID, str], KnowledgeBaseView] = field(default_factory=OrderedDict)
+
+    def get(self, tenant_id: UUID, reference: str) -> KnowledgeBaseView | None:
+        """By id or name, where it is kept."""
+        view = self._kept.get((tenant_id, reference))
+        if view is not None:
+            self._kept.move_to_end((tenant_id, reference))
+        return view
+
+    def keep(self, tenant_id: UUID, reference: str, view: KnowledgeBaseView) -> None:
+        """Not what a transaction is no use for: an HTTP source is asked without one."""
+        if view.row.source is None and (view.twin is None or view.twin.row.source is None):
+            self._kept[tenant_id, reference] = view
+            while len(self._kept) > MOST:
+                self._kept.popitem(last=False)
+
+    def forget(self, tenant_id: UUID, references: Sequence[str]) -> None:
+        """They are not as they were, or gone."""
+        for reference in references:
+            self._kept.pop((tenant_id, reference), None)
