@@ -18,6 +18,7 @@ from app.retrieval.routes import Routing
 from app.retrieval.types import SearchRequest, SearchResult
 from tests.ingestion.workshop import Workshop, add_text, open_workshop
 from tests.retrieval.statements import statements
+from tests.retrieval.test_lanes_beside import nothing_lent
 
 LOOKED_UP, ASSURED = "from knowledge_base k join search_index i", "require_unchanged"
 
@@ -133,8 +134,6 @@ async def test_a_narrowed_key_does_not_find_what_others_have_searched(tenant: Te
 
 async def test_what_another_tenant_has_is_never_as_it_was(workshop: Workshop, tenant: TenantServices) -> None:
     kept, other = await tenant.knowledge_bases.find("default"), await workshop.new_tenant()
-    pool = workshop.resources.database.engine.sync_engine.pool
-    lent = pool.checkedout()  # type: ignore[attr-defined]
     states = {kept.row.id: kept.state_of_both}
     async with replace(tenant.db, unchanged=states).transaction():
         pass
@@ -142,7 +141,7 @@ async def test_what_another_tenant_has_is_never_as_it_was(workshop: Workshop, te
         with pytest.raises(Outdated):
             async with wrong.transaction():
                 pass
-    assert pool.checkedout() == lent  # type: ignore[attr-defined]
+    await nothing_lent(workshop)
 
 
 async def test_the_same_name_of_another_tenant_is_another(workshop: Workshop, tenant: TenantServices) -> None:
