@@ -138,12 +138,38 @@ def end_as_usual() -> None:
 @contextmanager
 def embedding_endpoint() -> Iterator[str]:
     """The base URL of a cheap embedding endpoint in a process of its own."""
-    command = [sys.executable, "-m", "benchmarks.embedding_endpoint"]
+    with _listening("benchmarks.embedding_endpoint") as (address, _):
+        yield f"{address}/v1"
+
+
+@dataclass(frozen=True, slots=True)
+class EmptyEndpoint:
+    """The framework without anything of ours, in a process of its own."""
+
+    address: str
+    pid: int
+
+    def cpu(self) -> float:
+        """Seconds that it has spent up to now."""
+        return read_process(self.pid).cpu
+
+
+@contextmanager
+def empty_endpoint() -> Iterator[EmptyEndpoint]:
+    """``GET /empty`` there is what any request costs here at least."""
+    with _listening("benchmarks.empty_endpoint") as (address, pid):
+        yield EmptyEndpoint(address, pid)
+
+
+@contextmanager
+def _listening(module: str) -> Iterator[tuple[str, int]]:
+    """A module that prints its port and serves until its standard input ends: its address, and its process."""
+    command = [sys.executable, "-m", module]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         try:
-            yield f"http://127.0.0.1:{int(process.stdout.readline())}/v1"
+            yield f"http://127.0.0.1:{int(process.stdout.readline())}", process.pid
         finally:
             process.stdin.close()
             process.wait(20)

@@ -92,23 +92,26 @@ class Finder:
             return await repository.run_lanes(calls, size=self._size)
 
     async def _ask_beside(self, repository: RetrievalRepository, calls: Sequence[LaneCall]) -> list[LaneList]:
-        """The dense lane on a connection of its own, which sees what the transaction of the lexical one sees."""
+        """The lexical lane on a connection of its own, which sees what the transaction of the dense one sees.
+
+        The dense one mostly takes longer, and so begins at once.
+        """
         lexical = [replace(call, only_similarity=True) for call in calls]
         vectors = [None if call.only_similarity else call.vector for call in calls]
         dense = [replace(call, vector=one, term_ids=(), keys=()) for call, one in zip(calls, vectors, strict=True)]
-        beside = self.course.beside(self._ask_dense(await repository.session.name_snapshot(), dense))
+        beside = self.course.beside(self._ask_alone(await repository.session.name_snapshot(), lexical))
         try:
-            found = await repository.run_lanes(lexical, size=self._size)
+            found = await repository.run_lanes(dense, size=self._size)
             try:
                 return [*found, *await beside]
             except (DatabaseUnavailable, DatabaseRefused) as exc:  # no second connection: the one at hand does
                 logger.warning("search.not_beside", error=exc)
-                return [*found, *await repository.run_lanes(dense, size=self._size)]
+                return [*found, *await repository.run_lanes(lexical, size=self._size)]
         finally:
             beside.cancel()
             await asyncio.wait([beside])
 
-    async def _ask_dense(self, snapshot: str, calls: Sequence[LaneCall]) -> list[LaneList]:
+    async def _ask_alone(self, snapshot: str, calls: Sequence[LaneCall]) -> list[LaneList]:
         async with self._repository(shares.LANES_TOGETHER, snapshot=snapshot) as repository:
             return await repository.run_lanes(calls, size=self._size)
 

@@ -1,0 +1,122 @@
+"""What searches keep: knowledge bases, which a transaction makes sure of as it begins, and the sample of a filter.
+
+Revision ID: 0037
+Revises: 0036
+
+Up to here every search read its knowledge base in a transaction of its own, and each of its lanes took a sample of 500
+rows where there is an HNSW, 1 to 3 ms (ADR 0014). Functions alone.
+"""
+
+from app.db.migrate import run_script
+
+revision = "0037"
+down_revision = "0036"
+branch_labels = None
+depends_on = None
+
+FUNCTIONS = r"""
+-- Raises U0001 where a knowledge base, its live search index or the shared one of its name is another row version than when it was read, or is not
+-- there. With the rights of its caller, so that it tells of nothing that the caller could not read.
+create function require_unchanged(p_tenant uuid, p_ids uuid[], p_states text[]) returns void language plpgsql stable
+set search_path = pg_catalog, public, pg_temp as $f$
+begin
+  if exists (select from unnest(p_ids, p_states) r(id, state) where r.state is distinct from (
+      select string_agg(concat_ws(' ', k.xmin, k.ctid, i.xmin, i.ctid), ',' order by k.tenant_id <> p_tenant)
+        from knowledge_base k join search_index i on i.tenant_id = k.tenant_id and i.kb_id = k.id and i.state = 'live'
+       where k.tenant_id = any(array[p_tenant, system_tenant()]) and k.deleted_at is null
+         and k.name = (select o.name from knowledge_base o where o.tenant_id = p_tenant and o.id = r.id))) then
+    raise exception using errcode = 'U0001', message = 'a knowledge base is not as it was';
+  end if;
+end $f$;
+
+revoke all on function require_unchanged from public;
+grant execute on function require_unchanged to carrel_app;
+
+grant create on schema public to carrel_search;  -- while it replaces its function
+set role carrel_search;
+-- As before, but what a sample said is kept.
+create or replace function search_sample(p_tenant uuid, p_index uuid, p_scopes uuid[], p_contains jsonb, p_path jsonpath, p_lookups jsonb,
+                              p_least bigint default 20000, p_dim int default null)
+returns table(total bigint, share float8, reach float8, terms int4[]) language plpgsql stable rows 1
+set search_path = pg_catalog, public, pg_temp as $f$
+-- A guess: what else stands in the path may be in an `or` with the equality, and then no index finds it. All that hangs on it is time.
+declare indexed bool; equality bool := p_path::text ~ '==' and p_path::text !~ '[!<>]|like_regex|starts with|exists *\([^?)]*\)';
+  rows jsonb[]; way text[]; low jsonb; high jsonb; hit float8; lookup int; key bigint; slot text; kept text[]; now_s float8;
+begin
+  select coalesce(sum(t.chunks), 0) into total from lex_totals t where t.tenant_id = p_tenant and t.index_id = p_index;
+  select i.vector_index = 'hnsw' into indexed from search_index i where i.tenant_id = p_tenant and i.id = p_index;
+  share := 1;
+  reach := 1;
+  if total <= p_least and not coalesce(indexed, false) then return next; return; end if;
+  -- What was promoted by an older version has no index of terms before the worker has made it; without one, terms would be made for every row.
+  if p_lookups is not null and (not indexed or 2 > (select count(*) from unnest(array['filter', 'filterl']) lane
+      join pg_index x on x.indexrelid = to_regclass('public.' || lane || '_' || replace(p_index::text, '-', '')) and x.indisvalid)) then
+    p_lookups := null;
+  end if;
+  -- To take a sample is dear beside what it saves the next search: what it said is kept by the session, of the last filters for a minute, while
+  -- as many chunks are there. Whatever it says, the same rows are found.
+  key := hashtextextended(concat_ws(' ', p_index, total, indexed, p_scopes, p_contains, p_path, p_lookups), 0);
+  slot := 'carrel.sample_' || (key & 31);
+  now_s := extract(epoch from clock_timestamp());
+  kept := string_to_array(current_setting(slot, true), ' ');
+  if kept[1] = key::text and kept[5]::float8 > now_s then
+    share := kept[2];
+    reach := kept[3];
+    lookup := kept[4];
+    if lookup >= 0 then terms := lookup_terms(p_lookups -> lookup); end if;
+    return next;
+    return;
+  end if;
+  -- The rows are only kept where something is to be looked up in them.
+  if p_dim is null then
+    select coalesce(avg((s.narrow and s.path)::int), 1), coalesce(avg((not indexed or s.narrow and (s.path or not equality))::int), 1),
+           array_agg(s.metadata) filter (where p_lookups is not null) into share, reach, rows
+      from (select l.metadata, l.scope_key = any(p_scopes) and (p_contains is null or l.metadata @> p_contains) as narrow,
+                   p_path is null or coalesce(l.metadata @@ p_path, false) as path
+              from chunk_lexical l where l.tenant_id = p_tenant and l.index_id = p_index order by l.chunk_id limit 500) s;
+  else
+    select coalesce(avg((s.narrow and s.path)::int), 1), coalesce(avg((not indexed or s.narrow and (s.path or not equality))::int), 1),
+           array_agg(s.metadata) filter (where p_lookups is not null) into share, reach, rows
+      from (select e.metadata, e.scope_key = any(p_scopes) and (p_contains is null or e.metadata @> p_contains) as narrow,
+                   p_path is null or coalesce(e.metadata @@ p_path, false) as path
+              from chunk_embedding e where e.tenant_id = p_tenant and e.index_id = p_index and e.dim = p_dim order by e.chunk_id limit 500) s;
+  end if;
+  lookup := -1;
+  if p_lookups is not null and reach * total > 2000 then
+    declare before float8 := reach;
+    begin
+      for n in 0 .. jsonb_array_length(p_lookups) - 1 loop
+        way := array(select jsonb_array_elements_text(p_lookups #> array[n::text, 'path']));
+        -- As jsonb orders them null is below and an object above all scalars.
+        low := coalesce(p_lookups #> array[n::text, 'equal'], p_lookups #> array[n::text, 'low'], 'null');
+        high := coalesce(p_lookups #> array[n::text, 'equal'], p_lookups #> array[n::text, 'high'], '{}');
+        select avg(coalesce((m #> way) between low and high, false)::int) into hit from unnest(rows) m;
+        if hit <= least(reach, 0.3) then
+          lookup := n;
+          reach := hit;
+        end if;
+      end loop;
+      if lookup >= 0 then
+        terms := lookup_terms(p_lookups -> lookup);
+        -- Values that share a key, and rows with very many of them, are found by more than what they are: what finds most rows is no use, and the
+        -- planner would rather make every row's terms than look up so many. To make a row's terms is dear: mostly four rows are enough to say.
+        select avg((filter_terms(m) && terms)::int) into hit from unnest(rows[1:4]) m;
+        if hit > 0.25 then select avg((filter_terms(m) && terms)::int) into hit from unnest(rows[1:16]) m; end if;
+        if hit > 0.5 then
+          terms := null;
+          lookup := -1;
+          reach := before;
+        end if;
+      end if;
+    end;
+  end if;
+  perform set_config(slot, concat_ws(' ', key, share, reach, lookup, now_s + 60), false);
+  return next;
+end $f$;
+reset role;
+revoke create on schema public from carrel_search;
+"""
+
+
+def upgrade() -> None:
+    run_script(FUNCTIONS)

@@ -1,0 +1,144 @@
+"""A session keeps what the sample of a filter said, for a minute and as many chunks; the same rows are found."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+import numpy as np
+import pytest
+from pgvector import HalfVector
+from pgvector.asyncpg import register_vector
+
+from app.embedded_postgres import DatabaseUrls
+from app.filters import compile_filter
+from tests.indexing.world import SCOPE, FilledIndex, World, open_world
+
+DIM, ROWS = 24, 3000
+PLAN = "select p.share from search_plan($1, $2, $3, $4::jsonb, $5::jsonpath, 10, $6::jsonb) p"
+DENSE = "select d.chunk_id from dense_search($1, $2, $3, $4, $5, $6::jsonb, $7::jsonpath, 10, $8::jsonb) d"
+PASSING = """
+select chunk_id from chunk_embedding where index_id = $1 and metadata @> $2
+ order by (embedding <=> $3) + 0.0, chunk_id limit 10"""
+SLOTS = """
+select s, current_setting('carrel.sample_' || s, true) from generate_series(0, 31) s
+ where current_setting('carrel.sample_' || s, true) <> ''"""
+LANES = ("chunk_embedding", "chunk_lexical")
+
+
+@pytest.fixture(scope="module")
+async def world(database: DatabaseUrls) -> AsyncIterator[World]:
+    async with open_world(database, threshold=200) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def index(world: World) -> FilledIndex:
+    made = await world.new_index(DIM)
+    await made.add(ROWS)
+    await made.maintain()
+    assert await made.state() == "hnsw"
+    return made
+
+
+@pytest.fixture
+async def session(world: World) -> AsyncIterator[asyncpg.Connection]:
+    connection = await asyncpg.connect(world.urls.app)
+    await register_vector(connection)
+    yield connection
+    await connection.close()
+
+
+@asynccontextmanager
+async def asking(session: asyncpg.Connection, index: FilledIndex) -> AsyncIterator[None]:
+    async with session.transaction():
+        await session.execute("select set_config('app.tenant_id', $1, true)", str(index.tenant))
+        yield
+
+
+def parts(filter: dict[str, Any]) -> tuple[str | None, str | None, str | None]:
+    compiled = compile_filter(filter, guard=None)
+    contains, lookups = (None if part is None else json.dumps(part) for part in (compiled.contains, compiled.lookups))
+    return contains, compiled.path, lookups
+
+
+async def share(session: asyncpg.Connection, index: FilledIndex, filter: dict[str, Any]) -> float:
+    async with asking(session, index):
+        found: float = await session.fetchval(PLAN, index.tenant, index.id, [SCOPE], *parts(filter))
+    return found
+
+
+async def found(session: asyncpg.Connection, index: FilledIndex, filter: dict[str, Any], query: Any) -> list[UUID]:
+    where = (index.tenant, index.id, HalfVector(query), DIM, [SCOPE], *parts(filter))
+    async with asking(session, index):
+        return [row[0] for row in await session.fetch(DENSE, *where)]
+
+
+async def become(index: FilledIndex, metadata: str) -> None:
+    """All rows get this metadata: as many chunks are there as before."""
+    for lane in LANES:
+        await index.world.owner.execute(
+            f"update {lane} set metadata = {metadata} where tenant_id = $1 and index_id = $2",
+            index.tenant, index.id,
+        )  # fmt: skip
+
+
+async def test_it_is_kept_for_as_many_chunks(session: asyncpg.Connection, index: FilledIndex) -> None:
+    before = await share(session, index, {"tenth": 3})
+    assert 0.05 < before < 0.2
+    await become(index, "'{\"tenth\": 3}'")
+    assert await share(session, index, {"tenth": 3}) == before
+    assert await share(session, index, {"tenth": {"lt": 4}}) == 1.0  # another filter
+    await index.remove(1)
+    assert await share(session, index, {"tenth": 3}) == 1.0
+
+
+async def test_it_is_kept_for_a_minute(session: asyncpg.Connection, index: FilledIndex) -> None:
+    before = await share(session, index, {"tenth": 3})
+    await become(index, "'{\"tenth\": 3}'")
+    ((slot, value),) = await session.fetch(SLOTS)
+    now, until = (
+        await session.fetchval("select extract(epoch from clock_timestamp())::float8"),
+        float(value.split()[-1]),
+    )
+    assert 50 < until - now <= 60
+    assert await share(session, index, {"tenth": 3}) == before
+    over = " ".join([*value.split()[:-1], str(now - 1)])
+    await session.execute("select set_config($1, $2, false)", f"carrel.sample_{slot}", over)
+    assert await share(session, index, {"tenth": 3}) == 1.0
+
+
+async def test_each_index_has_its_own(session: asyncpg.Connection, world: World, index: FilledIndex) -> None:
+    before = await share(session, index, {"tenth": 3})
+    other = await world.new_index(DIM)
+    await other.add(ROWS, metadata=['{"tenth": 3}'] * ROWS)
+    await other.maintain()
+    assert await share(session, other, {"tenth": 3}) == 1.0
+    assert await share(session, index, {"tenth": 3}) == before
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        ("jsonb_build_object('tenth', 3)", "jsonb_build_object('tenth', abs(hashtext(chunk_id::text)) % 300)"),
+        ("jsonb_build_object('tenth', abs(hashtext(chunk_id::text)) % 300)", "jsonb_build_object('tenth', 3)"),
+        ("jsonb_build_object('tenth', 4)", "jsonb_build_object('tenth', abs(hashtext(chunk_id::text)) % 5)"),
+    ],
+)
+async def test_whatever_it_said_the_same_rows_are_found(
+    session: asyncpg.Connection, index: FilledIndex, first: str, then: str
+) -> None:
+    rng, filter = np.random.default_rng(5), {"tenth": 3}
+    await become(index, first)
+    await found(session, index, filter, rng.normal(size=DIM))
+    kept = await share(session, index, filter)
+    await become(index, then)
+    assert await share(session, index, filter) == kept
+    for query in rng.normal(size=(5, DIM)):
+        rows = await index.world.owner.fetch(PASSING, index.id, json.dumps(filter), HalfVector(query))
+        best = [row[0] for row in rows]
+        there = await found(session, index, filter, query)
+        assert len(there) == len(best) > 0
+        assert len(set(there) & set(best)) >= 0.9 * len(best)  # where it is the HNSW that finds them
