@@ -1,6 +1,5 @@
 """Databases of the scale benchmark: a Postgres of its own, the real services on it, and the bare statements."""
 
-import json
 import subprocess
 import sys
 import tempfile
@@ -99,10 +98,8 @@ class Bare:
 
 
 def _values(place: Place, question: Question, lane: str, filter: Filter) -> tuple[Any, ...]:
-    compiled = compile_filter(filter, guard=None)
-    contains = None if compiled.contains is None else json.dumps(compiled.contains)
-    where = (list(Scope().visible()), contains, compiled.path)
-    lookups = None if compiled.lookups is None else json.dumps(compiled.lookups)
+    contains, path, lookups = compile_filter(filter, guard=None).sent
+    where = (list(Scope().visible()), contains, path)
     terms, keys = query_terms(analyser_for("english").tokens(question.text), salt(place.index_id))
     index, vector = (place.tenant_id, place.index_id), (HalfVector(question.vector), DIMENSIONS)
     if lane == "both":

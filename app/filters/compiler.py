@@ -1,5 +1,6 @@
 """From a checked filter to what the database is given: a containment and a jsonpath, bound as typed values."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -23,6 +24,12 @@ class CompiledFilter:
     contains: dict[str, object] | None = None
     path: str | None = None
     lookups: list[dict[str, object]] | None = None
+
+    @property
+    def sent(self) -> tuple[str | None, str | None, str | None]:
+        """``contains``, ``path`` and ``lookups`` as the driver takes them: jsonb, jsonpath and jsonb."""
+        contains, lookups = (None if part is None else json.dumps(part) for part in (self.contains, self.lookups))
+        return contains, self.path, lookups
 
     @property
     def narrows(self) -> bool:

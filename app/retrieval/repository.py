@@ -1,6 +1,5 @@
 """The index queries: both lanes in one round trip, then the text of what is returned."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -151,11 +150,8 @@ def _lane_values(calls: Sequence[LaneCall], size: int) -> dict[str, Any]:
 
 def _where(call: LaneCall) -> dict[str, Any]:
     """The rows that a call looks at."""
-    contains, lookups = (
-        None if part is None else json.dumps(part) for part in (call.filter.contains, call.filter.lookups)
-    )
-    places = {"t": call.tenant_id, "i": call.index_id, "s": call.scopes}
-    return places | {"c": contains, "p": call.filter.path, "l": lookups}
+    contains, path, lookups = call.filter.sent
+    return {"t": call.tenant_id, "i": call.index_id, "s": call.scopes, "c": contains, "p": path, "l": lookups}
 
 
 def _texts(expansion: Expansion, chunks: Sequence[FoundText]) -> dict[str, Any]:

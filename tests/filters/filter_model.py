@@ -14,13 +14,13 @@ from app.filters import CompiledFilter, filterable_metadata
 
 async def evaluate(connection: asyncpg.Connection, metadata: Mapping[str, object], compiled: CompiledFilter) -> bool:
     row = json.dumps(filterable_metadata(metadata, reserved={}))
-    contains = None if compiled.contains is None else json.dumps(compiled.contains)
+    contains, path, _ = compiled.sent
     found = await connection.fetchval(
         """select ($2::jsonb is null or $1::jsonb @> $2::jsonb)
               and ($3::jsonpath is null or ($1::jsonb @@ $3::jsonpath) is true)""",
         row,
         contains,
-        compiled.path,
+        path,
     )
     return bool(found)
 

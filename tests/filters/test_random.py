@@ -69,10 +69,10 @@ LANE = "from lane where ($1::jsonb is null or metadata @> $1) and ($2::jsonpath 
 
 
 async def lane_ids(connection: asyncpg.Connection, compiled: CompiledFilter) -> list[int]:
-    contains = None if compiled.contains is None else json.dumps(compiled.contains)
-    return [row["id"] for row in await connection.fetch(f"select id {LANE} order by id", contains, compiled.path)]
+    contains, path, _ = compiled.sent
+    return [row["id"] for row in await connection.fetch(f"select id {LANE} order by id", contains, path)]
 
 
 async def lane_plan(connection: asyncpg.Connection, compiled: CompiledFilter) -> str:
-    contains = None if compiled.contains is None else json.dumps(compiled.contains)
-    return "\n".join(row[0] for row in await connection.fetch(f"explain select id {LANE}", contains, compiled.path))
+    contains, path, _ = compiled.sent
+    return "\n".join(row[0] for row in await connection.fetch(f"explain select id {LANE}", contains, path))

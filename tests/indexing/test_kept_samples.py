@@ -58,20 +58,16 @@ async def asking(session: asyncpg.Connection, index: FilledIndex) -> AsyncIterat
         yield
 
 
-def parts(filter: dict[str, Any]) -> tuple[str | None, str | None, str | None]:
-    compiled = compile_filter(filter, guard=None)
-    contains, lookups = (None if part is None else json.dumps(part) for part in (compiled.contains, compiled.lookups))
-    return contains, compiled.path, lookups
-
-
 async def share(session: asyncpg.Connection, index: FilledIndex, filter: dict[str, Any]) -> float:
     async with asking(session, index):
-        found: float = await session.fetchval(PLAN, index.tenant, index.id, [SCOPE], *parts(filter))
+        found: float = await session.fetchval(
+            PLAN, index.tenant, index.id, [SCOPE], *compile_filter(filter, guard=None).sent
+        )
     return found
 
 
 async def found(session: asyncpg.Connection, index: FilledIndex, filter: dict[str, Any], query: Any) -> list[UUID]:
-    where = (index.tenant, index.id, HalfVector(query), DIM, [SCOPE], *parts(filter))
+    where = (index.tenant, index.id, HalfVector(query), DIM, [SCOPE], *compile_filter(filter, guard=None).sent)
     async with asking(session, index):
         return [row[0] for row in await session.fetch(DENSE, *where)]
 

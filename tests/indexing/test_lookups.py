@@ -87,14 +87,14 @@ def passes_all(row: dict[str, Any], filter: Mapping[str, Any]) -> bool:
 async def terms(index: FilledIndex, filter: Mapping[str, Any], table: str) -> int | None:
     """How many terms a search looks up; None where it looks at rows."""
     compiled = compile_filter(filter)
-    contains, lookups = (None if part is None else json.dumps(part) for part in (compiled.contains, compiled.lookups))
+    contains, path, lookups = compiled.sent
     owner = index.world.owner
     async with owner.transaction():
         await owner.execute("set local role carrel_search")
         await owner.execute("select set_config('app.tenant_id', $1, true)", str(index.tenant))
         found: int | None = await owner.fetchval(
             f"select cardinality(terms) from search_sample($1, $2, $3, $4, $5, $6, p_dim => {table})",
-            index.tenant, index.id, [SCOPE], contains, compiled.path, lookups,
+            index.tenant, index.id, [SCOPE], contains, path, lookups,
         )  # fmt: skip
     return found
 

@@ -1,7 +1,6 @@
 """Search indexes filled by the owner, straight into the tables, and what maintenance makes of them."""
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -98,13 +97,12 @@ class FilledIndex:
         self, query: npt.NDArray[np.float32], *, k: int = 10, filter: CompiledFilter | None = None
     ) -> list[tuple[UUID, float]]:
         """As the product does, as the plain role."""
-        filter = filter or CompiledFilter()
-        contains, lookups = (None if part is None else json.dumps(part) for part in (filter.contains, filter.lookups))
+        contains, path, lookups = (filter or CompiledFilter()).sent
         async with self.world.maintenance.database.transaction(self.tenant) as session:
             driver = session._driver
             rows = await driver.fetch(
                 "select * from dense_search($1, $2, $3, $4, $5, $6::jsonb, $7::jsonpath, $8, $9::jsonb)",
-                self.tenant, self.id, HalfVector(query), self.dim, [SCOPE], contains, filter.path, k, lookups,
+                self.tenant, self.id, HalfVector(query), self.dim, [SCOPE], contains, path, k, lookups,
             )  # fmt: skip
         return [(row["chunk_id"], row["score"]) for row in rows]
 
