@@ -30,8 +30,10 @@ def stream() -> Iterator[io.StringIO]:
     """Configured logging; what it changes in the process's loggers is put back."""
     loggers = [logging.getLogger(name) for name in LOGGERS]
     before = [(one, one.level, one.propagate, one.disabled, list(one.handlers)) for one in loggers]
-    out = io.StringIO()
+    out, others = io.StringIO(), {one.ident for one in threading.enumerate()} - {threading.get_ident()}
     configure("info", out)
+    # Services of other tests run in threads of this process, and say something now and then.
+    logging.getLogger().handlers[-1].addFilter(lambda record: record.thread not in others)
     yield out
     for one, level, propagate, disabled, handlers in before:
         one.setLevel(level)
