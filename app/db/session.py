@@ -249,9 +249,7 @@ async def _begins(connection: AsyncConnection, driver: asyncpg.Connection, begin
     except (OSError, asyncpg.InterfaceError, asyncpg.PostgresConnectionError):
         return False
     except BaseException as exc:  # it may have begun, and nobody would know
-        if (
-            isinstance(exc, asyncpg.PostgresError) and exc.sqlstate == OUTDATED
-        ):  # it has: it is rolled back as any other
+        if getattr(exc, "sqlstate", None) == OUTDATED:  # it has: that is rolled back as any other
             raise Outdated from None
         driver.terminate()  # a polite end would wait for an answer again
         await connection.invalidate()
