@@ -94,14 +94,14 @@ class RetrievalService:
         """What is refused, and what finds nothing, may not have come to a transaction. Raises Outdated."""
         try:
             result = await search
+        except (SearchUnavailable, DatabaseUnavailable):
+            raise
         except AppError:
             with suppress(DatabaseUnavailable):
-                async with db.transaction():
-                    pass
+                await _look(db)
             raise
         if not result.hits:
-            async with db.transaction():
-                pass
+            await _look(db)
         return result
 
     def _last_read(self, request: SearchRequest) -> Sequence[KnowledgeBaseView] | None:
@@ -128,6 +128,8 @@ class RetrievalService:
         analysed = request.analysed or request.explain
         conversation = Conversation(request.messages, asks=not request.queries, analysed=analysed)
         steps = [] if routed.leads_nowhere else plan.steps
+        if views is not None and (steps or any(query.picture is not None for query in asked)):
+            await _look(db)  # before models are asked
         queries, rewritten = await rewriting.run(steps, asked, conversation)
         route = await routed.route()
         targets, strategy = route.targets, plan.strategy
@@ -205,3 +207,9 @@ class RetrievalService:
             blind = [target.kb.row.name for target in targets if target.embedder and target.embedder.pictures is None]
             for name in blind:
                 context.course.warn(f"Image queries were left out in {name!r}: its embedding model takes only texts.")
+
+
+async def _look(db: TenantDatabase) -> None:
+    """Make sure of what is to be unchanged. Raises Outdated, DatabaseUnavailable."""
+    async with db.transaction(kept_plans=True):
+        pass

@@ -54,12 +54,12 @@ begin
     p_lookups := null;
   end if;
   -- To take a sample is dear beside what it saves the next search: what it said is kept by the session, of the last filters for a minute, while
-  -- as many chunks are there. Whatever it says, the same rows are found.
+  -- as many chunks are there. Whatever it says, the exact ways find the same rows, and an HNSW nearly those.
   key := hashtextextended(concat_ws(' ', p_index, total, indexed, p_scopes, p_contains, p_path, p_lookups), 0);
   slot := 'carrel.sample_' || (key & 31);
   now_s := extract(epoch from clock_timestamp());
   kept := string_to_array(current_setting(slot, true), ' ');
-  if kept[1] = key::text and kept[5]::float8 > now_s then
+  if kept[1] = key::text and kept[5]::float8 > now_s and kept[4]::int < coalesce(jsonb_array_length(p_lookups), 0) then
     share := kept[2];
     reach := kept[3];
     lookup := kept[4];
@@ -101,7 +101,7 @@ begin
         -- Values that share a key, and rows with very many of them, are found by more than what they are: what finds most rows is no use, and the
         -- planner would rather make every row's terms than look up so many. To make a row's terms is dear: mostly four rows are enough to say.
         select avg((filter_terms(m) && terms)::int) into hit from unnest(rows[1:4]) m;
-        if hit > 0.25 then select avg((filter_terms(m) && terms)::int) into hit from unnest(rows[1:16]) m; end if;
+        if hit >= 0.25 then select avg((filter_terms(m) && terms)::int) into hit from unnest(rows[1:16]) m; end if;
         if hit > 0.5 then
           terms := null;
           lookup := -1;

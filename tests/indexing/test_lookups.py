@@ -92,6 +92,8 @@ async def terms(index: FilledIndex, filter: Mapping[str, Any], table: str) -> in
     async with owner.transaction():
         await owner.execute("set local role carrel_search")
         await owner.execute("select set_config('app.tenant_id', $1, true)", str(index.tenant))
+        # What a sample of the other lane said is not what is asked here.
+        await owner.execute("select set_config('carrel.sample_' || s, '', false) from generate_series(0, 31) s")
         found: int | None = await owner.fetchval(
             f"select cardinality(terms) from search_sample($1, $2, $3, $4, $5, $6, p_dim => {table})",
             index.tenant, index.id, [SCOPE], contains, path, lookups,

@@ -166,18 +166,24 @@ async def test_a_shared_one_of_its_name_is_found_when_it_comes(workshop: Worksho
     assert (await search(tenant, knowledge_bases=[name])).hits == []
 
 
-async def test_what_was_told_before_the_change_was_noticed_is_told_once(
-    workshop: Workshop, tenant: TenantServices
-) -> None:
-    """Each try asks the model, which does not answer, and says so."""
-    workshop.endpoint.fail(503, times=None)
-    try:
-        await workshop.owner.execute("update search_index set avgdl = avgdl where tenant_id = $1", tenant.db.tenant_id)
-        result = await search(tenant, "a lantern that nobody has asked for")
-    finally:
-        workshop.endpoint.reset()
-    assert len(result.hits) == 3
-    assert [warning for warning in result.warnings if "not answering" in warning] == list(result.warnings) != []
+async def test_what_the_first_try_told_is_not_told(workshop: Workshop, tenant: TenantServices) -> None:
+    """It was begun with another model's index, of which the second knows nothing."""
+    made_with = (
+        "update search_index set identity = jsonb_set(identity, '{model}', to_jsonb($2::text)) where tenant_id = $1"
+    )
+    model = tenant.resources.embedders.all[0].identity.model
+    await workshop.owner.execute(made_with, tenant.db.tenant_id, "another")
+    (warning,) = (await search(tenant)).warnings
+    assert "dense lane was left out" in warning
+    await workshop.owner.execute(made_with, tenant.db.tenant_id, model)
+    assert list((await search(tenant)).warnings) == []
+
+
+async def test_models_are_asked_after_it_was_made_sure_of(workshop: Workshop, tenant: TenantServices) -> None:
+    """What asks for other queries looks first, and then as ever."""
+    transformers = ["keywords"]
+    await search(tenant, transformers=transformers)
+    assert await sent_by(workshop, tenant, transformers=transformers) == (0, 2)
 
 
 async def test_only_so_many_are_kept_and_no_http_sources(tenant: TenantServices) -> None:
