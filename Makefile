@@ -9,7 +9,7 @@ WEIGHTS := models/all-MiniLM-L6-v2
 # run hangs with Python 3.11: traced code that greenlet's clean-up of an ended thread calls goes round in a circle.
 COVERAGE ?=
 
-.PHONY: demo test check format lint types contracts bench bench-load bench-scale bench-deletion bench-answers bench-memory bench-routing bench-planner deadline-test bench-transfer rewriting quality walls api-fuzz audit fairness-test kill-test torture swift-test door-tests setup clean
+.PHONY: demo test check format lint types contracts bench bench-load bench-scale bench-floor bench-deletion bench-answers bench-memory bench-routing bench-planner deadline-test bench-transfer rewriting quality walls api-fuzz audit fairness-test kill-test torture swift-test door-tests setup clean
 .DEFAULT_GOAL := help
 
 help:
@@ -76,6 +76,9 @@ bench-load: setup
 
 bench-scale: setup
 	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.scale $(ARGUMENTS)
+
+bench-floor: setup
+	@$(BIN)/python -m benchmarks.search_floor
 
 bench-deletion: setup
 	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.deletion $(ARGUMENTS)

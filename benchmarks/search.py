@@ -134,14 +134,14 @@ def _round(
     empty_times = timed(nothing, asked)
     least = framework.cpu() - begun
     embedder_cpu, embedder_times = asyncio.run(_embedder_times(str(service.embedding_url), asked[: count // 2]))
-    sql_times = asyncio.run(_sql_times(service, client, asked[: count // 2]))
+    bare_times = asyncio.run(sql_times(service, client, asked[: count // 2]))
     return (
         spent.carrel * 1000 / count,
         spent.postgres * 1000 / count,
         embedder_cpu,
         statistics.median(embedder_times),
         statistics.median(search_times),
-        statistics.median(sql_times),
+        statistics.median(bare_times),
         least * 1000 / count,
         statistics.median(empty_times),
         known.carrel * 1000 / count,
@@ -173,7 +173,7 @@ async def _embedder_times(base_url: str, queries: Sequence[str]) -> tuple[float,
     return spent * 1000 / len(queries), times
 
 
-async def _sql_times(service: RunningService, client: httpx.Client, queries: Sequence[str]) -> list[float]:
+async def sql_times(service: RunningService, client: httpx.Client, queries: Sequence[str]) -> list[float]:
     """The statement of both lanes in a transaction of its tenant, prepared once, as the plain role; milliseconds."""
     me, kb = client.get("/v1/me").json(), client.get("/v1/knowledge-bases/bench").json()
     tenant, base = decode_id("ten", me["tenant"]["id"]), decode_id("kb", kb["id"])

@@ -33,7 +33,8 @@ def stream() -> Iterator[io.StringIO]:
     out, others = io.StringIO(), {one.ident for one in threading.enumerate()} - {threading.get_ident()}
     configure("info", out)
     # Services of other tests run in threads of this process, and say something now and then.
-    logging.getLogger().handlers[-1].addFilter(lambda record: record.thread not in others)
+    own = log.target.name
+    logging.getLogger().handlers[-1].addFilter(lambda record: record.name == own or record.thread not in others)
     yield out
     for one, level, propagate, disabled, handlers in before:
         one.setLevel(level)

@@ -1,0 +1,166 @@
+"""``make bench-floor``: the least that a search by HTTP can take here, beside the bare SQL of its lanes.
+
+The least is the framework, one connection, the statement of both lanes, the fusion, the statement that reads the best
+five texts, and JSON, in one transaction; no key, no plan, no limits, no log. Beside it the service, whose queries'
+vectors are known. Run with arguments the module is that least server: it prints its port and serves until its input
+ends.
+"""
+
+import asyncio
+import json
+import socket
+import statistics
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+import httpx
+import numpy as np
+import uvicorn
+import uvloop
+from fastapi import FastAPI, Request
+from pgvector import HalfVector
+from pgvector.asyncpg import register_vector
+
+from app.db.session import SERVER_SETTINGS
+from app.documents.scopes import Scope
+from app.ids import decode_id
+from app.lexical.analyser import analyser_for
+from app.lexical.weights import query_terms, salt
+from app.retrieval.fusion import Lane, fuse_weighted
+from benchmarks.embedding_endpoint import DIMENSIONS, direction
+from benchmarks.processes import ROOT, RunningService, embedding_endpoint, end_as_usual, running_service
+from benchmarks.search import LANES, SCOPED, Vocabulary, fill, sql_times, timed
+
+ROUNDS, QUERIES, TOP_K = 5, 200, 5
+BEGIN = """
+begin isolation level repeatable read;
+select set_config('app.tenant_id', '{}', true), set_config('plan_cache_mode', 'auto', true)"""
+# As the service has it: look-ups by key, whatever the statistics say.
+TEXTS = """
+select c.id, c.content, d.source from unnest($3::uuid[]) k(id)
+ cross join lateral (select c.id, c.content, c.document_id from chunk c
+                      where c.tenant_id = $1 and c.index_id = $2 and c.id = k.id offset 0) c
+ cross join lateral (select d.source from document d where d.tenant_id = $1 and d.id = c.document_id offset 0) d"""
+
+
+def make_app(url: str, tenant: UUID, index: UUID) -> FastAPI:
+    """One route that searches one search index."""
+    held: dict[str, Any] = {}
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        held["connection"] = connection = await asyncpg.connect(url, server_settings=SERVER_SETTINGS)
+        await register_vector(connection)
+        yield
+        await connection.close()
+
+    app, analyser, scopes = FastAPI(lifespan=lifespan), analyser_for("english"), list(Scope().visible())
+
+    @app.post("/search")
+    async def search(request: Request) -> dict[str, Any]:
+        query, connection = json.loads(await request.body())["query"], held["connection"]
+        terms, keys = query_terms(analyser.tokens(query), salt(index))
+        vector = HalfVector(np.frombuffer(direction(query), "<f4"))
+        await connection.execute(BEGIN.format(tenant))
+        rows = await connection.fetch(LANES, tenant, index, vector, DIMENSIONS, terms, keys, scopes)
+        lanes = [Lane(0.5, [(row[1], row[2]) for row in rows if row[0] == name]) for name in ("dense", "lexical")]
+        best = fuse_weighted(lanes)[:TOP_K]
+        texts = {row[0]: row for row in await connection.fetch(TEXTS, tenant, index, [one for one, _ in best])}
+        await connection.execute("commit")
+        return {"results": [{"text": texts[one][1], "source": texts[one][2], "score": score} for one, score in best]}
+
+    return app
+
+
+async def serve(listening: socket.socket, url: str, tenant: UUID, index: UUID) -> None:
+    """Until the input ends."""
+    server = uvicorn.Server(uvicorn.Config(make_app(url, tenant, index), log_config=None, access_log=False))
+    serving = asyncio.create_task(server.serve([listening]))
+    print(listening.getsockname()[1], flush=True)
+    await asyncio.to_thread(sys.stdin.read)
+    server.should_exit = True
+    await serving
+
+
+async def index_of(url: str, tenant: UUID, kb: UUID) -> UUID:
+    """The live search index of a knowledge base."""
+    connection = await asyncpg.connect(url)
+    try:
+        async with connection.transaction():
+            await connection.execute(SCOPED, str(tenant))
+            found: UUID = await connection.fetchval(
+                "select id from search_index where kb_id = $1 and state = 'live'", kb
+            )
+            return found
+    finally:
+        await connection.close()
+
+
+@contextmanager
+def least_server(service: RunningService, tenant: UUID, kb: UUID) -> Iterator[str]:
+    """Its address, until the block ends."""
+    index = asyncio.run(index_of(service.database_url, tenant, kb))
+    command = [sys.executable, "-m", "benchmarks.search_floor", service.database_url, str(tenant), str(index)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            yield f"http://127.0.0.1:{int(process.stdout.readline())}"
+        finally:
+            process.stdin.close()
+            process.wait(20)
+
+
+def measure(service: RunningService, client: httpx.Client, address: str, vocabulary: Vocabulary) -> dict[str, float]:
+    """Medians of milliseconds, the three in turns; the first round warms everything up."""
+    rounds: list[dict[str, float]] = []
+    with httpx.Client(base_url=address, timeout=60) as least:
+
+        def ask_least(query: str) -> None:
+            least.post("/search", json={"query": query}).raise_for_status()
+
+        def ask_service(query: str) -> None:
+            client.post("/v1/knowledge-bases/bench/search", json={"query": query}).raise_for_status()
+
+        for _ in range(ROUNDS + 1):
+            asked = [vocabulary.query() for _ in range(QUERIES)]
+            timed(ask_service, asked)  # their vectors are known from here on
+            times = {
+                "bare": asyncio.run(sql_times(service, client, asked)),
+                "least": timed(ask_least, asked),
+                "service": timed(ask_service, asked),
+            }
+            rounds.append({name: statistics.median(one) for name, one in times.items()})
+    return {name: statistics.median(one[name] for one in rounds[1:]) for name in rounds[0]}
+
+
+def main() -> int:
+    """Print the three."""
+    vocabulary = Vocabulary(seed=1)
+    with embedding_endpoint() as embedding_url, running_service(embedding_url) as service, service.client() as client:
+        chunks = fill(service, vocabulary)
+        me, kb = client.get("/v1/me").json(), client.get("/v1/knowledge-bases/bench").json()
+        tenant, base = decode_id("ten", me["tenant"]["id"]), decode_id("kb", kb["id"])
+        assert tenant is not None
+        assert base is not None
+        with least_server(service, tenant, base) as address:
+            p50 = measure(service, client, address, vocabulary)
+    print(f"\nhybrid search, {chunks} chunks, p50, vectors known: bare SQL of the lanes {p50['bare']:.2f} ms;")
+    print(f"the least by HTTP {p50['least']:.2f} ms, {p50['least'] / p50['bare']:.2f}x the bare SQL;")
+    print(f"the service {p50['service']:.2f} ms, {p50['service'] / p50['bare']:.2f}x the bare SQL", end=", ")
+    print(f"{p50['service'] / p50['least']:.2f}x the least")
+    return 0
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        with socket.create_server(("127.0.0.1", 0)) as own:
+            uvloop.run(serve(own, sys.argv[1], UUID(sys.argv[2]), UUID(sys.argv[3])))
+    else:
+        end_as_usual()
+        sys.exit(main())
