@@ -38,6 +38,8 @@ def show_search(figures: SearchFigures, chunks: int) -> None:
     print(f"| without a model: the same queries again | {figures.known_cpu:.2f} | | {figures.known_p50:.2f} |")
     print(f"| bare SQL of the lanes | | | {figures.sql_p50:.2f} |")
     print(f"| a request to the framework alone | {figures.empty_cpu:.2f} | | {figures.empty_p50:.2f} |")
+    less = figures.server_cpu - figures.embedder_cpu
+    print(f"\nserver CPU less that of the model's client: {less:.2f} ms (reach: {REACH_CPU_MS:.0f})", end="")
     reach = REACH_CPU_MS / REACH_EMPTY_MS
     print(
         f"\nserver CPU without a model: {figures.known_cpu:.2f} ms (reach: {REACH_CPU_MS:.0f}, where a request to the"
