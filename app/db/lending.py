@@ -1,18 +1,22 @@
 """A connection of the pool for as long as somebody waits for the database, and its way back when nobody does."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
+from typing import Any
 
 import asyncpg
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.pool import PoolProxiedConnection
+from sqlalchemy.util import greenlet_spawn
 
 # Of a connection whose answer nobody has waited for.
 ROLLBACK_SECONDS = 5.0
+Returning = set[asyncio.Task[None]]
 
 
 @asynccontextmanager
-async def lent(engine: AsyncEngine, returning: set[asyncio.Task[None]]) -> AsyncIterator[AsyncConnection]:
+async def lent(engine: AsyncEngine, returning: Returning) -> AsyncIterator[AsyncConnection]:
     """Whoever is cancelled, having waited for too long, does not wait for the rollback instead.
 
     ``returning`` holds those that are on their way back.
@@ -24,17 +28,47 @@ async def lent(engine: AsyncEngine, returning: set[asyncio.Task[None]]) -> Async
         waits = False
         raise
     finally:
-        closing = asyncio.create_task(connection.close())
-        returning.add(closing)
-        closing.add_done_callback(returning.discard)
+        closing = _sent_back(connection.close(), returning)
         if waits:
             await asyncio.shield(closing)
 
 
-async def rolled_back(driver: asyncpg.Connection) -> None:
-    """Or ended: what is dead in the pool is left out, and a place that never comes back would be worse."""
+@asynccontextmanager
+async def borrowed(engine: AsyncEngine, returning: Returning) -> AsyncIterator[PoolProxiedConnection]:
+    """For reading alone, and so without a session: whoever has read does not wait for the commit either."""
+    pooled, waits, commits = await engine.raw_connection(), True, False
+    try:
+        yield pooled
+        waits, commits = False, True
+    except asyncio.CancelledError:
+        waits = False
+        raise
+    finally:
+        closing = _sent_back(_given_back(pooled, commits=commits), returning)
+        if waits:
+            await asyncio.shield(closing)
+
+
+def _sent_back(way: Coroutine[Any, Any, None], returning: Returning) -> asyncio.Task[None]:
+    task = asyncio.create_task(way)
+    returning.add(task)
+    task.add_done_callback(returning.discard)
+    return task
+
+
+async def _given_back(pooled: PoolProxiedConnection, *, commits: bool) -> None:
+    """What is not committed is rolled back by the pool."""
+    if commits:
+        await ended(pooled.driver_connection, "commit")
+    await greenlet_spawn(pooled.close)
+
+
+async def ended(driver: asyncpg.Connection | None, ending: str) -> None:
+    """Or terminated: what is dead in the pool is left out, and a place that never comes back would be worse."""
+    if driver is None:
+        return
     try:
         async with asyncio.timeout(ROLLBACK_SECONDS):
-            await driver.execute("rollback")
-    except (TimeoutError, asyncpg.PostgresError):  # which may be the late echo of a cancellation
+            await driver.execute(ending)
+    except (OSError, asyncpg.InterfaceError, asyncpg.PostgresError):  # a time-out, or the late echo of a cancellation
         driver.terminate()

@@ -3,24 +3,25 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from types import MappingProxyType
+from functools import partial
 from typing import Any, Self
 from uuid import UUID
 
 import asyncpg
 from pgvector.asyncpg import register_vector
 from sqlalchemy import event, text
-from sqlalchemy.exc import DBAPIError, IntegrityError, InterfaceError
+from sqlalchemy.exc import DBAPIError, InterfaceError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, create_async_engine
 from sqlalchemy.pool import QueuePool
+from sqlalchemy.util import greenlet_spawn
 
 from app.db import fitness
-from app.db.lending import lent, rolled_back
+from app.db.driver import Reader, beginning, begins
+from app.db.lending import Returning, borrowed, ended, lent
 from app.db.migrate import sqlalchemy_url
-from app.db.statements import Record, Statement, statement
 from app.errors import AppError, Unavailable
 
 # A kept plan would be made before a table has statistics, and checks of foreign keys then read a whole tenant; reading
@@ -31,9 +32,6 @@ MOST_CONNECTIONS = 200
 # SQLSTATE classes: connection, resources, shutting down or starting up; password, no such database.
 OUTAGES = ("08", "53", "57P0")
 REFUSALS = ("28", "3D")
-OUTDATED = "U0001"  # as require_unchanged has it
-NOTHING: Mapping[UUID, str] = MappingProxyType({})
-_NAME_SNAPSHOT = statement("select pg_export_snapshot()")
 # What the driver says when a new connection breaks while its codecs are set up: SQLAlchemy translates nothing there.
 UNTRANSLATED = (asyncpg.InterfaceError, asyncpg.InternalClientError, asyncpg.PostgresError)
 
@@ -42,10 +40,6 @@ class DatabaseUnavailable(Unavailable):
     """The database is not answering; try again."""
 
     code = "database_unavailable"
-
-
-class Outdated(Exception):
-    """What a transaction was to find unchanged is another by now."""
 
 
 class DatabaseRefused(AppError):
@@ -58,38 +52,15 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-class Session(AsyncSession):
+class Session(AsyncSession, Reader):
     """A session of SQLAlchemy's, and beside it the driver's own connection for the statements that run most often.
 
     Both are in the same transaction. What the ORM has not flushed yet, those statements do not see.
     """
 
     def __init__(self, connection: AsyncConnection, driver: asyncpg.Connection) -> None:
-        super().__init__(connection, expire_on_commit=False)
-        self._driver = driver
-
-    async def rows(self, statement: Statement, values: Mapping[str, Any]) -> list[Record]:
-        """What a statement answers. Raises DBAPIError, IntegrityError."""
-        try:
-            found: list[Record] = await self._driver.fetch(statement.sql, *statement.arguments(values))
-        except (asyncpg.PostgresError, asyncpg.DataError) as exc:
-            raise _as_sqlalchemy(statement, exc) from exc
-        return found
-
-    async def name_snapshot(self) -> str:
-        """For another transaction that is to see what this one with a snapshot sees. Raises DBAPIError."""
-        return str((await self.rows(_NAME_SNAPSHOT, {}))[0][0])
-
-    async def row(self, statement: Statement, values: Mapping[str, Any]) -> Record | None:
-        """The first row, if there is one. Raises DBAPIError, IntegrityError."""
-        found = await self.rows(statement, values)
-        return found[0] if found else None
-
-
-def _as_sqlalchemy(statement: Statement, error: Exception) -> DBAPIError:
-    """One kind of error, whichever way a statement went; without the values, which are a tenant's."""
-    kind = IntegrityError if isinstance(error, asyncpg.IntegrityConstraintViolationError) else DBAPIError
-    return kind(statement.sql, None, error, hide_parameters=True)
+        AsyncSession.__init__(self, connection, expire_on_commit=False)
+        Reader.__init__(self, driver)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +68,7 @@ class Database:
     """A pool of connections as the plain role; nobody but this module commits. Some are ``returning`` to it."""
 
     engine: AsyncEngine
-    returning: set[asyncio.Task[None]] = field(default_factory=set)
+    returning: Returning = field(default_factory=set)
 
     @classmethod
     def connect(cls, url: str, *, pool_size: int) -> Self:
@@ -122,7 +93,7 @@ class Database:
         @event.listens_for(engine.sync_engine, "reset")
         def _roll_back(connection: Any, _record: Any, state: Any) -> None:
             if state.asyncio_safe and connection.driver_connection.is_in_transaction():
-                connection.run_async(rolled_back)
+                connection.run_async(partial(ended, ending="rollback"))
 
         return cls(engine)
 
@@ -134,7 +105,7 @@ class Database:
         snapshot: bool | str = False,
         seconds: float | None = None,
         kept_plans: bool = False,
-        unchanged: Mapping[UUID, str] = NOTHING,
+        unchanged: Mapping[UUID, str] | None = None,
     ) -> AsyncIterator[Session]:
         """One transaction scoped to the tenant; without one it sees no tenant's rows.
 
@@ -146,7 +117,8 @@ class Database:
         """
         with _told_as_ours():
             # What is not committed is rolled back as the connection returns to the pool, also after a cancellation.
-            async with self._begun(_begin(tenant_id, snapshot, seconds, kept_plans, unchanged)) as (connection, driver):
+            begin = beginning(tenant_id, snapshot=snapshot, seconds=seconds, kept_plans=kept_plans, unchanged=unchanged)
+            async with self._begun(begin) as (connection, driver):
                 session = Session(connection, driver)
                 try:
                     yield session
@@ -156,6 +128,30 @@ class Database:
                 finally:
                     if session.in_transaction():
                         await session.close()
+
+    @asynccontextmanager
+    async def reading(
+        self,
+        tenant_id: UUID,
+        *,
+        snapshot: bool | str = False,
+        seconds: float | None = None,
+        unchanged: Mapping[UUID, str] | None = None,
+    ) -> AsyncIterator[Reader]:
+        """A transaction for a few statements of the driver's that only read, by keys; its end is not waited for.
+
+        Otherwise, and raises, as ``transaction``.
+        """
+        begin = beginning(tenant_id, snapshot=snapshot, seconds=seconds, kept_plans=True, unchanged=unchanged)
+        with _told_as_ours():
+            for _ in range(MOST_CONNECTIONS):
+                async with borrowed(self.engine, self.returning) as pooled:
+                    driver, forget = pooled.driver_connection, partial(greenlet_spawn, pooled.invalidate)
+                    if driver is not None and await begins(driver, begin, forget=forget):
+                        yield Reader(driver)
+                        return
+                    await forget()
+            raise DatabaseUnavailable
 
     @asynccontextmanager
     async def single_statement(self) -> AsyncIterator[Session]:
@@ -177,7 +173,7 @@ class Database:
         for _ in range(MOST_CONNECTIONS):
             async with lent(self.engine, self.returning) as connection:
                 driver = _driver(connection)
-                if not driver.is_closed() and await _begins(connection, driver, begin):
+                if await begins(driver, begin, forget=connection.invalidate):
                     yield connection, driver
                     return
                 await connection.invalidate()
@@ -220,43 +216,6 @@ def _driver(connection: AsyncConnection) -> asyncpg.Connection:
     return found
 
 
-def _begin(
-    tenant_id: UUID | None,
-    snapshot: bool | str,
-    seconds: float | None,
-    kept_plans: bool,
-    unchanged: Mapping[UUID, str],
-) -> str:
-    """In one message; nothing of it is a caller's text."""
-    isolation = " isolation level repeatable read" if snapshot else ""
-    scope = f"set_config('app.tenant_id', '{tenant_id or ''}', true)"
-    limit = "" if seconds is None else f", set_config('statement_timeout', '{max(1, int(seconds * 1000))}', true)"
-    plans = ", set_config('plan_cache_mode', 'auto', true)" if kept_plans else ""
-    moment = f"set transaction snapshot '{snapshot}'; " if isinstance(snapshot, str) else ""
-    condition = ""
-    if unchanged and not isinstance(snapshot, str):  # which the other transaction has looked at
-        ids, states = (", ".join(f"'{one}'" for one in column) for column in zip(*unchanged.items(), strict=True))
-        condition = f"; select require_unchanged('{tenant_id}', array[{ids}]::uuid[], array[{states}])"
-    return f"begin{isolation}; {moment}select {scope}{limit}{plans}{condition}"
-
-
-async def _begins(connection: AsyncConnection, driver: asyncpg.Connection, begin: str | None) -> bool:
-    """False where the connection turns out to be dead, as all are after a restart of the server."""
-    if begin is None:
-        return True
-    try:
-        await driver.execute(begin)
-    except (OSError, asyncpg.InterfaceError, asyncpg.PostgresConnectionError):
-        return False
-    except BaseException as exc:  # it may have begun, and nobody would know
-        if getattr(exc, "sqlstate", None) == OUTDATED:  # it has: that is rolled back as any other
-            raise Outdated from None
-        driver.terminate()  # a polite end would wait for an answer again
-        await connection.invalidate()
-        raise
-    return True
-
-
 @contextmanager
 def _told_as_ours() -> Iterator[None]:
     """The driver's errors as DatabaseUnavailable and DatabaseRefused; those of a statement stay what they are."""
@@ -279,15 +238,18 @@ class TenantDatabase:
 
     database: Database
     tenant_id: UUID
-    unchanged: Mapping[UUID, str] = field(default_factory=dict)
+    unchanged: Mapping[UUID, str] | None = None
 
-    @asynccontextmanager
-    async def transaction(
+    def transaction(
         self, *, snapshot: bool | str = False, seconds: float | None = None, kept_plans: bool = False
-    ) -> AsyncIterator[Session]:
+    ) -> AbstractAsyncContextManager[Session]:
         """Commit at the end, roll back on an error. Raises DatabaseUnavailable, Outdated."""
-        opened = self.database.transaction(
+        return self.database.transaction(
             self.tenant_id, snapshot=snapshot, seconds=seconds, kept_plans=kept_plans, unchanged=self.unchanged
         )
-        async with opened as session:
-            yield session
+
+    def reading(
+        self, *, snapshot: bool | str = False, seconds: float | None = None
+    ) -> AbstractAsyncContextManager[Reader]:
+        """As ``Database.reading``. Raises DatabaseUnavailable, Outdated."""
+        return self.database.reading(self.tenant_id, snapshot=snapshot, seconds=seconds, unchanged=self.unchanged)

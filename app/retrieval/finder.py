@@ -17,7 +17,7 @@ from app.retrieval.lanes import Ranked, Ranking
 from app.retrieval.merging import merge, uncovered
 from app.retrieval.repository import LaneCall, LaneList, RetrievalRepository
 from app.retrieval.sources import counted, without_duplicates
-from app.retrieval.types import Candidate, Expansion, Hit, Lane, Searched, SearchUnavailable
+from app.retrieval.types import Expansion, Hit, Lane, Searched, SearchUnavailable
 from app.retrieval.widening import merged, widen
 
 logger = get_logger(__name__)
@@ -81,9 +81,9 @@ class Finder:
         """A transaction whose statements may each take this share of the time left, and all of them little more."""
         seconds = max(shares.DATABASE_LEAST_SECONDS, self.course.remaining * share)
         # One snapshot for lanes and texts: a document that is replaced in between is found whole, old or new.
-        transaction = self.db.transaction(snapshot=snapshot or True, seconds=seconds, kept_plans=True)
-        async with asyncio.timeout(seconds + shares.DATABASE_GRACE_SECONDS), transaction as session:
-            yield RetrievalRepository(session)
+        reading = self.db.reading(snapshot=snapshot or True, seconds=seconds)
+        async with asyncio.timeout(seconds + shares.DATABASE_GRACE_SECONDS), reading as reader:
+            yield RetrievalRepository(reader)
 
     async def _ask(self, repository: RetrievalRepository, calls: Sequence[LaneCall]) -> list[LaneList]:
         with self.course.timing("lanes"), refusing(loc=("body", "filter")):
@@ -99,7 +99,7 @@ class Finder:
         lexical = [replace(call, only_similarity=True) for call in calls]
         vectors = [None if call.only_similarity else call.vector for call in calls]
         dense = [replace(call, vector=one, term_ids=(), keys=()) for call, one in zip(calls, vectors, strict=True)]
-        beside = self.course.beside(self._ask_alone(await repository.session.name_snapshot(), lexical))
+        beside = self.course.beside(self._ask_alone(await repository.reader.name_snapshot(), lexical))
         try:
             found = await repository.run_lanes(dense, size=self._size)
             try:
@@ -156,23 +156,23 @@ class Finder:
 
     async def _read(self, repository: RetrievalRepository, ranking: Ranking, *, lane: Lane = "lexical") -> list[Hit]:
         """Texts and documents of the best; in the place of what is gone, expired or merged comes what follows."""
-        rest = self._over_threshold(ranking.candidates())
+        rest = self._over_threshold(ranking)
         expansion = self.expansion
         with self.course.timing("read"):
-            hits, rest = await self._fill(repository, [], rest, lane=lane)
+            hits, rest = await self._fill(repository, ranking, [], rest, lane=lane)
             if hits and expansion is not None and expansion.merge is not None:
                 hits = await merge(repository, expansion, expansion.merge, hits, top_k=self.top_k)
-                hits, _ = await self._fill(repository, hits, rest, lane=lane)
+                hits, _ = await self._fill(repository, ranking, hits, rest, lane=lane)
         return self._told(ranking, hits[: self.top_k])
 
     async def _fill(
-        self, repository: RetrievalRepository, hits: list[Hit], rest: Sequence[Candidate], *, lane: Lane
-    ) -> tuple[list[Hit], Sequence[Candidate]]:
+        self, repository: RetrievalRepository, ranking: Ranking, hits: list[Hit], rest: Ranked, *, lane: Lane
+    ) -> tuple[list[Hit], Ranked]:
         """As many as are wanted, if there are, and what was not read."""
         while rest and len(hits) < self.top_k:
             wanted = max(MERGING_ROWS, self.top_k) if self._merges and hits else self.top_k - len(hits)
             best, rest = _split(rest, wanted)
-            hits = [*hits, *await self._hits(repository, best, lane=lane)]
+            hits = [*hits, *await self._hits(repository, ranking, best, lane=lane)]
             hits.sort(key=lambda hit: (-hit.score, hit.document.id, hit.chunk.ordinal))
             if len(self.searched) > 1:
                 hits = without_duplicates(hits)
@@ -201,25 +201,26 @@ class Finder:
         return self.expansion is not None and self.expansion.merge is None
 
     async def _hits(
-        self, repository: RetrievalRepository, candidates: Sequence[Candidate], *, lane: Lane
+        self, repository: RetrievalRepository, ranking: Ranking, best: Ranked, *, lane: Lane
     ) -> Sequence[Hit]:
-        keys = [one.key for one in candidates]
+        keys, similarity = [key for key, _ in best], ranking.found.similarity
         tenants = [self.searched[key[:16]].tenant_id for key in keys]
         found = await repository.read(keys, tenants=tenants, lane=lane)
         hits = [
-            Hit(one.key, *found[one.key], self.searched[one.key[:16]].name, one.score, one.similarity)
-            for one in candidates
-            if one.key in found
+            Hit(key, *found[key], self.searched[key[:16]].name, score, similarity.get(key), scores)
+            for (key, score), scores in zip(best, ranking.scores(best), strict=True)
+            if key in found
         ]
         if self.expansion is None or not self._widens or not hits:
             return hits
         return await widen(repository, self.expansion, hits)
 
-    def _told(self, ranking: Ranking, hits: Sequence[Hit]) -> list[Hit]:
-        """With the lanes' scores, and their places where they are asked for."""
-        scores = ranking.scores([(hit.key, hit.score) for hit in hits])
-        places = ranking.found.places() if self.explain else {}
-        return [replace(hit, scores=one, places=places.get(hit.key, ())) for hit, one in zip(hits, scores, strict=True)]
+    def _told(self, ranking: Ranking, hits: list[Hit]) -> list[Hit]:
+        """With their places in the lanes, where these are asked for."""
+        if not self.explain:
+            return hits
+        places = ranking.found.places()
+        return [replace(hit, places=places.get(hit.key, ())) for hit in hits]
 
     async def _with_vectors(self, repository: RetrievalRepository, hits: list[Hit], *, dense: bool = True) -> list[Hit]:
         if not self.return_vectors or not hits:
@@ -239,19 +240,23 @@ class Finder:
             for call in {call.index_id: call for call in calls}.values():
                 self.course.plans[call.index_id.bytes] = await repository.plan(call, size=self._size)
 
-    def _over_threshold(self, candidates: Sequence[Candidate]) -> Sequence[Candidate]:
-        threshold = self.score_threshold
+    def _over_threshold(self, ranking: Ranking) -> Ranked:
+        threshold, similarity = self.score_threshold, ranking.found.similarity
         if threshold is None:
-            return candidates
-        if any(one.similarity is None for one in candidates):
+            return ranking.ranked
+        if any(key not in similarity for key, _ in ranking.ranked):
             self.course.warn("score_threshold was not applied where no similarity is known.")
         # Rounded as callers see it: a similarity that was shown lets its own result through.
-        return [one for one in candidates if one.similarity is None or round(one.similarity, 6) >= threshold]
+        return [
+            (key, score)
+            for key, score in ranking.ranked
+            if key not in similarity or round(similarity[key], 6) >= threshold
+        ]
 
 
-def _split(candidates: Sequence[Candidate], size: int) -> tuple[Sequence[Candidate], Sequence[Candidate]]:
+def _split(ranked: Ranked, size: int) -> tuple[Ranked, Ranked]:
     """The first ``size`` with whatever ties with the last of them, and the rest."""
-    end = min(size, len(candidates))
-    while end < len(candidates) and candidates[end].score == candidates[end - 1].score:
+    end = min(size, len(ranked))
+    while end < len(ranked) and ranked[end][1] == ranked[end - 1][1]:
         end += 1
-    return candidates[:end], candidates[end:]
+    return ranked[:end], ranked[end:]

@@ -1,6 +1,6 @@
 """Fusion of ranked lists into one: by weighted, min-max scaled scores or by reciprocal ranks (pure)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Generic, Protocol, TypeVar
@@ -40,7 +40,7 @@ def fuse_weighted(lanes: Sequence[Lane[Key]]) -> list[tuple[Key, float]]:
         for key, score in best.items():
             scaled = (score - least) / span if span else 1.0
             fused[key] = fused.get(key, 0.0) + lane.weight * scaled
-    return _ordered(fused)
+    return best_first(fused.items())
 
 
 def fuse_rrf(lanes: Sequence[Lane[Key]], *, k: float = 60) -> list[tuple[Key, float]]:
@@ -53,12 +53,15 @@ def fuse_rrf(lanes: Sequence[Lane[Key]], *, k: float = 60) -> list[tuple[Key, fl
     for lane in lanes:
         for rank, key in enumerate(dict(lane.hits), start=1):
             fused[key] = fused.get(key, 0.0) + lane.weight / (k + rank)
-    return _ordered(fused)
+    return best_first(fused.items())
 
 
-def _ordered(fused: dict[Key, float]) -> list[tuple[Key, float]]:
+def best_first(scored: Iterable[tuple[Key, float]]) -> list[tuple[Key, float]]:
+    """By score, ties by key."""
     # Floats sort several times faster than pairs; ties are few, so they are put in order afterwards.
-    ranked = sorted(fused.items(), key=itemgetter(1), reverse=True)
+    ranked = sorted(scored, key=itemgetter(1), reverse=True)
+    if len({score for _, score in ranked}) == len(ranked):
+        return ranked
     start = 0
     for end in range(1, len(ranked) + 1):
         if end == len(ranked) or ranked[end][1] != ranked[start][1]:

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 
+from app.retrieval.fusion import best_first
 from app.retrieval.repository import LaneCall, LaneList
-from app.retrieval.types import Candidate, Key, Lane, LanePlace, Scores
+from app.retrieval.types import Key, Lane, LanePlace, Scores
 
 Ranked = list[tuple[Key, float]]
 
@@ -43,11 +43,6 @@ class Ranking:
     ranked: Ranked
     fused: bool
 
-    def candidates(self) -> list[Candidate]:
-        """The list, with the similarities."""
-        similarity = self.found.similarity
-        return [Candidate(key, score, similarity.get(key)) for key, score in self.ranked]
-
     def scores(self, hits: Sequence[tuple[Key, float]]) -> list[Scores]:
         """What the lanes gave those of the list; only asked for the few that are returned."""
         dense = {key: score for lists in self.found.dense for key, score in best_of(lists)}
@@ -76,8 +71,8 @@ def collect(
         for key, similarity in zip(keys, one.similarities, strict=True):
             if similarity is not None and similarity >= found.similarity.get(key, similarity):
                 found.similarity[key] = similarity
-    for lane in chain(*found.dense, found.lexical):
-        lane.sort(key=_best_first)
+    for ranked in (*found.dense, found.lexical):
+        ranked[:] = map(best_first, ranked)
     return found
 
 
@@ -89,8 +84,4 @@ def best_of(lanes: Sequence[Ranked]) -> Ranked:
     for lane in lanes:
         for key, score in lane:
             best[key] = max(score, best.get(key, score))
-    return sorted(best.items(), key=_best_first)
-
-
-def _best_first(item: tuple[Key, float]) -> tuple[float, Key]:
-    return -item[1], item[0]
+    return best_first(best.items())

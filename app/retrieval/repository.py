@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from pgvector import HalfVector
 
-from app.db.session import Session
+from app.db.driver import Reader
 from app.db.statements import Record, Statement, statement
 from app.filters import CompiledFilter
 from app.retrieval.explanation import LanePlan
@@ -85,15 +85,15 @@ class FoundParts(NamedTuple):
 class RetrievalRepository:
     """Reads in one tenant's scope: its own, and what is shared, each told by its tenant."""
 
-    def __init__(self, session: Session) -> None:
-        self.session = session
+    def __init__(self, reader: Reader) -> None:
+        self.reader = reader
 
     async def run_lanes(self, calls: Sequence[LaneCall], *, size: int) -> list[LaneList]:
         """Both lanes of every call, the ``size`` best rows of each, in one statement unless there are very many."""
         found: list[LaneList] = []
         for first in range(0, len(calls), CALLS_AT_ONCE):
             some = calls[first : first + CALLS_AT_ONCE]
-            for row in await self.session.rows(_lanes(len(some)), _lane_values(some, size)):
+            for row in await self.reader.rows(_lanes(len(some)), _lane_values(some, size)):
                 found.append(LaneList(first + row[0], *row[1:]))
         return found
 
@@ -101,17 +101,17 @@ class RetrievalRepository:
         self, keys: Sequence[Key], *, tenants: Sequence[UUID], lane: Lane
     ) -> dict[Key, tuple[FoundChunk, FoundDocument]]:
         """The chunks with these keys and their documents, told from this lane; not what is gone or expired."""
-        rows = await self.session.rows(_READ[lane], _places(keys, tenants))
+        rows = await self.reader.rows(_READ[lane], _places(keys, tenants))
         return {row[0].bytes + row[1].bytes: _found(row) for row in rows}
 
     async def ranges(self, expansion: Expansion, chunks: Sequence[FoundText]) -> dict[int, tuple[int, int]]:
         """Where each text is to begin and end when it is widened, by its position."""
-        rows = await self.session.rows(_WIDEN[expansion.kind], _texts(expansion, chunks))
+        rows = await self.reader.rows(_WIDEN[expansion.kind], _texts(expansion, chunks))
         return {row[0]: (row[1], row[2]) for row in rows}
 
     async def parts(self, expansion: Expansion, chunks: Sequence[FoundText]) -> FoundParts:
         """The parts of documents that hold more than each text, though no more than is allowed; and all passages."""
-        rows = await self.session.rows(_PARTS, _texts(expansion, chunks))
+        rows = await self.reader.rows(_PARTS, _texts(expansion, chunks))
         spans = [(row["number"], row["document_id"], list(zip(row[2], row[3], strict=True))) for row in rows]
         return FoundParts(
             parts={number: found for number, _, found in spans if number is not None},
@@ -122,16 +122,16 @@ class RetrievalRepository:
         """By document, where that version is the one that is there."""
         tenants, documents, numbers = (list(column) for column in zip(*versions, strict=True))
         values = {"tenants": tenants, "documents": documents, "versions": numbers}
-        return {row[0]: row[1] for row in await self.session.rows(_STORED_TEXTS, values)}
+        return {row[0]: row[1] for row in await self.reader.rows(_STORED_TEXTS, values)}
 
     async def vectors(self, keys: Sequence[Key], *, tenants: Sequence[UUID]) -> dict[Key, list[float]]:
         """The stored vectors of these chunks; not every chunk has one."""
-        rows = await self.session.rows(_VECTORS, _places(keys, tenants))
+        rows = await self.reader.rows(_VECTORS, _places(keys, tenants))
         return {row[0].bytes + row[1].bytes: row[2].to_list() for row in rows}
 
     async def plan(self, call: LaneCall, *, size: int) -> LanePlan:
         """How the call's lanes are searched."""
-        return LanePlan(*(await self.session.rows(_PLAN, _where(call) | {"size": size}))[0])
+        return LanePlan(*(await self.reader.rows(_PLAN, _where(call) | {"size": size}))[0])
 
 
 def _lane_values(calls: Sequence[LaneCall], size: int) -> dict[str, Any]:

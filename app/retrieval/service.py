@@ -8,7 +8,8 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from app.db.session import DatabaseUnavailable, Outdated, TenantDatabase
+from app.db.driver import Outdated
+from app.db.session import DatabaseUnavailable, TenantDatabase
 from app.documents.narrowing import within
 from app.documents.scopes import Scope
 from app.errors import AppError
@@ -211,5 +212,5 @@ class RetrievalService:
 
 async def _look(db: TenantDatabase) -> None:
     """Make sure of what is to be unchanged. Raises Outdated, DatabaseUnavailable."""
-    async with db.transaction(kept_plans=True):
+    async with db.reading():
         pass

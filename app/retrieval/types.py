@@ -122,16 +122,7 @@ class Searched(NamedTuple):
     scale: float = 1.0
 
 
-class Candidate(NamedTuple):
-    """A chunk that was ranked: ``score`` orders, ``similarity`` is the cosine with the query (None: not known)."""
-
-    key: Key
-    score: float
-    similarity: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class FoundChunk:
+class FoundChunk(NamedTuple):
     """What a search tells of a chunk; ``ordinal`` is the API's chunk_index, ``node_path`` leads from the root."""
 
     id: UUID
@@ -151,8 +142,7 @@ class FoundChunk:
     flags: list[str]
 
 
-@dataclass(frozen=True, slots=True)
-class FoundDocument:
+class FoundDocument(NamedTuple):
     """What a search tells of the chunk's document; ``attributes`` is the caller's metadata.
 
     ``tenant_id`` is the system tenant's where it is shared.

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from app.bootstrap import TenantServices
-from app.db.session import Outdated
+from app.db.driver import Outdated
 from app.documents.types import DocumentFacts
 from app.embedded_postgres import DatabaseUrls
 from app.errors import AppError
