@@ -13,7 +13,8 @@ from uuid import UUID
 
 from fastapi import Depends, Query, Request, Response, Security
 from fastapi.routing import APIRoute
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from fastapi.security import HTTPBearer
+from fastapi.security.base import SecurityBase
 
 from app.access import Origin, Principal, Role
 from app.api.idempotency import CONFLICT, PARAMETER, WRITING, answer_once
@@ -97,29 +98,30 @@ async def _resources(request: Request) -> Resources:
     return get_resources(request)
 
 
-async def get_principal(
-    request: Request, _: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]
-) -> Principal:
-    """Who is calling, as the GuardedRoute has found out."""
-    principal: Principal = request.state.principal
-    return principal
-
-
 CurrentResources = Annotated[Resources, Depends(_resources)]
-CurrentPrincipal = Annotated[Principal, Depends(get_principal)]
+
+
+class _Services(SecurityBase):
+    """What a caller with this role may do.
+
+    To the framework it is the security scheme itself: to resolve another dependency for that takes longer than this.
+    """
+
+    model, scheme_name = _bearer.model, _bearer.scheme_name
+
+    def __init__(self, role: Role) -> None:
+        self._role = role
+
+    async def __call__(self, request: Request) -> TenantServices:
+        """As the GuardedRoute has found out. Raises Forbidden."""
+        principal: Principal = request.state.principal
+        if not principal.role.covers(self._role):
+            raise Forbidden(f"This needs a key with the role {self._role.value}.")
+        return get_resources(request).for_tenant(principal)
 
 
 def _require(role: Role) -> Any:
-    # One dependency: the framework takes longer to resolve another than that other takes.
-    async def services(
-        request: Request, _: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]
-    ) -> TenantServices:
-        principal: Principal = request.state.principal
-        if not principal.role.covers(role):
-            raise Forbidden(f"This needs a key with the role {role.value}.")
-        return get_resources(request).for_tenant(principal)
-
-    return Depends(services)
+    return Security(_Services(role))
 
 
 CurrentReader = Annotated[TenantServices, _require(Role.READER)]

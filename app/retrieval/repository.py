@@ -276,19 +276,19 @@ _READ = {lane: statement(_TEXTS.replace("{lane}", table)) for lane, table in LAN
 
 def _found(row: Record) -> tuple[FoundChunk, FoundDocument]:
     """Of a row of ``_TEXTS``; ``own`` is there only where a chunk has metadata of its own."""
-    stamp = row["stamp"]
+    stamp, tenant_id, document_id, chunk_count, own = row[14:]
     attributes = {key: value for key, value in stamp.items() if not key.startswith("$")}
     created = stamp.get("$source_created_at")
-    of_chunk = (*row[1:14], attributes, stamp.get("$suspicious", []))
     document = FoundDocument(
-        tenant_id=row["tenant_id"],
-        id=row["document_id"],
-        source=stamp.get("$source"),
-        title=stamp.get("$title"),
-        source_uri=stamp.get("$source_uri"),
-        source_created_at=None if created is None else datetime.fromisoformat(created),
-        media_type=stamp.get("$media_type"),
-        attributes=attributes if row["own"] is None else row["own"],
-        chunk_count=row["chunk_count"],
+        tenant_id,
+        document_id,
+        stamp.get("$source"),
+        stamp.get("$title"),
+        stamp.get("$source_uri"),
+        None if created is None else datetime.fromisoformat(created),
+        stamp.get("$media_type"),
+        attributes if own is None else own,
+        chunk_count,
     )
+    of_chunk = (*row[1:14], attributes, stamp.get("$suspicious", []))
     return FoundChunk(*of_chunk), document

@@ -1,6 +1,8 @@
 """The native REST door, version 1."""
 
-from fastapi import APIRouter
+from typing import Any
+
+from fastapi import FastAPI
 
 from app.api.problems import PROBLEM
 from app.api.v1 import (
@@ -29,8 +31,8 @@ from app.api.v1 import (
     webhooks,
 )
 
-_RESPONSES = {
-    status: {"description": text, **PROBLEM}
+_RESPONSES: dict[int | str, dict[str, Any]] = {
+    str(status): {"description": text, **PROBLEM}
     for status, text in {
         401: "No key, or one that is not valid",
         403: "The key's role is too low",
@@ -43,9 +45,8 @@ _RESPONSES = {
     }.items()
 }
 
-router = APIRouter(prefix="/v1", responses={str(status): value for status, value in _RESPONSES.items()})
 # Routes are tried in this order: first what is asked most.
-for module in (
+_MODULES = (
     search,
     agent_search,
     answers,
@@ -69,5 +70,10 @@ for module in (
     capabilities,
     audit_events,
     webhooks,
-):
-    router.include_router(module.router)
+)
+
+
+def install(app: FastAPI) -> None:
+    """Each module by itself: of routers within routers the framework looks at all of them, at every level again."""
+    for module in _MODULES:
+        app.include_router(module.router, prefix="/v1", responses=dict(_RESPONSES))

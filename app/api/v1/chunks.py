@@ -1,5 +1,7 @@
 """Chunks: what ingestion cut a document into."""
 
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -59,9 +61,15 @@ def chunk_id(text: str) -> UUID:
     return found
 
 
-def node_ids(document: UUID, version: int, path: list[int]) -> list[str]:
+def node_ids(document: UUID, version: int, path: Sequence[int]) -> list[str]:
     """The ids from the root to the node with this path."""
-    return [encode_id("nod", types.node_id(document, version, tuple(path[:depth]))) for depth in range(len(path) + 1)]
+    return list(_node_ids(document, version, tuple(path)))
+
+
+# Passages of the same parts are found again and again, and an id is the digest of a text.
+@lru_cache(maxsize=10_000)
+def _node_ids(document: UUID, version: int, path: tuple[int, ...]) -> tuple[str, ...]:
+    return tuple(encode_id("nod", types.node_id(document, version, path[:depth])) for depth in range(len(path) + 1))
 
 
 def chunk_facts(chunk: Chunk, document: Document, offsets: Offsets) -> dict[str, Any]:
