@@ -1,4 +1,4 @@
-"""The framework alone, on the service's event loop: an endpoint that does nothing, as the unit of what a machine takes.
+"""uvicorn alone, on the service's event loop: an endpoint that does nothing, as the unit of what a machine takes.
 
 Run as a module it prints its port and serves until its standard input ends.
 """
@@ -9,26 +9,29 @@ import sys
 
 import uvicorn
 import uvloop
-from fastapi import FastAPI
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-app = FastAPI()
+REPLY = b"{}"
+HEADERS = [(b"content-type", b"application/json"), (b"content-length", b"2")]
 
 
-@app.get("/empty")
-async def empty() -> dict[str, str]:
+async def empty(_scope: Scope, _receive: Receive, send: Send) -> None:
     """Nothing."""
-    return {}
+    await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
+    await send({"type": "http.response.body", "body": REPLY})
 
 
-async def serve(listening: socket.socket) -> None:
-    server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, lifespan="off"))
-    serving = asyncio.create_task(server.serve([listening]))
-    print(listening.getsockname()[1], flush=True)
-    await asyncio.to_thread(sys.stdin.read)
-    server.should_exit = True
-    await serving
+async def serve(app: ASGIApp, *, lifespan: bool = False) -> None:
+    """Print the port, and serve until the input ends."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="on" if lifespan else "off")
+        server = uvicorn.Server(config)
+        serving = asyncio.create_task(server.serve([listening]))
+        print(listening.getsockname()[1], flush=True)
+        await asyncio.to_thread(sys.stdin.read)
+        server.should_exit = True
+        await serving
 
 
 if __name__ == "__main__":
-    with socket.create_server(("127.0.0.1", 0)) as own:
-        uvloop.run(serve(own))
+    uvloop.run(serve(empty))

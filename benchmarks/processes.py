@@ -135,16 +135,9 @@ def end_as_usual() -> None:
     signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
 
 
-@contextmanager
-def embedding_endpoint() -> Iterator[str]:
-    """The base URL of a cheap embedding endpoint in a process of its own."""
-    with _listening("benchmarks.embedding_endpoint") as (address, _):
-        yield f"{address}/v1"
-
-
 @dataclass(frozen=True, slots=True)
-class EmptyEndpoint:
-    """The framework without anything of ours, in a process of its own."""
+class Listening:
+    """A server in a process of its own."""
 
     address: str
     pid: int
@@ -155,24 +148,24 @@ class EmptyEndpoint:
 
 
 @contextmanager
-def empty_endpoint() -> Iterator[EmptyEndpoint]:
-    """``GET /empty`` there is what any request costs here at least."""
-    with _listening("benchmarks.empty_endpoint") as (address, pid):
-        yield EmptyEndpoint(address, pid)
-
-
-@contextmanager
-def _listening(module: str) -> Iterator[tuple[str, int]]:
-    """A module that prints its port and serves until its standard input ends: its address, and its process."""
-    command = [sys.executable, "-m", module]
+def listening(module: str, *arguments: str) -> Iterator[Listening]:
+    """A module that prints its port and serves until its standard input ends."""
+    command = [sys.executable, "-m", module, *arguments]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         try:
-            yield f"http://127.0.0.1:{int(process.stdout.readline())}", process.pid
+            yield Listening(f"http://127.0.0.1:{int(process.stdout.readline())}", process.pid)
         finally:
             process.stdin.close()
             process.wait(20)
+
+
+@contextmanager
+def embedding_endpoint() -> Iterator[str]:
+    """The base URL of a cheap embedding endpoint in a process of its own."""
+    with listening("benchmarks.embedding_endpoint") as server:
+        yield f"{server.address}/v1"
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from uuid import UUID
 
 import asyncpg
 import httpx
@@ -16,13 +17,15 @@ from pgvector.asyncpg import register_vector
 from app.db.session import SERVER_SETTINGS
 from app.documents.scopes import Scope
 from app.ids import decode_id
-from app.inference.embedding.openai import OpenAIEmbedder
 from app.lexical.analyser import analyser_for
 from app.lexical.weights import query_terms, salt
 from benchmarks.embedding_endpoint import DIMENSIONS, direction
-from benchmarks.processes import EmptyEndpoint, RunningService, empty_endpoint, wait_until_ingested
+from benchmarks.metered_embedder import Meter
+from benchmarks.processes import RunningService, listening, wait_until_ingested
 
 CHUNKS, DOCUMENTS, WORDS, WARM_UP, QUERIES, ROUNDS = 1000, 100, 80, 60, 400, 3
+# They take so little that the clock, which ticks a hundred times a second, needs many of them.
+EMPTIES = 5
 SCOPED = "select set_config('app.tenant_id', $1, true)"
 LANES = "select * from hybrid_search($1, $2, $3, $4, $5, $6, $7, null, null, 100, 100)"
 
@@ -31,30 +34,26 @@ LANES = "select * from hybrid_search($1, $2, $3, $4, $5, $6, $7, null, null, 100
 class SearchFigures:
     """Milliseconds: CPU a search, and medians of elapsed time.
 
-    ``known`` is the same search again, when the vector of its query is known and no model is asked; ``empty`` a request
-    to the framework alone.
+    ``embedder_cpu`` is what is spent inside the embedder. ``known`` is the same search again, when the vector of its
+    query is known and no model is asked; ``known_inside`` what the service says of it, without HTTP. ``empty`` is a
+    request to uvicorn alone.
     """
 
     server_cpu: float
-    postgres_cpu: float
     embedder_cpu: float
-    embedder_p50: float
+    postgres_cpu: float
     search_p50: float
+    known_cpu: float
+    known_p50: float
+    known_inside: float
     sql_p50: float
     empty_cpu: float
     empty_p50: float
-    known_cpu: float
-    known_p50: float
 
     @property
-    def in_empties(self) -> float:
-        """Server CPU without a model, in requests to the framework alone."""
-        return self.known_cpu / self.empty_cpu
-
-    @property
-    def over_sql(self) -> float:
-        """Elapsed time without a model, over that of the bare SQL."""
-        return self.known_p50 / self.sql_p50
+    def apart(self) -> float:
+        """Server CPU, the model apart."""
+        return self.server_cpu - self.embedder_cpu
 
 
 class Vocabulary:
@@ -98,79 +97,79 @@ def timed(ask: Callable[[str], object], queries: Sequence[str]) -> list[float]:
     return times
 
 
-def measure_search(service: RunningService, vocabulary: Vocabulary, *, queries: int = QUERIES) -> SearchFigures:
-    """Rounds in which search, bare SQL and the empty endpoint take turns; medians of the rounds."""
-    with service.client() as client, empty_endpoint() as endpoint, httpx.Client(base_url=endpoint.address) as other:
+@dataclass(frozen=True, slots=True)
+class Searching:
+    """The searches of a service whose embedder is metered."""
+
+    service: RunningService
+    client: httpx.Client
+    meter: Meter
+
+    def timed(self, queries: Sequence[str]) -> tuple[list[float], list[float]]:
+        """Milliseconds of each as its caller has it, and as the service says."""
+        inside: list[float] = []
 
         def search(query: str) -> None:
-            client.post("/v1/knowledge-bases/bench/search", json={"query": query}).raise_for_status()
+            reply = self.client.post("/v1/knowledge-bases/bench/search", json={"query": query}).raise_for_status()
+            inside.append(reply.json()["timings_ms"]["total"])
+
+        return timed(search, queries), inside
+
+
+def measure_search(
+    service: RunningService, meter: Meter, vocabulary: Vocabulary, *, queries: int = QUERIES
+) -> SearchFigures:
+    """Rounds in which search, bare SQL and the empty endpoint take turns; medians of the rounds."""
+    with (
+        service.client() as client,
+        listening("benchmarks.empty_endpoint") as server,
+        httpx.Client(base_url=server.address) as other,
+    ):
 
         def empty(_query: str) -> None:
-            other.get("/empty").raise_for_status()
+            other.get("/").raise_for_status()
 
-        timed(search, [vocabulary.query() for _ in range(WARM_UP)])
+        searching = Searching(service, client, meter)
+        searching.timed([vocabulary.query() for _ in range(WARM_UP)])
         timed(empty, ["warm"] * WARM_UP)
-        rounds = [_round(service, client, search, (endpoint, empty), vocabulary, queries) for _ in range(ROUNDS)]
+        rounds = []
+        for _ in range(ROUNDS):
+            asked = [vocabulary.query() for _ in range(queries)]
+            found = _search_round(searching, asked)
+            bare = asyncio.run(sql_times(service, client, asked[: queries // 2]))
+            begun = server.cpu()
+            idle = timed(empty, list(asked) * EMPTIES)
+            spent = (server.cpu() - begun) * 1000 / len(idle)
+            rounds.append((*found, statistics.median(bare), spent, statistics.median(idle)))
     return SearchFigures(*(statistics.median(column) for column in zip(*rounds, strict=True)))
 
 
-def _round(
-    service: RunningService,
-    client: httpx.Client,
-    search: Callable[[str], object],
-    empty: tuple[EmptyEndpoint, Callable[[str], object]],
-    vocabulary: Vocabulary,
-    count: int,
-) -> tuple[float, ...]:
-    asked = [vocabulary.query() for _ in range(count)]
+def _search_round(searching: Searching, asked: Sequence[str]) -> tuple[float, ...]:
+    """The figures up to ``known_inside``."""
+    service, each = searching.service, 1000 / len(asked)
+    before, begun = service.cpu(), searching.meter.seconds
+    times, _ = searching.timed(asked)
+    spent, embedder = service.cpu() - before, searching.meter.seconds - begun
     before = service.cpu()
-    search_times = timed(search, asked)
-    spent = service.cpu() - before
-    before = service.cpu()
-    known_times = timed(search, asked)
+    known_times, inside = searching.timed(asked)
     known = service.cpu() - before
-    framework, nothing = empty
-    begun = framework.cpu()
-    empty_times = timed(nothing, asked)
-    least = framework.cpu() - begun
-    embedder_cpu, embedder_times = asyncio.run(_embedder_times(str(service.embedding_url), asked[: count // 2]))
-    bare_times = asyncio.run(sql_times(service, client, asked[: count // 2]))
     return (
-        spent.carrel * 1000 / count,
-        spent.postgres * 1000 / count,
-        embedder_cpu,
-        statistics.median(embedder_times),
-        statistics.median(search_times),
-        statistics.median(bare_times),
-        least * 1000 / count,
-        statistics.median(empty_times),
-        known.carrel * 1000 / count,
+        spent.carrel * each,
+        embedder * each,
+        spent.postgres * each,
+        statistics.median(times),
+        known.carrel * each,
         statistics.median(known_times),
+        statistics.median(inside),
     )
 
 
-async def _embedder_times(base_url: str, queries: Sequence[str]) -> tuple[float, list[float]]:
-    """What the service's own client of the endpoint costs in this process: CPU a query, and elapsed times (ms)."""
-    embedder = OpenAIEmbedder(
-        base_url,
-        None,
-        "directions",
-        DIMENSIONS,
-        send_dimensions=False,
-        max_tokens=8191,
-        query_prefix="",
-        document_prefix="",
-        timeout_seconds=30,
-    )
-    await embedder.embed_queries(["warm"])
-    cpu, times = time.process_time(), []
-    for query in queries:
-        started = time.perf_counter()
-        await embedder.embed_queries([query])
-        times.append((time.perf_counter() - started) * 1000)
-    spent = time.process_time() - cpu
-    await embedder.close()
-    return spent * 1000 / len(queries), times
+async def index_of(connection: asyncpg.Connection, tenant: UUID, kb: UUID) -> UUID:
+    """The live search index of a knowledge base."""
+    async with connection.transaction():
+        await connection.execute(SCOPED, str(tenant))
+        found: UUID = await connection.fetchval("select id from search_index where kb_id = $1 and state = 'live'", kb)
+        return found
 
 
 async def sql_times(service: RunningService, client: httpx.Client, queries: Sequence[str]) -> list[float]:
@@ -180,9 +179,9 @@ async def sql_times(service: RunningService, client: httpx.Client, queries: Sequ
     connection = await asyncpg.connect(service.database_url, server_settings=SERVER_SETTINGS)
     try:
         await register_vector(connection)
-        async with connection.transaction():
-            await connection.execute(SCOPED, str(tenant))
-            index = await connection.fetchval("select id from search_index where kb_id = $1", base)
+        assert tenant is not None
+        assert base is not None
+        index = await index_of(connection, tenant, base)
         scoped, lanes = await connection.prepare(SCOPED), await connection.prepare(LANES)
         scopes, analyser = list(Scope().visible()), analyser_for("english")
         times = []

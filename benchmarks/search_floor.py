@@ -8,19 +8,16 @@ ends.
 
 import asyncio
 import json
-import socket
 import statistics
-import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 from uuid import UUID
 
 import asyncpg
 import httpx
 import numpy as np
-import uvicorn
 import uvloop
 from fastapi import FastAPI, Request
 from pgvector import HalfVector
@@ -33,8 +30,9 @@ from app.lexical.analyser import analyser_for
 from app.lexical.weights import query_terms, salt
 from app.retrieval.fusion import Lane, fuse_weighted
 from benchmarks.embedding_endpoint import DIMENSIONS, direction
-from benchmarks.processes import ROOT, RunningService, embedding_endpoint, end_as_usual, running_service
-from benchmarks.search import LANES, SCOPED, Vocabulary, fill, sql_times, timed
+from benchmarks.empty_endpoint import serve
+from benchmarks.processes import RunningService, embedding_endpoint, end_as_usual, listening, running_service
+from benchmarks.search import LANES, Vocabulary, fill, index_of, sql_times, timed
 
 ROUNDS, QUERIES, TOP_K = 5, 200, 5
 BEGIN = """
@@ -77,43 +75,13 @@ def make_app(url: str, tenant: UUID, index: UUID) -> FastAPI:
     return app
 
 
-async def serve(listening: socket.socket, url: str, tenant: UUID, index: UUID) -> None:
-    """Until the input ends."""
-    server = uvicorn.Server(uvicorn.Config(make_app(url, tenant, index), log_config=None, access_log=False))
-    serving = asyncio.create_task(server.serve([listening]))
-    print(listening.getsockname()[1], flush=True)
-    await asyncio.to_thread(sys.stdin.read)
-    server.should_exit = True
-    await serving
-
-
-async def index_of(url: str, tenant: UUID, kb: UUID) -> UUID:
-    """The live search index of a knowledge base."""
+async def find_index(url: str, tenant: UUID, kb: UUID) -> UUID:
+    """The search index, over a connection of its own."""
     connection = await asyncpg.connect(url)
     try:
-        async with connection.transaction():
-            await connection.execute(SCOPED, str(tenant))
-            found: UUID = await connection.fetchval(
-                "select id from search_index where kb_id = $1 and state = 'live'", kb
-            )
-            return found
+        return await index_of(connection, tenant, kb)
     finally:
         await connection.close()
-
-
-@contextmanager
-def least_server(service: RunningService, tenant: UUID, kb: UUID) -> Iterator[str]:
-    """Its address, until the block ends."""
-    index = asyncio.run(index_of(service.database_url, tenant, kb))
-    command = [sys.executable, "-m", "benchmarks.search_floor", service.database_url, str(tenant), str(index)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        try:
-            yield f"http://127.0.0.1:{int(process.stdout.readline())}"
-        finally:
-            process.stdin.close()
-            process.wait(20)
 
 
 def measure(service: RunningService, client: httpx.Client, address: str, vocabulary: Vocabulary) -> dict[str, float]:
@@ -148,8 +116,9 @@ def main() -> int:
         tenant, base = decode_id("ten", me["tenant"]["id"]), decode_id("kb", kb["id"])
         assert tenant is not None
         assert base is not None
-        with least_server(service, tenant, base) as address:
-            p50 = measure(service, client, address, vocabulary)
+        index = asyncio.run(find_index(service.database_url, tenant, base))
+        with listening("benchmarks.search_floor", service.database_url, str(tenant), str(index)) as least:
+            p50 = measure(service, client, least.address, vocabulary)
     print(f"\nhybrid search, {chunks} chunks, p50, vectors known: bare SQL of the lanes {p50['bare']:.2f} ms;")
     print(f"the least by HTTP {p50['least']:.2f} ms, {p50['least'] / p50['bare']:.2f}x the bare SQL;")
     print(f"the service {p50['service']:.2f} ms, {p50['service'] / p50['bare']:.2f}x the bare SQL", end=", ")
@@ -159,8 +128,7 @@ def main() -> int:
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        with socket.create_server(("127.0.0.1", 0)) as own:
-            uvloop.run(serve(own, sys.argv[1], UUID(sys.argv[2]), UUID(sys.argv[3])))
+        uvloop.run(serve(make_app(sys.argv[1], UUID(sys.argv[2]), UUID(sys.argv[3])), lifespan=True))
     else:
         end_as_usual()
         sys.exit(main())

@@ -1,0 +1,85 @@
+"""The client of an embedding endpoint, as a plugin that counts what it costs the process that searches.
+
+Model time is the time inside the embedder: here CPU of the event loop's thread, for an endpoint is only waited for.
+"""
+
+import mmap
+import os
+import struct
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from app.inference.embedding import Vectors
+from app.inference.embedding.openai import OpenAIEmbedder
+from app.settings import EmbeddingSettings
+
+NAME, PLACE = "metered", "BENCHMARK_METER"
+_SECONDS = struct.Struct("d")
+
+
+@dataclass(frozen=True, slots=True)
+class Meter:
+    """Seconds, in a file that another process adds to."""
+
+    path: Path
+
+    @property
+    def seconds(self) -> float:
+        """Spent up to now, in queries."""
+        return float(_SECONDS.unpack(self.path.read_bytes())[0])
+
+
+class MeteredEmbedder:
+    """Everything but the count is the inner one's."""
+
+    def __init__(self, inner: OpenAIEmbedder, place: mmap.mmap) -> None:
+        self._inner, self._place = inner, place
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        begun = time.thread_time()
+        try:
+            return await self._inner.embed_queries(texts)
+        finally:
+            spent = _SECONDS.unpack_from(self._place)[0] + time.thread_time() - begun
+            _SECONDS.pack_into(self._place, 0, spent)
+
+
+def open_metered(settings: EmbeddingSettings) -> MeteredEmbedder:
+    """The plugin's factory."""
+    with Path(os.environ[PLACE]).open("r+b") as file:
+        place = mmap.mmap(file.fileno(), _SECONDS.size)
+    assert settings.base_url is not None
+    assert settings.dimensions is not None
+    inner = OpenAIEmbedder(
+        settings.base_url,
+        None,
+        settings.model,
+        settings.dimensions,
+        send_dimensions=settings.send_dimensions,
+        max_tokens=settings.max_tokens,
+        query_prefix=settings.query_prefix,
+        document_prefix=settings.document_prefix,
+        timeout_seconds=settings.timeout_seconds,
+    )
+    return MeteredEmbedder(inner, place)
+
+
+@contextmanager
+def metered() -> Iterator[tuple[Mapping[str, str], Meter]]:
+    """Settings of a service whose embedder is metered, and its meter."""
+    with tempfile.TemporaryDirectory(prefix="carrel-bench-") as folder:
+        about, meter = Path(folder) / f"{NAME}-1.0.dist-info", Path(folder) / "meter"
+        about.mkdir()
+        (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {NAME}\nVersion: 1.0\n")
+        (about / "entry_points.txt").write_text(f"[carrel.embedders]\n{NAME} = {__name__}:{open_metered.__name__}\n")
+        meter.write_bytes(_SECONDS.pack(0.0))
+        path = os.pathsep.join(part for part in (folder, os.environ.get("PYTHONPATH")) if part)
+        yield {"PYTHONPATH": path, PLACE: str(meter), "CARREL_EMBEDDING_PROVIDER": NAME}, Meter(meter)
