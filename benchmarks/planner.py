@@ -9,8 +9,8 @@ median is above the reach; that is for searches: one that is to explain itself a
 import statistics
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 from uuid import uuid4
@@ -21,6 +21,7 @@ from app.access import Principal
 from app.agents.types import AgentBinding, BindingSettings
 from app.api.v1.bound_search import bound_request
 from app.bootstrap import Resources
+from app.db.driver import Reader
 from app.db.session import Session, TenantDatabase
 from app.inference.chat import ChatMessage, ChatModel, ChatTokens, StructuredCompletion
 from app.inference.structured import Shape
@@ -40,6 +41,14 @@ class Elsewhere:
 
     seconds: float = 0.0
 
+    @contextmanager
+    def counting(self) -> Iterator[None]:
+        begun = time.thread_time()
+        try:
+            yield
+        finally:
+            self.seconds += time.thread_time() - begun
+
 
 @dataclass(frozen=True, slots=True)
 class MeteredDatabase(TenantDatabase):
@@ -51,15 +60,16 @@ class MeteredDatabase(TenantDatabase):
     async def transaction(
         self, *, snapshot: bool | str = False, seconds: float | None = None, kept_plans: bool = False
     ) -> AsyncIterator[Session]:
-        begun = time.thread_time()
-        opened = self.database.transaction(
-            self.tenant_id, snapshot=snapshot, seconds=seconds, kept_plans=kept_plans, unchanged=self.unchanged
-        )
-        try:
+        opened = TenantDatabase.transaction(self, snapshot=snapshot, seconds=seconds, kept_plans=kept_plans)
+        with self.elsewhere.counting():
             async with opened as session:
                 yield session
-        finally:
-            self.elsewhere.seconds += time.thread_time() - begun
+
+    @asynccontextmanager
+    async def reading(self, *, snapshot: bool | str = False, seconds: float | None = None) -> AsyncIterator[Reader]:
+        with self.elsewhere.counting():
+            async with TenantDatabase.reading(self, snapshot=snapshot, seconds=seconds) as reader:
+                yield reader
 
 
 @dataclass(frozen=True, slots=True)

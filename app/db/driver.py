@@ -54,9 +54,10 @@ def beginning(
     seconds: float | None = None,
     kept_plans: bool = False,
     unchanged: Mapping[UUID, str] | None = None,
+    reads: bool = False,
 ) -> str:
     """A transaction's first message, as ``Database.transaction`` has it; nothing of it is a caller's text."""
-    isolation = " isolation level repeatable read" if snapshot else ""
+    isolation = (" isolation level repeatable read" if snapshot else "") + (" read only" if reads else "")
     scope = f"set_config('app.tenant_id', '{tenant_id or ''}', true)"
     limit = "" if seconds is None else f", set_config('statement_timeout', '{max(1, int(seconds * 1000))}', true)"
     plans = ", set_config('plan_cache_mode', 'auto', true)" if kept_plans else ""

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import asyncpg
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from sqlalchemy.pool import PoolProxiedConnection
 from sqlalchemy.util import greenlet_spawn
@@ -36,7 +37,7 @@ async def lent(engine: AsyncEngine, returning: Returning) -> AsyncIterator[Async
 @asynccontextmanager
 async def borrowed(engine: AsyncEngine, returning: Returning) -> AsyncIterator[PoolProxiedConnection]:
     """For reading alone, and so without a session: whoever has read does not wait for the commit either."""
-    pooled, waits, commits = await engine.raw_connection(), True, False
+    pooled, waits, commits = await _pooled(engine), True, False
     try:
         yield pooled
         waits, commits = False, True
@@ -47,6 +48,14 @@ async def borrowed(engine: AsyncEngine, returning: Returning) -> AsyncIterator[P
         closing = _sent_back(_given_back(pooled, commits=commits), returning)
         if waits:
             await asyncio.shield(closing)
+
+
+async def _pooled(engine: AsyncEngine) -> PoolProxiedConnection:
+    """What goes wrong is told as where a session is opened. Raises DBAPIError."""
+    try:
+        return await engine.raw_connection()
+    except engine.dialect.loaded_dbapi.Error as exc:
+        raise DBAPIError(None, None, exc, hide_parameters=True) from exc
 
 
 def _sent_back(way: Coroutine[Any, Any, None], returning: Returning) -> asyncio.Task[None]:

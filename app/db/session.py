@@ -142,7 +142,9 @@ class Database:
 
         Otherwise, and raises, as ``transaction``.
         """
-        begin = beginning(tenant_id, snapshot=snapshot, seconds=seconds, kept_plans=True, unchanged=unchanged)
+        begin = beginning(
+            tenant_id, snapshot=snapshot, seconds=seconds, kept_plans=True, unchanged=unchanged, reads=True
+        )
         with _told_as_ours():
             for _ in range(MOST_CONNECTIONS):
                 async with borrowed(self.engine, self.returning) as pooled:

@@ -1,7 +1,8 @@
 """What is sent to the database meanwhile, on all connections."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 from sqlalchemy import event
@@ -9,9 +10,22 @@ from sqlalchemy import event
 from tests.ingestion.workshop import Workshop
 
 
-@contextmanager
-def statements(workshop: Workshop) -> Iterator[list[str]]:
-    """What is sent to the database meanwhile."""
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not holds():
+            await asyncio.sleep(0.01)
+
+
+async def nothing_lent(workshop: Workshop, *, but: int = 0) -> None:
+    """Who has read does not wait until the connection is back."""
+    pool: Any = workshop.resources.database.engine.sync_engine.pool
+    await until(lambda: pool.checkedout() == but)
+
+
+@asynccontextmanager
+async def statements(workshop: Workshop, *, lent: int = 0) -> AsyncIterator[list[str]]:
+    """What is sent to the database meanwhile; so many connections are lent before and after."""
+    await nothing_lent(workshop, but=lent)
     sent: list[str] = []
 
     def heard(query: Any) -> None:
@@ -28,6 +42,7 @@ def statements(workshop: Workshop) -> Iterator[list[str]]:
     event.listen(engine, "checkin", unlisten)
     try:
         yield sent
+        await nothing_lent(workshop, but=lent)
     finally:
         event.remove(engine, "checkout", listen)
         event.remove(engine, "checkin", unlisten)

@@ -17,8 +17,7 @@ from app.knowledge_bases.types import KnowledgeBaseNotFound, NewKnowledgeBase
 from app.retrieval.routes import Routing
 from app.retrieval.types import SearchRequest, SearchResult
 from tests.ingestion.workshop import Workshop, add_text, open_workshop
-from tests.retrieval.statements import statements
-from tests.retrieval.test_lanes_beside import nothing_lent
+from tests.retrieval.statements import nothing_lent, statements
 
 LOOKED_UP, ASSURED = "from knowledge_base k join search_index i", "require_unchanged"
 
@@ -46,7 +45,7 @@ async def search(services: TenantServices, query: str = "lantern", **wishes: Any
 
 async def sent_by(workshop: Workshop, services: TenantServices, **wishes: Any) -> tuple[int, int]:
     """How often knowledge bases are read, and transactions made sure of them."""
-    with statements(workshop) as sent:
+    async with statements(workshop) as sent:
         await search(services, **wishes)
     return sum(LOOKED_UP in sql for sql in sent), sum(ASSURED in sql for sql in sent)
 

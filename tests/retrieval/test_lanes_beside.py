@@ -5,7 +5,7 @@ It is large as far as its row says; what is found is so little that it can be co
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any
@@ -19,7 +19,7 @@ from app.embedded_postgres import DatabaseUrls, EmbeddedPostgres
 from app.retrieval.types import Hit, SearchRequest, SearchResult, SearchUnavailable
 from tests.fixtures.database import run_sql
 from tests.ingestion.workshop import Workshop, open_workshop
-from tests.retrieval.statements import statements
+from tests.retrieval.statements import nothing_lent, statements
 
 FILTER = {"kind": "a"}
 SNAPSHOT = "pg_export_snapshot"
@@ -61,8 +61,8 @@ def told(result: SearchResult) -> list[Hit]:
     return [replace(hit, places=()) for hit in result.hits]
 
 
-async def sent_by(workshop: Workshop, services: TenantServices, **wishes: Any) -> list[str]:
-    with statements(workshop) as sent:
+async def sent_by(workshop: Workshop, services: TenantServices, *, lent: int = 0, **wishes: Any) -> list[str]:
+    async with statements(workshop, lent=lent) as sent:
         assert list((await find(services, **wishes)).warnings) == []
     return sent
 
@@ -108,11 +108,13 @@ async def test_only_where_both_lanes_are_slow(
 
 
 async def test_where_connections_are_wanted_one_is_enough(workshop: Workshop, tenant: TenantServices) -> None:
-    pool = workshop.resources.database.engine.sync_engine.pool
+    pool: Any = workshop.resources.database.engine.sync_engine.pool
+    half = pool.size() // 2
+    await nothing_lent(workshop)
     async with AsyncExitStack() as busy:
-        for _ in range(pool.size() // 2):  # type: ignore[attr-defined]
+        for _ in range(half):
             await busy.enter_async_context(workshop.resources.database.transaction(None))
-        sent = await sent_by(workshop, tenant)
+        sent = await sent_by(workshop, tenant, lent=half)
     assert sum(SNAPSHOT in sql for sql in sent) == 0
     assert sum(SNAPSHOT in sql for sql in await sent_by(workshop, tenant)) == 1
 
@@ -123,6 +125,7 @@ async def test_where_no_second_connection_is_to_be_had_one_is_enough(
     expected = told(await find(tenant))
     name, superuser = workshop.urls.app.rpartition("/")[2], postgres_server.url("postgres")
     engine = workshop.resources.database.engine
+    await nothing_lent(workshop)
     await engine.dispose()
     async with workshop.resources.database.transaction(None):
         pass  # the only one from now on
@@ -130,6 +133,7 @@ async def test_where_no_second_connection_is_to_be_had_one_is_enough(
     try:
         with caplog.at_level(logging.WARNING, logger="app"):
             result = await find(tenant)
+        await nothing_lent(workshop)
         assert engine.sync_engine.pool.checkedin() == 1  # type: ignore[attr-defined]
     finally:
         await asyncio.to_thread(run_sql, superuser, f"alter database {name} connection limit -1")
@@ -143,11 +147,6 @@ async def test_many_at_once(workshop: Workshop, tenant: TenantServices) -> None:
     for result in await asyncio.gather(*(find(tenant) for _ in range(60))):
         assert (told(result), list(result.warnings)) == (expected, [])
     await nothing_lent(workshop)  # what writes down the usage has its own connection meanwhile
-
-
-async def nothing_lent(workshop: Workshop) -> None:
-    pool: Any = workshop.resources.database.engine.sync_engine.pool
-    await until(lambda: pool.checkedout() == 0)
 
 
 async def lock(workshop: Workshop, *tables: str) -> asyncpg.Connection:
@@ -193,9 +192,3 @@ async def test_a_caller_who_goes_away_leaves_nothing(workshop: Workshop, tenant:
     finally:
         await locked.close()
     assert len((await find(tenant)).hits) == 8
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not holds():
-            await asyncio.sleep(0.01)

@@ -166,7 +166,7 @@ async def test_a_twin_costs_no_statement(workshop: Workshop, tenant: TenantServi
     sent = {}
     for kb in ("alone", "default"):
         await find(tenant, kb, **wishes)
-        with statements(workshop) as sent[kb]:
+        async with statements(workshop) as sent[kb]:
             await find(tenant, kb, **wishes)
     assert len(sent["alone"]) == len(sent["default"]) > 5
     lanes = [sql for sql in sent["default"] if "hybrid_search" in sql]

@@ -1,0 +1,223 @@
+"""Transactions that only read: their scope, their end that nobody waits for, and their errors."""
+
+import asyncio
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+from sqlalchemy import make_url
+from sqlalchemy.exc import DBAPIError
+
+from app.db.driver import Reader
+from app.db.session import Database, DatabaseRefused, DatabaseUnavailable, TenantDatabase
+from app.db.statements import statement
+from app.embedded_postgres import DatabaseUrls, EmbeddedPostgres
+from tests.db.test_broken_connections import QUESTION, cutting
+from tests.db.test_session import RENAME, add_tenant, connected, kill_connections
+from tests.fixtures.database import MakeDatabase, run_sql
+from tests.protocol_servers.slow_link import SlowLink
+
+NAME = statement("select name from tenant")
+SCOPE = statement("select current_setting('app.tenant_id', true)")
+SLEEP = statement("select pg_sleep(60)")
+
+
+async def name(reader: Reader) -> str | None:
+    row = await reader.row(NAME, {})
+    return None if row is None else str(row[0])
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not holds():
+            await asyncio.sleep(0.01)
+
+
+async def test_it_sees_its_tenant_alone_and_the_scope_ends_with_it(database: DatabaseUrls) -> None:
+    async with connected(database.app) as db:
+        tenant, other = await add_tenant(db), await add_tenant(db)
+        async with db.transaction(other) as session:
+            await session.rows(RENAME, {"name": "another"})
+        async with TenantDatabase(db, tenant).reading() as reader:
+            assert await name(reader) == "a name"
+        async with TenantDatabase(db, other).reading(snapshot=True, seconds=1.5) as reader:
+            assert await name(reader) == "another"
+            assert [row[0] for row in await reader.rows(statement("show statement_timeout"), {})] == ["1500ms"]
+            assert [row[0] for row in await reader.rows(statement("show transaction_isolation"), {})] == [
+                "repeatable read"
+            ]
+        for _ in range(3):
+            async with db.single_statement() as session:
+                assert [row[0] for row in await session.rows(SCOPE, {})] == [""]
+
+
+async def test_it_writes_nothing(database: DatabaseUrls) -> None:
+    async with connected(database.app) as db:
+        tenant = await add_tenant(db)
+        with pytest.raises(DBAPIError, match="read-only"):
+            async with db.reading(tenant) as reader:
+                await reader.rows(RENAME, {"name": "renamed"})
+        async with db.reading(tenant) as reader:
+            assert await name(reader) == "a name"
+
+
+async def test_nobody_waits_for_its_end(database: DatabaseUrls) -> None:
+    """Also where the database does not answer any more; the connection comes back when it does."""
+    with SlowLink(database.app) as link:
+        async with connected(link.url) as slow:
+            tenant = await add_tenant(slow)
+            async with asyncio.timeout(2), slow.reading(tenant) as reader:
+                assert await name(reader) == "a name"
+                link.stall()
+            assert slow.returning, "it was waited for"
+            link.release()
+            await until(lambda: not slow.returning)
+            assert slow.engine.sync_engine.pool.checkedin() == 1  # type: ignore[attr-defined]
+            async with slow.reading(tenant) as reader:
+                assert await name(reader) == "a name"
+
+
+async def test_closing_waits_for_what_is_on_its_way_back(database: DatabaseUrls) -> None:
+    async with connected(database.app) as db:
+        async with db.reading(await add_tenant(db)):
+            pass
+        assert db.returning
+        await db.close()
+        assert not db.returning
+
+
+async def test_cancelling_anywhere_leaves_no_transaction_behind(database: DatabaseUrls) -> None:
+    async with connected(database.app, pool_size=1) as db:
+        tenant = await add_tenant(db)
+
+        async def read() -> None:
+            async with db.reading(tenant) as reader:
+                await name(reader)
+
+        for step in range(25):  # a cancellation at each of the steps of the loop that it takes, and behind them
+            task = asyncio.create_task(read())
+            for _ in range(step):
+                await asyncio.sleep(0)
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+            async with db.single_statement() as session:
+                # A transaction that was left open would still have its scope.
+                assert [row[0] for row in await session.rows(SCOPE, {})] in ([""], [None])
+            async with db.reading(tenant) as reader:
+                assert await name(reader) == "a name"
+
+
+async def test_whoever_gives_up_does_not_wait_for_the_rollback(database: DatabaseUrls) -> None:
+    async with connected(database.app) as db:
+        tenant = await add_tenant(db)
+
+        async def sleep() -> None:
+            async with db.reading(tenant) as reader:
+                await reader.rows(SLEEP, {})
+
+        for _ in range(4):  # more often than the pool has connections
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.1):
+                    await sleep()
+        await until(lambda: not db.returning)
+        async with db.reading(tenant) as reader:
+            assert await name(reader) == "a name"
+
+
+async def test_an_error_passes_through_and_what_follows_is_sound(database: DatabaseUrls) -> None:
+    async with connected(database.app) as db:
+        tenant = await add_tenant(db)
+        for _ in range(4):
+            with pytest.raises(DBAPIError) as raised:
+                async with db.reading(tenant) as reader:
+                    await reader.rows(statement("select 1 / :x::int"), {"x": 0})
+            assert not isinstance(raised.value, DatabaseUnavailable)
+            with pytest.raises(KeyError):
+                async with db.reading(tenant):
+                    raise KeyError
+            assert not db.returning  # an error may say that the connection is dead: it is seen to first
+        async with db.reading(tenant) as reader:
+            assert await name(reader) == "a name"
+
+
+async def test_killed_connections_are_an_outage_that_passes(
+    make_database: MakeDatabase, postgres_server: EmbeddedPostgres
+) -> None:
+    urls = await asyncio.to_thread(make_database)
+    async with connected(urls.app, pool_size=3) as db:
+        tenant = await add_tenant(db)
+
+        async def lose_it() -> None:
+            async with db.reading(tenant) as reader:
+                await kill_connections(postgres_server, urls.app)
+                await name(reader)
+
+        async def lose_it_unnoticed() -> str | None:
+            async with db.reading(tenant) as reader:
+                read = await name(reader)
+                await kill_connections(postgres_server, urls.app)
+            return read
+
+        with pytest.raises(DatabaseUnavailable):
+            await lose_it()
+        assert await lose_it_unnoticed() == "a name"  # it was read before
+        await until(lambda: not db.returning)
+        async with db.reading(tenant), db.reading(tenant), db.reading(tenant):
+            pass
+        await until(lambda: not db.returning)
+        # Idle ones are left out, and nobody notices.
+        await kill_connections(postgres_server, urls.app)
+        for _ in range(4):
+            async with db.reading(tenant) as reader:
+                assert await name(reader) == "a name"
+
+
+async def outage(url: str) -> str:
+    async with connected(url) as db:
+        with pytest.raises((DatabaseUnavailable, DatabaseRefused)) as raised:
+            async with db.reading(uuid.uuid4()):
+                raise AssertionError("it has begun")
+    return f"{raised.type.__name__}: {raised.value}"
+
+
+async def test_what_is_no_connection_is_told_as_elsewhere(
+    database: DatabaseUrls, make_database: MakeDatabase, postgres_server: EmbeddedPostgres
+) -> None:
+    assert (await outage("postgresql://nobody:secret@127.0.0.1:1/nothing")).startswith("DatabaseUnavailable")
+    wrong = make_url(database.app).set(password="wrong-password").render_as_string(hide_password=False)
+    told = await outage(wrong)
+    assert told.startswith("DatabaseRefused")
+    assert "authentication failed" in told
+    assert "wrong-password" not in told
+    async with cutting(database.app, QUESTION) as url:
+        assert (await outage(url)).startswith("DatabaseUnavailable")
+    urls = await asyncio.to_thread(make_database)
+    limit = f"alter database {urls.app.rpartition('/')[2]} connection limit 0"
+    await asyncio.to_thread(run_sql, postgres_server.url("postgres"), limit)
+    assert (await outage(urls.app)).startswith("DatabaseUnavailable")
+
+
+async def test_a_full_pool_is_an_outage(database: DatabaseUrls) -> None:
+    async with connected(database.app) as db:
+        tenant = await add_tenant(db)
+        db.engine.pool._timeout = 0.05  # type: ignore[attr-defined]  # ten seconds is long for a test
+        async with db.reading(tenant), db.reading(tenant):
+            with pytest.raises(DatabaseUnavailable):
+                async with db.reading(tenant):
+                    raise AssertionError("it has begun")
+        async with db.reading(tenant) as reader:
+            assert await name(reader) == "a name"
+
+
+async def test_many_at_once_need_no_more_than_there_are(database: DatabaseUrls) -> None:
+    async def read(db: Database, tenant: uuid.UUID) -> str | None:
+        async with db.reading(tenant) as reader:
+            return await name(reader)
+
+    async with connected(database.app, pool_size=2) as db:
+        tenant = await add_tenant(db)
+        assert set(await asyncio.gather(*(read(db, tenant) for _ in range(100)))) == {"a name"}
+        await until(lambda: not db.returning)
+        assert db.engine.sync_engine.pool.checkedout() == 0  # type: ignore[attr-defined]
