@@ -85,21 +85,22 @@ class RetrievalService:
             return await self._run(request, course, self.db)
         db = replace(self.db, unchanged={view.row.id: view.state_of_both for view in views})
         try:
-            return await self._sure(self._run(request, course, db, views), db)
+            return await self._sure(self._run(request, course, db, views), db, course)
         except Outdated:
             self.kept.forget(self.db.tenant_id, request.knowledge_bases or ())
             course.begin_again()
             return await self._run(request, course, self.db)
 
-    async def _sure(self, search: Awaitable[SearchResult], db: TenantDatabase) -> SearchResult:
-        """What is refused, and what finds nothing, may not have come to a transaction. Raises Outdated."""
+    async def _sure(self, search: Awaitable[SearchResult], db: TenantDatabase, course: Course) -> SearchResult:
+        """What is refused, fails, or finds nothing may not have come to a transaction. Raises Outdated."""
         try:
             result = await search
-        except (SearchUnavailable, DatabaseUnavailable):
+        except DatabaseUnavailable:
             raise
         except AppError:
-            with suppress(DatabaseUnavailable):
-                await _look(db)
+            with suppress(DatabaseUnavailable, TimeoutError):
+                async with asyncio.timeout(max(course.remaining, shares.DATABASE_LEAST_SECONDS)):
+                    await _look(db)
             raise
         if not result.hits:
             await _look(db)

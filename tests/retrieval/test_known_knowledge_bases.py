@@ -1,8 +1,8 @@
 """A search does not read anew what it is told of a knowledge base, and never works with what is no longer so."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -12,10 +12,12 @@ from app.documents.types import DocumentFacts
 from app.embedded_postgres import DatabaseUrls
 from app.errors import AppError
 from app.ids import new_id
+from app.inference.embedding import Embedder, EmbeddingUnavailable, Vectors
+from app.inference.embedding.registry import Embedders
 from app.knowledge_bases.known import MOST, KnownKnowledgeBases
 from app.knowledge_bases.types import KnowledgeBaseNotFound, NewKnowledgeBase
 from app.retrieval.routes import Routing
-from app.retrieval.types import SearchRequest, SearchResult
+from app.retrieval.types import SearchRequest, SearchResult, SearchUnavailable
 from tests.ingestion.workshop import Workshop, add_text, open_workshop
 from tests.retrieval.statements import nothing_lent, statements
 
@@ -110,6 +112,34 @@ async def test_one_that_is_deleted_is_not_there_whatever_is_asked(
         with pytest.raises(KnowledgeBaseNotFound):
             await search(services, **wishes)
     assert elsewhere.get(tenant.principal.tenant_id, "default") is None
+
+
+class SilentEmbedder:
+    """One that has stopped answering."""
+
+    def __init__(self, inner: Embedder) -> None:
+        self._inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def embed_queries(self, _texts: Sequence[str]) -> Vectors:
+        raise EmbeddingUnavailable
+
+
+async def test_one_that_is_deleted_is_not_there_when_no_model_answers(
+    workshop: Workshop, tenant: TenantServices
+) -> None:
+    """A query without words, for which there is no vector either, comes to no transaction."""
+    silent = Embedders(cast(Embedder, SilentEmbedder(tenant.resources.embedders.default)))
+    services = TenantServices(tenant.principal, replace(tenant.resources, embedders=silent))
+    with pytest.raises(SearchUnavailable):
+        await search(services, "the of and")
+    await workshop.owner.execute(
+        "update knowledge_base set deleted_at = now() where tenant_id = $1", tenant.principal.tenant_id
+    )
+    with pytest.raises(KnowledgeBaseNotFound):
+        await search(services, "the of and")
 
 
 async def test_an_index_of_another_model_is_no_longer_refused(workshop: Workshop, tenant: TenantServices) -> None:
