@@ -18,6 +18,7 @@ from tests.indexing.world import SCOPE, FilledIndex, World, open_world
 DIM, ROWS = 24, 3000
 PLAN = "select p.share from search_plan($1, $2, $3, $4::jsonb, $5::jsonpath, 10, $6::jsonb) p"
 DENSE = "select d.chunk_id from dense_search($1, $2, $3, $4, $5, $6::jsonb, $7::jsonpath, 10, $8::jsonb) d"
+LEXICAL = "select b.chunk_id from bm25_search($1, $2, '{0}', '{1}', $3, $4::jsonb, $5::jsonpath, 10, $6::jsonb) b"
 PASSING = """
 select chunk_id from chunk_embedding where index_id = $1 and {filter}
  order by (embedding <=> $2) + 0.0, chunk_id limit 10"""
@@ -69,6 +70,13 @@ async def found(session: asyncpg.Connection, index: FilledIndex, filter: dict[st
     where = (index.tenant, index.id, HalfVector(query), DIM, [SCOPE], *compile_filter(filter, guard=None).sent)
     async with asking(session, index):
         return [row[0] for row in await session.fetch(DENSE, *where)]
+
+
+async def found_by_words(session: asyncpg.Connection, index: FilledIndex, filter: dict[str, Any]) -> list[UUID]:
+    """All rows have the same word, and so the same score: ties by id."""
+    where = (index.tenant, index.id, [SCOPE], *compile_filter(filter, guard=None).sent)
+    async with asking(session, index):
+        return [row[0] for row in await session.fetch(LEXICAL, *where)]
 
 
 async def become(index: FilledIndex, metadata: str) -> None:
@@ -138,6 +146,8 @@ async def test_whatever_it_said_the_same_rows_are_found(
     """Of so many, by the counts, that ranges are looked up, and that an HNSW is worth it where all pass."""
     counts = "insert into lex_totals (tenant_id, index_id, chunks, tokens) values ($1, $2, 19000, 19000)"
     await index.world.owner.execute(counts, index.tenant, index.id)
+    words = "insert into lex_df (tenant_id, index_id, key, df, top) values ($1, $2, 1, 3000, 0.5)"
+    await index.world.owner.execute(words, index.tenant, index.id)
     rng, passing = np.random.default_rng(5), "metadata @@ '$.x < 600'"
     passing += " and metadata @> '{\"odd\": true}'" if "odd" in filter else ""
     await become(index, first)
@@ -147,6 +157,10 @@ async def test_whatever_it_said_the_same_rows_are_found(
     assert int(value.split()[3]) == lookup
     await become(index, then)
     assert await share(session, index, filter) == kept
+    first_ids = await index.world.owner.fetch(
+        f"select chunk_id from chunk_lexical where index_id = $1 and {passing} order by chunk_id limit 10", index.id
+    )
+    assert await found_by_words(session, index, filter) == [row[0] for row in first_ids] != []
     for query in rng.normal(size=(5, DIM)):
         rows = await index.world.owner.fetch(PASSING.replace("{filter}", passing), index.id, HalfVector(query))
         best = [row[0] for row in rows]
