@@ -50,7 +50,9 @@ class Finder:
         """The same for so many hits."""
         return replace(self, top_k=rows, expansion=self.expansion and self.expansion.bounded(rows))
 
-    async def find(self, calls: Sequence[LaneCall], rank: Rank, *, extra: frozenset[int] = frozenset()) -> list[Hit]:
+    async def find(
+        self, calls: Sequence[LaneCall], rank: Rank, *, extra: frozenset[int] = frozenset(), cosines: bool = True
+    ) -> list[Hit]:
         """What ``rank`` makes of the lanes' lists, best first, ties by document and chunk_index.
 
         Both lanes in one statement, or beside each other where they are slow; after an error or a time-out each by
@@ -62,7 +64,7 @@ class Finder:
         try:
             # Ranking inside saves a transaction: it is a matter of microseconds.
             async with self._repository(shares.LANES_TOGETHER) as repository:
-                ranking = rank(await self._ask(repository, calls))
+                ranking = rank(await self._ask(repository, calls, cosines=cosines))
                 hits = await self._with_vectors(repository, await self._read(repository, ranking))
                 await self._plan(repository, calls)
                 return hits
@@ -71,7 +73,8 @@ class Finder:
         lists, answered = await self._ask_apart(self._without(extra, calls))
         try:
             async with self._repository(shares.READING) as repository:
-                hits = await self._read(repository, rank(lists), lane=answered[0])
+                # What the lanes have not told is not asked for: the dense one may be what failed.
+                hits = await self._read(repository, replace(rank(lists), vector=None), lane=answered[0])
                 return await self._with_vectors(repository, hits, dense="dense" in answered)
         except (DBAPIError, TimeoutError, DatabaseUnavailable) as exc:
             raise SearchUnavailable from exc
@@ -85,13 +88,17 @@ class Finder:
         async with asyncio.timeout(seconds + shares.DATABASE_GRACE_SECONDS), reading as reader:
             yield RetrievalRepository(reader)
 
-    async def _ask(self, repository: RetrievalRepository, calls: Sequence[LaneCall]) -> list[LaneList]:
+    async def _ask(
+        self, repository: RetrievalRepository, calls: Sequence[LaneCall], *, cosines: bool = True
+    ) -> list[LaneList]:
         with self.course.timing("lanes"), refusing(loc=("body", "filter")):
             if any(call.slow for call in calls) and self.db.database.is_at_leisure:
-                return await self._ask_beside(repository, calls)
-            return await repository.run_lanes(calls, size=self._size)
+                return await self._ask_beside(repository, calls, cosines=cosines)
+            return await repository.run_lanes(calls, size=self._size, cosines=cosines)
 
-    async def _ask_beside(self, repository: RetrievalRepository, calls: Sequence[LaneCall]) -> list[LaneList]:
+    async def _ask_beside(
+        self, repository: RetrievalRepository, calls: Sequence[LaneCall], *, cosines: bool
+    ) -> list[LaneList]:
         """The lexical lane on a connection of its own, which sees what the transaction of the dense one sees.
 
         The dense one mostly takes longer, and so begins at once.
@@ -99,21 +106,22 @@ class Finder:
         lexical = [replace(call, only_similarity=True) for call in calls]
         vectors = [None if call.only_similarity else call.vector for call in calls]
         dense = [replace(call, vector=one, term_ids=(), keys=()) for call, one in zip(calls, vectors, strict=True)]
-        beside = self.course.beside(self._ask_alone(await repository.reader.name_snapshot(), lexical))
+        snapshot = await repository.reader.name_snapshot()
+        beside = self.course.beside(self._ask_alone(snapshot, lexical, cosines=cosines))
         try:
             found = await repository.run_lanes(dense, size=self._size)
             try:
                 return [*found, *await beside]
             except (DatabaseUnavailable, DatabaseRefused) as exc:  # no second connection: the one at hand does
                 logger.warning("search.not_beside", error=exc)
-                return [*found, *await repository.run_lanes(lexical, size=self._size)]
+                return [*found, *await repository.run_lanes(lexical, size=self._size, cosines=cosines)]
         finally:
             beside.cancel()
             await asyncio.wait([beside])
 
-    async def _ask_alone(self, snapshot: str, calls: Sequence[LaneCall]) -> list[LaneList]:
+    async def _ask_alone(self, snapshot: str, calls: Sequence[LaneCall], *, cosines: bool) -> list[LaneList]:
         async with self._repository(shares.LANES_TOGETHER, snapshot=snapshot) as repository:
-            return await repository.run_lanes(calls, size=self._size)
+            return await repository.run_lanes(calls, size=self._size, cosines=cosines)
 
     @property
     def _size(self) -> int:
@@ -203,13 +211,13 @@ class Finder:
     async def _hits(
         self, repository: RetrievalRepository, ranking: Ranking, best: Ranked, *, lane: Lane
     ) -> Sequence[Hit]:
-        keys, similarity = [key for key, _ in best], ranking.found.similarity
+        keys, known = [key for key, _ in best], ranking.found.similarity
         tenants = [self.searched[key[:16]].tenant_id for key in keys]
-        found = await repository.read(keys, tenants=tenants, lane=lane)
+        found = await repository.read(keys, tenants=tenants, lane=lane, vector=ranking.vector)
         hits = [
-            Hit(key, *found[key], self.searched[key[:16]].name, score, similarity.get(key), scores)
+            Hit(key, row.chunk, row.document, self.searched[key[:16]].name, score, known.get(key, row.cosine), scores)
             for (key, score), scores in zip(best, ranking.scores(best), strict=True)
-            if key in found
+            if (row := found.get(key)) is not None
         ]
         if self.expansion is None or not self._widens or not hits:
             return hits

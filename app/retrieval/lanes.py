@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from app.retrieval.fusion import best_first
-from app.retrieval.repository import LaneCall, LaneList
+from app.retrieval.repository import Floats, LaneCall, LaneList
 from app.retrieval.types import Key, Lane, LanePlace, Scores
 
 Ranked = list[tuple[Key, float]]
@@ -37,11 +37,15 @@ class LaneResults:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """The list that a strategy made of the lanes'; ``fused`` where it put both lanes together."""
+    """The list that a strategy made of the lanes'; ``fused`` where it put both lanes together.
+
+    ``vector`` is the query's where the lanes were not asked for all cosines: those of the hits are still to be had.
+    """
 
     found: LaneResults
     ranked: Ranked
     fused: bool
+    vector: Floats | None = None
 
     def scores(self, hits: Sequence[tuple[Key, float]]) -> list[Scores]:
         """What the lanes gave those of the list; only asked for the few that are returned."""

@@ -16,7 +16,9 @@ from app.db.statements import Record, Statement, statement
 from app.filters import CompiledFilter
 from app.retrieval.explanation import LanePlan
 from app.retrieval.types import Expansion, FoundChunk, FoundDocument, Key, Lane
+from app.retrieval.widening_statements import PARTS, STORED_TEXTS, WIDEN
 
+Floats = npt.NDArray[np.float32]
 CALLS_AT_ONCE = 1000  # a statement has at most 32,767 parameters, and each call eleven
 LANE_TABLES: dict[Lane, str] = {"dense": "chunk_embedding", "lexical": "chunk_lexical"}
 
@@ -32,7 +34,7 @@ class LaneCall:
     tenant_id: UUID
     index_id: UUID
     dim: int
-    vector: npt.NDArray[np.float32] | None
+    vector: Floats | None
     term_ids: Sequence[int]
     keys: Sequence[int]
     scopes: Sequence[UUID]
@@ -54,6 +56,14 @@ class LaneList(NamedTuple):
     chunk_ids: Sequence[UUID]
     scores: Sequence[float]
     similarities: Sequence[float | None]
+
+
+class FoundRow(NamedTuple):
+    """A chunk, its document, and its cosine with a vector, where one was given."""
+
+    chunk: FoundChunk
+    document: FoundDocument
+    cosine: float | None
 
 
 class FoundText(NamedTuple):
@@ -88,30 +98,41 @@ class RetrievalRepository:
     def __init__(self, reader: Reader) -> None:
         self.reader = reader
 
-    async def run_lanes(self, calls: Sequence[LaneCall], *, size: int) -> list[LaneList]:
-        """Both lanes of every call, the ``size`` best rows of each, in one statement unless there are very many."""
+    async def run_lanes(self, calls: Sequence[LaneCall], *, size: int, cosines: bool = True) -> list[LaneList]:
+        """Both lanes of every call, the ``size`` best rows of each, in one statement unless there are very many.
+
+        Without ``cosines`` the rows of the lexical lanes have none.
+        """
         found: list[LaneList] = []
         for first in range(0, len(calls), CALLS_AT_ONCE):
             some = calls[first : first + CALLS_AT_ONCE]
-            for row in await self.reader.rows(_lanes(len(some)), _lane_values(some, size)):
+            for row in await self.reader.rows(_lanes(len(some)), _lane_values(some, size, cosines)):
                 found.append(LaneList(first + row[0], *row[1:]))
         return found
 
     async def read(
-        self, keys: Sequence[Key], *, tenants: Sequence[UUID], lane: Lane
-    ) -> dict[Key, tuple[FoundChunk, FoundDocument]]:
-        """The chunks with these keys and their documents, told from this lane; not what is gone or expired."""
-        rows = await self.reader.rows(_READ[lane], _places(keys, tenants))
+        self, keys: Sequence[Key], *, tenants: Sequence[UUID], lane: Lane, vector: Floats | None = None
+    ) -> dict[Key, FoundRow]:
+        """The chunks with these keys, their documents, and their cosines with the vector; told from this lane.
+
+        What is gone or expired is left out.
+        """
+        places = _places(keys, tenants)
+        if vector is None:
+            rows = await self.reader.rows(_READ[lane], places)
+        else:
+            compared = {"vector": HalfVector(vector), "dim": len(vector)}
+            rows = await self.reader.rows(_COMPARED[lane], places | compared)
         return {row[0].bytes + row[1].bytes: _found(row) for row in rows}
 
     async def ranges(self, expansion: Expansion, chunks: Sequence[FoundText]) -> dict[int, tuple[int, int]]:
         """Where each text is to begin and end when it is widened, by its position."""
-        rows = await self.reader.rows(_WIDEN[expansion.kind], _texts(expansion, chunks))
+        rows = await self.reader.rows(WIDEN[expansion.kind], _texts(expansion, chunks))
         return {row[0]: (row[1], row[2]) for row in rows}
 
     async def parts(self, expansion: Expansion, chunks: Sequence[FoundText]) -> FoundParts:
         """The parts of documents that hold more than each text, though no more than is allowed; and all passages."""
-        rows = await self.reader.rows(_PARTS, _texts(expansion, chunks))
+        rows = await self.reader.rows(PARTS, _texts(expansion, chunks))
         spans = [(row["number"], row["document_id"], list(zip(row[2], row[3], strict=True))) for row in rows]
         return FoundParts(
             parts={number: found for number, _, found in spans if number is not None},
@@ -122,7 +143,7 @@ class RetrievalRepository:
         """By document, where that version is the one that is there."""
         tenants, documents, numbers = (list(column) for column in zip(*versions, strict=True))
         values = {"tenants": tenants, "documents": documents, "versions": numbers}
-        return {row[0]: row[1] for row in await self.reader.rows(_STORED_TEXTS, values)}
+        return {row[0]: row[1] for row in await self.reader.rows(STORED_TEXTS, values)}
 
     async def vectors(self, keys: Sequence[Key], *, tenants: Sequence[UUID]) -> dict[Key, list[float]]:
         """The stored vectors of these chunks; not every chunk has one."""
@@ -134,8 +155,8 @@ class RetrievalRepository:
         return LanePlan(*(await self.reader.rows(_PLAN, _where(call) | {"size": size}))[0])
 
 
-def _lane_values(calls: Sequence[LaneCall], size: int) -> dict[str, Any]:
-    values: dict[str, Any] = {"size": size}
+def _lane_values(calls: Sequence[LaneCall], size: int, cosines: bool) -> dict[str, Any]:
+    values: dict[str, Any] = {"size": size, "cosines": cosines}
     for number, call in enumerate(calls):
         asked = _where(call) | {
             "v": None if call.vector is None else HalfVector(call.vector),
@@ -185,7 +206,7 @@ def _lanes(calls: int) -> Statement:
 _LANES = """
 select {n} as call, h.lane, array_agg(h.chunk_id), array_agg(h.score), array_agg(h.similarity)
   from hybrid_search(:t{n}, :i{n}, :v{n}, :d{n}, :w{n}, :k{n}, :s{n}, :c{n}, :p{n}, :m{n}, :size,
-                     :l{n}) h group by h.lane"""
+                     :l{n}, :cosines) h group by h.lane"""
 # The chunk's columns stand in the order of FoundChunk. What is told of the document is what a lane was stamped with,
 # and so belongs to the version that was found: the row may be a newer one's, queued or failed. Both lanes have the
 # stamp, so that one of them can be out of reach.
@@ -194,7 +215,7 @@ select {n} as call, h.lane, array_agg(h.chunk_id), array_agg(h.score), array_agg
 _TEXTS = """
 select c.index_id, c.id, c.version, c.ordinal, c.content, c.start_offset, c.end_offset, c.page, c.page_end, c.slide,
        c.section_titles, c.node_path, c.media_ordinal, c.media_type, l.metadata as stamp, c.tenant_id, c.document_id,
-       d.chunk_count, d.metadata as own
+       d.chunk_count, d.metadata as own, {cosine}
   from unnest(:tenants::uuid[], :indexes::uuid[], :chunks::uuid[]) k(tenant_id, index_id, id)
  cross join lateral (select * from chunk c
                       where c.tenant_id = k.tenant_id and c.index_id = k.index_id and c.id = k.id offset 0) c
@@ -203,67 +224,8 @@ select c.index_id, c.id, c.version, c.ordinal, c.content, c.start_offset, c.end_
  cross join lateral (select d.chunk_count, case when c.metadata <> '{}' then d.metadata end as metadata
                        from document d where d.tenant_id = k.tenant_id and d.id = c.document_id
                         and (d.expires_at is null or d.expires_at > now()) offset 0) d"""
-_NEAR = """near as (
-  select k.* from unnest(:numbers::int[], :tenants::uuid[], :indexes::uuid[], :documents::uuid[], :starts::int[],
-                         :ends::int[], :near::uuid[]) k(number, tenant_id, index_id, document_id, first, last, id)
-)"""
-# What is near a text, cut so that it is no longer than is allowed and the found text stands in its middle; the found
-# text itself is never cut.
-_WIDENED = f"""
-with {_NEAR}, wide as ({{wide}}
-), limited as (
-  select w.*, greatest(:most::int, w.last - w.first) as most from wide w
-), cut as (
-  select l.number, l.most, l.wide_last,
-         greatest(l.wide_first, least(l.first - (l.most - (l.last - l.first)) / 2, l.wide_last - l.most)) as start
-    from limited l
-)
-select c.number, c.start, least(c.wide_last, c.start + c.most) from cut c"""  # noqa: S608  (constants)
-_NEIGHBOURS = """
-  select n.number, n.first, n.last,
-         least(n.first, min(c.start_offset)) as wide_first, greatest(n.last, max(c.end_offset)) as wide_last
-    from near n
-   cross join lateral (select c.start_offset, c.end_offset from chunk c
-                        where c.tenant_id = n.tenant_id and c.index_id = n.index_id and c.id = n.id offset 0) c
-   group by n.number, n.first, n.last"""
-_SMALLEST_NODE = """
-  select distinct on (n.number) n.number, n.first, n.last, o.start_offset as wide_first, o.end_offset as wide_last
-    from near n
-   cross join lateral (select o.kind, o.start_offset, o.end_offset from node o
-                        where o.tenant_id = n.tenant_id and o.document_id = n.document_id and o.id = n.id offset 0) o
-   where o.start_offset <= n.first and o.end_offset >= n.last and {fits}
-   order by n.number, o.end_offset - o.start_offset"""
-_WIDEN = {
-    kind: statement(_WIDENED.replace("{wide}", wide))
-    for kind, wide in {
-        "window": _NEIGHBOURS,
-        "section": _SMALLEST_NODE.replace("{fits}", "o.kind in ('section', 'document')"),
-        "parent": _SMALLEST_NODE.replace("{fits}", "o.end_offset - o.start_offset > n.last - n.first"),
-    }.items()
-}
-# Who counts the passages in a part has those of the document at hand: counted here, they were read for each part.
-_PARTS = statement(f"""
-with {_NEAR}
-select n.number, null::uuid as document_id, array_agg(o.start_offset), array_agg(o.end_offset)
-  from near n
- cross join lateral (select o.start_offset, o.end_offset from node o
-                      where o.tenant_id = n.tenant_id and o.document_id = n.document_id and o.id = n.id offset 0) o
- where o.start_offset <= n.first and o.end_offset >= n.last
-   and o.end_offset - o.start_offset > n.last - n.first and o.end_offset - o.start_offset <= :most::int
- group by n.number
-union all
-select null, d.document_id, array_agg(c.start_offset), array_agg(c.end_offset)
-  from (select distinct tenant_id, index_id, document_id from near) d
- cross join lateral (select i.kb_id from search_index i
-                      where i.tenant_id = d.tenant_id and i.id = d.index_id offset 0) i
- cross join lateral (select c.start_offset, c.end_offset from chunk c
-                      where c.tenant_id = d.tenant_id and c.kb_id = i.kb_id and c.document_id = d.document_id
-                        and c.index_id = d.index_id offset 0) c
- group by d.document_id""")  # noqa: S608  (constants)
-_STORED_TEXTS = statement("""
-select k.id, t.content from unnest(:tenants::uuid[], :documents::uuid[], :versions::int[]) k(tenant_id, id, version)
- cross join lateral (select * from document_text t
-                      where t.tenant_id = k.tenant_id and t.document_id = k.id and t.version = k.version offset 0) t""")
+_COSINE = """(select (1 - (e.embedding <=> :vector))::real from chunk_embedding e
+         where e.tenant_id = k.tenant_id and e.index_id = k.index_id and e.dim = :dim and e.chunk_id = k.id)"""
 _VECTORS = statement("""
 select e.index_id, e.chunk_id, e.embedding
   from unnest(:tenants::uuid[], :indexes::uuid[], :chunks::uuid[]) k(tenant_id, index_id, id)
@@ -271,12 +233,18 @@ select e.index_id, e.chunk_id, e.embedding
                       where e.tenant_id = k.tenant_id and e.index_id = k.index_id and e.chunk_id = k.id offset 0) e""")
 _PLAN = statement("""
 select p.chunks, p.share, p.dense, p.lexical from search_plan(:t, :i, :s, :c, :p, :size, :l) p""")
-_READ = {lane: statement(_TEXTS.replace("{lane}", table)) for lane, table in LANE_TABLES.items()}
+_READ, _COMPARED = (
+    {
+        lane: statement(_TEXTS.replace("{lane}", table).replace("{cosine}", cosine))
+        for lane, table in LANE_TABLES.items()
+    }
+    for cosine in ("null::real", _COSINE)
+)
 
 
-def _found(row: Record) -> tuple[FoundChunk, FoundDocument]:
+def _found(row: Record) -> FoundRow:
     """Of a row of ``_TEXTS``; ``own`` is there only where a chunk has metadata of its own."""
-    stamp, tenant_id, document_id, chunk_count, own = row[14:]
+    stamp, tenant_id, document_id, chunk_count, own, cosine = row[14:]
     attributes = {key: value for key, value in stamp.items() if not key.startswith("$")}
     created = stamp.get("$source_created_at")
     document = FoundDocument(
@@ -291,4 +259,4 @@ def _found(row: Record) -> tuple[FoundChunk, FoundDocument]:
         chunk_count,
     )
     of_chunk = (*row[1:14], attributes, stamp.get("$suspicious", []))
-    return FoundChunk(*of_chunk), document
+    return FoundRow(FoundChunk(*of_chunk), document, cosine)

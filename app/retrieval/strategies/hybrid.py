@@ -22,7 +22,7 @@ class HybridOptions(BaseModel, extra="forbid"):
 
 async def run(context: SearchContext, options: HybridOptions) -> list[Hit]:
     """Every query brings a dense and a lexical lane; queries count the same."""
-    return await context.find(lambda found: fuse(found, options))
+    return await context.find(lambda found: fuse(found, options), cosines=False)
 
 
 def fuse(found: LaneResults, options: HybridOptions) -> Ranked:

@@ -1,0 +1,65 @@
+"""The statements that say how far a text is widened, and read what it is then."""
+
+from app.db.statements import statement
+
+_NEAR = """near as (
+  select k.* from unnest(:numbers::int[], :tenants::uuid[], :indexes::uuid[], :documents::uuid[], :starts::int[],
+                         :ends::int[], :near::uuid[]) k(number, tenant_id, index_id, document_id, first, last, id)
+)"""
+# What is near a text, cut so that it is no longer than is allowed and the found text stands in its middle; the found
+# text itself is never cut.
+_WIDENED = f"""
+with {_NEAR}, wide as ({{wide}}
+), limited as (
+  select w.*, greatest(:most::int, w.last - w.first) as most from wide w
+), cut as (
+  select l.number, l.most, l.wide_last,
+         greatest(l.wide_first, least(l.first - (l.most - (l.last - l.first)) / 2, l.wide_last - l.most)) as start
+    from limited l
+)
+select c.number, c.start, least(c.wide_last, c.start + c.most) from cut c"""  # noqa: S608  (constants)
+_NEIGHBOURS = """
+  select n.number, n.first, n.last,
+         least(n.first, min(c.start_offset)) as wide_first, greatest(n.last, max(c.end_offset)) as wide_last
+    from near n
+   cross join lateral (select c.start_offset, c.end_offset from chunk c
+                        where c.tenant_id = n.tenant_id and c.index_id = n.index_id and c.id = n.id offset 0) c
+   group by n.number, n.first, n.last"""
+_SMALLEST_NODE = """
+  select distinct on (n.number) n.number, n.first, n.last, o.start_offset as wide_first, o.end_offset as wide_last
+    from near n
+   cross join lateral (select o.kind, o.start_offset, o.end_offset from node o
+                        where o.tenant_id = n.tenant_id and o.document_id = n.document_id and o.id = n.id offset 0) o
+   where o.start_offset <= n.first and o.end_offset >= n.last and {fits}
+   order by n.number, o.end_offset - o.start_offset"""
+WIDEN = {
+    kind: statement(_WIDENED.replace("{wide}", wide))
+    for kind, wide in {
+        "window": _NEIGHBOURS,
+        "section": _SMALLEST_NODE.replace("{fits}", "o.kind in ('section', 'document')"),
+        "parent": _SMALLEST_NODE.replace("{fits}", "o.end_offset - o.start_offset > n.last - n.first"),
+    }.items()
+}
+# Who counts the passages in a part has those of the document at hand: counted here, they were read for each part.
+PARTS = statement(f"""
+with {_NEAR}
+select n.number, null::uuid as document_id, array_agg(o.start_offset), array_agg(o.end_offset)
+  from near n
+ cross join lateral (select o.start_offset, o.end_offset from node o
+                      where o.tenant_id = n.tenant_id and o.document_id = n.document_id and o.id = n.id offset 0) o
+ where o.start_offset <= n.first and o.end_offset >= n.last
+   and o.end_offset - o.start_offset > n.last - n.first and o.end_offset - o.start_offset <= :most::int
+ group by n.number
+union all
+select null, d.document_id, array_agg(c.start_offset), array_agg(c.end_offset)
+  from (select distinct tenant_id, index_id, document_id from near) d
+ cross join lateral (select i.kb_id from search_index i
+                      where i.tenant_id = d.tenant_id and i.id = d.index_id offset 0) i
+ cross join lateral (select c.start_offset, c.end_offset from chunk c
+                      where c.tenant_id = d.tenant_id and c.kb_id = i.kb_id and c.document_id = d.document_id
+                        and c.index_id = d.index_id offset 0) c
+ group by d.document_id""")  # noqa: S608  (constants)
+STORED_TEXTS = statement("""
+select k.id, t.content from unnest(:tenants::uuid[], :documents::uuid[], :versions::int[]) k(tenant_id, id, version)
+ cross join lateral (select * from document_text t
+                      where t.tenant_id = k.tenant_id and t.document_id = k.id and t.version = k.version offset 0) t""")
