@@ -213,7 +213,8 @@ class Finder:
     ) -> Sequence[Hit]:
         keys, known = [key for key, _ in best], ranking.found.similarity
         tenants = [self.searched[key[:16]].tenant_id for key in keys]
-        found = await repository.read(keys, tenants=tenants, lane=lane, vector=ranking.vector)
+        vector = ranking.vector if any(key not in known for key in keys) else None
+        found = await repository.read(keys, tenants=tenants, lane=lane, vector=vector)
         hits = [
             Hit(key, row.chunk, row.document, self.searched[key[:16]].name, score, known.get(key, row.cosine), scores)
             for (key, score), scores in zip(best, ranking.scores(best), strict=True)
