@@ -51,7 +51,7 @@ class Finder:
         return replace(self, top_k=rows, expansion=self.expansion and self.expansion.bounded(rows))
 
     async def find(
-        self, calls: Sequence[LaneCall], rank: Rank, *, extra: frozenset[int] = frozenset(), cosines: bool = True
+        self, calls: Sequence[LaneCall], rank: Rank, *, extra: frozenset[int] = frozenset(), cosines: int | None = None
     ) -> list[Hit]:
         """What ``rank`` makes of the lanes' lists, best first, ties by document and chunk_index.
 
@@ -89,7 +89,7 @@ class Finder:
             yield RetrievalRepository(reader)
 
     async def _ask(
-        self, repository: RetrievalRepository, calls: Sequence[LaneCall], *, cosines: bool = True
+        self, repository: RetrievalRepository, calls: Sequence[LaneCall], *, cosines: int | None = None
     ) -> list[LaneList]:
         with self.course.timing("lanes"), refusing(loc=("body", "filter")):
             if any(call.slow for call in calls) and self.db.database.is_at_leisure:
@@ -97,7 +97,7 @@ class Finder:
             return await repository.run_lanes(calls, size=self._size, cosines=cosines)
 
     async def _ask_beside(
-        self, repository: RetrievalRepository, calls: Sequence[LaneCall], *, cosines: bool
+        self, repository: RetrievalRepository, calls: Sequence[LaneCall], *, cosines: int | None
     ) -> list[LaneList]:
         """The lexical lane on a connection of its own, which sees what the transaction of the dense one sees.
 
@@ -119,7 +119,7 @@ class Finder:
             beside.cancel()
             await asyncio.wait([beside])
 
-    async def _ask_alone(self, snapshot: str, calls: Sequence[LaneCall], *, cosines: bool) -> list[LaneList]:
+    async def _ask_alone(self, snapshot: str, calls: Sequence[LaneCall], *, cosines: int | None) -> list[LaneList]:
         async with self._repository(shares.LANES_TOGETHER, snapshot=snapshot) as repository:
             return await repository.run_lanes(calls, size=self._size, cosines=cosines)
 

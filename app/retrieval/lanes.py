@@ -39,7 +39,7 @@ class LaneResults:
 class Ranking:
     """The list that a strategy made of the lanes'; ``fused`` where it put both lanes together.
 
-    ``vector`` is the query's where the lanes were not asked for all cosines: those of the hits are still to be had.
+    ``vector`` is the query's where the lanes were not asked for all cosines: what a hit lacks is still to be had.
     """
 
     found: LaneResults

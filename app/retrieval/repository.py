@@ -98,10 +98,10 @@ class RetrievalRepository:
     def __init__(self, reader: Reader) -> None:
         self.reader = reader
 
-    async def run_lanes(self, calls: Sequence[LaneCall], *, size: int, cosines: bool = True) -> list[LaneList]:
+    async def run_lanes(self, calls: Sequence[LaneCall], *, size: int, cosines: int | None = None) -> list[LaneList]:
         """Both lanes of every call, the ``size`` best rows of each, in one statement unless there are very many.
 
-        Without ``cosines`` the rows of the lexical lanes have none.
+        Of the lexical lanes' rows the best ``cosines`` have theirs; all, where nothing is said.
         """
         found: list[LaneList] = []
         for first in range(0, len(calls), CALLS_AT_ONCE):
@@ -155,7 +155,7 @@ class RetrievalRepository:
         return LanePlan(*(await self.reader.rows(_PLAN, _where(call) | {"size": size}))[0])
 
 
-def _lane_values(calls: Sequence[LaneCall], size: int, cosines: bool) -> dict[str, Any]:
+def _lane_values(calls: Sequence[LaneCall], size: int, cosines: int | None) -> dict[str, Any]:
     values: dict[str, Any] = {"size": size, "cosines": cosines}
     for number, call in enumerate(calls):
         asked = _where(call) | {

@@ -60,10 +60,10 @@ begin
       order by d, e.chunk_id limit $7) x' using p_query, p_tenant, p_index, p_scopes, p_contains, p_path, p_k, p_dim;
 end $f$;
 
--- As before, but where nobody asks for the cosines of the lexical lane's rows they are left out: a hundred look-ups, of which a search shows a few.
+-- As before, but of the lexical lane's rows the first p_cosines alone have the cosine where that is given: each is a look-up, and a search shows few.
 drop function hybrid_search;
 create function hybrid_search(p_tenant uuid, p_index uuid, p_query halfvec, p_dim int, p_terms int4[], p_keys int4[], p_scopes uuid[],
-                                         p_contains jsonb, p_path jsonpath, p_dense int, p_lexical int, p_lookups jsonb default null, p_cosines bool default true)
+                                         p_contains jsonb, p_path jsonpath, p_dense int, p_lexical int, p_lookups jsonb default null, p_cosines int default null)
 returns table(lane text, chunk_id uuid, score real, rank int, similarity real) language plpgsql stable security definer
 set search_path = pg_catalog, public, pg_temp set plan_cache_mode = auto set work_mem = '32MB' as $f$
 declare sample record; ids uuid[]; scores real[];
@@ -79,13 +79,13 @@ begin
     select array_agg(l.chunk_id order by l.rank), array_agg(l.score order by l.rank) into ids, scores
       from lexical_lane(p_tenant, p_index, p_terms, p_keys, p_scopes, p_contains, p_path, p_lexical, sample.total, sample.share, sample.reach, sample.terms)
            with ordinality l(chunk_id, score, rank);
-    if p_query is null or not p_cosines then                     -- nothing of the dense lane is touched: it may be what fails
+    if p_query is null then                                      -- nothing of the dense lane is touched: it may be what fails
       return query select 'lexical', l.id, l.s, l.r::int, null::real from unnest(ids, scores) with ordinality l(id, s, r);
       return;
     end if;
-    return query execute 'select ''lexical'', l.id, l.score, l.rank::int, (select (1 - (e.embedding <=> $5))::real from chunk_embedding e
-        where e.tenant_id = $3 and e.index_id = $4 and e.dim = $6 and e.chunk_id = l.id) from unnest($1, $2) with ordinality l(id, score, rank)'
-      using ids, scores, p_tenant, p_index, p_query, p_dim;      -- a scalar subquery: look-ups by key, never a join's scan
+    return query execute 'select ''lexical'', l.id, l.score, l.rank::int, case when l.rank <= $7 then (select (1 - (e.embedding <=> $5))::real
+        from chunk_embedding e where e.tenant_id = $3 and e.index_id = $4 and e.dim = $6 and e.chunk_id = l.id) end from unnest($1, $2) with ordinality l(id, score, rank)'
+      using ids, scores, p_tenant, p_index, p_query, p_dim, coalesce(p_cosines, p_lexical);  -- a scalar subquery: look-ups by key, never a join's scan
   end if;
 end $f$;
 revoke all on function hybrid_search from public;

@@ -82,7 +82,7 @@ class SearchContext:
     ) -> list[Hit]:
         """Ask both lanes for every query in every target, let ``rank`` make one list of it, and read the best.
 
-        Without ``cosines`` ``rank`` need not be told those of what the lexical lane alone has found.
+        Without ``cosines`` ``rank`` need not know those of what the lexical lane alone has found, and keeps its order.
         Where one lane cannot answer, the other does and a warning says so. Raises SearchUnavailable when none can,
         EmbeddingUnavailable when only the dense lane was asked for.
         """
@@ -101,15 +101,16 @@ class SearchContext:
         models = list(dict.fromkeys(target.model for target in self.targets))
         numbers = [models.index(target.model) for target in self.targets]
 
-        # With one vector they can be had for the few that are read.
-        later = not cosines and len(calls) == 1 and self.finder.score_threshold is None
-        vector = calls[0].vector if later else None
+        # What the lexical lane alone has found comes behind all that this lane has above it: no more than ``top_k`` of
+        # them are read. Where there are ties, or some are gone, what a hit lacks is had as it is read.
+        few = not cosines and len(calls) == 1 and self.finder.score_threshold is None
+        vector = calls[0].vector if few else None
 
         def ranking(lists: Sequence[LaneList]) -> Ranking:
             found = collect(calls, lists, queries=len(self.queries), models=numbers)
             return Ranking(found, self.finder.scaled(rank(found)), fused=dense and lexical, vector=vector)
 
-        return await self.finder.find(calls, ranking, extra=extra, cosines=vector is None)
+        return await self.finder.find(calls, ranking, extra=extra, cosines=self.finder.top_k if few else None)
 
     async def _vectors(self, *, dense: bool, lexical: bool) -> Sequence[Sequence[Vector | None]]:
         """For each target the queries' vectors; without the dense lane a threshold still wants its cosines.

@@ -1,0 +1,115 @@
+"""Hits have their cosine, whichever lane has found them; the lexical lane makes it for few of its rows."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+import pytest
+
+from app.bootstrap import TenantServices
+from app.embedded_postgres import DatabaseUrls
+from app.retrieval.types import Hit, SearchRequest, SearchResult
+from tests.ingestion.workshop import Workshop, add_text, open_workshop
+from tests.retrieval.statements import statements
+
+COMPARED = (
+    "as stamp, c.tenant_id, c.document_id,\n       d.chunk_count, d.metadata as own, (select (1 - (e.embedding <=> "
+)
+# Which the lexical lane finds by a word that tells the dense one little; the last ones are equal.
+TEXTS = [
+    f"A report on {subject}, signed by Zwingli." for subject in ("ships", "taxes", "rain", "bees", "locks", "wool")
+]
+TEXTS += [f"How {animal} are fed and kept." for animal in ("goats", "horses", "hens", "pigs", "sheep", "geese")]
+TEXTS += ["Zwingli wrote this." + " " * number for number in range(6)]
+
+
+@pytest.fixture(scope="module")
+async def workshop(database: DatabaseUrls, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Workshop]:
+    async with open_workshop(database, tmp_path_factory.mktemp("data")) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+async def tenant(workshop: Workshop) -> TenantServices:
+    services = await workshop.new_tenant()
+    for text in TEXTS:
+        await workshop.ingest(await add_text(services, text))
+    return services
+
+
+async def find(services: TenantServices, query: str, top_k: int, **wishes: Any) -> SearchResult:
+    """Each lane gives as few rows as are wanted, so that many are found by one of them alone."""
+    retrieval = replace(services.retrieval, lane_rows=1)
+    return await retrieval.search(SearchRequest([query], **{"top_k": top_k, "timeout_seconds": 20.0, **wishes}))
+
+
+def told(result: SearchResult) -> list[Hit]:
+    return list(result.hits)
+
+
+async def cosine(workshop: Workshop, services: TenantServices, query: str, chunk: UUID) -> float:
+    vector = (await services.resources.embedders.default.embed_queries([query]))[0]
+    found: float = await workshop.owner.fetchval(
+        "select 1 - (embedding <=> $1::text::halfvec) from chunk_embedding where tenant_id = $2 and chunk_id = $3",
+        str(vector.tolist()), services.principal.tenant_id, chunk,
+    )  # fmt: skip
+    return found
+
+
+QUERIES = ("feeding animals, Zwingli", "Zwingli", "Zwingli on bees", "keeping hens and geese")
+
+
+@pytest.mark.parametrize("query", QUERIES)
+@pytest.mark.parametrize("top_k", [1, 2, 3, 5, 9])
+@pytest.mark.parametrize("state", ["exact", "hnsw"])
+async def test_all_have_theirs(workshop: Workshop, tenant: TenantServices, query: str, top_k: int, state: str) -> None:
+    """As where a threshold asks for every cosine before anything is read."""
+    await workshop.owner.execute("update search_index set vector_index = $1", state)
+    filter = None if state == "exact" else {"$media_type": "text/plain"}  # the lanes beside each other
+    hits = told(await find(tenant, query, top_k, filter=filter))
+    assert hits == told(await find(tenant, query, top_k, filter=filter, score_threshold=-1))
+    assert len(hits) == top_k
+    for hit in hits:
+        assert hit.similarity == pytest.approx(await cosine(workshop, tenant, query, hit.chunk.id), abs=1e-6)
+
+
+async def test_the_few_that_the_lane_makes_are_enough(workshop: Workshop, tenant: TenantServices) -> None:
+    async with statements(workshop) as sent:
+        hits = told(await find(tenant, "feeding animals, Zwingli", 3))
+    assert {hit.scores.dense is None for hit in hits} == {True, False}
+    assert not any(COMPARED in sql for sql in sent)
+
+
+async def test_where_the_best_are_gone_the_next_have_theirs(workshop: Workshop, tenant: TenantServices) -> None:
+    """They are beyond those of which the lane was asked for it."""
+    query, top_k = "animals at home, Zwingli", 2
+    retrieval = replace(tenant.retrieval, lane_rows=5)
+    request = SearchRequest([query], top_k=top_k, timeout_seconds=20.0)
+    ids = [hit.document.id for hit in (await retrieval.search(replace(request, top_k=5))).hits][:2]
+    await workshop.owner.execute("update document set expires_at = now() - interval '1 hour' where id = any($1)", ids)
+    try:
+        async with statements(workshop) as sent:
+            hits = list((await retrieval.search(request)).hits)
+    finally:
+        await workshop.owner.execute("update document set expires_at = null where id = any($1)", ids)
+    assert len(hits) == top_k
+    assert not {hit.document.id for hit in hits} & set(ids)
+    for hit in hits:
+        assert hit.similarity == pytest.approx(await cosine(workshop, tenant, query, hit.chunk.id), abs=1e-6)
+    assert any(hit.scores.dense is None for hit in hits)
+    assert any(COMPARED in sql for sql in sent)
+
+
+async def test_a_lane_that_cannot_be_reached_is_not_asked_for_cosines(
+    workshop: Workshop, tenant: TenantServices
+) -> None:
+    locked = await asyncpg.connect(workshop.urls.owner)
+    await locked.execute("begin; lock table chunk_embedding in access exclusive mode")
+    try:
+        result = await find(tenant, "Zwingli", 3, timeout_seconds=3.0)
+    finally:
+        await locked.close()
+    assert [hit.similarity for hit in result.hits] == [None] * 3
+    assert list(result.warnings) == ["The dense lane could not answer."]
