@@ -1,8 +1,8 @@
 """``make bench``: ingestion and search of a real service, each figure beside a baseline taken in the same run.
 
 ``CARREL_EVAL_DATA`` names the directory of evaluation sets. The embedding model is a process of its own that costs next
-to nothing, and what its client costs the service is metered: that is model time, which is told apart. Without a model
-is what a search takes when its query's vector is known.
+to nothing, and what its client, here that of a plug-in, costs the service is metered: that is model time, which is told
+apart. Without a model is what a search takes when its query's vector is known.
 """
 
 import os

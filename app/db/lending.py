@@ -55,7 +55,8 @@ async def _pooled(engine: AsyncEngine) -> PoolProxiedConnection:
     try:
         return await engine.raw_connection()
     except engine.dialect.loaded_dbapi.Error as exc:
-        raise DBAPIError(None, None, exc, hide_parameters=True) from exc
+        base = engine.dialect.loaded_dbapi.Error
+        raise DBAPIError.instance(None, None, exc, base, hide_parameters=True, dialect=engine.dialect) from exc
 
 
 def _sent_back(way: Coroutine[Any, Any, None], returning: Returning) -> asyncio.Task[None]:
@@ -67,9 +68,11 @@ def _sent_back(way: Coroutine[Any, Any, None], returning: Returning) -> asyncio.
 
 async def _given_back(pooled: PoolProxiedConnection, *, commits: bool) -> None:
     """What is not committed is rolled back by the pool."""
-    if commits:
-        await ended(pooled.driver_connection, "commit")
-    await greenlet_spawn(pooled.close)
+    try:
+        if commits:
+            await ended(pooled.driver_connection, "commit")
+    finally:
+        await greenlet_spawn(pooled.close)
 
 
 async def ended(driver: asyncpg.Connection | None, ending: str) -> None:
@@ -79,5 +82,5 @@ async def ended(driver: asyncpg.Connection | None, ending: str) -> None:
     try:
         async with asyncio.timeout(ROLLBACK_SECONDS):
             await driver.execute(ending)
-    except (OSError, asyncpg.InterfaceError, asyncpg.PostgresError):  # a time-out, or the late echo of a cancellation
+    except Exception:  # a time-out, an outage, the late echo of a cancellation
         driver.terminate()

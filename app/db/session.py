@@ -92,7 +92,8 @@ class Database:
 
         @event.listens_for(engine.sync_engine, "reset")
         def _roll_back(connection: Any, _record: Any, state: Any) -> None:
-            if state.asyncio_safe and connection.driver_connection.is_in_transaction():
+            driver = connection.driver_connection
+            if state.asyncio_safe and not driver.is_closed() and driver.is_in_transaction():
                 connection.run_async(partial(ended, ending="rollback"))
 
         return cls(engine)

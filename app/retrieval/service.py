@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from app.db.driver import Outdated
-from app.db.session import DatabaseUnavailable, TenantDatabase
+from app.db.session import DatabaseRefused, DatabaseUnavailable, TenantDatabase
 from app.documents.narrowing import within
 from app.documents.scopes import Scope
 from app.errors import AppError
@@ -98,7 +98,7 @@ class RetrievalService:
         except DatabaseUnavailable:
             raise
         except AppError:
-            with suppress(DatabaseUnavailable, TimeoutError):
+            with suppress(DatabaseUnavailable, DatabaseRefused, TimeoutError):
                 async with asyncio.timeout(max(course.remaining, shares.DATABASE_LEAST_SECONDS)):
                     await _look(db)
             raise

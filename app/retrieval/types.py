@@ -122,7 +122,8 @@ class Searched(NamedTuple):
     scale: float = 1.0
 
 
-class FoundChunk(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class FoundChunk:
     """What a search tells of a chunk; ``ordinal`` is the API's chunk_index, ``node_path`` leads from the root."""
 
     id: UUID
@@ -142,7 +143,8 @@ class FoundChunk(NamedTuple):
     flags: list[str]
 
 
-class FoundDocument(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class FoundDocument:
     """What a search tells of the chunk's document; ``attributes`` is the caller's metadata.
 
     ``tenant_id`` is the system tenant's where it is shared.

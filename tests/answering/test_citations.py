@@ -68,7 +68,7 @@ def test_by_words() -> None:
 def test_a_label_names_the_document_once_and_every_place() -> None:
     def on_page(page: int | None, ordinal: int) -> Source:
         found = hit("text", 0.5, ordinal=ordinal)
-        return Source(ordinal + 1, replace(found, chunk=found.chunk._replace(page=page)))
+        return Source(ordinal + 1, replace(found, chunk=replace(found.chunk, page=page)))
 
     sources = [on_page(4, 0), on_page(4, 1), on_page(7, 2), on_page(None, 3)]
     (only,) = by_document(sources, "model")
@@ -79,5 +79,5 @@ def test_a_label_names_the_document_once_and_every_place() -> None:
 
 def test_documents_of_the_shared_level_are_others() -> None:
     own = SOURCES[1]
-    shared = replace(own, hit=replace(own.hit, document=own.hit.document._replace(tenant_id=own.hit.document.id)))
+    shared = replace(own, hit=replace(own.hit, document=replace(own.hit.document, tenant_id=own.hit.document.id)))
     assert len(by_document([own, shared], "model")) == 2

@@ -50,8 +50,8 @@ def test_what_is_counted_is_what_is_sent() -> None:
     found = hit("Ninety euros.", 0.9)
     titled = replace(
         found,
-        chunk=found.chunk._replace(section_titles=["Prices", "Vans"]),
-        document=found.document._replace(title="Rentals"),
+        chunk=replace(found.chunk, section_titles=["Prices", "Vans"]),
+        document=replace(found.document, title="Rentals"),
     )
     told = as_material(Source(3, titled))
     assert told == {"number": 3, "document": "Rentals", "section": "Prices > Vans", "text": "Ninety euros."}

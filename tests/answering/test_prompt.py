@@ -17,8 +17,8 @@ TALK = [Message("customer", "Vans?"), Message("agent", "Yes."), Message("custome
 
 def source(text: str) -> Source:
     found = hit(text, 0.9)
-    chunk = found.chunk._replace(section_titles=[text])
-    return Source(1, replace(found, chunk=chunk, document=found.document._replace(title=text)))
+    chunk = replace(found.chunk, section_titles=[text])
+    return Source(1, replace(found, chunk=chunk, document=replace(found.document, title=text)))
 
 
 def prompts(text: str) -> dict[str, list[ChatMessage]]:
