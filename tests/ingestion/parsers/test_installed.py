@@ -85,25 +85,31 @@ def test_of_two_for_one_extension_the_first_wins(plugins: Plugins) -> None:
     assert list(plugin_types(installed_parsers())) == ["text/x-one"]
 
 
-@pytest.fixture
-async def pool() -> ParserPool:
+def open_pool(*, wall_seconds: float = 60) -> ParserPool:
     """One child a file: ours for text, a plugin that misbehaves, and one that the child cannot import."""
     parsers = {
         "text/plain": PARSERS["text/plain"],
         "text/x-bad": ParserSpec("text/x-bad", ("bad",), MODULE, plugin=True),
         "text/x-gone": ParserSpec("text/x-gone", ("gone",), "nothing_of_the_kind", plugin=True),
     }
-    return ParserPool(**{**LIMITS, "wall_seconds": 3, "parsers": parsers, "recycle_after_calls": 1})
+    return ParserPool(**{**LIMITS, "wall_seconds": wall_seconds, "parsers": parsers, "recycle_after_calls": 1})
+
+
+@pytest.fixture
+async def pool() -> ParserPool:
+    return open_pool()
 
 
 @pytest.mark.parametrize(
-    ("command", "error"),
-    [("sleep", ParserTimeout), ("eat", ParserMemory), ("fail", Corrupt)],
+    ("command", "error", "wall_seconds"),
+    [("sleep", ParserTimeout, 3), ("eat", ParserMemory, 60), ("fail", Corrupt, 60)],
 )
-async def test_the_limits_are_the_same(pool: ParserPool, tmp_path: Path, command: str, error: type[Exception]) -> None:
+async def test_the_limits_are_the_same(
+    tmp_path: Path, command: str, error: type[Exception], wall_seconds: float
+) -> None:
     (tmp_path / "file").write_text(command)
     with pytest.raises(error):
-        await pool.parse(tmp_path / "file", "text/x-bad")
+        await open_pool(wall_seconds=wall_seconds).parse(tmp_path / "file", "text/x-bad")
 
 
 async def test_one_that_the_child_cannot_import_stops_no_other(pool: ParserPool, tmp_path: Path) -> None:
