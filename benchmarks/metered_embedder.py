@@ -12,10 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from app.inference.embedding import Vectors
-from app.inference.embedding.openai import OpenAIEmbedder
+from app.inference.embedding import Embedder, Vectors
+from app.inference.embedding.opening import open_embedder
+from app.inference.embedding.pacing import PaceLedger
 from app.settings import EmbeddingSettings
 
 NAME, PLACE = "metered", "BENCHMARK_METER"
@@ -37,7 +38,7 @@ class Meter:
 class MeteredEmbedder:
     """Everything but the count is the inner one's."""
 
-    def __init__(self, inner: OpenAIEmbedder, place: mmap.mmap) -> None:
+    def __init__(self, inner: Embedder, place: mmap.mmap) -> None:
         self._inner, self._place = inner, place
 
     def __getattr__(self, name: str) -> Any:
@@ -56,19 +57,8 @@ def open_metered(settings: EmbeddingSettings) -> MeteredEmbedder:
     """The plugin's factory."""
     with Path(os.environ[PLACE]).open("r+b") as file:
         place = mmap.mmap(file.fileno(), _SECONDS.size)
-    assert settings.base_url is not None
-    assert settings.dimensions is not None
-    inner = OpenAIEmbedder(
-        settings.base_url,
-        None,
-        settings.model,
-        settings.dimensions,
-        send_dimensions=settings.send_dimensions,
-        max_tokens=settings.max_tokens,
-        query_prefix=settings.query_prefix,
-        document_prefix=settings.document_prefix,
-        timeout_seconds=settings.timeout_seconds,
-    )
+    no_ledger = cast(PaceLedger, None)  # no limits are set
+    inner = open_embedder(settings.model_copy(update={"provider": None}), 1, no_ledger)
     return MeteredEmbedder(inner, place)
 
 

@@ -170,26 +170,29 @@ def _search_round(searching: Searching, asked: Sequence[str]) -> tuple[float, ..
     )
 
 
-async def index_of(connection: asyncpg.Connection, tenant: UUID, kb: UUID) -> UUID:
-    """The live search index of a knowledge base."""
-    async with connection.transaction():
-        await connection.execute(SCOPED, str(tenant))
-        found: UUID = await connection.fetchval("select id from search_index where kb_id = $1 and state = 'live'", kb)
-        return found
+async def place_of(service: RunningService, client: httpx.Client) -> tuple[UUID, UUID]:
+    """The tenant, and the live search index of what was filled."""
+    me, kb = client.get("/v1/me").json(), client.get("/v1/knowledge-bases/bench").json()
+    tenant, base = decode_id("ten", me["tenant"]["id"]), decode_id("kb", kb["id"])
+    assert tenant is not None
+    connection = await asyncpg.connect(service.database_url)
+    try:
+        async with connection.transaction():
+            await connection.execute(SCOPED, str(tenant))
+            live = "select id from search_index where kb_id = $1 and state = 'live'"
+            return tenant, await connection.fetchval(live, base)
+    finally:
+        await connection.close()
 
 
 async def sql_times(
     service: RunningService, client: httpx.Client, queries: Sequence[str], *, statement: str = LANES
 ) -> list[float]:
     """The statement of both lanes in a transaction of its tenant, prepared once, as the plain role; milliseconds."""
-    me, kb = client.get("/v1/me").json(), client.get("/v1/knowledge-bases/bench").json()
-    tenant, base = decode_id("ten", me["tenant"]["id"]), decode_id("kb", kb["id"])
+    tenant, index = await place_of(service, client)
     connection = await asyncpg.connect(service.database_url, server_settings=SERVER_SETTINGS)
     try:
         await register_vector(connection)
-        assert tenant is not None
-        assert base is not None
-        index = await index_of(connection, tenant, base)
         scoped, lanes = await connection.prepare(SCOPED), await connection.prepare(statement)
         scopes, analyser = list(Scope().visible()), analyser_for("english")
         times = []

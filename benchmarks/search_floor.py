@@ -25,14 +25,13 @@ from pgvector.asyncpg import register_vector
 
 from app.db.session import SERVER_SETTINGS
 from app.documents.scopes import Scope
-from app.ids import decode_id
 from app.lexical.analyser import analyser_for
 from app.lexical.weights import query_terms, salt
 from app.retrieval.fusion import Lane, fuse_weighted
 from benchmarks.embedding_endpoint import DIMENSIONS, direction
 from benchmarks.empty_endpoint import serve
 from benchmarks.processes import RunningService, embedding_endpoint, end_as_usual, listening, running_service
-from benchmarks.search import LANES_FOR_FIVE, Vocabulary, fill, index_of, sql_times, timed
+from benchmarks.search import LANES_FOR_FIVE, Vocabulary, fill, place_of, sql_times, timed
 
 ROUNDS, QUERIES, TOP_K = 5, 200, 5
 BEGIN = """
@@ -77,15 +76,6 @@ def make_app(url: str, tenant: UUID, index: UUID) -> FastAPI:
     return app
 
 
-async def find_index(url: str, tenant: UUID, kb: UUID) -> UUID:
-    """The search index, over a connection of its own."""
-    connection = await asyncpg.connect(url)
-    try:
-        return await index_of(connection, tenant, kb)
-    finally:
-        await connection.close()
-
-
 def measure(service: RunningService, client: httpx.Client, address: str, vocabulary: Vocabulary) -> dict[str, float]:
     """Medians of milliseconds, the three in turns; the first round warms everything up."""
     rounds: list[dict[str, float]] = []
@@ -114,11 +104,7 @@ def main() -> int:
     vocabulary = Vocabulary(seed=1)
     with embedding_endpoint() as embedding_url, running_service(embedding_url) as service, service.client() as client:
         chunks = fill(service, vocabulary)
-        me, kb = client.get("/v1/me").json(), client.get("/v1/knowledge-bases/bench").json()
-        tenant, base = decode_id("ten", me["tenant"]["id"]), decode_id("kb", kb["id"])
-        assert tenant is not None
-        assert base is not None
-        index = asyncio.run(find_index(service.database_url, tenant, base))
+        tenant, index = asyncio.run(place_of(service, client))
         with listening("benchmarks.search_floor", service.database_url, str(tenant), str(index)) as least:
             p50 = measure(service, client, least.address, vocabulary)
     print(f"\nhybrid search, {chunks} chunks, p50, vectors known: bare SQL of the lanes {p50['bare']:.2f} ms;")

@@ -50,21 +50,19 @@ class Finder:
         """The same for so many hits."""
         return replace(self, top_k=rows, expansion=self.expansion and self.expansion.bounded(rows))
 
-    async def find(
-        self, calls: Sequence[LaneCall], rank: Rank, *, extra: frozenset[int] = frozenset(), cosines: int | None = None
-    ) -> list[Hit]:
+    async def find(self, calls: Sequence[LaneCall], rank: Rank, *, extra: frozenset[int] = frozenset()) -> list[Hit]:
         """What ``rank`` makes of the lanes' lists, best first, ties by document and chunk_index.
 
         Both lanes in one statement, or beside each other where they are slow; after an error or a time-out each by
         itself, and a warning names the one that could not answer; the calls at the places in ``extra`` are given up
-        first. Of each lexical lane's rows the best ``cosines`` have theirs in the lists; all, where nothing is said.
+        first.
 
         Raises SearchUnavailable when none could, InvalidInput for a filter that the database refuses.
         """
         try:
             # Ranking inside saves a transaction: it is a matter of microseconds.
             async with self._repository(shares.LANES_TOGETHER) as repository:
-                ranking = rank(await self._ask(repository, calls, cosines=cosines))
+                ranking = rank(await self._ask(repository, calls))
                 hits = await self._with_vectors(repository, await self._read(repository, ranking))
                 await self._plan(repository, calls)
                 return hits
@@ -88,17 +86,13 @@ class Finder:
         async with asyncio.timeout(seconds + shares.DATABASE_GRACE_SECONDS), reading as reader:
             yield RetrievalRepository(reader)
 
-    async def _ask(
-        self, repository: RetrievalRepository, calls: Sequence[LaneCall], *, cosines: int | None = None
-    ) -> list[LaneList]:
+    async def _ask(self, repository: RetrievalRepository, calls: Sequence[LaneCall]) -> list[LaneList]:
         with self.course.timing("lanes"), refusing(loc=("body", "filter")):
             if any(call.slow for call in calls) and self.db.database.is_at_leisure:
-                return await self._ask_beside(repository, calls, cosines=cosines)
-            return await repository.run_lanes(calls, size=self._size, cosines=cosines)
+                return await self._ask_beside(repository, calls)
+            return await repository.run_lanes(calls, size=self._size)
 
-    async def _ask_beside(
-        self, repository: RetrievalRepository, calls: Sequence[LaneCall], *, cosines: int | None
-    ) -> list[LaneList]:
+    async def _ask_beside(self, repository: RetrievalRepository, calls: Sequence[LaneCall]) -> list[LaneList]:
         """The lexical lane on a connection of its own, which sees what the transaction of the dense one sees.
 
         The dense one mostly takes longer, and so begins at once.
@@ -106,22 +100,21 @@ class Finder:
         lexical = [replace(call, only_similarity=True) for call in calls]
         vectors = [None if call.only_similarity else call.vector for call in calls]
         dense = [replace(call, vector=one, term_ids=(), keys=()) for call, one in zip(calls, vectors, strict=True)]
-        snapshot = await repository.reader.name_snapshot()
-        beside = self.course.beside(self._ask_alone(snapshot, lexical, cosines=cosines))
+        beside = self.course.beside(self._ask_alone(await repository.reader.name_snapshot(), lexical))
         try:
             found = await repository.run_lanes(dense, size=self._size)
             try:
                 return [*found, *await beside]
             except (DatabaseUnavailable, DatabaseRefused) as exc:  # no second connection: the one at hand does
                 logger.warning("search.not_beside", error=exc)
-                return [*found, *await repository.run_lanes(lexical, size=self._size, cosines=cosines)]
+                return [*found, *await repository.run_lanes(lexical, size=self._size)]
         finally:
             beside.cancel()
             await asyncio.wait([beside])
 
-    async def _ask_alone(self, snapshot: str, calls: Sequence[LaneCall], *, cosines: int | None) -> list[LaneList]:
+    async def _ask_alone(self, snapshot: str, calls: Sequence[LaneCall]) -> list[LaneList]:
         async with self._repository(shares.LANES_TOGETHER, snapshot=snapshot) as repository:
-            return await repository.run_lanes(calls, size=self._size, cosines=cosines)
+            return await repository.run_lanes(calls, size=self._size)
 
     @property
     def _size(self) -> int:

@@ -19,7 +19,7 @@ from app.retrieval.types import Expansion, FoundChunk, FoundDocument, Key, Lane
 from app.retrieval.widening_statements import PARTS, STORED_TEXTS, WIDEN
 
 Floats = npt.NDArray[np.float32]
-CALLS_AT_ONCE = 1000  # a statement has at most 32,767 parameters, and each call eleven
+CALLS_AT_ONCE = 1000  # a statement has at most 32,767 parameters, and each call twelve
 LANE_TABLES: dict[Lane, str] = {"dense": "chunk_embedding", "lexical": "chunk_lexical"}
 
 
@@ -28,7 +28,8 @@ class LaneCall:
     """One query in one search index; a None vector leaves the dense lane out, no terms the lexical one.
 
     ``only_similarity``: the vector is there for the cosines of the lexical lane's rows, the dense lane is not wanted.
-    ``slow``: both lanes take so long that each is worth a connection.
+    ``slow``: both lanes take so long that each is worth a connection. ``cosines``: of the lexical lane's rows so many
+    have theirs, the best; all, where nothing is said.
     """
 
     tenant_id: UUID
@@ -41,6 +42,7 @@ class LaneCall:
     filter: CompiledFilter
     only_similarity: bool = False
     slow: bool = False
+    cosines: int | None = None
 
     @property
     def asks_something(self) -> bool:
@@ -98,15 +100,12 @@ class RetrievalRepository:
     def __init__(self, reader: Reader) -> None:
         self.reader = reader
 
-    async def run_lanes(self, calls: Sequence[LaneCall], *, size: int, cosines: int | None = None) -> list[LaneList]:
-        """Both lanes of every call, the ``size`` best rows of each, in one statement unless there are very many.
-
-        Of the lexical lanes' rows the best ``cosines`` have theirs; all, where nothing is said.
-        """
+    async def run_lanes(self, calls: Sequence[LaneCall], *, size: int) -> list[LaneList]:
+        """Both lanes of every call, the ``size`` best rows of each, in one statement unless there are very many."""
         found: list[LaneList] = []
         for first in range(0, len(calls), CALLS_AT_ONCE):
             some = calls[first : first + CALLS_AT_ONCE]
-            for row in await self.reader.rows(_lanes(len(some)), _lane_values(some, size, cosines)):
+            for row in await self.reader.rows(_lanes(len(some)), _lane_values(some, size)):
                 found.append(LaneList(first + row[0], *row[1:]))
         return found
 
@@ -155,8 +154,8 @@ class RetrievalRepository:
         return LanePlan(*(await self.reader.rows(_PLAN, _where(call) | {"size": size}))[0])
 
 
-def _lane_values(calls: Sequence[LaneCall], size: int, cosines: int | None) -> dict[str, Any]:
-    values: dict[str, Any] = {"size": size, "cosines": cosines}
+def _lane_values(calls: Sequence[LaneCall], size: int) -> dict[str, Any]:
+    values: dict[str, Any] = {"size": size}
     for number, call in enumerate(calls):
         asked = _where(call) | {
             "v": None if call.vector is None else HalfVector(call.vector),
@@ -164,6 +163,7 @@ def _lane_values(calls: Sequence[LaneCall], size: int, cosines: int | None) -> d
             "w": call.term_ids,
             "k": call.keys,
             "m": 0 if call.only_similarity else size,
+            "o": call.cosines,
         }
         values |= {f"{name}{number}": value for name, value in asked.items()}
     return values
@@ -206,7 +206,7 @@ def _lanes(calls: int) -> Statement:
 _LANES = """
 select {n} as call, h.lane, array_agg(h.chunk_id), array_agg(h.score), array_agg(h.similarity)
   from hybrid_search(:t{n}, :i{n}, :v{n}, :d{n}, :w{n}, :k{n}, :s{n}, :c{n}, :p{n}, :m{n}, :size,
-                     :l{n}, :cosines) h group by h.lane"""
+                     :l{n}, :o{n}) h group by h.lane"""
 # The chunk's columns stand in the order of FoundChunk. What is told of the document is what a lane was stamped with,
 # and so belongs to the version that was found: the row may be a newer one's, queued or failed. Both lanes have the
 # stamp, so that one of them can be out of reach.

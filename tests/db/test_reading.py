@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
@@ -17,6 +16,7 @@ from app.embedded_postgres import DatabaseUrls, EmbeddedPostgres
 from tests.db.test_broken_connections import QUESTION, cutting
 from tests.db.test_session import RENAME, add_tenant, connected, kill_connections
 from tests.fixtures.database import MakeDatabase, run_sql
+from tests.fixtures.waiting import until
 from tests.protocol_servers.slow_link import SlowLink
 
 NAME = statement("select name from tenant")
@@ -30,12 +30,6 @@ SLEEP = statement("select pg_sleep(60)")
 async def name(reader: Reader) -> str | None:
     row = await reader.row(NAME, {})
     return None if row is None else str(row[0])
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not holds():
-            await asyncio.sleep(0.01)
 
 
 async def test_it_sees_its_tenant_alone_and_the_scope_ends_with_it(database: DatabaseUrls) -> None:

@@ -1,19 +1,13 @@
 """What is sent to the database meanwhile, on all connections."""
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 from sqlalchemy import event
 
+from tests.fixtures.waiting import until
 from tests.ingestion.workshop import Workshop
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not holds():
-            await asyncio.sleep(0.01)
 
 
 async def nothing_lent(workshop: Workshop, *, but: int = 0) -> None:

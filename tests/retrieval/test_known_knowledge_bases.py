@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
+from importlib.metadata import EntryPoint
 from typing import Any, cast
 
 import pytest
@@ -16,8 +17,12 @@ from app.inference.embedding import Embedder, EmbeddingUnavailable, Vectors
 from app.inference.embedding.registry import Embedders
 from app.knowledge_bases.known import MOST, KnownKnowledgeBases
 from app.knowledge_bases.types import KnowledgeBaseNotFound, NewKnowledgeBase
+from app.plugins import STRATEGIES
+from app.retrieval.course import Course
 from app.retrieval.routes import Routing
-from app.retrieval.types import SearchRequest, SearchResult, SearchUnavailable
+from app.retrieval.strategies.context import NoOptions, SearchContext, Strategy
+from app.retrieval.strategies.plugged import read_strategy
+from app.retrieval.types import Hit, SearchRequest, SearchResult, SearchUnavailable
 from tests.ingestion.workshop import Workshop, add_text, open_workshop
 from tests.retrieval.statements import nothing_lent, statements
 
@@ -213,6 +218,21 @@ async def test_models_are_asked_after_it_was_made_sure_of(workshop: Workshop, te
     transformers = ["keywords"]
     await search(tenant, transformers=transformers)
     assert await sent_by(workshop, tenant, transformers=transformers) == (0, 2)
+
+
+async def test_a_plugins_strategy_is_not_blamed_for_it() -> None:
+    """It is no failure of the strategy's that the search begins again."""
+
+    async def run(_context: SearchContext, _options: NoOptions) -> list[Hit]:
+        raise Outdated
+
+    entry = EntryPoint("outdated", "nowhere:it", STRATEGIES)
+    (strategy,) = read_strategy(entry, Strategy("outdated", "", NoOptions, run), {}).values()
+    course = Course.of(5.0)
+    context = SearchContext(cast(Any, None), cast(Any, None), course, [], [])
+    with pytest.raises(Outdated):
+        await strategy.run(context, NoOptions())
+    assert (course.dropped, course.remarks) == ({}, [])
 
 
 async def test_only_so_many_are_kept_and_no_http_sources(tenant: TenantServices) -> None:

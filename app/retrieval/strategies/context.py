@@ -105,12 +105,13 @@ class SearchContext:
         # them are read. Where there are ties, or some are gone, what a hit lacks is had as it is read.
         few = not cosines and len(calls) == 1 and self.finder.score_threshold is None
         vector = calls[0].vector if few else None
+        calls = [replace(call, cosines=self.finder.top_k) for call in calls] if few else calls
 
         def ranking(lists: Sequence[LaneList]) -> Ranking:
             found = collect(calls, lists, queries=len(self.queries), models=numbers)
             return Ranking(found, self.finder.scaled(rank(found)), fused=dense and lexical, vector=vector)
 
-        return await self.finder.find(calls, ranking, extra=extra, cosines=self.finder.top_k if few else None)
+        return await self.finder.find(calls, ranking, extra=extra)
 
     async def _vectors(self, *, dense: bool, lexical: bool) -> Sequence[Sequence[Vector | None]]:
         """For each target the queries' vectors; without the dense lane a threshold still wants its cosines.

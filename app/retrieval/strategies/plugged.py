@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from app.db.driver import Outdated
 from app.logging import get_logger
 from app.plugins import PluginRefused, check_choice
 from app.retrieval import shares
@@ -35,6 +36,8 @@ def _guarded(strategy: Strategy[Any]) -> Callable[[SearchContext, BaseModel], Aw
         try:
             async with asyncio.timeout(context.course.remaining * shares.PLUGGED):
                 return _ordered(await strategy.run(context, options))[: context.finder.top_k]
+        except Outdated:  # it is the search that begins again
+            raise
         except Exception as exc:  # what a stranger's module may raise; what hybrid cannot mend, it raises again
             logger.warning("search.strategy_failed", strategy=strategy.name, error=exc)
             context.course.drop("strategy", reason_of(exc))
