@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -23,6 +23,7 @@ from app.retrieval.widening import merged, widen
 logger = get_logger(__name__)
 
 LANE_ROWS = 100
+MOST_LANE_ROWS = 1000  # as the lanes' functions have it
 # Where hits become one, more are read at a time: else a long section would be read in many small steps.
 MERGING_ROWS = 50
 
@@ -55,19 +56,20 @@ class Finder:
 
         Both lanes in one statement, or beside each other where they are slow; after an error or a time-out each by
         itself, and a warning names the one that could not answer; the calls at the places in ``extra`` are given up
-        first.
+        first. Where hits are missing that may stand behind the rows that the lanes gave, they are asked for more.
 
         Raises SearchUnavailable when none could, InvalidInput for a filter that the database refuses.
         """
         try:
             # Ranking inside saves a transaction: it is a matter of microseconds.
             async with self._repository(shares.LANES_TOGETHER) as repository:
-                ranking = rank(await self._ask(repository, calls))
-                hits = await self._with_vectors(repository, await self._read(repository, ranking))
+                lists = await self._ask(repository, calls)
+                hits = await self._with_vectors(repository, await self._read(repository, rank(lists)))
                 await self._plan(repository, calls)
-                return hits
         except (DBAPIError, TimeoutError, DatabaseUnavailable) as exc:
             logger.warning("search.lanes_failed", error=exc)
+        else:
+            return await self._deeper(calls, rank, extra, hits) if self._lacks(hits, calls, lists) else hits
         lists, answered = await self._ask_apart(self._without(extra, calls))
         try:
             async with self._repository(shares.READING) as repository:
@@ -76,6 +78,29 @@ class Finder:
                 return await self._with_vectors(repository, hits, dense="dense" in answered)
         except (DBAPIError, TimeoutError, DatabaseUnavailable) as exc:
             raise SearchUnavailable from exc
+
+    def _lacks(self, hits: Sequence[Hit], calls: Sequence[LaneCall], lists: Sequence[LaneList]) -> bool:
+        """Whether some of ``top_k`` are missing, and a lane that gave all the rows it may could have them."""
+        full = [one for one in lists if len(one.chunk_ids) >= self._size]
+        return len(hits) < self.top_k and any(self._goes_on(calls[one.call], one) for one in full)
+
+    def _goes_on(self, call: LaneCall, found: LaneList) -> bool:
+        """Whether more than these rows may reach the threshold; the dense lane has all that do."""
+        if self.score_threshold is None:
+            return True
+        if found.lane == "dense":
+            return round(min(found.scores), 6) >= self.score_threshold
+        return call.only_similarity or call.vector is None
+
+    async def _deeper(self, calls: Sequence[LaneCall], rank: Rank, extra: frozenset[int], hits: list[Hit]) -> list[Hit]:
+        """The same from all the rows that may be: some of the first have expired, became one, or say the same."""
+        if self._size < MOST_LANE_ROWS and self.course.remaining >= shares.DEEPER_LEAST_SECONDS:
+            with suppress(SearchUnavailable):
+                return await replace(self, lane_rows=MOST_LANE_ROWS).find(calls, rank, extra=extra)
+        self.course.remark(
+            f"Fewer than top_k: the best {self._size} passages of a lane hold no more, what follows may."
+        )
+        return hits
 
     @asynccontextmanager
     async def _repository(self, share: float, *, snapshot: str | None = None) -> AsyncIterator[RetrievalRepository]:

@@ -28,6 +28,8 @@ EMBED = 0.5
 ROUTE_LEAST_SECONDS = 0.3
 # The first try of both lanes, then each lane by itself, without the extra queries; reading has what is left.
 LANES_TOGETHER, LANES_APART, READING = 0.5, 0.4, 1.0
+# With less left the lanes are not asked for more rows, where too few of the first have become hits.
+DEEPER_LEAST_SECONDS = 0.2
 # However little is left, the database gets this long: less would fail every search on a busy machine.
 DATABASE_LEAST_SECONDS = 0.1
 # How much longer than its own limit the database may take before it is left alone.

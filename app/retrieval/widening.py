@@ -1,5 +1,6 @@
 """The texts of hits, widened: what may be near them, and how hits that come to the same text become one."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from uuid import UUID
@@ -68,8 +69,15 @@ def _near(expansion: Expansion, hit: Hit) -> list[UUID]:
 
 
 def merged(hits: Sequence[Hit]) -> list[Hit]:
-    """Of those that came to the same section or parent the best: that text is there once (pure; best first)."""
-    first: dict[tuple[UUID, int, int], Hit] = {}
+    """Without those that come to the text of a better one, or to another part of it around a passage in there.
+
+    Of a section that is too long each hit has a part with its passage in the middle (pure; best first).
+    """
+    shown: dict[UUID, list[tuple[int, int]]] = defaultdict(list)
+    kept = []
     for hit in hits:
-        first.setdefault((hit.document.id, hit.passage.start, hit.passage.end), hit)
-    return list(first.values())
+        texts = shown[hit.document.id]
+        if not any(start <= hit.chunk.start and hit.chunk.end <= end for start, end in texts):
+            kept.append(hit)
+            texts.append((hit.passage.start, hit.passage.end))
+    return kept

@@ -1,0 +1,146 @@
+"""``top_k`` where the lanes' first rows do not become as many hits: they are asked for more."""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from app.bootstrap import TenantServices
+from app.documents.types import DocumentFacts
+from app.embedded_postgres import DatabaseUrls
+from app.knowledge_bases.types import Chunking, NewKnowledgeBase
+from app.retrieval.types import Expansion, Hit, Query, SearchRequest, SearchResult
+from tests.ingestion.workshop import Workshop, add_text, open_workshop
+from tests.retrieval.statements import statements
+
+FEW, MOST = 6, 1000
+STRATEGIES = ("hybrid", "simple", "lexical")
+SMALL = Chunking("recursive", max_tokens=16)
+
+
+@pytest.fixture(scope="module")
+async def workshop(database: DatabaseUrls, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Workshop]:
+    async with open_workshop(database, tmp_path_factory.mktemp("data")) as opened:
+        yield opened
+
+
+async def find(services: TenantServices, query: str | Query, *, rows: int = FEW, **wishes: Any) -> SearchResult:
+    """Each lane gives so many rows at first."""
+    retrieval = replace(services.retrieval, lane_rows=rows)
+    return await retrieval.search(SearchRequest([query], **{"top_k": 5, "timeout_seconds": 20.0, **wishes}))
+
+
+def told(hits: Sequence[Hit]) -> list[tuple[UUID, float, float | None]]:
+    return [(hit.chunk.id, hit.score, hit.similarity) for hit in hits]
+
+
+async def shelf(workshop: Workshop, texts: Sequence[str]) -> TenantServices:
+    """A tenant with one document of each text."""
+    services = await workshop.new_tenant()
+    for text in texts:
+        await workshop.ingest(await add_text(services, text))
+    return services
+
+
+async def book(workshop: Workshop, text: str) -> TenantServices:
+    """A tenant with one long document, in small passages."""
+    services = await workshop.new_tenant()
+    await services.knowledge_bases.create(NewKnowledgeBase("book", chunking=SMALL))
+    uploaded = await services.uploads.upload_text("book", text, DocumentFacts(), media_type="text/markdown")
+    await workshop.ingest(uploaded.document)
+    return services
+
+
+def lanes_asked(sent: Sequence[str]) -> int:
+    return sum("hybrid_search" in sql for sql in sent)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+async def test_what_has_expired_takes_no_place(workshop: Workshop, strategy: str) -> None:
+    services = await shelf(workshop, [f"The ferry to island {number} leaves." for number in range(3 * FEW)])
+    best = (await find(services, "the ferry", strategy=strategy, top_k=2 * FEW)).hits
+    gone = [hit.document.id for hit in best]
+    await workshop.owner.execute("update document set expires_at = now() - interval '1 hour' where id = any($1)", gone)
+    async with statements(workshop) as sent:
+        found = await find(services, "the ferry", strategy=strategy)
+    assert len({hit.document.id for hit in found.hits} - set(gone)) == len(found.hits) == 5
+    assert told(found.hits) == told((await find(services, "the ferry", strategy=strategy, rows=MOST)).hits)
+    assert found.warnings == []
+    assert lanes_asked(sent) == 2
+
+
+@pytest.mark.parametrize("kind", ["section", "parent"])
+async def test_what_becomes_one_takes_one_place(workshop: Workshop, kind: Any) -> None:
+    """The lanes' first rows are all of one or two sections."""
+    sections = [
+        f"# About {name}\n\n"
+        + "\n\n".join(f"{name} ferry, paragraph {number} of the timetable." for number in range(9))
+        for name in ("Ada", "Bo", "Cy", "Di", "Ed", "Flo")
+    ]
+    services = await book(workshop, "\n\n".join(sections))
+    found = await find(services, "ferry timetable", knowledge_bases=["book"], expansion=Expansion(kind))
+    assert len(found.hits) == 5
+    assert len({(hit.passage.start, hit.passage.end) for hit in found.hits}) == 5
+    assert found.warnings == []
+
+
+async def test_a_section_that_is_too_long_is_not_told_twice(workshop: Workshop) -> None:
+    """Each result is a part of it, none around a passage that a better one shows."""
+    services = await book(workshop, "\n\n".join(f"The ferry, paragraph {number} of the log." for number in range(60)))
+    found = await find(
+        services, "ferry log", knowledge_bases=["book"], top_k=9, expansion=Expansion("section", max_characters=400)
+    )
+    assert len(found.hits) >= 4
+    for place, hit in enumerate(found.hits):
+        assert len(hit.passage.text) == 400
+        for better in found.hits[:place]:
+            assert not better.passage.start <= hit.chunk.start < hit.chunk.end <= better.passage.end
+
+
+async def test_equal_texts_of_several_knowledge_bases_take_one_place(workshop: Workshop) -> None:
+    same = ["I am out of the office." + " " * number for number in range(2 * FEW)]
+    services = await shelf(workshop, [*same, *(f"The office number {number}." for number in range(5))])
+    await services.knowledge_bases.create(NewKnowledgeBase("other"))
+    found = await find(services, "out of the office", knowledge_bases=["default", "other"])
+    assert len(found.hits) == 5
+
+
+async def test_what_stays_below_the_threshold_takes_no_place(workshop: Workshop) -> None:
+    """By words the many stand before the one that is near."""
+    near = "A long tale of horses and hens and geese, in which a ferry is named but once, and then no more."
+    services = await shelf(workshop, [*("ferry " * (1 + number) for number in range(2 * FEW)), near])
+    (vector,) = await services.resources.embedders.default.embed_queries([near])
+    query = Query("ferry", vector)
+    assert len((await find(services, query, strategy="lexical", top_k=FEW)).hits) == FEW
+    async with statements(workshop) as sent:
+        (hit,) = (await find(services, query, strategy="lexical", score_threshold=0.99)).hits
+    assert hit.chunk.content == near
+    assert lanes_asked(sent) == 2
+
+
+@pytest.mark.parametrize("strategy", ["hybrid", "simple"])
+async def test_lanes_that_have_all_are_asked_once(workshop: Workshop, strategy: str) -> None:
+    """All that reaches a threshold is among the nearest; and where there are few rows, there are no more."""
+    services = await shelf(workshop, [f"The ferry to island {number} leaves." for number in range(2 * FEW)])
+    for wishes in ({"score_threshold": 0.999}, {"rows": MOST, "top_k": 100}, {"filter": {"$title": "none"}}):
+        async with statements(workshop) as sent:
+            await find(services, "The ferry to island 3 leaves.", strategy=strategy, **wishes)
+        assert lanes_asked(sent) == 1, wishes
+
+
+async def test_it_is_told_where_the_most_rows_are_too_few(workshop: Workshop) -> None:
+    services = await book(
+        workshop,
+        "\n\n".join(f"The ferry, island number {number}, pier {number % 7} of the port." for number in range(1100)),
+    )
+    ask = partial(find, services, "the ferry island", strategy="lexical", knowledge_bases=["book"])
+    assert len((await ask()).hits) == 5
+    await workshop.owner.execute(
+        "update document set expires_at = now() - interval '1 s' where tenant_id = $1", services.principal.tenant_id
+    )
+    found = await ask()
+    assert found.hits == []
+    assert found.warnings == ["Fewer than top_k: the best 1000 passages of a lane hold no more, what follows may."]
