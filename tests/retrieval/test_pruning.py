@@ -166,7 +166,8 @@ def questions() -> list[list[str]]:
     rng = random.Random(5)
     mixed = [rng.sample(TERMS, rng.randint(1, 8)) for _ in range(3)]
     common = [rng.sample(TERMS[:20], rng.randint(2, 6)) for _ in range(2)]
-    return [*mixed, *common, [TERMS[0]], [TERMS[0], TERMS[1], TERMS[-1], "unknown"], ["unknown"]]
+    long = rng.sample(TERMS, 300)  # a whole letter
+    return [*mixed, *common, long, [TERMS[0]], [TERMS[0], TERMS[1], TERMS[-1], "unknown"], ["unknown"]]
 
 
 @pytest.mark.parametrize("size", SIZES)
