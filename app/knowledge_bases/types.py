@@ -275,6 +275,11 @@ class KnowledgeBaseView:
                     f"but {there} is configured; reindex it or restore the setting."
                 )
             configured = fitting
+        return self.other_words
+
+    @property
+    def other_words(self) -> str | None:
+        """That the words of the index were made by another analyser than a query's are, as a sentence."""
         made_with, analyser = self.index.identity.get("analyser"), identity_name(self.row.language)
         if made_with != analyser:
             return f"Knowledge base {self.row.name!r} was analysed by {made_with!r}, not {analyser!r}; reindex it."

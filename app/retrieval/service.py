@@ -141,7 +141,7 @@ class RetrievalService:
         finder = self._finder(db, request, course, targets, depth)
         context = SearchContext(finder, vectors, course, queries, targets)
         if queries and targets:
-            self._check_vectors(strategy, context)
+            self._check_targets(strategy, context)
         lanes = partial(strategy.run, context, plan.options) if queries and targets else None
         hits = fuse_sources(await outside.beside(lanes, queries, top_k=depth, scale=finder.scale_of))
         if request.rerank:
@@ -193,10 +193,13 @@ class RetrievalService:
         models = [target.embedder for target in targets if target.embedder is not None] or self.embedders.all
         return any(model.pictures is not None for model in models)
 
-    def _check_vectors(self, strategy: Strategy[Any], context: SearchContext) -> None:
-        """Refuse a dense search that no target can answer; say which targets answer by words alone."""
+    def _check_targets(self, strategy: Strategy[Any], context: SearchContext) -> None:
+        """Refuse a dense search that no target can answer; tell which answer by words alone, or by other words."""
         targets, queries = context.targets, context.queries
         check_dimensions(queries, [target.kb.index.dim for target in targets])
+        if strategy.name != "simple":
+            for reason in filter(None, [target.kb.other_words for target in targets]):
+                context.course.remark(f"{reason} Until then it is not found by words that these make differently.")
         given = any(query.vector is not None for query in queries)
         if strategy.name == "lexical" or all(query.vector is not None for query in queries):
             return

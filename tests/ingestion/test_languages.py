@@ -12,6 +12,7 @@ from app.documents.types import DocumentFacts
 from app.embedded_postgres import DatabaseUrls
 from app.knowledge_bases.repository import KnowledgeBaseRepository
 from app.knowledge_bases.types import IndexMismatch, KnowledgeBaseView, NewKnowledgeBase
+from app.retrieval.types import SearchRequest
 from tests.ingestion.workshop import Workshop, open_workshop
 
 TEXTS = {
@@ -103,6 +104,12 @@ async def test_an_index_of_another_analyser_is_refused(workshop: Workshop, servi
         await add(services, TEXTS["german"])
     with pytest.raises(IndexMismatch, match="auto-v0"):
         await workshop.ingest(waiting)
+    told = "Knowledge base 'mixed' was analysed by 'auto-v0', not 'auto-v1'; reindex it. "
+    for strategy, remarks in (("lexical", 1), ("hybrid", 1), ("simple", 0)):
+        request = SearchRequest(["winters"], knowledge_bases=["mixed"], strategy=strategy)
+        result = await services.retrieval.search(request)
+        assert [one.startswith(told) for one in result.warnings] == [True] * remarks
+        assert result.whole
 
 
 async def stored(workshop: Workshop, kb_id: UUID) -> list[str]:
