@@ -193,3 +193,17 @@ def test_who_may(tenant: Tenant) -> None:
     problem(tenant.client("reader").post(f"{path_of(document)}/reindex"), 403, "forbidden")
     problem(tenant.admin.post(f"{DOCUMENTS}/nothing/reindex"), 404, "document_not_found")
     problem(tenant.admin.post(f"{DOCUMENTS}/doc_01h455vb4pex5vsknk084sn02q/reindex"), 404, "document_not_found")
+
+
+def test_a_changed_title_is_found_by_its_words_from_then_on(tenant: Tenant) -> None:
+    document = tenant.add_text("The reef grows.", title="Corals")
+
+    def found(query: str) -> int:
+        body = {"query": query, "strategy": "lexical"}
+        return len(tenant.admin.post("/v1/knowledge-bases/default/search", json=body).json()["results"])
+
+    tenant.admin.patch(path_of(document), json={"title": "Zebras"}).raise_for_status()
+    assert (found("corals"), found("zebras")) == (1, 0)
+    reindex(tenant, document)
+    assert settled(tenant, document)["title"] == "Zebras"
+    assert (found("corals"), found("zebras")) == (0, 1)

@@ -159,7 +159,8 @@ async def get_document(kb: str, document: str, tenant: CurrentReader) -> Documen
 async def update_document(kb: str, document: str, body: DocumentChanges, tenant: CurrentWriter) -> DocumentOut:
     """Change metadata (as a whole), title or source; null takes one away. A scope can only widen.
 
-    Searches see it at once.
+    Filters, scopes and what results show have it at once. Passages are found by the words of the title that they were
+    indexed with, until the document's `reindex`.
     """
     changes = body.model_dump(exclude_unset=True)
     if changes.get("metadata", ...) is None:
