@@ -126,7 +126,7 @@ class JobContext:
     @property
     def reindexer(self) -> Reindexer:
         """What builds the next search index of a knowledge base."""
-        rebuilder = DocumentRebuilder(self.resources.embedders)
+        rebuilder = DocumentRebuilder(self.resources.embedders, self.resources.objects)
         return Reindexer(rebuilder, self.resources.queue, self._prepare)
 
     @property

@@ -27,6 +27,15 @@ class MediaRepository:
         )
         return await self.session.scalar(statement)
 
+    async def of_version(self, document_id: UUID, version: int) -> Sequence[DocumentMedia]:
+        """All pictures of a version."""
+        statement = select(DocumentMedia).where(
+            DocumentMedia.tenant_id == self.tenant_id,
+            DocumentMedia.document_id == document_id,
+            DocumentMedia.version == version,
+        )
+        return (await self.session.scalars(statement)).all()
+
     async def add(self, media: Sequence[DocumentMedia]) -> None:
         """Insert."""
         self.session.add_all(media)

@@ -1,4 +1,4 @@
-"""The pictures of a document between parser and store: described, put away, and known by their chunks."""
+"""The pictures of a document between parser and store: described, put away, read again, known by their chunks."""
 
 import asyncio
 import hashlib
@@ -20,7 +20,10 @@ from app.ingestion.chunkers.drafting import Leaves
 from app.ingestion.parsers.cleaning import clean_text
 from app.ingestion.progress import Progress
 from app.ingestion.types import Block, ChunkDraft, DocumentTree, NoText, ParsedDocument, Picture
-from app.object_store import ObjectStore
+from app.logging import get_logger
+from app.object_store import ObjectMissing, ObjectStore
+
+logger = get_logger(__name__)
 
 AT_ONCE = 2
 # More pictures of one document that the model fails on, and something else is wrong: the rest is not tried.
@@ -162,3 +165,18 @@ async def put_pictures(
             await objects.put(row.key, path)
             rows[number] = row
     return rows
+
+
+async def get_picture(objects: ObjectStore, row: DocumentMedia) -> Picture | None:
+    """A stored picture; None where its bytes are gone, or are not what they were. Raises ObjectStoreUnavailable."""
+    with tempfile.TemporaryDirectory(prefix="carrel-ingest-") as folder:
+        path = Path(folder) / "picture"
+        try:
+            await objects.get(row.key, path)
+            picture = Picture(row.media_type, row.width, row.height, await asyncio.to_thread(path.read_bytes))
+        except ObjectMissing:
+            picture = None
+    if picture is None or digest(picture) != row.sha256:
+        logger.warning("picture.missing", document=str(row.document_id), picture=row.ordinal)
+        return None
+    return picture

@@ -25,7 +25,7 @@ from app.ingestion.given_chunks import given_passages
 from app.ingestion.media import Describer, pictures_of_drafts, put_pictures
 from app.ingestion.parsers.pool import ParserPool
 from app.ingestion.passages import Passages, passage_texts
-from app.ingestion.picture_embedding import PictureEmbedding
+from app.ingestion.picture_embedding import PictureEmbedding, at_hand
 from app.ingestion.progress import Progress, Superseded
 from app.ingestion.rebuilding import DocumentRebuilder
 from app.ingestion.repository import IndexedDocument, IngestionRepository
@@ -74,7 +74,7 @@ class IngestionPipeline:
                 await self._require_room(db, wanted, len(passages.texts))
                 if embedder.pictures is not None:
                     seeing = PictureEmbedding(db, document_id, embedder.pictures, embedder.identity, progress, budget)
-                    passages = await seeing.embed(passages)
+                    passages = await seeing.embed(passages, at_hand(passages.pictures))
                 embedded = await embed_passages(
                     db,
                     document_id,
@@ -225,7 +225,7 @@ class IngestionPipeline:
             async with db.transaction() as session:
                 generation = await GenerationRepository(session, db.tenant_id).building(document.kb_id)
             if generation is not None and generation.error is None:
-                await DocumentRebuilder(self.embedders).rebuild(db, generation, document.id)
+                await DocumentRebuilder(self.embedders, self.objects).rebuild(db, generation, document.id)
         except (AppError, DBAPIError) as exc:
             logger.info("reindex.left_behind", document=str(document.id), error=exc)
 

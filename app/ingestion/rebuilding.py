@@ -8,14 +8,17 @@ from uuid import UUID
 
 from app.db.models.media import DocumentMedia
 from app.db.session import Session, TenantDatabase
+from app.documents.media_repository import MediaRepository
 from app.documents.types import node_id
 from app.inference.embedding import Embedder
 from app.inference.embedding.registry import Embedders
 from app.ingestion.chunkers import ChunkTools
 from app.ingestion.chunking import chunk_document, open_tools
 from app.ingestion.embedding import Embedded, book, book_sentences, booked_with, embed_passages, identity_key
-from app.ingestion.media import pictures_of_drafts
+from app.ingestion.media import get_picture, pictures_of_drafts
+from app.ingestion.parsers.picture_lines import MAX_PICTURE_BYTES
 from app.ingestion.passages import Passages, passage_texts
+from app.ingestion.picture_embedding import PictureEmbedding, PictureSource, pictures_key
 from app.ingestion.progress import Progress
 from app.ingestion.rebuilding_repository import RebuildingRepository, StoredDocument
 from app.ingestion.repository import IndexedDocument, IndexPlace, IngestionRepository
@@ -26,6 +29,7 @@ from app.knowledge_bases.generation_repository import GenerationRepository
 from app.knowledge_bases.repository import KnowledgeBaseRepository
 from app.knowledge_bases.types import Generation, IndexMismatch
 from app.lexical.languages import AUTO, document_language, lexical_entries
+from app.object_store import ObjectStore
 from app.quotas.tokens import TokenBudget
 
 
@@ -42,13 +46,14 @@ class DocumentRebuilder:
     """Builds documents into generations."""
 
     embedders: Embedders
+    objects: ObjectStore
 
     async def rebuild(self, db: TenantDatabase, generation: Generation, document_id: UUID) -> None:
         """Give the generation the document as it is now; doing it again changes nothing.
 
         Returns quietly where the document is gone, or became another meanwhile, and where the generation is not built
-        any more. A picture is found by its words, which are what is stored. Raises IndexMismatch where the generation's
-        model is not configured here, IngestionError, and the embedder's errors.
+        any more. Raises IndexMismatch where the generation's model is not configured here, IngestionError, the
+        embedder's errors, and ObjectStoreUnavailable.
         """
         embedder = self.embedders.of(generation.identity)
         if embedder is None:
@@ -61,18 +66,45 @@ class DocumentRebuilder:
             if await GenerationRepository(session, db.tenant_id).find(generation.id) is None:
                 return
             given = await _given(repository, stored, embedder) if stored.given else None
+            media = await _media(session, db.tenant_id, stored) if embedder.pictures is not None else []
         async with open_tools(embedder, book=partial(book_sentences, TokenBudget(db), embedder)) as tools:
             passages = await asyncio.to_thread(_recut, stored, generation, given, tools)
-        progress = Progress(db, document_id, None)
-        embedded = await embed_passages(db, document_id, passages, embedder=embedder, progress=progress)
+        embedded = await self._embed(db, stored, passages, media, embedder)
         async with booked_with(db, embedder, embedded.unbooked):
             made = await asyncio.to_thread(_made, stored, generation, passages, embedded)
             async with db.transaction() as session:
                 await _add(session, db.tenant_id, generation, stored, made)
                 # Also where somebody else was quicker: nobody comes back for them.
                 repository = RebuildingRepository(session, db.tenant_id, generation.kb_id)
-                await repository.forget_vectors(document_id, identity_key(embedder.identity))
+                keys = identity_key(embedder.identity), pictures_key(embedder.identity)
+                await repository.forget_vectors(document_id, *keys)
                 await book(session, db, embedder, embedded.unbooked)
+
+    async def _embed(
+        self,
+        db: TenantDatabase,
+        stored: StoredDocument,
+        passages: Passages,
+        media: Sequence[DocumentMedia],
+        embedder: Embedder,
+    ) -> Embedded:
+        """As ingestion does: pictures as what they are, where the model takes them, and all else by its words."""
+        progress = Progress(db, stored.id, None)
+        if embedder.pictures is not None:
+            seeing = PictureEmbedding(db, stored.id, embedder.pictures, embedder.identity, progress, TokenBudget(db))
+            sources = {
+                row.ordinal: PictureSource(row.sha256, row.bytes, partial(get_picture, self.objects, row))
+                for row in media
+                if row.bytes <= MAX_PICTURE_BYTES
+            }
+            passages = await seeing.embed(passages, sources)
+        return await embed_passages(db, stored.id, passages, embedder=embedder, progress=progress)
+
+
+async def _media(session: Session, tenant_id: UUID, stored: StoredDocument) -> Sequence[DocumentMedia]:
+    if not stored.shown:
+        return []
+    return await MediaRepository(session, tenant_id).of_version(stored.id, stored.version)
 
 
 async def _given(repository: RebuildingRepository, stored: StoredDocument, embedder: Embedder) -> GivenChunks:

@@ -123,9 +123,9 @@ class RebuildingRepository:
         values = {"t": self.tenant_id, "d": document_id, "language": language}
         await self.session.rows(_SET_LANGUAGE, values)
 
-    async def forget_vectors(self, document_id: UUID, identity: UUID) -> None:
+    async def forget_vectors(self, document_id: UUID, *identities: UUID) -> None:
         """They are where they belong: nothing needs to survive a crash any more."""
-        await self.session.rows(_FORGET, {"t": self.tenant_id, "d": document_id, "identity": identity})
+        await self.session.rows(_FORGET, {"t": self.tenant_id, "d": document_id, "identities": list(identities)})
 
     def _live(self, stored: StoredDocument) -> Mapping[str, Any]:
         return {"t": self.tenant_id, "kb": self.kb_id, "d": stored.id, "v": stored.version}
@@ -191,4 +191,4 @@ select l.scope_key, l.metadata - '{{$page,$node,$suspicious}}'::text[] as stamp
 _SET_LANGUAGE = statement("""
 update document set language = :language where tenant_id = :t and id = :d and language is distinct from :language""")
 _FORGET = statement("""
-delete from embedding_checkpoint where tenant_id = :t and document_id = :d and identity = :identity""")
+delete from embedding_checkpoint where tenant_id = :t and document_id = :d and identity = any(:identities::uuid[])""")
