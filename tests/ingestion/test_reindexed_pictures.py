@@ -16,13 +16,15 @@ from app.db.models.tenant_data import Document
 from app.db.session import TenantDatabase
 from app.embedded_postgres import DatabaseUrls
 from app.inference.embedding import EmbeddingUnavailable
+from app.ingestion.media import MOST_FAILURES
 from app.ingestion.parsers.picture_lines import MAX_PICTURE_BYTES
+from app.ingestion.picture_embedding import SLICE
 from app.job_handlers import JobContext
 from app.knowledge_bases.types import Chunking, ReindexWishes
 from app.object_store import ObjectStore, ObjectStoreUnavailable
 from app.object_store.s3 import S3ObjectStore
 from tests.ingestion import illustrated
-from tests.ingestion.test_picture_embedding import LONG, checkpoints, found
+from tests.ingestion.test_picture_embedding import LONG, checkpoints, found, many
 from tests.ingestion.workshop import Workshop, open_workshop, upload
 from tests.protocol_servers.chat import Asked, ChatServer, says_colour
 from tests.protocol_servers.embedding import PICTURE_TOKENS, EmbeddingServer
@@ -204,6 +206,17 @@ async def test_another_model_sees_them(
     assert tokens > 2 * PICTURE_TOKENS
 
 
+async def test_of_a_document_that_comes_meanwhile_both_models_see_them(
+    seen: Workshop, services: TenantServices, seeing: EmbeddingServer, tmp_path: Path
+) -> None:
+    await services.reindexing.start("default", ReindexWishes(model="seeing", chunking=CUT))
+    await two_pictures(seen, services, tmp_path)
+    assert await seen_as(services, "red")
+    assert (colours(seen.endpoint), colours(seeing)) == (["red", "blue"], ["red", "blue"])
+    await work(seen, services)
+    assert await seen_as(services, "red")
+
+
 async def test_pictures_that_were_only_described_are_seen_too(
     described: Workshop, others: TenantServices, chat: ChatServer, tmp_path: Path
 ) -> None:
@@ -241,6 +254,16 @@ async def test_one_whose_bytes_are_gone_is_found_by_its_words(
     await reindex(seen, services)
     assert [await seen_as(services, colour) for colour in ("red", "blue")] == [False, True]
     assert "image/png" in {hit.chunk.media_type for hit in await found(services, "harbours", "lexical")}
+
+
+async def test_those_that_are_gone_are_no_refusals(seen: Workshop, services: TenantServices, tmp_path: Path) -> None:
+    document = await upload(services, many(tmp_path / "many.docx", SLICE + 1))
+    await seen.ingest(document)
+    for key in (await keys(seen, document))[:MOST_FAILURES]:
+        await seen.resources.objects.delete(key)
+    seen.endpoint.reset()
+    await reindex(seen, services)
+    assert len(colours(seen.endpoint)) == SLICE + 1 - MOST_FAILURES
 
 
 async def test_a_store_that_does_not_answer_is_waited_for(
