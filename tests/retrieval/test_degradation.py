@@ -22,7 +22,7 @@ from app.retrieval.course import Course
 from app.retrieval.finder import Finder
 from app.retrieval.lanes import Ranking, best_of, collect
 from app.retrieval.repository import LaneCall, LaneList
-from app.retrieval.types import Hit, Searched
+from app.retrieval.types import Hit, Searched, SearchUnavailable
 from tests.fixtures.database import MakeDatabase
 from tests.fixtures.service import Service, Tenant, run_service, settings_for
 from tests.protocol_servers.embedding import EmbeddingServer
@@ -293,6 +293,28 @@ def test_a_lane_brings_as_many_rows_as_are_set_and_never_fewer_than_asked_for(
 
     assert len(asyncio.run(find())) == top_k
     assert brought == [rows]
+
+
+def test_what_was_found_stands_where_more_is_not_to_be_had(fragile: Fragile) -> None:
+    """Of the one row that the lane gives at first too few become hits; and asking for more fails."""
+    asked: list[int] = []
+
+    async def find() -> tuple[list[Hit], Course]:
+        async with open_finder(fragile, top_k=2) as (finder, call):
+
+            def rank(lists: Sequence[LaneList]) -> Ranking:
+                asked.extend(len(one.chunk_ids) for one in lists)
+                if len(asked) > 1:
+                    raise SearchUnavailable
+                found = collect([call], lists, queries=1)
+                return Ranking(found, best_of(found.lexical)[:1], fused=False)
+
+            return await replace(finder, lane_rows=2).find([call], rank), finder.course
+
+    hits, course = asyncio.run(find())
+    assert (len(hits), len(asked)) == (1, 2)
+    assert [remark.startswith("Fewer than top_k: the best 2 ") for remark in course.remarks] == [True]
+    assert course.warnings == []
 
 
 def test_in_the_place_of_what_is_gone_comes_what_follows(fragile: Fragile) -> None:
