@@ -10,6 +10,9 @@ import numpy as np
 import pytest
 
 from app.db.maintenance import MOST_IN_PARTITION
+from app.documents.repository import DocumentRepository
+from app.documents.restamp_repository import Restamp, RestampRepository
+from app.documents.types import filterable
 from app.embedded_postgres import DatabaseUrls
 from tests.indexing.world import SCOPE, FilledIndex, World, open_world
 
@@ -127,6 +130,54 @@ async def test_a_build_cut_short_is_begun_again(world: World) -> None:
     await world.maintenance.maintain(index.tenant, index.id)
     await world.maintenance.look_after_all()
     assert await index.names() == set()
+
+
+async def graph(index: FilledIndex) -> tuple[int, int]:
+    """Its file, which is another when it is built anew, and how large that is."""
+    sql = "select pg_relation_filenode(c.oid), pg_relation_size(c.oid) from pg_class c where relname = 'hnsw_' || $1"
+    file, size = await index.world.owner.fetchrow(sql, index.id.hex)
+    return file, size
+
+
+async def test_another_stamp_leaves_the_vector_index_as_it_is(world: World) -> None:
+    """An element of it has room for ten rows of one vector, and VACUUM makes room again: nothing of it is dead."""
+    index = await world.new_index(384)
+    await index.add(THRESHOLD)
+    await index.maintain()
+    file, size = await graph(index)
+    stamped = "select count(*) from chunk_embedding where index_id = $1 and metadata ->> 'stamp' = $2"
+    async with world.maintenance.database.transaction(index.tenant) as session:
+        await RestampRepository(session, index.tenant, index.kb).stamp(Restamp({}, {"stamp": "1"}), [index.document])
+    assert await world.owner.fetchval(stamped, index.id, "1") == THRESHOLD
+    async with world.maintenance.database.transaction(index.tenant) as session:
+        documents = DocumentRepository(session, index.tenant)
+        document = await documents.get(index.kb, index.document, lock=True)
+        assert document is not None
+        document.attributes = {"stamp": "2"}
+        document.filterable = filterable(document)
+        await documents.restamp(document)
+    assert await world.owner.fetchval(stamped, index.id, "2") == THRESHOLD
+    await index.maintain()
+    after = await graph(index)
+    assert after[0] == file
+    assert after[1] < 1.1 * size  # a few may find no way to themselves
+    assert (await index.row())["deleted_chunks"] == 0
+
+
+async def test_a_load_goes_into_the_vector_index_that_is_there(world: World) -> None:
+    """Dropping it for a load would save little, and searches would read all vectors meanwhile (ADR 0012)."""
+    index = await world.new_index(384)
+    await index.add(THRESHOLD)
+    await index.maintain()
+    file, size = await graph(index)
+    await index.add(THRESHOLD // 2, seed=2)
+    grown = await graph(index)
+    await index.maintain()
+    assert await graph(index) == grown
+    assert grown[0] == file
+    assert grown[1] > 1.4 * size
+    row = await index.row()
+    assert (row["vector_index"], row["built_chunks"], row["deleted_chunks"]) == ("hnsw", THRESHOLD, 0)
 
 
 async def test_without_the_owner_it_stays_exact_and_says_so(world: World) -> None:
