@@ -221,9 +221,14 @@ def test_a_search_counts_and_is_admitted_as_every_search(service: Service) -> No
     asked = {"knowledge_id": "default", "query": "lantern"}
     replies = [tenant.admin.post(RETRIEVAL, json=asked) for _ in range(2)]
     assert [reply.status_code for reply in replies] == [200, 429]
+    assert replies[0].headers["RateLimit-Remaining"] == "0"
     assert replies[1].json()["error_code"] == 429
     assert int(replies[1].headers["retry-after"]) > 0
     assert tenant.admin.get("/v1/usage").json()["items"][0]["searches"] == 1
+
+
+def test_the_probe_is_no_search_and_tells_none(dify: Dify) -> None:
+    assert "Server-Timing" not in dify.client.post("retrieval").headers
 
 
 def test_a_body_that_is_too_large_is_refused(dify: Dify) -> None:

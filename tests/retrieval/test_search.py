@@ -96,10 +96,19 @@ def test_wrong_options_of_a_knowledge_base_are_refused(
         assert (reply.status_code, reply.json()["errors"][0]["loc"]) == (422, ["body", "retrieval", *loc])
 
 
-@pytest.mark.parametrize("path", ["/v1/search", "/v1/agent-search"])
-def test_every_search_tells_its_timings(tenant: Tenant, path: str) -> None:
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/knowledge-bases/default/search", {"query": "harbor"}),
+        ("/v1/search", {"messages": [{"role": "user", "content": "harbor"}]}),
+        ("/v1/agent-search", {"messages": [{"role": "user", "content": "harbor"}]}),
+        ("/openai/v1/vector_stores/default/search", {"query": "harbor"}),
+        ("/dify/retrieval", {"knowledge_id": "default", "query": "harbor"}),
+    ],
+)
+def test_every_search_tells_its_timings(tenant: Tenant, path: str, body: dict[str, Any]) -> None:
     tenant.add_text("a harbor")
-    reply = tenant.admin.post(path, json={"messages": [{"role": "user", "content": "harbor"}]})
+    reply = tenant.admin.post(path, json=body)
     steps = [step.partition(";dur=") for step in reply.headers["Server-Timing"].split(", ")]
     assert [name for name, _, _ in steps] == ["total", "embed", "lanes", "read"]
     assert all(float(spent) >= 0 for _, _, spent in steps)

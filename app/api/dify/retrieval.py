@@ -2,17 +2,18 @@
 
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Response
 from pydantic import AliasChoices, BaseModel, BeforeValidator, Field, StringConstraints
 
 from app.api.bodies import STORABLE, Body, Text
 from app.api.dependencies import CurrentReader
 from app.api.dify.conditions import condition_filter, joined
 from app.api.dify.errors import DifyError, DifyRoute
+from app.api.searching import admitted_search
 from app.bootstrap import TenantServices
 from app.documents.scopes import Scope
 from app.ids import encode_id
-from app.retrieval.admission import admitted, certain
+from app.retrieval.admission import certain
 from app.retrieval.types import Hit, SearchRequest
 
 router = APIRouter(tags=["dify"], route_class=DifyRoute)
@@ -105,7 +106,7 @@ def _record(hit: Hit) -> Record:
     )
 
 
-async def _found(tenant: TenantServices, body: RetrievalIn) -> list[Record]:
+async def _found(tenant: TenantServices, body: RetrievalIn, response: Response) -> list[Record]:
     setting = body.retrieval_setting or RetrievalSetting()
     request = SearchRequest(
         queries=[body.query] if body.query else [],
@@ -117,8 +118,8 @@ async def _found(tenant: TenantServices, body: RetrievalIn) -> list[Record]:
         scope=Scope(user_id=tenant.principal.user_id),
         timeout_seconds=SECONDS,
     )
-    result, _ = await admitted(tenant.retrieval, request)
-    return [_record(hit) for hit in certain(result).hits]
+    result = certain(await admitted_search(tenant, request, response))
+    return [_record(hit) for hit in result.hits]
 
 
 def _told(text: str) -> dict[str, Any]:
@@ -137,9 +138,9 @@ def _told(text: str) -> dict[str, Any]:
         503: _told("A dependency is down; try again"),
     },
 )
-async def retrieve(tenant: CurrentReader, body: RetrievalIn | None = None) -> Records:
+async def retrieve(tenant: CurrentReader, response: Response, body: RetrievalIn | None = None) -> Records:
     """Passages for Dify's external knowledge API, from one knowledge base.
 
     An empty body is how Dify tries the key when a knowledge API is registered: it finds nothing.
     """
-    return Records(records=[] if body is None else await _found(tenant, body))
+    return Records(records=[] if body is None else await _found(tenant, body, response))
