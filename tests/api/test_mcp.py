@@ -249,6 +249,15 @@ def test_what_the_operator_shares_is_found_and_fetched(process: McpClient, servi
     assert stranger.refused("fetch", id=found["id"])[1]["code"] == "document_not_found"
 
 
+def test_searches_alone_tell_their_timings(process: McpClient, library: Tenant) -> None:
+    client = process.of(library)
+    for tool in ("search", "search_knowledge"):
+        timings = client.ask("call_tool", tool, {"query": "leave"})["_meta"]["carrel/timings_ms"]
+        assert {"total", "embed", "lanes", "read"} <= timings.keys()
+        assert all(spent >= 0 for spent in timings.values())
+    assert "carrel/timings_ms" not in (client.ask("call_tool", "list_knowledge_bases", {}).get("_meta") or {})
+
+
 def test_searches_are_admitted_and_counted(process: McpClient, service: Service) -> None:
     tenant = service.new_tenant("slow")
     quotas = {"quotas": {"searches_per_second": 0.01}}

@@ -79,13 +79,14 @@ async def call_tool(ctx: Context, params: CallToolRequestParams) -> CallToolResu
     if tool is None:
         raise MCPError(INVALID_PARAMS, "There is no such tool.", {"code": "tool_not_found"})
     try:
-        result = await tool.call(_tenant(ctx), params.arguments)
+        answer = await tool.call(_tenant(ctx), params.arguments)
     except Exception as exc:
         message, facts = _told(exc, ctx)
         text = TextContent(text=f"{message} ({facts['code']})")
         return CallToolResult(content=[text], is_error=True, _meta={"carrel/error": facts})
-    content = TextContent(text=result.model_dump_json())
-    return CallToolResult(content=[content], structured_content=result.model_dump(mode="json"))
+    content = TextContent(text=answer.result.model_dump_json())
+    meta = None if answer.timings_ms is None else {"carrel/timings_ms": dict(answer.timings_ms)}
+    return CallToolResult(content=[content], structured_content=answer.result.model_dump(mode="json"), _meta=meta)
 
 
 async def list_resources(ctx: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:

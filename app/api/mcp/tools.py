@@ -38,7 +38,17 @@ DOCUMENTS = 10
 LISTED = 50
 TOLD = 30
 LONGEST = 300
-Run = Callable[[TenantServices, Any], Awaitable[BaseModel]]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a tool gives; of one that searches also the milliseconds of its steps."""
+
+    result: BaseModel
+    timings_ms: Mapping[str, float] | None = None
+
+
+Run = Callable[[TenantServices, Any], Awaitable[Answer]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +73,7 @@ class ToolSpec:
             annotations=ToolAnnotations(title=self.title, read_only_hint=True, open_world_hint=False),
         )
 
-    async def call(self, tenant: TenantServices, given: Mapping[str, Any] | None) -> BaseModel:
+    async def call(self, tenant: TenantServices, given: Mapping[str, Any] | None) -> Answer:
         """Raises InvalidInput, and as the rooms do."""
         try:
             arguments = self.arguments.model_validate(dict(given or {}))
@@ -72,16 +82,16 @@ class ToolSpec:
         return await self.run(tenant, arguments)
 
 
-async def search(tenant: TenantServices, given: SearchArguments) -> SearchResults:
+async def search(tenant: TenantServices, given: SearchArguments) -> Answer:
     """The documents whose passages fit best."""
     request = SearchRequest(queries=[given.query], top_k=PASSAGES, scope=_scope(tenant))
     result = await _asked(tenant, request)
     found = {hit.document.id: _found(hit) for hit in reversed(result.hits)}
     order = dict.fromkeys(hit.document.id for hit in result.hits)
-    return SearchResults(results=[found[one] for one in order][:DOCUMENTS])
+    return Answer(SearchResults(results=[found[one] for one in order][:DOCUMENTS]), result.timings_ms)
 
 
-async def fetch(tenant: TenantServices, given: FetchArguments) -> FetchedDocument:
+async def fetch(tenant: TenantServices, given: FetchArguments) -> Answer:
     """A document's text, from its beginning."""
     read = await read_document(tenant, given.id)
     document = read.document
@@ -92,16 +102,17 @@ async def fetch(tenant: TenantServices, given: FetchArguments) -> FetchedDocumen
         "pages": document.page_count,
         "truncated": read.more,
     }
-    return FetchedDocument(
+    fetched = FetchedDocument(
         id=encode_id("doc", document.id),
         title=title(document),
         text=read.text,
         url=address(document),
         metadata={**facts, **document.attributes},
     )
+    return Answer(fetched)
 
 
-async def search_knowledge(tenant: TenantServices, given: KnowledgeArguments) -> KnowledgeResults:
+async def search_knowledge(tenant: TenantServices, given: KnowledgeArguments) -> Answer:
     """The passages that fit best."""
     request = SearchRequest(
         queries=[given.query],
@@ -111,16 +122,17 @@ async def search_knowledge(tenant: TenantServices, given: KnowledgeArguments) ->
         scope=_scope(tenant),
     )
     result = await _asked(tenant, request)
-    return KnowledgeResults(results=[_passage(hit) for hit in result.hits], warnings=list(result.warnings))
+    passages = [_passage(hit) for hit in result.hits]
+    return Answer(KnowledgeResults(results=passages, warnings=list(result.warnings)), result.timings_ms)
 
 
-async def list_knowledge_bases(tenant: TenantServices, given: ListArguments) -> KnowledgeBases:
+async def list_knowledge_bases(tenant: TenantServices, given: ListArguments) -> Answer:
     """A page of them."""
     after = Page(LISTED, given.cursor).after()
     views = await tenant.knowledge_bases.page(after=after, limit=LISTED + 1)
     shown = views[:LISTED]
     cursor = next_cursor(shown[-1].row.created_at, shown[-1].row.id) if views[LISTED:] else None
-    return KnowledgeBases(knowledge_bases=[_knowledge_base(view) for view in shown], next_cursor=cursor)
+    return Answer(KnowledgeBases(knowledge_bases=[_knowledge_base(view) for view in shown], next_cursor=cursor))
 
 
 def _scope(tenant: TenantServices) -> Scope:
