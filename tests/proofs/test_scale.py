@@ -16,9 +16,10 @@ from app.settings import load_settings
 from benchmarks.embedding_endpoint import DIMENSIONS
 from benchmarks.loader import Batch, Loader, TermTable, lexical_rows
 from benchmarks.processes import embedding_endpoint
+from benchmarks.scale import Options, Run
 from benchmarks.scale_corpus import MEAN, MadeUp, shares
 from benchmarks.scale_curve import Line, Panel, curve_svg
-from benchmarks.scale_measures import CASES, complete, recall, unit
+from benchmarks.scale_measures import CASES, unit
 from benchmarks.scale_world import Bare, ScaleDatabase
 
 TEXTS = ["anchor basket anchor", "basket candle", "eagle eagle eagle feather anchor"]
@@ -60,11 +61,18 @@ def test_a_filled_knowledge_base_is_searched_whole(postgres_server: EmbeddedPost
             async with Loader.open(database.superuser_url) as loader, loader.bulk():
                 assert await loader.fill(shelf.place, batches, made.terms, shares, avgdl=MEAN) == CHUNKS
             assert await database.maintain(shelf.place, threshold=CHUNKS + 1) == "exact"
-            right, asked = await complete(shelf, questions[:1], CHUNKS)
-            assert right == asked
+            bench = Run(Options(seed=3, queries=3, crowd=CHUNKS, docs=None, real=None), postgres_server, settings)
+            await bench.show_complete(shelf, questions[:1], CHUNKS)
             matrix = unit(np.concatenate([batch.vectors for batch in batches]))
-            for case in CASES:
-                assert await recall(shelf, matrix, questions, case.filter, case.rows(CHUNKS)) == 1
+            assert await bench.show_recall(shelf, matrix, questions, CASES) == 1
+            assert (bench.missed, bench.exit_code) == ([], 0)
+            # More than there is, and vectors of others: what a search that finds too little looks like.
+            await bench.show_complete(shelf, questions[:1], CHUNKS + 1)
+            assert await bench.show_recall(shelf, matrix[::-1], questions, CASES[:2]) < 0.98
+            assert ([each.partition(" ")[0] for each in bench.missed], bench.exit_code) == (
+                ["top_k", *["recall@10"] * 2],
+                1,
+            )
             for question in questions:
                 words = set(question.text.split())
                 there = sum(bool(words & set(text.split())) for batch in batches for text in batch.texts)

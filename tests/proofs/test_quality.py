@@ -1,0 +1,42 @@
+"""What ``make quality`` says of figures that miss their aim, and how it ends."""
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.quality import AIMS, Measured, exit_code, figures_line, main, missed, table_row
+
+NAME = "scifact"
+AIM = AIMS[NAME]
+KB = {"chunking": {"strategy": "headered", "max_tokens": 170, "overlap_tokens": 0}, "chunk_count": 7}
+
+
+@pytest.mark.parametrize(
+    ("figures", "expected"),
+    [
+        (AIM, []),
+        ({**AIM, "ndcg@10": AIM["ndcg@10"] - 0.0001}, ["ndcg@10"]),
+        (dict.fromkeys(AIM, 0.0), list(AIM)),
+        ({**AIM, "ndcg@10": float("nan")}, ["ndcg@10"]),
+    ],
+)
+def test_what_is_below_its_aim_is_missed_wherever_it_is_told(figures: dict[str, float], expected: list[str]) -> None:
+    assert missed(NAME, figures) == expected
+    assert figures_line(NAME, figures).count("MISSED") == len(expected)
+    assert table_row(NAME, KB, {}, figures, dict.fromkeys(AIM, 0.01)).count("(missed)") == len(expected)
+
+
+@pytest.mark.parametrize(
+    ("all_missed", "code"), [([], 0), ([[], []], 0), ([[], ["ndcg@10"]], 1), ([["recall@100"], []], 1)]
+)
+def test_an_aim_that_any_setting_misses_ends_with_1(all_missed: list[list[str]], code: int) -> None:
+    assert exit_code([Measured("a row", each) for each in all_missed]) == code
+
+
+def test_a_set_that_is_not_there_ends_with_2(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for data, sets in (("", []), (str(tmp_path), [NAME]), (str(tmp_path), ["unheard-of"])):
+        monkeypatch.setenv("CARREL_EVAL_DATA", data)
+        assert main(sets) == 2
+        assert "CARREL_EVAL_DATA" in capsys.readouterr().err
