@@ -2,128 +2,23 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any
 from uuid import UUID
 
-import bm25s
-import numpy as np
-import pytest
 from sqlalchemy.exc import DBAPIError
 
-from app.bootstrap import TenantServices
-from app.db.maintenance import OwnerDatabase
-from app.db.models.tenant_data import Document
 from app.db.statements import Statement
-from app.documents.types import DocumentNotFound
-from app.embedded_postgres import DatabaseUrls
 from app.indexing.repository import FOLD_FREQUENCIES
-from app.indexing.service import IndexMaintenance
 from app.indexing.types import IndexBusy
-from app.job_handlers import JobContext
 from app.knowledge_bases.service import ERASE_JOB
-from app.lexical.analyser import analyser_for
-from app.lexical.weights import query_terms, salt
+from tests.indexing.library import ANALYSER, Library
 from tests.ingestion.recount import GREATEST_WEIGHTS
-from tests.ingestion.workshop import Workshop, add_text, open_workshop, until
+from tests.ingestion.workshop import Workshop, add_text, until
 
-K1, B = 1.2, 0.75
-ANALYSER = analyser_for("english")
 WORDS = [f"{first}{second}" for first in ("bar", "kel", "mon", "tur", "vis") for second in ("dok", "lam", "rin", "sep")]
+QUERIES = (WORDS[0], f"{WORDS[3]} {WORDS[9]}", " ".join(WORDS[5:12]))
 WEIGHTS = [1 / rank for rank in range(1, len(WORDS) + 1)]
-
-
-@pytest.fixture(scope="module")
-async def workshop(database: DatabaseUrls, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Workshop]:
-    async with open_workshop(database, tmp_path_factory.mktemp("data")) as opened:
-        yield opened
-
-
-@pytest.fixture
-async def library(workshop: Workshop) -> "Library":
-    services = await workshop.new_tenant()
-    return Library(workshop, services, (await services.knowledge_bases.find("default")).index.id)
-
-
-class Library:
-    """A tenant's default knowledge base; ``texts`` by document, as they should be found."""
-
-    def __init__(self, workshop: Workshop, services: TenantServices, index: UUID) -> None:
-        self.workshop, self.services, self.index = workshop, services, index
-        self.texts: dict[UUID, str] = {}
-
-    @property
-    def tenant(self) -> UUID:
-        return self.services.principal.tenant_id
-
-    @property
-    def maintenance(self) -> IndexMaintenance:
-        owner = OwnerDatabase(self.workshop.urls.owner)
-        return JobContext(self.workshop.resources, self.workshop.pipeline, owner).maintenance
-
-    async def put(self, name: str, text: str) -> Document:
-        """Upload and ingest; the same name replaces."""
-        document = await add_text(self.services, text, external_id=name)
-        await self.workshop.ingest(document)
-        self.texts[document.id] = text
-        return document
-
-    async def delete(self, document: UUID) -> None:
-        with suppress(DocumentNotFound):
-            await self.services.deletions.delete("default", document)
-        self.texts.pop(document, None)
-
-    async def crowd(self) -> None:
-        """Changes that come to nothing, so many that they are worth folding."""
-        await self.workshop.owner.execute(
-            "insert into lex_df select tenant_id, index_id, key, sign, 0 from lex_df, (values (1), (-1)) s(sign),"
-            " generate_series(1, 1 + 1200 / (select greatest(1, count(*)) from lex_df where index_id = $1))"
-            " where index_id = $1",
-            self.index,
-        )
-
-    async def avgdl(self) -> float:
-        found: float = await self.workshop.owner.fetchval("select avgdl from search_index where id = $1", self.index)
-        return found
-
-    async def scores(self, query: str) -> dict[UUID, float]:
-        """What the lexical lane finds, by document; each has one chunk."""
-        terms, keys = query_terms(ANALYSER.tokens(query), salt(self.index))
-        async with self.services.reading.db.transaction() as session:
-            scopes = await self.workshop.owner.fetchval(
-                "select array_agg(distinct scope_key) from document where tenant_id = $1", self.tenant
-            )
-            rows = await session._driver.fetch(
-                "select c.document_id, b.score from bm25_search($1, $2, $3, $4, $5, null, null, 1000) b"
-                " join chunk c on c.tenant_id = $1 and c.index_id = $2 and c.id = b.chunk_id",
-                self.tenant, self.index, terms, keys, scopes,
-            )  # fmt: skip
-        return {row[0]: row[1] for row in rows}
-
-    def expected(self, query: str, avgdl: float | None = None) -> dict[UUID, float]:
-        """bm25s over the same texts, with their own mean length or with another one.
-
-        With A for their own, k1' = k1 (1 - b + b A / avgdl) and b' = k1 b A / avgdl / k1' give what avgdl does.
-        """
-        tokens = [ANALYSER.tokens(text) for text in self.texts.values()]
-        ratio = 1.0 if avgdl is None else float(np.mean([len(each) for each in tokens])) / avgdl
-        k1 = K1 * (1 - B + B * ratio)
-        model = bm25s.BM25(method="lucene", k1=k1, b=K1 * B * ratio / k1, dtype="float64")
-        model.index(tokens, show_progress=False)
-        scores = model.get_scores([term for term in dict.fromkeys(ANALYSER.tokens(query)) if term in model.vocab_dict])
-        found = zip(self.texts, scores.tolist(), strict=True)
-        return {document: score for document, score in found if score > 0}
-
-    async def assert_exact(self, *, avgdl: float | None = None) -> None:
-        chunks = await self.workshop.owner.fetchval("select count(*) from chunk where index_id = $1", self.index)
-        assert chunks == len(self.texts), "a text of these tests is one chunk"
-        for query in (WORDS[0], f"{WORDS[3]} {WORDS[9]}", " ".join(WORDS[5:12])):
-            expected, found = self.expected(query, avgdl), await self.scores(query)
-            assert expected
-            assert found.keys() == expected.keys()
-            assert found == pytest.approx(expected, abs=2e-5)
-            assert sorted(found.values()) == pytest.approx(sorted(expected.values()), abs=2e-5)
 
 
 def some_text(rng: random.Random, *, longest: int) -> str:
@@ -159,16 +54,16 @@ async def test_concurrent_writers_and_maintenance(library: Library) -> None:
     assert min(await asyncio.gather(*maintaining)) > 3
     assert await library.workshop.inconsistencies() == {}
     assert await library.avgdl() != 100
-    await library.assert_exact(avgdl=await library.avgdl())
+    await library.assert_exact(QUERIES, avgdl=await library.avgdl())
     # A drift at last; right after it the numbers are plain BM25's.
     for number in range(3):
         await library.put(f"long {number}", some_text(random.Random(number), longest=10) + " winding" * 40)
     await library.maintenance.maintain(library.tenant, library.index)
-    await library.assert_exact()
+    await library.assert_exact(QUERIES)
     # What comes then is weighed with the frozen mean.
     await library.put("short", " ".join(WORDS[:6]))
     await library.maintenance.maintain(library.tenant, library.index)
-    await library.assert_exact(avgdl=await library.avgdl())
+    await library.assert_exact(QUERIES, avgdl=await library.avgdl())
     assert await library.workshop.inconsistencies() == {}
 
 
@@ -184,7 +79,7 @@ async def test_what_is_ingested_meanwhile_gets_the_new_weights(library: Library)
     assert await library.avgdl() != before
     await ingesting
     library.texts[late.id] = " ".join(WORDS[:7])
-    await library.assert_exact(avgdl=await library.avgdl())
+    await library.assert_exact(QUERIES, avgdl=await library.avgdl())
 
 
 async def is_embedding(workshop: Workshop, document: UUID) -> bool:
@@ -236,7 +131,7 @@ async def test_a_change_is_found_and_looked_after_once(library: Library) -> None
     }
     async with library.workshop.working():
         await until(lambda: has_drifted(library, 100))
-    await library.assert_exact()
+    await library.assert_exact(QUERIES)
     await library.workshop.drop_jobs()
 
 

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Any
 
 import asyncpg
-import bm25s
 import numpy as np
 import pytest
 from pgvector.asyncpg import register_vector
@@ -14,9 +13,10 @@ from app.documents.scopes import Scope
 from app.ids import decode_id, encode_id
 from app.lexical.analyser import analyser_for
 from app.retrieval.fusion import Lane, fuse_rrf, fuse_weighted
+from tests.lexical.reference import bm25s_scorer
 from tests.retrieval.conftest import Corpus, Passage, ask, ids_of
 
-K1, B, AVGDL = 1.2, 0.75, 100.0
+AVGDL = 100.0
 QUERIES = ["anchor", "candle dagger", "forest goblet harbor", "anchor anchor umbrella", "the umbrella of unknownword"]
 EVERYTHING: dict[str, str] = {"user_id": "u1", "chat_id": "c1", "agent_id": "a1"}
 FILTERS: list[tuple[dict[str, Any] | None, Callable[[dict[str, Any]], bool]]] = [
@@ -64,20 +64,11 @@ def cosines(corpus: Corpus, query: str, expected: dict[str, Passage]) -> dict[st
 
 
 def bm25_scores(corpus: Corpus, query: str, expected: dict[str, Passage]) -> dict[str, float]:
-    """Of the documents with at least one of the query's terms.
-
-    bm25s takes the average length from its own corpus. With A for that, k1' = k1 (1 - b + b A / avgdl) and
-    b' = k1 b A / avgdl / k1' give the same denominators as k1, b and the frozen avgdl.
-    """
+    """Of the documents with at least one of the query's terms."""
     analyser = analyser_for("english")
     tokens = [analyser.tokens(passage.text) for passage in corpus.passages.values()]
-    ratio = float(np.mean([len(each) for each in tokens])) / AVGDL
-    k1 = K1 * (1 - B + B * ratio)
-    model = bm25s.BM25(method="lucene", k1=k1, b=K1 * B * ratio / k1, dtype="float64")
-    model.index(tokens, show_progress=False)
-    known = [term for term in dict.fromkeys(analyser.tokens(query)) if term in model.vocab_dict]
-    scores = model.get_scores(known) if known else np.zeros(len(tokens))
-    by_id = dict(zip(corpus.passages, scores.tolist(), strict=True))
+    scores = bm25s_scorer(tokens, avgdl=AVGDL)(analyser.tokens(query))
+    by_id = dict(zip(corpus.passages, scores, strict=True))
     return {key: score for key, score in by_id.items() if key in expected and score > 0}
 
 
