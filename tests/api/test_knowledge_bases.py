@@ -91,6 +91,16 @@ def test_settings_that_are_none(tenant: Tenant, change: dict[str, Any]) -> None:
     problem(tenant.admin.get(f"{ROUTE}/wrong"), 404, "knowledge_base_not_found")
 
 
+@pytest.mark.parametrize(
+    ("dimensions", "said"), [(0, "greater than or equal to 1"), (4001, "less than or equal to 4000")]
+)
+def test_dimensions_beyond_any_index_s_are_refused(tenant: Tenant, dimensions: int, said: str) -> None:
+    reply = tenant.admin.post(ROUTE, json={"name": "wrong", "embedding": {"dimensions": dimensions}})
+    (error,) = problem(reply, 422, "invalid")["errors"]
+    assert error["loc"] == ["body", "embedding", "dimensions"]
+    assert said in error["msg"]
+
+
 def test_changes(tenant: Tenant) -> None:
     tenant.admin.post(ROUTE, json={"name": "k", "title": "Old", "description": "old"}).raise_for_status()
     changed = tenant.admin.patch(

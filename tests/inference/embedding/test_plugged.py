@@ -32,6 +32,9 @@ class Model:
 def long(settings):
     return Model(settings, 4001)
 
+def empty(settings):
+    return Model(settings, 0)
+
 def short(settings):
     made = Model(settings)
     made.max_tokens = 17
@@ -101,6 +104,7 @@ def test_it_is_made_of_the_settings(plugins: Plugins) -> None:
     ("function", "told"),
     [
         ("long", "length"),
+        ("empty", "length"),
         ("short", "fewer than"),
         ("nameless", "EmbeddingIdentity"),
         ("blind", "embed none"),
