@@ -86,5 +86,7 @@ class Library:
             expected = {document: score for document, score in theirs if score > 0}
             found = await self.scores(query)
             assert expected, query
-            assert found == pytest.approx(expected, abs=2e-5), query
-            assert list(found.values()) == pytest.approx(sorted(expected.values(), reverse=True), abs=2e-5), query
+            assert found == pytest.approx(expected, rel=1e-6, abs=2e-5), query
+            assert list(found.values()) == pytest.approx(sorted(expected.values(), reverse=True), rel=1e-6, abs=2e-5), (
+                query
+            )
