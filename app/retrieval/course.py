@@ -12,6 +12,7 @@ from app.retrieval.explanation import LanePlan
 from app.retrieval.types import Droppable
 
 T = TypeVar("T")
+MAYBE_MORE = "There may be more results, behind the passages that the lanes were asked for."
 NO_EXTRA_QUERIES = "There was no time left for further queries: only what was asked was searched for."
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -12,8 +12,8 @@ from app.db.session import DatabaseRefused, DatabaseUnavailable, TenantDatabase
 from app.filters import refusing
 from app.logging import get_logger
 from app.retrieval import shares
-from app.retrieval.course import NO_EXTRA_QUERIES, Course, reason_of
-from app.retrieval.lanes import Ranked, Ranking
+from app.retrieval.course import MAYBE_MORE, NO_EXTRA_QUERIES, Course, reason_of
+from app.retrieval.lanes import Ranked, Ranking, goes_on
 from app.retrieval.merging import merge, uncovered
 from app.retrieval.repository import LaneCall, LaneList, RetrievalRepository
 from app.retrieval.sources import counted, without_duplicates
@@ -34,7 +34,8 @@ Rank = Callable[[Sequence[LaneList]], Ranking]
 class Finder:
     """``searched`` are the knowledge bases by their search index, as keys begin; the best ``top_k`` are read.
 
-    ``lane_rows`` is what each lane gives at least. With ``explain`` hits get their places, and the course the plans.
+    ``wanted`` is what the caller gets of them, where more are read. ``lane_rows`` is what each lane gives at least.
+    With ``explain`` hits get their places, and the course the plans.
     """
 
     db: TenantDatabase
@@ -42,14 +43,16 @@ class Finder:
     searched: Mapping[bytes, Searched]
     top_k: int
     score_threshold: float | None
+    wanted: int | None = None
     lane_rows: int = LANE_ROWS
     expansion: Expansion | None = None
     return_vectors: bool = False
     explain: bool = False
 
     def reading(self, rows: int) -> Self:
-        """The same for so many hits."""
-        return replace(self, top_k=rows, expansion=self.expansion and self.expansion.bounded(rows))
+        """The same for so many hits, of which the caller gets as many as before."""
+        expansion = self.expansion and self.expansion.bounded(rows)
+        return replace(self, top_k=rows, wanted=self.wanted or self.top_k, expansion=expansion)
 
     async def find(self, calls: Sequence[LaneCall], rank: Rank, *, extra: frozenset[int] = frozenset()) -> list[Hit]:
         """What ``rank`` makes of the lanes' lists, best first, ties by document and chunk_index.
@@ -61,15 +64,11 @@ class Finder:
         Raises SearchUnavailable when none could, InvalidInput for a filter that the database refuses.
         """
         try:
-            # Ranking inside saves a transaction: it is a matter of microseconds.
-            async with self._repository(shares.LANES_TOGETHER) as repository:
-                lists = await self._ask(repository, calls)
-                hits = await self._with_vectors(repository, await self._read(repository, rank(lists)))
-                await self._plan(repository, calls)
+            hits, lists = await self._find_together(calls, rank)
         except (DBAPIError, TimeoutError, DatabaseUnavailable) as exc:
             logger.warning("search.lanes_failed", error=exc)
         else:
-            return await self._deeper(calls, rank, extra, hits) if self._lacks(hits, calls, lists) else hits
+            return await self._deeper(calls, rank, hits) if self._lacks(hits, calls, lists) else hits
         lists, answered = await self._ask_apart(self._without(extra, calls))
         try:
             async with self._repository(shares.READING) as repository:
@@ -79,27 +78,34 @@ class Finder:
         except (DBAPIError, TimeoutError, DatabaseUnavailable) as exc:
             raise SearchUnavailable from exc
 
+    async def _find_together(self, calls: Sequence[LaneCall], rank: Rank) -> tuple[list[Hit], list[LaneList]]:
+        # Ranking inside saves a transaction: it is a matter of microseconds.
+        async with self._repository(shares.LANES_TOGETHER) as repository:
+            lists = await self._ask(repository, calls)
+            hits = await self._with_vectors(repository, await self._read(repository, rank(lists)))
+            await self._plan(repository, calls)
+        return hits, lists
+
     def _lacks(self, hits: Sequence[Hit], calls: Sequence[LaneCall], lists: Sequence[LaneList]) -> bool:
-        """Whether some of ``top_k`` are missing, and a lane that gave all the rows it may could have them."""
-        full = [one for one in lists if len(one.chunk_ids) >= self._size]
-        return len(hits) < self.top_k and any(self._goes_on(calls[one.call], one) for one in full)
+        """Whether the caller gets too few, and the lanes may have more."""
+        few = len(hits) < (self.wanted or self.top_k)
+        return few and goes_on(calls, lists, size=self._size, threshold=self.score_threshold)
 
-    def _goes_on(self, call: LaneCall, found: LaneList) -> bool:
-        """Whether more than these rows may reach the threshold; the dense lane has all that do."""
-        if self.score_threshold is None:
-            return True
-        if found.lane == "dense":
-            return round(min(found.scores), 6) >= self.score_threshold
-        return call.only_similarity or call.vector is None
+    async def _deeper(self, calls: Sequence[LaneCall], rank: Rank, hits: list[Hit]) -> list[Hit]:
+        """The same from all the rows that may be: some of the first have expired, became one, or say the same.
 
-    async def _deeper(self, calls: Sequence[LaneCall], rank: Rank, extra: frozenset[int], hits: list[Hit]) -> list[Hit]:
-        """The same from all the rows that may be: some of the first have expired, became one, or say the same."""
-        if self._size < MOST_LANE_ROWS and self.course.remaining >= shares.DEEPER_LEAST_SECONDS:
-            with suppress(SearchUnavailable):
-                return await replace(self, lane_rows=MOST_LANE_ROWS).find(calls, rank, extra=extra)
-        self.course.remark(
-            f"Fewer than top_k: the best {self._size} passages of a lane hold no more, what follows may."
-        )
+        Where they are not to be had, what was found stands.
+        """
+        most = replace(self, lane_rows=MOST_LANE_ROWS)
+        if self._size < most._size and self.course.remaining >= shares.DEEPER_LEAST_SECONDS:
+            try:
+                hits, lists = await most._find_together(calls, rank)
+            except (DBAPIError, TimeoutError, DatabaseUnavailable) as exc:
+                logger.warning("search.not_deeper", error=exc)
+            else:
+                if not most._lacks(hits, calls, lists):
+                    return hits
+        self.course.remark(MAYBE_MORE)
         return hits
 
     @asynccontextmanager

@@ -80,6 +80,20 @@ def collect(
     return found
 
 
+def goes_on(calls: Sequence[LaneCall], lists: Sequence[LaneList], *, size: int, threshold: float | None = None) -> bool:
+    """Whether a lane that gave all of ``size`` rows may have more that reach the threshold."""
+    for one in lists:
+        call = calls[one.call]
+        if len(one.chunk_ids) < size:
+            continue
+        if threshold is None or (call.only_similarity or call.vector is None):
+            return True
+        # All that reach it are among the nearest; scores as callers see them.
+        if one.lane == "dense" and round(min(one.scores), 6) >= threshold:
+            return True
+    return False
+
+
 def best_of(lanes: Sequence[Ranked]) -> Ranked:
     """Several queries' lists of one lane as one: a chunk counts at its best score."""
     if len(lanes) == 1:

@@ -22,7 +22,7 @@ from app.retrieval.course import Course
 from app.retrieval.finder import Finder
 from app.retrieval.lanes import Ranking, best_of, collect
 from app.retrieval.repository import LaneCall, LaneList
-from app.retrieval.types import Hit, Searched, SearchUnavailable
+from app.retrieval.types import Hit, Searched
 from tests.fixtures.database import MakeDatabase
 from tests.fixtures.service import Service, Tenant, run_service, settings_for
 from tests.protocol_servers.embedding import EmbeddingServer
@@ -295,26 +295,27 @@ def test_a_lane_brings_as_many_rows_as_are_set_and_never_fewer_than_asked_for(
     assert brought == [rows]
 
 
-def test_what_was_found_stands_where_more_is_not_to_be_had(fragile: Fragile) -> None:
-    """Of the one row that the lane gives at first too few become hits; and asking for more fails."""
+@pytest.mark.parametrize(("wanted", "times"), [(2, 2), (1, 1)])
+def test_what_was_found_stands_where_more_is_not_to_be_had(fragile: Fragile, wanted: int, times: int) -> None:
+    """Of the first rows too few become hits, and asking for more fails; who has enough does not ask."""
     asked: list[int] = []
 
     async def find() -> tuple[list[Hit], Course]:
-        async with open_finder(fragile, top_k=2) as (finder, call):
+        async with open_finder(fragile, top_k=wanted) as (finder, call):
 
             def rank(lists: Sequence[LaneList]) -> Ranking:
                 asked.extend(len(one.chunk_ids) for one in lists)
                 if len(asked) > 1:
-                    raise SearchUnavailable
+                    raise TimeoutError
                 found = collect([call], lists, queries=1)
                 return Ranking(found, best_of(found.lexical)[:1], fused=False)
 
-            return await replace(finder, lane_rows=2).find([call], rank), finder.course
+            return await replace(finder, lane_rows=2).reading(2).find([call], rank), finder.course
 
     hits, course = asyncio.run(find())
-    assert (len(hits), len(asked)) == (1, 2)
-    assert [remark.startswith("Fewer than top_k: the best 2 ") for remark in course.remarks] == [True]
-    assert course.warnings == []
+    assert (len(hits), asked) == (1, [2] * times)
+    more = "There may be more results, behind the passages that the lanes were asked for."
+    assert (course.remarks, course.warnings, course.dropped) == ([more] * (times - 1), [], {})
 
 
 def test_in_the_place_of_what_is_gone_comes_what_follows(fragile: Fragile) -> None:
