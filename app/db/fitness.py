@@ -13,7 +13,7 @@ select current_setting('server_version_num')::int as version, current_user as ro
        coalesce((select string_to_array(extversion, '.')::int[] from pg_extension where extname = 'vector'), '{0}')
          as pgvector,
        exists (select from pg_proc p
-                where p.oid = to_regproc('public.hybrid_search') and 'p_cosines' = any(p.proargnames))
+                where p.oid = to_regproc('public.search_plan') and 'p_terms' = any(p.proargnames))
          and exists (select from pg_roles r where r.rolname = 'carrel_app' and pg_has_role(r.oid, 'usage')) as migrated
 """
 

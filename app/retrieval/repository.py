@@ -151,7 +151,8 @@ class RetrievalRepository:
 
     async def plan(self, call: LaneCall, *, size: int) -> LanePlan:
         """How the call's lanes are searched."""
-        return LanePlan(*(await self.reader.rows(_PLAN, _where(call) | {"size": size}))[0])
+        asked = _where(call) | {"size": size, "terms": len(call.term_ids)}
+        return LanePlan(*(await self.reader.rows(_PLAN, asked))[0])
 
 
 def _lane_values(calls: Sequence[LaneCall], size: int) -> dict[str, Any]:
@@ -232,7 +233,7 @@ select e.index_id, e.chunk_id, e.embedding
  cross join lateral (select * from chunk_embedding e
                       where e.tenant_id = k.tenant_id and e.index_id = k.index_id and e.chunk_id = k.id offset 0) e""")
 _PLAN = statement("""
-select p.chunks, p.share, p.dense, p.lexical from search_plan(:t, :i, :s, :c, :p, :size, :l) p""")
+select p.chunks, p.share, p.dense, p.lexical from search_plan(:t, :i, :s, :c, :p, :size, :l, :terms) p""")
 _READ, _COMPARED = (
     {
         lane: statement(_TEXTS.replace("{lane}", table).replace("{cosine}", cosine))
