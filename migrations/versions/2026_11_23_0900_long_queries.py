@@ -39,7 +39,7 @@ begin
           where f.df > 0) x;
   n := coalesce(cardinality(w), 0);
   if n = 0 then return; end if;
-  if p_reach * p_total <= 5000 or cardinality(p_terms) > 256 then
+  if p_reach * p_total <= 5000 or cardinality(p_terms) > 100 then
     -- Few rows: score them all (0.7 us each; `keys && ...` as a filter costs four times that). Many terms: nearly every row has several of them,
     -- and what names the pairs grows with their square. Written with =, so that the planner may start from the filter's or the scopes' index.
     if p_any is not null then
@@ -117,7 +117,7 @@ begin
   return query select s.total, s.share,
     case when way = 'hnsw' and prefers_hnsw(s.total, s.share, s.reach, p_k) then 'index' else 'exact' end,
     -- What is told comes of a sample always; the lane has one where it would, and else takes every row for one that passes.
-    case when s.total <= 5000 or p_terms > 256 or ((s.total > 20000 or way = 'hnsw') and s.reach * s.total <= 5000) then 'all' else 'pruned' end
+    case when s.total <= 5000 or p_terms > 100 or ((s.total > 20000 or way = 'hnsw') and s.reach * s.total <= 5000) then 'all' else 'pruned' end
     from search_sample(p_tenant, p_index, p_scopes, p_contains, p_path, p_lookups, 0) s;
 end $f$;
 revoke all on function search_plan from public;

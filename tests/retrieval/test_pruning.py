@@ -166,7 +166,7 @@ def questions() -> list[list[str]]:
     rng = random.Random(5)
     mixed = [rng.sample(TERMS, rng.randint(1, 8)) for _ in range(3)]
     common = [rng.sample(TERMS[:20], rng.randint(2, 6)) for _ in range(2)]
-    long = [rng.sample(TERMS, 256), [*TERMS, *(f"unknown{number}" for number in range(2000))]]
+    long = [rng.sample(TERMS, 100), [*TERMS, *(f"unknown{number}" for number in range(2000))]]
     return [*mixed, *common, *long, [TERMS[0]], [TERMS[0], TERMS[1], TERMS[-1], "unknown"], ["unknown"]]
 
 
