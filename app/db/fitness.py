@@ -12,8 +12,8 @@ select current_setting('server_version_num')::int as version, current_user as ro
          or exists (select from pg_class c where c.relowner = r.oid and c.relkind in ('r', 'p')))) as privileged,
        coalesce((select string_to_array(extversion, '.')::int[] from pg_extension where extname = 'vector'), '{0}')
          as pgvector,
-       exists (select from pg_proc p
-                where p.oid = to_regproc('public.search_plan') and 'p_terms' = any(p.proargnames))
+       exists (select from pg_attribute a
+                where a.attrelid = to_regclass('public.document') and a.attname = 'stamp_number')
          and exists (select from pg_roles r where r.rolname = 'carrel_app' and pg_has_role(r.oid, 'usage')) as migrated
 """
 

@@ -14,21 +14,22 @@ from app.knowledge_bases.repository import KnowledgeBaseRepository
 
 @dataclass(frozen=True, slots=True)
 class Restamp:
-    """From which stamp to which; the keys of ``new`` are set, those of ``old`` alone are taken away."""
+    """From which stamp to which; the keys of ``new`` are set, those of ``old`` alone are taken away.
+
+    ``number`` is that of the new one: what has it already was written after the change, and keeps what it says.
+    """
 
     old: dict[str, Any]
     new: dict[str, Any]
+    number: int
 
     def values(self) -> dict[str, Any]:
         """For the statements."""
-        left = sorted(self.old.keys() - self.new.keys())
         return {
-            "old": json.dumps(self.old),
+            "number": self.number,
             "new": json.dumps(self.new),
             "seen": json.dumps(filterable_metadata(self.new, reserved={})),
-            "left": left,
-            "fixed": sorted(self.new),
-            "gone": [*left, *sorted(self.new)],
+            "gone": sorted(self.old.keys() | self.new.keys()),
         }
 
 
@@ -43,12 +44,23 @@ class RestampRepository:
     async def wanted(self) -> Restamp | None:
         """What is under way; None when nothing is, or the knowledge base is gone."""
         row = await self.session.row(_WANTED, self._place)
-        return None if row is None else Restamp(row["metadata_filter"], row["pending_filter"])
+        return None if row is None else Restamp(*row)
 
     async def take(self, restamp: Restamp, *, limit: int) -> list[UUID]:
         """Some documents with the old stamp, kept from every other change until the transaction ends."""
         rows = await self.session.rows(_TAKE, {**self._place, **restamp.values(), "limit": limit})
         return [row["id"] for row in rows]
+
+    async def advance(self, document_id: UUID) -> None:
+        """Give one document what is under way, before it is changed; nothing where it has it already.
+
+        From then on its metadata is what its caller says, and its chunks are not left behind with the old stamp.
+        """
+        restamp = await self.wanted()
+        if restamp is not None and await self.session.row(
+            _TAKE_ONE, {**self._place, **restamp.values(), "d": document_id}
+        ):
+            await self.stamp(restamp, [document_id])
 
     async def stamp(self, restamp: Restamp, documents: Sequence[UUID]) -> None:
         """The rows, and what filters see of them in both lanes; what chunks say themselves gives way."""
@@ -71,12 +83,14 @@ class RestampRepository:
 
 
 _WANTED = statement("""
-select metadata_filter, pending_filter from knowledge_base
+select metadata_filter, pending_filter, filter_number + 1 from knowledge_base
  where tenant_id = :t and id = :kb and pending_filter is not null""")
+# By its number, because metadata of the caller's own may look like the old stamp. What lacks the new one in spite of
+# its number was written beside a process of a version before, which does not count; it must not get out of reach.
 _UNSTAMPED = """
-d.tenant_id = :t and d.kb_id = :kb
-   and ((:left::text[] <> '{}' and d.filterable @> :old::jsonb) or not d.filterable @> :new::jsonb)"""
+d.tenant_id = :t and d.kb_id = :kb and (d.stamp_number < :number::int or not d.filterable @> :new::jsonb)"""
 _TAKE = statement(f"select d.id from document d where {_UNSTAMPED} order by d.id limit :limit for update")  # noqa: S608
+_TAKE_ONE = statement(f"select 1 from document d where {_UNSTAMPED} and d.id = :d for update")  # noqa: S608
 # As filterable_metadata makes it of metadata with the new stamp: $instants has only what is a date.
 _SEEN = """
 (row.metadata - :gone::text[] - '$instants') || (:seen::jsonb - '$instants') || case when dates.found = '{}' then '{}'
@@ -85,12 +99,13 @@ _DATES = """
 lateral (select (coalesce(row.metadata -> '$instants', '{}') - :gone::text[])
                 || coalesce(:seen::jsonb -> '$instants', '{}') as found) dates"""
 _STAMP_DOCUMENTS = statement(f"""
-update document d set metadata = (d.metadata - :gone::text[]) || :new::jsonb, filterable = {_SEEN}, updated_at = now()
+update document d set metadata = (d.metadata - :gone::text[]) || :new::jsonb, filterable = {_SEEN},
+       stamp_number = :number::int, updated_at = now()
   from (select id, filterable as metadata from document where tenant_id = :t and id = any(:ds::uuid[])) row, {_DATES}
  where d.tenant_id = :t and d.id = row.id""")  # noqa: S608
 _STAMP_CHUNKS = statement("""
-update chunk set metadata = metadata - :fixed::text[]
- where tenant_id = :t and kb_id = :kb and document_id = any(:ds::uuid[]) and metadata ?| :fixed::text[]""")
+update chunk set metadata = metadata - :gone::text[]
+ where tenant_id = :t and kb_id = :kb and document_id = any(:ds::uuid[]) and metadata ?| :gone::text[]""")
 _STAMP_LANES = [
     statement(f"""
 update {lane} l set metadata = {_SEEN}
@@ -102,7 +117,8 @@ update {lane} l set metadata = {_SEEN}
 ]
 _HOLD = statement("select 1 from knowledge_base where tenant_id = :t and id = :kb for update")
 _FINISH = statement(f"""
-update knowledge_base set metadata_filter = pending_filter, pending_filter = null, updated_at = now()
+update knowledge_base set metadata_filter = pending_filter, pending_filter = null, filter_number = :number::int,
+       updated_at = now()
  where tenant_id = :t and id = :kb and pending_filter is not null
    and not exists (select from document d where {_UNSTAMPED})
 returning 1""")  # noqa: S608

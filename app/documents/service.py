@@ -18,6 +18,7 @@ from app.documents.finding import find_readable
 from app.documents.narrowing import claim, require_own
 from app.documents.promotion import promote
 from app.documents.repository import DocumentFilters, DocumentRepository
+from app.documents.restamp_repository import RestampRepository
 from app.documents.scopes import SHARED
 from app.documents.types import (
     DocumentNotFound,
@@ -154,6 +155,9 @@ class DocumentService:
                 document = await self._lock_in(session, reference, document_id)
                 # Read after the lock: whoever gives a new stamp to all has been here, or comes when this is done.
                 kb = await self.knowledge_bases.find_in(session, reference)
+                if document.stamp_number < kb.row.stamp_number:
+                    await RestampRepository(session, self.db.tenant_id, kb.row.id).advance(document.id)
+                    await session.refresh(document)
                 if "scope" in changes:
                     scope = changes["scope"].of_tenant(self.db.tenant_id)
                     await claim(session, self.knowledge_bases.principal, scope)

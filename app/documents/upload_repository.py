@@ -1,10 +1,7 @@
 """What an upload asks and writes; on the driver's own connection, because uploads come by the thousand."""
 
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
 from app.audit.repository import event_values, insert_event
@@ -29,6 +26,7 @@ _VERSION_COLUMNS = (
     "metadata",
     "filterable",
     "quota_key_id",
+    "stamp_number",
 )
 _COLUMNS = (
     *("tenant_id", "kb_id", "id", "external_id", "created_at"),
@@ -53,9 +51,9 @@ class UploadRepository:
         self.session = session
         self.tenant_id = tenant_id
 
-    async def stamped(self, kb_id: UUID, stamp: Mapping[str, Any]) -> bool:
+    async def stamped(self, kb_id: UUID, stamp_number: int) -> bool:
         """Whether everything that goes in still gets this stamp; if so, it does until the transaction ends."""
-        values = {"tenant": self.tenant_id, "kb": kb_id, "stamp": json.dumps(stamp)}
+        values = {"tenant": self.tenant_id, "kb": kb_id, "number": stamp_number}
         return await self.session.row(_STAMPED, values) is not None
 
     async def by_identity(
@@ -88,7 +86,7 @@ class UploadRepository:
 # Inserting takes the same lock for its foreign key. Who has given a new stamp to all that is there waits for it.
 _STAMPED = statement("""
 select 1 from knowledge_base
- where tenant_id = :tenant and id = :kb and coalesce(pending_filter, metadata_filter) = :stamp::jsonb
+ where tenant_id = :tenant and id = :kb and filter_number + (pending_filter is not null)::int = :number::int
    and deleted_at is null for key share""")
 _KNOWN = """
 select id, sha256, created_at from document

@@ -18,6 +18,7 @@ from app.documents.given_chunks import encode_chunks
 from app.documents.inspection import inspect_upload
 from app.documents.narrowing import claim
 from app.documents.repository import DocumentRepository
+from app.documents.restamp_repository import RestampRepository
 from app.documents.scopes import Scope
 from app.documents.service import INGEST_JOB, DocumentService, ingest_payload
 from app.documents.types import (
@@ -211,7 +212,9 @@ class UploadService:
             async with self.db.transaction() as session:
                 repository = UploadRepository(session, self.db.tenant_id)
                 written = None
-                if await repository.stamped(kb.row.id, kb.row.stamp):
+                if await repository.stamped(kb.row.id, kb.row.stamp_number):
+                    if replaces and kb.row.pending_filter is not None:
+                        await RestampRepository(session, self.db.tenant_id, kb.row.id).advance(document.id)
                     write = repository.begin_version if replaces else repository.add
                     written = await write(document, key, by=Actor.of(self.knowledge_bases.principal))
                 if written is not None:
@@ -290,6 +293,7 @@ def _new_document(
         dynamic=facts.dynamic,
         expires_at=facts.expires_at,
         attributes={**(facts.metadata or {}), **kb.row.stamp},
+        stamp_number=kb.row.stamp_number,
         created_at=replaces.created_at if replaces else datetime.now(UTC),
     )
     document.filterable = filterable(document)

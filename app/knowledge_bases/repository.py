@@ -12,14 +12,15 @@ from app.db.models.tenant_data import Document, KnowledgeBase, SearchIndex
 from app.db.session import Session
 from app.db.statements import Record, Statement, statement
 from app.knowledge_bases.generation_repository import GenerationRepository
-from app.knowledge_bases.types import KnowledgeBaseView, LiveIndex, StoredKnowledgeBase
+from app.knowledge_bases.stored import LiveIndex, StoredKnowledgeBase
+from app.knowledge_bases.types import KnowledgeBaseView
 
 # The columns stand in the order of StoredKnowledgeBase and LiveIndex. The last says which versions of the rows they
 # are, as require_unchanged looks for it.
 _SELECT = """
 select k.tenant_id, k.id, k.name, k.title, k.description, k.language, k.chunking, k.retrieval, k.metadata_filter,
-       k.pending_filter, k.routing, k.created_at, k.updated_at, k.source, i.id as index_id, i.identity, i.dim, i.avgdl,
-       i.vector_index, i.held_back, i.index_bytes, i.languages,
+       k.pending_filter, k.routing, k.created_at, k.updated_at, k.source, k.filter_number, i.id as index_id,
+       i.identity, i.dim, i.avgdl, i.vector_index, i.held_back, i.index_bytes, i.languages,
        concat_ws(' ', k.xmin, k.ctid, i.xmin, i.ctid) as state
   from knowledge_base k join search_index i on i.tenant_id = k.tenant_id and i.kb_id = k.id and i.state = 'live'
        and k.deleted_at is null"""
@@ -185,4 +186,4 @@ class KnowledgeBaseRepository:
 
 def _view(row: Record) -> KnowledgeBaseView:
     """Of a row of ``_SELECT``."""
-    return KnowledgeBaseView(StoredKnowledgeBase(*row[:14]), LiveIndex(*row[14:-1]), state=row[-1])
+    return KnowledgeBaseView(StoredKnowledgeBase(*row[:15]), LiveIndex(*row[15:-1]), state=row[-1])

@@ -11,6 +11,7 @@ from app.http_sources.types import HttpSource
 from app.inference.embedding import Embedder, EmbeddingIdentity
 from app.inference.embedding.registry import Embedders
 from app.knowledge_bases.routing_settings import RoutingSettings
+from app.knowledge_bases.stored import LiveIndex, StoredKnowledgeBase
 from app.lexical.languages import AUTO, identity_name
 from app.prompts.types import PromptSettings
 
@@ -104,56 +105,6 @@ class NewKnowledgeBase:
     metadata_filter: dict[str, Any] | None = None
     routing: RoutingSettings = field(default_factory=RoutingSettings)
     source: HttpSource | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class StoredKnowledgeBase:
-    """A knowledge base as it is stored; ``source`` is there where it is of kind http."""
-
-    tenant_id: UUID
-    id: UUID
-    name: str
-    title: str | None
-    description: str | None
-    language: str
-    chunking: dict[str, Any]
-    retrieval: dict[str, Any]
-    metadata_filter: dict[str, Any]
-    pending_filter: dict[str, Any] | None
-    routing: dict[str, Any]
-    created_at: datetime
-    updated_at: datetime
-    source: dict[str, Any] | None
-
-    @property
-    def stamp(self) -> dict[str, Any]:
-        """The metadata that everything gets that goes in now, over what its caller says."""
-        return self.metadata_filter if self.pending_filter is None else self.pending_filter
-
-    @property
-    def guard(self) -> dict[str, Any] | None:
-        """The filter that every read has to fulfil; while a new stamp goes round, the old one holds as well."""
-        stamps = [self.metadata_filter] if self.pending_filter is None else [self.metadata_filter, self.pending_filter]
-        if not all(stamps):
-            return None
-        return stamps[0] if len(stamps) == 1 else {"or": stamps}
-
-
-@dataclass(frozen=True, slots=True)
-class LiveIndex:
-    """The search index that searches read and ingestion writes to; ``identity`` says what made it.
-
-    ``languages`` are those of its documents where each has its own.
-    """
-
-    id: UUID
-    identity: dict[str, Any]
-    dim: int
-    avgdl: float
-    vector_index: str
-    held_back: str | None
-    index_bytes: int
-    languages: list[str]
 
 
 @dataclass(frozen=True, slots=True)

@@ -163,7 +163,7 @@ class _Incoming:
     ) -> bool:
         tenant_id, kb, principal = self.service.db.tenant_id, self.kb, self.service.knowledge_bases.principal
         uploads, bases = UploadRepository(session, tenant_id), KnowledgeBaseRepository(session, tenant_id)
-        if not await uploads.stamped(kb.row.id, kb.row.stamp):
+        if not await uploads.stamped(kb.row.id, kb.row.stamp_number):
             raise UploadConflict("The knowledge base was changed while this was imported; import it again.")
         row = await uploads.add(document, key, by=Actor.of(principal))
         if row is None:
@@ -220,6 +220,7 @@ class _Incoming:
             scope_level=self.scope.level().value,
             scope_key=self.scope.key(),
             attributes={**record.metadata, **kb.row.stamp},
+            stamp_number=kb.row.stamp_number,
             **{name: getattr(record, name) for name in _AS_THEY_ARE},
         )
         document.quota_key_id = self.service.knowledge_bases.principal.stores_for

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -34,10 +34,15 @@ class Staff:
     workshop: Workshop
     services: TenantServices
 
+    async def upload(self, text: str, **facts: Any) -> Document:
+        return (
+            await self.services.uploads.upload_text(KB, text, DocumentFacts(**facts), media_type="text/plain")
+        ).document
+
     async def add(self, text: str, **facts: Any) -> Document:
-        uploaded = await self.services.uploads.upload_text(KB, text, DocumentFacts(**facts), media_type="text/plain")
-        await self.workshop.ingest(uploaded.document)
-        return await self.services.documents.get(KB, uploaded.document.id)
+        document = await self.upload(text, **facts)
+        await self.workshop.ingest(document)
+        return await self.services.documents.get(KB, document.id)
 
     async def add_chunks(self, *metadata: dict[str, Any]) -> Document:
         chunks = [GivenChunk(f"lantern {number}", one, page=number + 1) for number, one in enumerate(metadata)]
@@ -57,16 +62,25 @@ class Staff:
 
     async def seen(self, expression: dict[str, Any] | None = None) -> set[UUID]:
         """What the list and both lanes agree on; each of them can be read by itself."""
+        found = await self.listed(expression)
+        assert await self.searched(expression) == found
+        for document_id in found:
+            await self.services.documents.get(KB, document_id)
+        return found
+
+    async def listed(self, expression: dict[str, Any] | None) -> set[UUID]:
         compiled = compile_filter(expression)
         filters = DocumentFilters(contains=compiled.contains, path=compiled.path)
         _, listed = await self.services.documents.page(KB, filters, after=None, limit=100)
-        ways = [{document.id for document in listed}]
+        return {document.id for document in listed}
+
+    async def searched(self, expression: dict[str, Any] | None) -> set[UUID]:
+        """What both lanes agree on."""
+        ways = []
         for strategy in ("simple", "lexical"):
             request = SearchRequest(["lantern"], knowledge_bases=[KB], strategy=strategy, top_k=100, filter=expression)
             ways.append({hit.document.id for hit in (await self.services.retrieval.search(request)).hits})
-        assert ways[0] == ways[1] == ways[2]
-        for document_id in ways[0]:
-            await self.services.documents.get(KB, document_id)
+        assert ways[0] == ways[1]
         return ways[0]
 
     async def lanes_of(self, document: Document) -> list[dict[str, Any]]:
@@ -81,6 +95,26 @@ class Staff:
             )
             found += [{name: json.loads(value) for name, value in row.items()} for row in rows]
         return found
+
+
+@dataclass(frozen=True)
+class Changing(Staff):
+    """One whose next stamp lacks a key of the one that it has."""
+
+    new: dict[str, Any]
+
+    async def begin(self) -> None:
+        await self.change(self.new)
+
+    async def holds(self, expected: Mapping[Document, dict[str, Any]]) -> None:
+        """The change is done; each document has its own metadata and the new stamp, and the lanes see it so."""
+        assert await self.stamps() == (self.new, None)
+        for document, own in expected.items():
+            found = await self.services.documents.get(KB, document.id)
+            assert found.attributes == {**own, **self.new}
+            assert found.filterable == filterable(found)
+            for row in await self.lanes_of(found):
+                assert row["seen"] == filterable(found, row["own"])
 
 
 @pytest.fixture
@@ -171,6 +205,146 @@ async def test_chunks_that_were_given_are_indexed_again_without_what_is_stamped_
     rows = await staff.lanes_of(found)
     assert [row["own"] for row in rows] == [{"colour": "red"}] * 2
     assert [row["seen"] for row in rows] == [filterable(found, {"colour": "red"})] * 2
+
+
+@pytest.fixture(params=[({"a": 1, "b": 2}, {"a": 1}), ({"b": 2}, {})], ids=["less", "to nothing"])
+async def changing(request: pytest.FixtureRequest, workshop: Workshop) -> AsyncIterator[Changing]:
+    old, new = request.param
+    services = await workshop.new_tenant()
+    await services.knowledge_bases.create(NewKnowledgeBase(KB, metadata_filter=old))
+    yield Changing(workshop, services, new)
+    await workshop.drop_jobs()
+    assert await workshop.inconsistencies() == {}
+
+
+async def test_what_is_uploaded_on_the_way_keeps_its_own_under_a_key_of_the_old_stamp(changing: Changing) -> None:
+    old = await changing.add("lantern old", metadata={"d": 4})
+    await changing.begin()
+    text = await changing.add("lantern new", metadata={"b": 2, "c": 3})
+    queued = await changing.upload("lantern queued", metadata={"b": 2})
+    chunks = await changing.add_chunks({"b": 2}, {"b": 3}, {})
+    await changing.restamp()
+    await changing.workshop.ingest(queued)
+    await changing.holds({old: {"d": 4}, text: {"b": 2, "c": 3}, queued: {"b": 2}, chunks: {}})
+    assert await changing.listed({"b": 2}) == {text.id, queued.id}
+    assert await changing.searched({"b": 2}) == {text.id, queued.id, chunks.id}
+    assert sorted(row["own"].get("b", 0) for row in await changing.lanes_of(chunks)) == [0, 0, 2, 2, 3, 3]
+    assert await changing.searched({}) == {old.id, text.id, queued.id, chunks.id}
+
+
+async def test_what_is_imported_on_the_way_keeps_its_own_under_a_key_of_the_old_stamp(changing: Changing) -> None:
+    elsewhere = Staff(changing.workshop, await changing.workshop.new_tenant())
+    await elsewhere.services.knowledge_bases.create(NewKnowledgeBase(KB))
+    await elsewhere.add("lantern", metadata={"b": 2, "c": 3})
+    archive = (await elsewhere.services.exports.export(KB)).pieces()
+    await changing.begin()
+    await changing.services.imports.take(await changing.services.imports.open(KB), archive)
+    await changing.restamp()
+    [imported] = await changing.seen({"b": 2})
+    await changing.holds({await changing.services.documents.get(KB, imported): {"b": 2, "c": 3}})
+
+
+async def test_what_was_uploaded_before_loses_the_old_stamp_whenever_it_is_ingested(changing: Changing) -> None:
+    first, second = await changing.upload("lantern 1", metadata={"b": 5}), await changing.upload("lantern 2")
+    ready = await changing.add("lantern 3", metadata={"b": 2})
+    given = await changing.add_chunks({"b": 2, "c": 3})
+    await changing.begin()
+    await changing.workshop.ingest(first)
+    await changing.restamp()
+    await changing.workshop.ingest(second)
+    await changing.restamp()  # interrupted and begun again
+    await changing.holds({first: {}, second: {}, ready: {}, given: {}})
+    assert [row["own"] for row in await changing.lanes_of(given)] == [{"c": 3}] * 2
+    assert await changing.searched({"b": {"exists": True}}) == set()
+
+
+async def test_metadata_that_is_changed_on_the_way_keeps_its_own_under_a_key_of_the_old_stamp(
+    changing: Changing,
+) -> None:
+    documents = [await changing.add(f"lantern {number}", metadata={"d": 4}) for number in range(3)]
+    await changing.begin()
+    for document, metadata in zip(documents, ({"b": 2}, {"b": 2, "c": 3}, {"c": 3}), strict=True):
+        await changing.services.documents.update(KB, document.id, {"metadata": metadata})
+    again = await changing.upload("lantern 2", metadata={"b": 2})  # the same bytes
+    await changing.restamp()
+    expected: list[dict[str, Any]] = [{"b": 2}, {"b": 2, "c": 3}, {"b": 2}]
+    await changing.holds(dict(zip(documents, expected, strict=True)))
+    assert again.id == documents[2].id
+    assert await changing.searched({"b": 2}) == {document.id for document in documents}
+
+
+async def test_another_title_on_the_way_does_not_make_the_old_stamp_the_callers_own(changing: Changing) -> None:
+    document = await changing.add("lantern", metadata={"d": 4})
+    await changing.begin()
+    await changing.services.documents.update(KB, document.id, {"title": "Another"})
+    await changing.restamp()
+    await changing.holds({document: {"d": 4}})
+    assert await changing.searched({"b": 2}) == set()
+
+
+async def test_what_is_replaced_on_the_way_keeps_its_own_under_a_key_of_the_old_stamp(changing: Changing) -> None:
+    documents = [await changing.add(f"lantern {name}", external_id=name, metadata={"d": 4}) for name in "xy"]
+    await changing.begin()
+    versions = [await changing.upload(f"lantern 2 {name}", external_id=name, metadata={"b": 2}) for name in "xy"]
+    assert [(one.id, one.version) for one in versions] == [(document.id, 2) for document in documents]
+    await changing.workshop.ingest(versions[0])
+    await changing.restamp()
+    await changing.workshop.ingest(versions[1])
+    await changing.holds({document: {"b": 2} for document in documents})
+    assert await changing.searched({"b": 2}) == {document.id for document in documents}
+
+
+async def test_a_version_that_waits_does_not_leave_the_one_before_out_of_reach(staff: Staff) -> None:
+    document = await staff.add("lantern 1", external_id="x")
+    await staff.change(NEW)
+    await staff.upload("lantern 2", external_id="x")
+    await staff.restamp()
+    assert await staff.seen({"department": "it"}) == {document.id}
+
+
+async def test_given_chunks_give_way_to_the_new_stamp_when_their_document_is_changed_on_the_way(staff: Staff) -> None:
+    document = await staff.add_chunks({"team": 7, "colour": "red"})
+    await staff.change(NEW)
+    await staff.services.documents.update(KB, document.id, {"metadata": {"year": 1}})
+    await staff.restamp()
+    assert await staff.seen({"team": 1, "year": 1}) == {document.id}
+    assert [row["own"] for row in await staff.lanes_of(document)] == [{"colour": "red"}] * 2
+
+
+async def test_an_upload_that_began_two_changes_ago_is_not_taken_for_one_of_then(staff: Staff) -> None:
+    before = await staff.services.knowledge_bases.find(KB)
+    await staff.change(NEW)
+    await staff.restamp()
+    await staff.change(OLD)  # the same values as then
+    own = DocumentFacts(metadata={"team": 1})
+    uploaded = await staff.services.uploads.upload_text(before, "lantern", own, media_type="text/plain")
+    await staff.workshop.ingest(uploaded.document)
+    await staff.restamp()
+    assert await staff.seen({"team": 1, **OLD}) == {uploaded.document.id}
+
+
+async def test_given_chunks_that_are_indexed_again_on_the_way_say_what_filters_see(workshop: Workshop) -> None:
+    services = await workshop.new_tenant()
+    await services.knowledge_bases.create(NewKnowledgeBase(KB))
+    staff = Staff(workshop, services)
+    document = await staff.add_chunks({"b": 2, "c": 3})
+    await staff.change({"b": 2})
+    await staff.restamp()
+    await staff.change({})
+    await workshop.ingest(await services.documents.reindex(KB, document.id))
+    await staff.restamp()
+    found = await services.documents.get(KB, document.id)
+    for row in await staff.lanes_of(found):
+        assert (row["own"], row["seen"]) == ({"c": 3}, filterable(found, {"c": 3}))
+
+
+async def test_what_lacks_the_new_stamp_gets_it_whatever_its_number(staff: Staff) -> None:
+    """A process of a version before has finished a change without counting it."""
+    document = await staff.add("lantern")
+    await staff.workshop.owner.execute("update document set stamp_number = 1 where id = $1", document.id)
+    await staff.change(NEW)
+    await staff.restamp()
+    assert await staff.seen({"department": "it"}) == {document.id}
 
 
 @pytest.mark.parametrize(

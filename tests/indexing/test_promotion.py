@@ -147,7 +147,7 @@ async def test_another_stamp_leaves_the_vector_index_as_it_is(world: World) -> N
     file, size = await graph(index)
     stamped = "select count(*) from chunk_embedding where index_id = $1 and metadata ->> 'stamp' = $2"
     async with world.maintenance.database.transaction(index.tenant) as session:
-        await RestampRepository(session, index.tenant, index.kb).stamp(Restamp({}, {"stamp": "1"}), [index.document])
+        await RestampRepository(session, index.tenant, index.kb).stamp(Restamp({}, {"stamp": "1"}, 1), [index.document])
     assert await world.owner.fetchval(stamped, index.id, "1") == THRESHOLD
     async with world.maintenance.database.transaction(index.tenant) as session:
         documents = DocumentRepository(session, index.tenant)

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from app.http_sources.client import HttpSources
-from app.knowledge_bases.types import KnowledgeBaseView, LiveIndex, StoredKnowledgeBase
+from app.knowledge_bases.stored import LiveIndex, StoredKnowledgeBase
+from app.knowledge_bases.types import KnowledgeBaseView
 from app.retrieval.course import Course
 from app.retrieval.http_sources import MOST_SOURCES, Outside
 from app.retrieval.sources import fuse_sources
@@ -59,6 +60,7 @@ def view(site: SiteSearchServer, number: int = 1, **response: str) -> KnowledgeB
         created_at=now,
         updated_at=now,
         source=source,
+        filter_number=0,
     )
     index = LiveIndex(
         id=UUID(int=number),
