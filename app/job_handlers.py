@@ -32,6 +32,7 @@ from app.job_queue import JobFailure
 from app.knowledge_bases.reindexing import REINDEX_JOB
 from app.knowledge_bases.service import ERASE_JOB, RESTAMP_JOB, ROUTING_JOB
 from app.knowledge_bases.types import IndexMismatch
+from app.lexical.weights import TooManyTerms
 from app.publications.service import PUBLISH_JOB
 from app.publications.settling import PublicationSettling
 from app.quotas.types import NO_KEY, QuotaExceeded
@@ -159,7 +160,7 @@ def describe_failure(error: BaseException) -> JobFailure:
             return JobFailure("embedding_unavailable", error.message, True, error.retry_after)
         case EmbeddingMismatch() | EmbeddingRejected() | IndexMismatch():
             return JobFailure("embedding_unavailable", error.message, False)
-        case QuotaExceeded():
+        case QuotaExceeded() | TooManyTerms():
             return JobFailure(error.code, error.message, False)
         case Unavailable():
             return JobFailure("internal", error.message, True, error.retry_after)

@@ -37,7 +37,7 @@ from app.knowledge_bases.generation_repository import GenerationRepository
 from app.knowledge_bases.repository import KnowledgeBaseRepository
 from app.knowledge_bases.service import PURGE_JOB
 from app.knowledge_bases.types import IndexMismatch, KnowledgeBaseView
-from app.lexical.languages import document_language, lexical_entries
+from app.lexical.languages import document_language, lexical_entries, require_few_terms
 from app.lexical.weights import LexicalEntry
 from app.logging import get_logger
 from app.object_store import ObjectStore
@@ -62,8 +62,9 @@ class IngestionPipeline:
     async def ingest(self, db: TenantDatabase, document_id: UUID, version: int, *, uploader: UUID = NO_KEY) -> None:
         """Ingest one version; doing it again changes nothing. Returns quietly when the version is not wanted any more.
 
-        Raises IngestionError for the file, IndexMismatch for the knowledge base, Unavailable for what may be retried,
-        TokensSpent for what may be another day, QuotaExceeded where its chunks are too many; ``uploader`` is a key.
+        Raises IngestionError for the file, TooManyTerms for a chunk of it, IndexMismatch for the knowledge base,
+        Unavailable for what may be retried, TokensSpent for what may be another day, QuotaExceeded where its chunks are
+        too many; ``uploader`` is a key.
         """
         try:
             wanted, kb, embedder, budget = await self._load(db, document_id, version, uploader)
@@ -71,6 +72,7 @@ class IngestionPipeline:
             progress = Progress(db, document_id, version)
             async with progress.telling():
                 passages = await self._passages(budget, document, kb, embedder, wanted.key, progress)
+                await asyncio.to_thread(_require_few_terms, kb, passages)
                 await self._require_room(db, wanted, len(passages.texts))
                 if embedder.pictures is not None:
                     seeing = PictureEmbedding(db, document_id, embedder.pictures, embedder.identity, progress, budget)
@@ -270,6 +272,11 @@ def _without(made: IndexedDocument, stamp: Mapping[str, object]) -> IndexedDocum
 def _language(kb: KnowledgeBaseView, parsed: ParsedDocument) -> str:
     """The one that pictures are described in: their document's."""
     return document_language(kb.row.language, "\n".join(block.text for block in parsed.blocks))
+
+
+def _require_few_terms(kb: KnowledgeBaseView, passages: Passages) -> None:
+    """Before anything is paid for that cannot be stored."""
+    require_few_terms(passages.texts, language=document_language(kb.row.language, passages.tree.text))
 
 
 def _lexical(kb: KnowledgeBaseView, passages: Passages) -> tuple[str, list[LexicalEntry]]:

@@ -28,7 +28,7 @@ from app.ingestion.types import ChunkDraft, ChunkTooLong, DocumentTree, NodeKind
 from app.knowledge_bases.generation_repository import GenerationRepository
 from app.knowledge_bases.repository import KnowledgeBaseRepository
 from app.knowledge_bases.types import Generation, IndexMismatch
-from app.lexical.languages import AUTO, document_language, lexical_entries
+from app.lexical.languages import AUTO, document_language, lexical_entries, require_few_terms
 from app.object_store import ObjectStore
 from app.quotas.tokens import TokenBudget
 
@@ -52,8 +52,8 @@ class DocumentRebuilder:
         """Give the generation the document as it is now; doing it again changes nothing.
 
         Returns quietly where the document is gone, or became another meanwhile, and where the generation is not built
-        any more. Raises IndexMismatch where the generation's model is not configured here, IngestionError, the
-        embedder's errors, and ObjectStoreUnavailable.
+        any more. Raises IndexMismatch where the generation's model is not configured here, IngestionError,
+        TooManyTerms, the embedder's errors, and ObjectStoreUnavailable.
         """
         embedder = self.embedders.of(generation.identity)
         if embedder is None:
@@ -125,6 +125,7 @@ def _recut(stored: StoredDocument, generation: Generation, given: GivenChunks | 
     if not drafts:
         raise NoText
     texts = passage_texts(stored.title, drafts, count_tokens=tools.count_tokens, limit=tools.max_tokens)
+    require_few_terms(texts, language=document_language(generation.language, stored.text))
     vectors = {} if given is None else given.vectors
     return Passages(tree, drafts, counts, texts, vectors=vectors, shown=pictures_of_drafts(tree, drafts))
 

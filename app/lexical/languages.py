@@ -1,15 +1,18 @@
 """In which languages words are analysed: in the one that is said, or each document in its own."""
 
+import unicodedata
 from collections.abc import Sequence
 from uuid import UUID
 
 from app.lexical.analyser import DEFAULT_LANGUAGE, analyser_for, auto_name
 from app.lexical.detection import detect_language
-from app.lexical.weights import LexicalEntry, document_entries, salt
+from app.lexical.weights import MOST_TERMS, LexicalEntry, TooManyTerms, document_entries, salt, term_id
 
 AUTO = "auto"
 """The setting that leaves it to the text."""
 
+# Of a text an analyser makes at most so many: bigrams, or an identifier's parts beside its two or three wholes.
+TERMS_A_CHARACTER = 2
 # By so many stop words a query is rather in one language than in another.
 CLEARLY = 2
 _PUNCTUATION = ".,:;!?\"'()[]…„“”«»¿¡"
@@ -26,9 +29,19 @@ def document_language(setting: str, text: str) -> str:
 
 
 def lexical_entries(texts: Sequence[str], *, language: str, index_id: UUID, avgdl: float) -> list[LexicalEntry]:
-    """The entries of a document's chunks in one search index, in their order."""
+    """The entries of a document's chunks in one search index, in their order. Raises TooManyTerms."""
     analyser = analyser_for(language)
     return document_entries([analyser.tokens(text) for text in texts], salt=salt(index_id), avgdl=avgdl)
+
+
+def require_few_terms(texts: Sequence[str], *, language: str) -> None:
+    """Raise TooManyTerms where ``lexical_entries`` will; only texts that are long enough for it are analysed."""
+    analyser = analyser_for(language)
+    for index, text in enumerate(texts):
+        if TERMS_A_CHARACTER * len(unicodedata.normalize("NFKC", text)) > MOST_TERMS:
+            terms = len(set(map(term_id, analyser.tokens(text))))
+            if terms > MOST_TERMS:
+                raise TooManyTerms(index, terms)
 
 
 def query_tokens(languages: Sequence[str], text: str) -> list[str]:

@@ -9,11 +9,23 @@ from uuid import UUID
 import numpy as np
 import numpy.typing as npt
 
+from app.errors import TooLarge
+
 K1 = 1.2
 B = 0.75
 # pgvector's sparsevec holds at most a thousand million dimensions.
 DIMENSIONS = 1_000_000_000
+# And so many of them in one row.
+MOST_TERMS = 16_000
 _MASK = 0xFFFFFFFF
+
+
+class TooManyTerms(TooLarge):
+    """A chunk has more different terms than one can be found by."""
+
+    def __init__(self, index: int, terms: int) -> None:
+        limit = f"it can be found by {MOST_TERMS:,}"
+        super().__init__(f"The chunk at index {index} has {terms:,} different terms; {limit}.", index=index)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +78,17 @@ def document_entries(
     """The entries of many chunks, in their order.
 
     A weight is tf / (tf + k1 * (1 - b + b * length / avgdl)): the document's half of Lucene's BM25 (Kamphuis et al.,
-    "Which BM25 Do You Mean?", 2020); the idf is the query's half. Raises ValueError where ``avgdl`` is not above 0.
+    "Which BM25 Do You Mean?", 2020); the idf is the query's half. Raises TooManyTerms, and ValueError where ``avgdl``
+    is not above 0.
     """
     if not avgdl > 0:
         raise ValueError("avgdl must be above 0")
     ids: dict[str, int] = {}
     entries = []
-    for tokens in documents:
+    for index, tokens in enumerate(documents):
         frequencies = _frequencies(tokens, ids)
+        if len(frequencies) > MOST_TERMS:
+            raise TooManyTerms(index, len(frequencies))
         term_ids = np.fromiter(frequencies.keys(), np.int64, len(frequencies))
         tf = np.fromiter(frequencies.values(), np.float64, len(frequencies))
         order = np.argsort(term_ids)

@@ -71,7 +71,8 @@ class ImportService:
         """Read an archive, or a part of one with its manifest before it; what is there already is passed over.
 
         Whatever was taken before an error stays. Raises IndexMismatch, ArchiveMismatch, ArchiveDamaged,
-        ArchiveTruncated, ArchiveNewer, ArchiveTooLarge, QuotaExceeded, UploadConflict, KnowledgeBaseNotFound.
+        ArchiveTruncated, ArchiveNewer, ArchiveTooLarge, TooManyTerms, QuotaExceeded, UploadConflict,
+        KnowledgeBaseNotFound.
         """
         kb.require_match(self.knowledge_bases.settings.embedders.identities)
         tar = TarReader(body)

@@ -46,7 +46,7 @@ class ReadDocument:
 
 
 def read_document(record: DocumentRecord, folder: Path, kb: KnowledgeBaseView, embedder: Embedder) -> ReadDocument:
-    """From its files in ``folder``; words are analysed anew. Blocking. Raises ArchiveDamaged."""
+    """From its files in ``folder``; words are analysed anew. Blocking. Raises ArchiveDamaged, TooManyTerms."""
     text = _text((folder / TEXT).read_bytes())
     tree, places = _tree(text, folder)
     chunks = read_records(ChunkRecord, (folder / CHUNKS).read_bytes(), CHUNKS, most=MOST_CHUNKS)

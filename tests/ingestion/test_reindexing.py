@@ -41,6 +41,7 @@ from app.knowledge_bases.types import (
     ReindexUnderWay,
     ReindexWishes,
 )
+from app.lexical.weights import MOST_TERMS
 from app.retrieval.types import Expansion, SearchRequest
 from tests.ingestion.workshop import Workshop, add_text, open_workshop, until
 from tests.protocol_servers.embedding import EmbeddingServer
@@ -653,6 +654,29 @@ async def test_a_given_chunk_that_is_too_long_stops_it(desk: Desk) -> None:
     assert told is not None
     assert told.error is not None
     assert (told.error["code"], told.error["document"]) == ("too_large", doc(document.id))
+
+
+async def test_a_given_chunk_with_too_many_terms_in_the_new_language_stops_it(desk: Desk) -> None:
+    """In English each plural is its singular, in Turkish it is a word of its own."""
+    words = " ".join(f"kor{number:05}bel kor{number:05}bels" for number in range(MOST_TERMS // 2 + 1))
+    given = [GivenChunk("A heron."), GivenChunk(words, vector=[1.0] * 64)]
+    document = (await desk.services.uploads.upload_chunks("default", given, DocumentFacts())).document
+    endpoint = desk.workshop.endpoint
+    endpoint.refused_word = "heron"  # so that it would be embedded with the next generation
+    await desk.workshop.ingest(document)
+    endpoint.refused_word = None
+    assert await desk.workshop.status(document.id) == "ready"
+    endpoint.reset()
+    await desk.start(language="turkish")
+    await desk.work()
+    assert asked(endpoint) == []
+    told = (await desk.kb()).reindexing
+    assert told is not None
+    assert told.error is not None
+    assert (told.state, told.error["code"], told.error["document"]) == ("failed", "too_large", doc(document.id))
+    assert "index 1 has 16,002 different terms" in told.error["message"]
+    assert await desk.found("heron", strategy="lexical") == [given[0].text]
+    await desk.services.deletions.delete("default", document.id)  # what has no vector counts as an inconsistency
 
 
 async def test_each_document_in_its_own_language(desk: Desk) -> None:

@@ -1,13 +1,24 @@
 """The terms of a query in several languages, and the names that an index remembers."""
 
+import random
+import unicodedata
 from uuid import UUID
 
 import pytest
 
 from app.errors import InvalidInput
 from app.lexical.analyser import analyser_for
-from app.lexical.languages import AUTO, document_language, identity_name, lexical_entries, meaningful, query_tokens
-from app.lexical.weights import document_entries, salt
+from app.lexical.languages import (
+    AUTO,
+    TERMS_A_CHARACTER,
+    document_language,
+    identity_name,
+    lexical_entries,
+    meaningful,
+    query_tokens,
+    require_few_terms,
+)
+from app.lexical.weights import MOST_TERMS, TooManyTerms, document_entries, salt
 
 INDEX = UUID(int=7)
 
@@ -83,3 +94,42 @@ def test_one_language_alone_is_its_analyser(language: str) -> None:
 )
 def test_words_that_mean_something(language: str, text: str, left: str) -> None:
     assert meaningful(language, text) == left
+
+
+@pytest.mark.parametrize("count", [MOST_TERMS, MOST_TERMS + 1])
+@pytest.mark.parametrize("kind", ["words", "bigrams"])
+def test_what_is_refused_beforehand_is_what_has_no_entries(kind: str, count: int) -> None:
+    texts = {
+        "words": " ".join(f"w{number}" for number in range(count)),
+        "bigrams": "".join(chr(0x4E00 + number) for number in range(count + 1)),
+    }
+    given = ["short", texts[kind]]
+    if count > MOST_TERMS:
+        with pytest.raises(TooManyTerms) as told:
+            require_few_terms(given, language="english")
+        assert told.value.fields == {"index": 1}
+        with pytest.raises(TooManyTerms):
+            lexical_entries(given, language="english", index_id=INDEX, avgdl=50.0)
+    else:
+        require_few_terms(given, language="english")
+        assert len(lexical_entries(given, language="english", index_id=INDEX, avgdl=50.0)[1].term_ids) == count
+
+
+@pytest.mark.parametrize("language", ["english", "french", "chinese"])
+def test_a_text_has_no_more_terms_than_its_length_allows(language: str) -> None:
+    """Else one with too many would not be looked at before it is embedded."""
+    rng = random.Random(5)
+    for alphabet in (
+        "aB1-",
+        "a-\u0301中",
+        "v12.-",
+        "aBc_.'9,",
+        "한a1-B",
+        "Aaé+#- ",
+        "".join(map(chr, range(32, 0x3000))),
+    ):
+        for length in (1, 2, 3, 4, 7, 20, 200):
+            for _ in range(100):
+                text = "".join(rng.choices(alphabet, k=length))
+                found = analyser_for(language).tokens(text)
+                assert len(found) <= TERMS_A_CHARACTER * len(unicodedata.normalize("NFKC", text)), text

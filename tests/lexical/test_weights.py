@@ -11,8 +11,10 @@ import pytest
 from app.lexical.weights import (
     DIMENSIONS,
     K1,
+    MOST_TERMS,
     B,
     LexicalEntry,
+    TooManyTerms,
     document_entries,
     document_entry,
     mix32,
@@ -97,7 +99,7 @@ def test_batch_equals_single() -> None:
 
 
 def test_keys_fit_and_differ() -> None:
-    tokens = [f"term{n}" for n in range(20_000)]
+    tokens = [f"term{n}" for n in range(MOST_TERMS)]
     for index_salt in (salt(INDEX), 0, 0xFFFFFFFF):
         entry = document_entry(tokens, salt=index_salt, avgdl=100)
         assert len(entry.keys) == len(set(entry.keys)) == len(entry.term_ids)
@@ -105,6 +107,14 @@ def test_keys_fit_and_differ() -> None:
         assert sorted(query_terms(tokens, index_salt)[1]) == sorted(entry.keys)
         assert 0 <= entry.term_ids[0] < entry.term_ids[-1] < DIMENSIONS
         assert entry.term_ids == sorted(set(entry.term_ids))
+
+
+def test_a_chunk_with_more_terms_than_a_row_holds_is_named() -> None:
+    most = [f"term{n}" for n in range(MOST_TERMS)]
+    assert len(document_entry([*most, "term7"], salt=1, avgdl=100).term_ids) == MOST_TERMS
+    with pytest.raises(TooManyTerms, match="index 1 has 16,001 different terms; it can be found by 16,000") as told:
+        document_entries([most, [*most, "other"]], salt=1, avgdl=100)
+    assert (told.value.code, told.value.fields) == ("too_large", {"index": 1})
 
 
 def test_mix32_is_a_bijection() -> None:

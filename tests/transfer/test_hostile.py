@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from app.ids import decode_id
+from app.lexical.weights import MOST_TERMS
 from app.transfer.tar import END, header, whole
 from app.transfer.types import PART_BYTES
 from tests.api.problems import problem
@@ -178,8 +179,11 @@ def test_what_is_damaged_is_refused(target: Tenant, kind: str) -> None:
         (lambda: archive(head=manifest(identity={**IDENTITY, "analyser": "german-v1"})), 409, "archive_mismatch"),
         (lambda: archive(head=manifest(identity={})), 409, "archive_mismatch"),
         (lambda: with_facts(user_id="u", chat_id="c"), 422, "invalid"),
+        (lambda: archive(Doc(["One.", " ".join(f"w{n}" for n in range(MOST_TERMS + 1))])), 413, "too_large"),
     ],
-    ids=["newer", "vectors", "original", "manifest", "endless", "model", "size", "analyser", "identity", "scope"],
+    ids=[
+        "newer", "vectors", "original", "manifest", "endless", "model", "size", "analyser", "identity", "scope", "terms"
+    ],
 )  # fmt: skip
 def test_what_does_not_fit_is_refused(target: Tenant, content: Callable[[], bytes], status: int, code: str) -> None:
     problem(take(target, "default", content()), status, code)

@@ -1,0 +1,63 @@
+"""A chunk with more different terms than it can be found by: told once, by its index, before anything is paid for."""
+
+import json
+from collections.abc import AsyncIterator, Sequence
+
+import pytest
+
+from app.documents.types import DocumentFacts, GivenChunk
+from app.embedded_postgres import DatabaseUrls
+from app.lexical.weights import MOST_TERMS
+from tests.fixtures.service import Service
+from tests.ingestion.workshop import Workshop, open_workshop
+
+VECTOR = [1.0] * 64
+
+
+@pytest.fixture(scope="module")
+async def workshop(database: DatabaseUrls, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Workshop]:
+    async with open_workshop(database, tmp_path_factory.mktemp("data")) as opened:
+        yield opened
+
+
+def words(count: int) -> str:
+    return " ".join(f"w{number}" for number in range(count))
+
+
+async def put(workshop: Workshop, chunks: Sequence[GivenChunk]) -> tuple[str, str | None]:
+    """What the worker makes of a document: its status, and its error."""
+    services = await workshop.new_tenant()
+    workshop.endpoint.reset()
+    document = (await services.uploads.upload_chunks("default", chunks, DocumentFacts())).document
+    async with workshop.working():
+        await workshop.settled(document.id)
+    row = await workshop.document(document.id)
+    return row["status"], row["error"]
+
+
+async def test_as_many_as_a_row_holds_are_stored(workshop: Workshop) -> None:
+    assert await put(workshop, [GivenChunk(words(MOST_TERMS), vector=VECTOR)]) == ("ready", None)
+    stored = await workshop.owner.fetchval("select max(cardinality(keys)) from chunk_lexical")
+    assert stored == MOST_TERMS
+
+
+async def test_one_more_fails_the_document_once_and_nothing_is_embedded(workshop: Workshop) -> None:
+    chunks = [GivenChunk("An otter."), GivenChunk(words(MOST_TERMS + 1), vector=VECTOR)]
+    status, error = await put(workshop, chunks)
+    assert status == "failed"
+    told = json.loads(error or "")
+    assert (told["code"], told["retryable"]) == ("too_large", False)
+    assert "The chunk at index 1 has 16,001 different terms" in told["message"]
+    assert workshop.endpoint.received == []
+    attempts = await workshop.owner.fetch("select attempts from job where kind = 'ingest_document' and state = 'dead'")
+    assert [row["attempts"] for row in attempts] == [1]
+
+
+def test_a_word_that_the_model_takes_for_one_token_is_a_chunk_with_too_many(service: Service) -> None:
+    """Our chunkers count in tokens, and WordPiece has one for every word that is too long for it."""
+    text = "".join(chr(0xAC00 + number) for number in (*range(11_172), *range(0, 11_172, 2)))
+    tenant = service.new_tenant("terms")
+    url = "/v1/knowledge-bases/default/documents"
+    document = tenant.admin.post(url, params={"wait": 60}, json={"text": text}).json()
+    assert (document["status"], document["error"]["code"]) == ("failed", "too_large"), document
+    assert "index 0" in document["error"]["message"]
