@@ -177,9 +177,20 @@ class OwnerConnection:
                 shares.append(sum(row["d"] <= farthest for row in found) / len(exact))
         return sum(shares) / len(shares) if shares else 1.0
 
-    async def strays(self) -> list[str]:
-        """Indexes whose search index is gone, retired, or exact."""
-        return await self._names(_STRAYS, _NAMES)
+    async def drop_strays(self) -> int:
+        """Remove indexes whose search index is gone, retired, or exact; how many. None where it is another's turn.
+
+        One may be gone back to while those before it are dropped, which takes minutes: what it still has stays.
+        """
+        strays = await self._names(_STRAYS, _NAMES)
+        if not strays or not await self.take_turn():
+            return 0
+        dropped = 0
+        for name in strays:
+            if name in await self._names(_STRAYS, _NAMES):
+                await self.drop([name])
+                dropped += 1
+        return dropped
 
     async def due(self, *, threshold: int) -> Sequence[tuple[UUID, UUID]]:
         """Tenant and id of search indexes that want a vector index, or another one, without having changed."""

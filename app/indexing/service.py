@@ -56,9 +56,8 @@ class IndexMaintenance:
             async with self.owner.connect() as owner:
                 if changed:
                     await owner.clean_pending()
-                if (strays := await owner.strays()) and await owner.take_turn():
-                    await owner.drop(strays)
-                    logger.info("index.strays_dropped", indexes=len(strays))
+                if strays := await owner.drop_strays():
+                    logger.info("index.strays_dropped", indexes=strays)
                 wanting += [place for place in await owner.due(threshold=self.threshold) if place not in wanting]
         for kind, places in ((INDEX_JOB, wanting), (CENTROIDS_JOB, unrouted)):
             for tenant_id, index_id in places:

@@ -1,6 +1,8 @@
 """What maintenance does for search indexes that are not the live ones."""
 
+import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -122,3 +124,48 @@ async def test_one_that_comes_back_has_its_vector_index_before_it_is_live(world:
         assert not await world.maintenance.prepare(index.tenant, index.id)
     assert await world.maintenance.prepare(index.tenant, index.id)
     assert (await index.names(), await index.state()) == (whole, "hnsw")
+
+
+@asynccontextmanager
+async def dropping_strays(world: World) -> AsyncIterator[tuple[FilledIndex, FilledIndex]]:
+    """Of two that were retired the one whose first index is dropped during the block, and the other."""
+    await world.maintenance.look_after_all()
+    pair = [await world.new_index(8) for _ in range(2)]
+    for index in pair:
+        await index.add(100)
+        await index.maintain()
+    for index in pair:
+        await set_state(world, index, "retired")
+    async with asyncio.TaskGroup() as group, world.owner_database.connect() as reader, reader.driver.transaction():
+        # Each drop waits for the end of this transaction.
+        await reader.driver.execute("lock table chunk_embedding, chunk_lexical in access share mode")
+        group.create_task(world.maintenance.look_after_all())
+        await world.until("select exists (select from pg_index where not indisvalid)")
+        begun = ["(invalid)" in "".join(await index.names()) for index in pair]
+        assert sorted(begun) == [False, True]
+        yield pair[begun.index(True)], pair[begun.index(False)]
+
+
+async def set_state(world: World, index: FilledIndex, state: str) -> None:
+    await world.owner.execute("update search_index set state = $2 where id = $1", index.id, state)
+
+
+async def test_one_that_is_live_again_while_another_is_dropped_keeps_all_it_has(world: World) -> None:
+    async with dropping_strays(world) as (dropped, other):
+        whole = await other.names()
+        assert len(whole) == 5
+        await set_state(world, other, "building")
+        assert await world.maintenance.prepare(other.tenant, other.id)
+        await set_state(world, other, "live")
+    assert (await dropped.names(), await other.names()) == (set(), whole)
+
+
+async def test_one_that_comes_back_while_it_is_dropped_is_made_whole_before_it_is_live(world: World) -> None:
+    async with dropping_strays(world) as (dropped, other):
+        await set_state(world, dropped, "building")
+        async with asyncio.timeout(20):  # without the turn it would build, which waits for the reader
+            assert not await world.maintenance.prepare(dropped.tenant, dropped.id)
+    left = await dropped.names()
+    assert (len(left), await other.names()) == (4, set())
+    assert await world.maintenance.prepare(dropped.tenant, dropped.id)
+    assert len(await dropped.names()) == 5
