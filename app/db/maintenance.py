@@ -178,7 +178,7 @@ class OwnerConnection:
         return sum(shares) / len(shares) if shares else 1.0
 
     async def drop_strays(self) -> int:
-        """Remove indexes whose search index is gone, retired, or exact; how many. None where it is another's turn.
+        """Remove indexes whose search index is gone, retired, or exact; how many: none where it is another's turn.
 
         One may be gone back to while those before it are dropped, which takes minutes: what it still has stays.
         """

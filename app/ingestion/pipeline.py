@@ -276,7 +276,7 @@ def _language(kb: KnowledgeBaseView, parsed: ParsedDocument) -> str:
 
 def _require_few_terms(kb: KnowledgeBaseView, passages: Passages) -> None:
     """Before anything is paid for that cannot be stored."""
-    require_few_terms(passages.texts, language=document_language(kb.row.language, passages.tree.text))
+    require_few_terms(passages.texts, setting=kb.row.language, whole=passages.tree.text)
 
 
 def _lexical(kb: KnowledgeBaseView, passages: Passages) -> tuple[str, list[LexicalEntry]]:

@@ -125,7 +125,7 @@ def _recut(stored: StoredDocument, generation: Generation, given: GivenChunks | 
     if not drafts:
         raise NoText
     texts = passage_texts(stored.title, drafts, count_tokens=tools.count_tokens, limit=tools.max_tokens)
-    require_few_terms(texts, language=document_language(generation.language, stored.text))
+    require_few_terms(texts, setting=generation.language, whole=stored.text)
     vectors = {} if given is None else given.vectors
     return Passages(tree, drafts, counts, texts, vectors=vectors, shown=pictures_of_drafts(tree, drafts))
 

@@ -34,14 +34,24 @@ def lexical_entries(texts: Sequence[str], *, language: str, index_id: UUID, avgd
     return document_entries([analyser.tokens(text) for text in texts], salt=salt(index_id), avgdl=avgdl)
 
 
-def require_few_terms(texts: Sequence[str], *, language: str) -> None:
-    """Raise TooManyTerms where ``lexical_entries`` will; only texts that are long enough for it are analysed."""
-    analyser = analyser_for(language)
-    for index, text in enumerate(texts):
-        if TERMS_A_CHARACTER * len(unicodedata.normalize("NFKC", text)) > MOST_TERMS:
-            terms = len(set(map(term_id, analyser.tokens(text))))
-            if terms > MOST_TERMS:
-                raise TooManyTerms(index, terms)
+def require_few_terms(texts: Sequence[str], *, setting: str, whole: str) -> None:
+    """Raise TooManyTerms where the entries of these passages of ``whole`` will.
+
+    Only those that are long enough for it are analysed; mostly there is none, and nobody asks for the language.
+    """
+    long = [at for at, text in enumerate(texts) if TERMS_A_CHARACTER * len(_composed(text)) > MOST_TERMS]
+    if not long:
+        return
+    analyser = analyser_for(document_language(setting, whole))
+    for index in long:
+        terms = len(set(map(term_id, analyser.tokens(texts[index]))))
+        if terms > MOST_TERMS:
+            raise TooManyTerms(index, terms)
+
+
+def _composed(text: str) -> str:
+    """As the analyser sees it."""
+    return unicodedata.normalize("NFKC", text)
 
 
 def query_tokens(languages: Sequence[str], text: str) -> list[str]:

@@ -1,20 +1,12 @@
 """What the service does by itself: what has expired is told, and events that are old enough go."""
 
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from app.documents.sweeping import EVENTS_JOB, EXPIRED_JOB, Sweeper, sweep_periods
-from app.embedded_postgres import DatabaseUrls
 from app.job_handlers import HANDLERS, JobContext
-from tests.ingestion.workshop import Workshop, add_text, open_workshop
-
-
-@pytest.fixture(scope="module")
-async def workshop(database: DatabaseUrls, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Workshop]:
-    async with open_workshop(database, tmp_path_factory.mktemp("data")) as opened:
-        yield opened
+from tests.ingestion.workshop import Workshop, add_text
 
 
 @pytest.fixture

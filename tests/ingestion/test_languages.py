@@ -9,11 +9,10 @@ import pytest
 from app.bootstrap import TenantServices
 from app.db.models.tenant_data import Document
 from app.documents.types import DocumentFacts
-from app.embedded_postgres import DatabaseUrls
 from app.knowledge_bases.repository import KnowledgeBaseRepository
 from app.knowledge_bases.types import IndexMismatch, KnowledgeBaseView, NewKnowledgeBase
 from app.retrieval.types import SearchRequest
-from tests.ingestion.workshop import Workshop, open_workshop
+from tests.ingestion.workshop import Workshop
 
 TEXTS = {
     "english": "The notice has to be given three months before the end of the quarter.",
@@ -23,12 +22,6 @@ TEXTS = {
     "italian": "Il preavviso deve essere dato tre mesi prima della fine del trimestre.",
     "dutch": "De opzegging moet drie maanden voor het einde van het kwartaal gebeuren.",
 }
-
-
-@pytest.fixture(scope="module")
-async def workshop(database: DatabaseUrls, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Workshop]:
-    async with open_workshop(database, tmp_path_factory.mktemp("data")) as opened:
-        yield opened
 
 
 @pytest.fixture

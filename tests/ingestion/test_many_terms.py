@@ -1,23 +1,14 @@
 """A chunk with more different terms than it can be found by: told once, by its index, before anything is paid for."""
 
 import json
-from collections.abc import AsyncIterator, Sequence
-
-import pytest
+from collections.abc import Sequence
 
 from app.documents.types import DocumentFacts, GivenChunk
-from app.embedded_postgres import DatabaseUrls
 from app.lexical.weights import MOST_TERMS
 from tests.fixtures.service import Service
-from tests.ingestion.workshop import Workshop, open_workshop
+from tests.ingestion.workshop import Workshop
 
 VECTOR = [1.0] * 64
-
-
-@pytest.fixture(scope="module")
-async def workshop(database: DatabaseUrls, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Workshop]:
-    async with open_workshop(database, tmp_path_factory.mktemp("data")) as opened:
-        yield opened
 
 
 def words(count: int) -> str:

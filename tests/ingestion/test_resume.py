@@ -14,7 +14,6 @@ from app.bootstrap import TenantServices
 from app.db.models.tenant_data import Document
 from app.db.session import TenantDatabase
 from app.documents.types import DocumentFacts, DocumentNotFound, GivenChunk
-from app.embedded_postgres import DatabaseUrls
 from app.inference.embedding import Embedder, EmbeddingUnavailable
 from app.inference.embedding.opening import open_embedder
 from app.inference.embedding.registry import Embedders
@@ -24,16 +23,10 @@ from app.ingestion.progress import INTERVAL_SECONDS, Progress
 from app.ingestion.types import DocumentTree, NodeKind, TreeNode
 from app.knowledge_bases.types import Chunking, NewKnowledgeBase
 from app.retrieval.types import SearchRequest
-from tests.ingestion.workshop import Workshop, add_text, open_workshop, until
+from tests.ingestion.workshop import Workshop, add_text, until
 from tests.protocol_servers.embedding import Received, replies_at_once
 
 WHOLE = 3 * SLICE + 10
-
-
-@pytest.fixture(scope="module")
-async def workshop(database: DatabaseUrls, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Workshop]:
-    async with open_workshop(database, tmp_path_factory.mktemp("data")) as opened:
-        yield opened
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,6 @@ import pytest
 
 from app.bootstrap import TenantServices
 from app.documents.types import DocumentFacts, node_id
-from app.embedded_postgres import DatabaseUrls
 from app.ingestion.chunkers import CHUNKERS, ChunkTools
 from app.ingestion.chunking import chunk_document
 from app.ingestion.rebuilding_repository import RebuildingRepository, StoredDocument
@@ -18,7 +17,7 @@ from app.ingestion.tree import add_sentences, build_tree, walk
 from app.ingestion.types import Block, BlockKind, DocumentTree, NodeKind, ParsedDocument, TreeNode
 from app.knowledge_bases.types import Chunking, NewKnowledgeBase
 from tests.ingestion.documents import random_document, words
-from tests.ingestion.workshop import Workshop, open_workshop
+from tests.ingestion.workshop import Workshop
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = [
@@ -27,12 +26,6 @@ FILES = [
     *(ROOT / "tests" / "samples" / name for name in ("notes.md", "page.html", "two_columns.pdf", "workbook.xlsx")),
 ]
 DOCUMENT = UUID(int=7)
-
-
-@pytest.fixture(scope="module")
-async def workshop(database: DatabaseUrls, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Workshop]:
-    async with open_workshop(database, tmp_path_factory.mktemp("data")) as opened:
-        yield opened
 
 
 def rows_of(tree: DocumentTree) -> list[StoredNode]:

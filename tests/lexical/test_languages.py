@@ -106,12 +106,12 @@ def test_what_is_refused_beforehand_is_what_has_no_entries(kind: str, count: int
     given = ["short", texts[kind]]
     if count > MOST_TERMS:
         with pytest.raises(TooManyTerms) as told:
-            require_few_terms(given, language="english")
+            require_few_terms(given, setting="english", whole="")
         assert told.value.fields == {"index": 1}
         with pytest.raises(TooManyTerms):
             lexical_entries(given, language="english", index_id=INDEX, avgdl=50.0)
     else:
-        require_few_terms(given, language="english")
+        require_few_terms(given, setting="english", whole="")
         assert len(lexical_entries(given, language="english", index_id=INDEX, avgdl=50.0)[1].term_ids) == count
 
 

@@ -1,6 +1,5 @@
 """Hits have their cosine, whichever lane has found them; the lexical lane makes it for few of its rows."""
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
@@ -9,9 +8,8 @@ import asyncpg
 import pytest
 
 from app.bootstrap import TenantServices
-from app.embedded_postgres import DatabaseUrls
 from app.retrieval.types import Hit, Query, SearchRequest, SearchResult
-from tests.ingestion.workshop import Workshop, add_text, open_workshop
+from tests.ingestion.workshop import Workshop, add_text
 from tests.retrieval.statements import statements
 
 COMPARED = (
@@ -23,12 +21,6 @@ TEXTS = [
 ]
 TEXTS += [f"How {animal} are fed and kept." for animal in ("goats", "horses", "hens", "pigs", "sheep", "geese")]
 TEXTS += ["Zwingli wrote this." + " " * number for number in range(6)]
-
-
-@pytest.fixture(scope="module")
-async def workshop(database: DatabaseUrls, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Workshop]:
-    async with open_workshop(database, tmp_path_factory.mktemp("data")) as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")

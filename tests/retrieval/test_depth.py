@@ -1,6 +1,6 @@
 """``top_k`` where the lanes' first rows do not become as many hits: they are asked for more."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -10,22 +10,15 @@ import pytest
 
 from app.bootstrap import TenantServices
 from app.documents.types import DocumentFacts
-from app.embedded_postgres import DatabaseUrls
 from app.knowledge_bases.types import Chunking, NewKnowledgeBase
 from app.retrieval.types import Expansion, Hit, Query, SearchRequest, SearchResult
-from tests.ingestion.workshop import Workshop, add_text, open_workshop
+from tests.ingestion.workshop import Workshop, add_text
 from tests.retrieval.statements import statements
 
 FEW, MOST = 6, 1000
 STRATEGIES = ("hybrid", "simple", "lexical")
 MORE = "There may be more results, behind the passages that the lanes were asked for."
 SMALL = Chunking("recursive", max_tokens=16)
-
-
-@pytest.fixture(scope="module")
-async def workshop(database: DatabaseUrls, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Workshop]:
-    async with open_workshop(database, tmp_path_factory.mktemp("data")) as opened:
-        yield opened
 
 
 async def find(services: TenantServices, query: str | Query, *, rows: int = FEW, **wishes: Any) -> SearchResult:

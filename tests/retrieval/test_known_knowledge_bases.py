@@ -1,6 +1,6 @@
 """A search does not read anew what it is told of a knowledge base, and never works with what is no longer so."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib.metadata import EntryPoint
 from typing import Any, cast
@@ -10,7 +10,6 @@ import pytest
 from app.bootstrap import TenantServices
 from app.db.driver import Outdated
 from app.documents.types import DocumentFacts
-from app.embedded_postgres import DatabaseUrls
 from app.errors import AppError
 from app.ids import new_id
 from app.inference.embedding import Embedder, EmbeddingUnavailable, Vectors
@@ -23,16 +22,10 @@ from app.retrieval.routes import Routing
 from app.retrieval.strategies.context import NoOptions, SearchContext, Strategy
 from app.retrieval.strategies.plugged import read_strategy
 from app.retrieval.types import Hit, SearchRequest, SearchResult, SearchUnavailable
-from tests.ingestion.workshop import Workshop, add_text, open_workshop
+from tests.ingestion.workshop import Workshop, add_text
 from tests.retrieval.statements import nothing_lent, statements
 
 LOOKED_UP, ASSURED = "from knowledge_base k join search_index i", "require_unchanged"
-
-
-@pytest.fixture(scope="module")
-async def workshop(database: DatabaseUrls, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Workshop]:
-    async with open_workshop(database, tmp_path_factory.mktemp("data")) as opened:
-        yield opened
 
 
 @pytest.fixture

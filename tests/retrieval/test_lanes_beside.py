@@ -5,7 +5,6 @@ It is large as far as its row says; what is found is so little that it can be co
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any
@@ -15,20 +14,14 @@ import pytest
 
 from app.bootstrap import TenantServices
 from app.documents.types import DocumentFacts
-from app.embedded_postgres import DatabaseUrls, EmbeddedPostgres
+from app.embedded_postgres import EmbeddedPostgres
 from app.retrieval.types import Hit, SearchRequest, SearchResult, SearchUnavailable
 from tests.fixtures.database import run_sql
-from tests.ingestion.workshop import Workshop, open_workshop
+from tests.ingestion.workshop import Workshop
 from tests.retrieval.statements import nothing_lent, statements
 
 FILTER = {"kind": "a"}
 SNAPSHOT = "pg_export_snapshot"
-
-
-@pytest.fixture(scope="module")
-async def workshop(database: DatabaseUrls, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Workshop]:
-    async with open_workshop(database, tmp_path_factory.mktemp("data")) as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")

@@ -12,20 +12,13 @@ import pytest
 from app.audit.types import EventFilters
 from app.bootstrap import TenantServices
 from app.documents.sweep_repository import SweepRepository
-from app.embedded_postgres import DatabaseUrls
 from app.knowledge_bases.types import NewKnowledgeBase
 from app.webhooks.delivering import Delivering
 from app.webhooks.types import DeliveryFailed, Resting, Webhook
-from tests.ingestion.workshop import Workshop, open_workshop, until
+from tests.ingestion.workshop import Workshop, until
 from tests.protocol_servers.webhook import Received, WebhookReceiver
 
 CREATED = "knowledge_base.created"
-
-
-@pytest.fixture(scope="module")
-async def workshop(database: DatabaseUrls, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Workshop]:
-    async with open_workshop(database, tmp_path_factory.mktemp("data")) as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -9,19 +9,12 @@ import pytest
 
 from app.bootstrap import TenantServices
 from app.documents.deletion import Selection
-from app.embedded_postgres import DatabaseUrls
 from app.ids import new_id
 from app.knowledge_bases.types import NewKnowledgeBase, ReindexWishes
 from app.webhooks.types import EventName
-from tests.ingestion.workshop import Workshop, add_text, open_workshop
+from tests.ingestion.workshop import Workshop, add_text
 
 NOWHERE = "http://127.0.0.1:9/"
-
-
-@pytest.fixture(scope="module")
-async def workshop(database: DatabaseUrls, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Workshop]:
-    async with open_workshop(database, tmp_path_factory.mktemp("data")) as opened:
-        yield opened
 
 
 @pytest.fixture
