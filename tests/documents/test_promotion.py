@@ -63,8 +63,7 @@ def test_what_everybody_shares_stays_there() -> None:
 async def services(workshop: Workshop) -> AsyncIterator[TenantServices]:
     yield await workshop.new_tenant()
     workshop.endpoint.reset()
-    await workshop.drop_jobs()
-    assert await workshop.inconsistencies() == {}
+    await workshop.end_whole()
 
 
 async def lanes(workshop: Workshop, document_id: UUID) -> list[tuple[str, UUID, int]]:

@@ -122,8 +122,7 @@ async def staff(workshop: Workshop) -> AsyncIterator[Staff]:
     services = await workshop.new_tenant()
     await services.knowledge_bases.create(NewKnowledgeBase(KB, metadata_filter=OLD))
     yield Staff(workshop, services)
-    await workshop.drop_jobs()
-    assert await workshop.inconsistencies() == {}
+    await workshop.end_whole()
 
 
 async def test_everything_gets_the_new_stamp_and_what_filters_see_is_as_if_it_had_always_been(staff: Staff) -> None:
@@ -213,8 +212,7 @@ async def changing(request: pytest.FixtureRequest, workshop: Workshop) -> AsyncI
     services = await workshop.new_tenant()
     await services.knowledge_bases.create(NewKnowledgeBase(KB, metadata_filter=old))
     yield Changing(workshop, services, new)
-    await workshop.drop_jobs()
-    assert await workshop.inconsistencies() == {}
+    await workshop.end_whole()
 
 
 async def test_what_is_uploaded_on_the_way_keeps_its_own_under_a_key_of_the_old_stamp(changing: Changing) -> None:

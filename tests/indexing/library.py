@@ -7,11 +7,8 @@ from uuid import UUID
 import pytest
 
 from app.bootstrap import TenantServices
-from app.db.maintenance import OwnerDatabase
 from app.db.models.tenant_data import Document
 from app.documents.types import DocumentNotFound
-from app.indexing.service import IndexMaintenance
-from app.job_handlers import JobContext
 from app.lexical.analyser import analyser_for
 from app.lexical.weights import query_terms, salt
 from tests.ingestion.workshop import Workshop, add_text
@@ -30,11 +27,6 @@ class Library:
     @property
     def tenant(self) -> UUID:
         return self.services.principal.tenant_id
-
-    @property
-    def maintenance(self) -> IndexMaintenance:
-        owner = OwnerDatabase(self.workshop.urls.owner)
-        return JobContext(self.workshop.resources, self.workshop.pipeline, owner).maintenance
 
     async def put(self, name: str, text: str) -> Document:
         """Upload and ingest; the same name replaces."""

@@ -11,10 +11,8 @@ import numpy.typing as npt
 import pytest
 
 from app.bootstrap import TenantServices
-from app.db.maintenance import OwnerDatabase
 from app.documents.types import DocumentFacts
 from app.embedded_postgres import DatabaseUrls
-from app.job_handlers import JobContext
 from app.knowledge_bases.types import NewKnowledgeBase
 from app.retrieval.types import Hit, SearchRequest
 from tests.indexing.library import ANALYSER
@@ -57,9 +55,8 @@ class Sized:
 
     async def promote(self) -> None:
         """As maintenance does with an index of many more chunks."""
-        context = JobContext(self.workshop.resources, self.workshop.pipeline, OwnerDatabase(self.workshop.urls.owner))
         row = await self.row()
-        await replace(context.maintenance, threshold=1).maintain(row["tenant_id"], row["id"])
+        await replace(self.workshop.maintenance, threshold=1).maintain(row["tenant_id"], row["id"])
 
     async def row(self) -> asyncpg.Record:
         tenant = self.services.principal.tenant_id

@@ -70,7 +70,7 @@ async def test_real_text_is_scored_and_ordered_as_by_bm25s(library: Library) -> 
     assert len(library.texts) == PASSAGES - PASSAGES // 10
     assert await library.avgdl() == first
     await library.assert_exact(queries(library, rng), avgdl=first)
-    await library.maintenance.maintain(library.tenant, library.index)
+    await library.workshop.maintenance.maintain(library.tenant, library.index)
     assert await library.avgdl() != first
     await library.assert_exact(queries(library, rng))
     assert await library.workshop.inconsistencies() == {}

@@ -43,7 +43,7 @@ async def test_concurrent_writers_and_maintenance(library: Library) -> None:
             if crowding and rounds % 5 == 0:
                 await library.crowd()
             with suppress(DBAPIError, IndexBusy):  # it gives way to writers that wait for it in a circle
-                await library.maintenance.maintain(library.tenant, library.index)
+                await library.workshop.maintenance.maintain(library.tenant, library.index)
             rounds += 1
         return rounds
 
@@ -58,11 +58,11 @@ async def test_concurrent_writers_and_maintenance(library: Library) -> None:
     # A drift at last; right after it the numbers are plain BM25's.
     for number in range(3):
         await library.put(f"long {number}", some_text(random.Random(number), longest=10) + " winding" * 40)
-    await library.maintenance.maintain(library.tenant, library.index)
+    await library.workshop.maintenance.maintain(library.tenant, library.index)
     await library.assert_exact(QUERIES)
     # What comes then is weighed with the frozen mean.
     await library.put("short", " ".join(WORDS[:6]))
-    await library.maintenance.maintain(library.tenant, library.index)
+    await library.workshop.maintenance.maintain(library.tenant, library.index)
     await library.assert_exact(QUERIES, avgdl=await library.avgdl())
     assert await library.workshop.inconsistencies() == {}
 
@@ -74,7 +74,7 @@ async def test_what_is_ingested_meanwhile_gets_the_new_weights(library: Library)
     late = await add_text(library.services, " ".join(WORDS[:7]), external_id="late")
     ingesting = asyncio.create_task(library.workshop.ingest(late))
     await until(lambda: is_embedding(library.workshop, late.id))
-    await library.maintenance.maintain(library.tenant, library.index)
+    await library.workshop.maintenance.maintain(library.tenant, library.index)
     assert not ingesting.done()
     assert await library.avgdl() != before
     await ingesting
@@ -91,7 +91,7 @@ async def test_many_changes_become_one_row_a_key(library: Library) -> None:
     await library.crowd()
     count = "select count(*) from lex_df where index_id = $1"
     assert await library.workshop.owner.fetchval(count, library.index) > 1200
-    await library.maintenance.maintain(library.tenant, library.index)
+    await library.workshop.maintenance.maintain(library.tenant, library.index)
     assert await library.workshop.owner.fetchval(count, library.index) == len(set(ANALYSER.tokens(" ".join(WORDS))))
     assert await library.workshop.inconsistencies() == {}
 
@@ -111,7 +111,7 @@ async def test_the_greatest_weight_of_a_term_is_kept(library: Library) -> None:
     for name, text in (("fewer", WORDS[3]), ("more", " ".join(WORDS * 20))):
         before = await library.avgdl()
         await library.put(name, text)
-        await library.maintenance.maintain(library.tenant, library.index)
+        await library.workshop.maintenance.maintain(library.tenant, library.index)
         assert await library.avgdl() != before
     assert await library.avgdl() > before
     await library.delete(next(id_ for id_, text in library.texts.items() if text == " ".join(WORDS * 20)))
@@ -122,8 +122,8 @@ async def test_a_change_is_found_and_looked_after_once(library: Library) -> None
     """What has drifted gets a job; nothing that has not changed is looked at."""
     await library.put("a text", " ".join(WORDS))
     await library.workshop.drop_jobs()
-    assert await library.maintenance.look_after_all() >= 1
-    assert await library.maintenance.look_after_all() == 0
+    assert await library.workshop.maintenance.look_after_all() >= 1
+    assert await library.workshop.maintenance.look_after_all() == 0
     jobs: list[Any] = await library.workshop.owner.fetch("select kind, tenant_id, payload, priority from job")
     assert {(job["kind"], job["priority"]) for job in jobs if job["tenant_id"] == library.tenant} == {
         ("maintain_index", -10),
@@ -142,8 +142,8 @@ async def has_drifted(library: Library, avgdl: float) -> bool:
 async def test_a_deleted_knowledge_base_leaves_nothing_to_fold(library: Library) -> None:
     await library.put("a text", " ".join(WORDS))
     await library.services.knowledge_bases.delete("default")
-    await library.maintenance.maintain(library.tenant, library.index)
-    await library.maintenance.look_after_all()
+    await library.workshop.maintenance.maintain(library.tenant, library.index)
+    await library.workshop.maintenance.look_after_all()
     await library.workshop.run_jobs(ERASE_JOB)
     for table in ("lex_df", "lex_totals"):
         left = f"select count(*) from {table} where index_id = $1"

@@ -30,8 +30,7 @@ async def services(workshop: Workshop) -> AsyncIterator[TenantServices]:
     made = await workshop.new_tenant()
     await made.knowledge_bases.create(NewKnowledgeBase("mixed", language="auto"))
     yield made
-    await workshop.drop_jobs()
-    assert await workshop.inconsistencies() == {}
+    await workshop.end_whole()
 
 
 async def add(services: TenantServices, text: str, *, kb: str = "mixed") -> Document:

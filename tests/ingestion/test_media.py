@@ -45,8 +45,7 @@ async def services(workshop: Workshop, chat: ChatServer) -> AsyncIterator[Tenant
     chat.reset()
     chat.say = says_colour
     yield await workshop.new_tenant()
-    await workshop.drop_jobs()
-    assert await workshop.inconsistencies() == {}
+    await workshop.end_whole()
 
 
 async def chunks(workshop: Workshop, document: Document) -> list[Any]:

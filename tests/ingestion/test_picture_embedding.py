@@ -58,8 +58,7 @@ async def services(workshop: Workshop) -> AsyncIterator[TenantServices]:
     yield await workshop.new_tenant()
     workshop.endpoint.reset()
     workshop.endpoint.refused_word = None
-    await workshop.drop_jobs()
-    assert await workshop.inconsistencies() == {}
+    await workshop.end_whole()
 
 
 @pytest.fixture
@@ -70,8 +69,7 @@ async def others(talkative: Workshop, chat: ChatServer) -> AsyncIterator[TenantS
     talkative.endpoint.reset()
     yield await talkative.new_tenant()
     talkative.endpoint.refused_word = None
-    await talkative.drop_jobs()
-    assert await talkative.inconsistencies() == {}
+    await talkative.end_whole()
 
 
 async def found(services: TenantServices, query: str, strategy: str = "simple") -> list[Hit]:

@@ -52,8 +52,7 @@ async def services(workshop: Workshop) -> AsyncIterator[TenantServices]:
     yield await workshop.new_tenant()
     workshop.endpoint.reset()
     workshop.endpoint.latency_seconds = 0.0
-    await workshop.drop_jobs()
-    assert await workshop.inconsistencies() == {}
+    await workshop.end_whole()
 
 
 def prose(seed: int, *, paragraphs: int = 6) -> str:

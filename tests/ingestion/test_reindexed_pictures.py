@@ -90,8 +90,7 @@ async def services(seen: Workshop, seeing: EmbeddingServer, blind: EmbeddingServ
     yield await seen.new_tenant()
     seeing.reset()
     seeing.refused_word = None
-    await seen.drop_jobs()
-    assert await seen.inconsistencies() == {}
+    await seen.end_whole()
 
 
 @pytest.fixture
@@ -100,8 +99,7 @@ async def others(described: Workshop, chat: ChatServer) -> AsyncIterator[TenantS
     chat.reset()
     chat.say = says_colour
     yield await described.new_tenant()
-    await described.drop_jobs()
-    assert await described.inconsistencies() == {}
+    await described.end_whole()
 
 
 async def two_pictures(workshop: Workshop, services: TenantServices, folder: Path) -> Document:

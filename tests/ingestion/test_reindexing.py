@@ -166,8 +166,7 @@ async def desk(workshop: Workshop, other_model: EmbeddingServer) -> AsyncIterato
     yield Desk(workshop, await workshop.new_tenant())
     workshop.endpoint.reset()
     workshop.endpoint.refused_word, workshop.endpoint.latency_seconds = None, 0.0
-    await workshop.drop_jobs()
-    assert await workshop.inconsistencies() == {}
+    await workshop.end_whole()
 
 
 def asked(endpoint: EmbeddingServer) -> list[str]:

@@ -36,8 +36,7 @@ async def calm(workshop: Workshop) -> AsyncIterator[None]:
     yield
     workshop.endpoint.reset()
     workshop.endpoint.refused_word, workshop.endpoint.latency_seconds = None, 0.0
-    await workshop.drop_jobs()
-    assert await workshop.inconsistencies() == {}
+    await workshop.end_whole()
 
 
 @pytest.fixture

@@ -14,12 +14,14 @@ import asyncpg
 
 from app.access import Principal, Role
 from app.bootstrap import Resources, TenantServices
+from app.db.maintenance import OwnerDatabase
 from app.db.models.base import SYSTEM_TENANT
 from app.db.models.control_rows import ClaimedJob
 from app.db.models.tenant_data import Document
 from app.db.session import TenantDatabase
 from app.documents.types import DocumentFacts
 from app.embedded_postgres import DatabaseUrls
+from app.indexing.service import IndexMaintenance
 from app.ingestion.parsers import PARSERS, ParserSpec
 from app.ingestion.parsers.pool import ParserPool
 from app.ingestion.pipeline import IngestionPipeline
@@ -88,6 +90,16 @@ class Workshop:
 
     async def _is_settled(self, document_id: UUID) -> bool:
         return await self.status(document_id) in ("ready", "failed")
+
+    async def end_whole(self) -> None:
+        """What a test leaves behind: no jobs, and tables that add up."""
+        await self.drop_jobs()
+        assert await self.inconsistencies() == {}
+
+    @property
+    def maintenance(self) -> IndexMaintenance:
+        """As a worker has it that knows the tables' owner."""
+        return JobContext(self.resources, self.pipeline, OwnerDatabase(self.urls.owner)).maintenance
 
     async def inconsistencies(self) -> dict[str, Any]:
         return await inconsistencies(self.urls.owner)
