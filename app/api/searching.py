@@ -8,7 +8,7 @@ from fastapi import Response
 from app.bootstrap import TenantServices
 from app.quotas.types import RateState
 from app.retrieval.admission import admitted
-from app.retrieval.types import SearchRequest, SearchResult
+from app.retrieval.types import Hit, SearchRequest, SearchResult
 
 
 async def admitted_search(tenant: TenantServices, request: SearchRequest, response: Response) -> SearchResult:
@@ -32,6 +32,12 @@ def server_timing(timings_ms: Mapping[str, float], dropped: Mapping[str, str] = 
     steps = sorted(timings_ms.items(), key=lambda step: step[0] != "total")
     told = [f"{name};dur={spent}" for name, spent in steps]
     return ", ".join(told + [f'dropped;desc="{step}: {reason}"' for step, reason in dropped.items()])
+
+
+def told_score(hit: Hit) -> float:
+    """What a door tells whose callers compare their threshold with it: the cosine from 0 to 1, else what orders."""
+    score = hit.score if hit.similarity is None else hit.similarity
+    return round(min(max(score, 0.0), 1.0), 6)
 
 
 def _rate_headers(rate: RateState) -> dict[str, str]:

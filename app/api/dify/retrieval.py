@@ -9,7 +9,7 @@ from app.api.bodies import STORABLE, Body, Text
 from app.api.dependencies import CurrentReader
 from app.api.dify.conditions import condition_filter, joined
 from app.api.dify.errors import DifyError, DifyRoute
-from app.api.searching import admitted_search
+from app.api.searching import admitted_search, told_score
 from app.bootstrap import TenantServices
 from app.documents.scopes import Scope
 from app.ids import encode_id
@@ -85,7 +85,6 @@ def _listed(names: Any) -> Any:
 
 def _record(hit: Hit) -> Record:
     chunk, document = hit.chunk, hit.document
-    score = hit.score if hit.similarity is None else hit.similarity
     facts = {
         "document_id": encode_id("doc", document.id),
         "chunk_id": encode_id("chk", chunk.id),
@@ -100,7 +99,7 @@ def _record(hit: Hit) -> Record:
     known = {name: value for name, value in facts.items() if value is not None}
     return Record(
         content=hit.passage.text,
-        score=round(min(max(score, 0.0), 1.0), 6),
+        score=told_score(hit),
         title=document.title or document.source,
         metadata={**known, **document.attributes, **chunk.attributes},
     )

@@ -12,7 +12,7 @@ from app.api.openai.envelope import RESPONSES
 from app.api.openai.filters import GivenFilter, filter_of
 from app.api.openai.shapes import Asked
 from app.api.openai.store_files import TextPart, plain
-from app.api.searching import admitted_search
+from app.api.searching import admitted_search, told_score
 from app.documents.scopes import Scope
 from app.errors import InvalidInput
 from app.filters import compile_filter
@@ -110,7 +110,7 @@ class ResultOut(BaseModel):
 
 
 class ResultsOut(BaseModel):
-    """Passages, best first; there is one page of them."""
+    """Passages, best first, which is not always the order of their scores; there is one page of them."""
 
     object: Literal["vector_store.search_results.page"] = "vector_store.search_results.page"
     search_query: list[str]
@@ -124,7 +124,7 @@ def _result(hit: Hit, name: str) -> ResultOut:
     return ResultOut(
         file_id=name,
         filename=hit.document.source,
-        score=round(hit.score, 6),
+        score=told_score(hit),
         attributes=plain(hit.document.attributes),
         content=[TextPart(text=hit.passage.text)],
         similarity=None if hit.similarity is None else round(hit.similarity, 6),
@@ -143,12 +143,9 @@ async def search_vector_store(
     user_id = tenant.principal.user_id
     request = body.request(kb, user_id=user_id, reranks=resources.reranker is not None)
     result = certain(await admitted_search(tenant, request, response))
-    # What is told as the score has to reach it too: a caller compares with that.
-    least = request.score_threshold or 0.0
-    hits = [hit for hit in result.hits if round(hit.score, 6) >= least]
-    names = await tenant.attachments.names([hit.document.id for hit in hits]) if hits else {}
+    names = await tenant.attachments.names([hit.document.id for hit in result.hits]) if result.hits else {}
     return ResultsOut(
         search_query=list(result.queries),
-        data=[_result(hit, names[hit.document.id]) for hit in hits],
+        data=[_result(hit, names[hit.document.id]) for hit in result.hits],
         warnings=list(result.warnings),
     )

@@ -225,6 +225,26 @@ def test_a_search_that_could_not_be_made_finds_nothing_for_no_reason(fragile: Fr
     assert tenant.admin.post(f"{STORE}/search", json=whole).json()["data"] == []
 
 
+def test_the_threshold_compares_with_the_score_that_is_told(tenant: Tenant) -> None:
+    """By keyword alone the last result's fused score is 0: a threshold that looked at it would drop what is alike."""
+    for name in ("heron", "heron fish", "heron pond", "fish pond", "otter"):
+        tenant.add_text(f"A {name} by the water, early in the morning.", external_id=name)
+
+    def searched(**options: Any) -> list[dict[str, Any]]:
+        weights = {"embedding_weight": 0, "text_weight": 1}
+        body = {"query": "the heron fishes", "ranking_options": {"ranker": "none", "hybrid_search": weights, **options}}
+        found: list[dict[str, Any]] = tenant.admin.post(f"{STORE}/search", json=body).json()["data"]
+        return found
+
+    everything = searched()
+    assert [one["score"] for one in everything] == [one["similarity"] for one in everything]
+    assert len(everything) == 5
+    middle = sorted(one["score"] for one in everything)[2]
+    kept = [one for one in everything if one["score"] >= middle]
+    assert searched(score_threshold=middle - 1e-6) == kept
+    assert len(kept) == 3
+
+
 def test_who_calls_a_document_after_a_file_is_not_in_its_way(tenant: Tenant) -> None:
     owner, other = tenant.client("writer", user_id="v"), tenant.client("writer", user_id="u")
     file = keep(owner)
