@@ -9,7 +9,7 @@ WEIGHTS := models/all-MiniLM-L6-v2
 # run hangs with Python 3.11: traced code that greenlet's clean-up of an ended thread calls goes round in a circle.
 COVERAGE ?=
 
-.PHONY: demo test check format lint types contracts bench bench-load bench-scale bench-floor bench-deletion bench-answers bench-memory bench-routing bench-planner deadline-test bench-transfer rewriting quality walls api-fuzz audit fairness-test kill-test torture swift-test door-tests setup clean
+.PHONY: demo test check format lint types contracts bench bench-load bench-scale bench-floor bench-deletion bench-answers bench-memory bench-routing bench-planner deadline-test bench-transfer rewriting quality walls api-fuzz audit fairness-test kill-test upgrade-test torture swift-test door-tests setup clean
 .DEFAULT_GOAL := help
 
 help:
@@ -33,6 +33,7 @@ help:
 	@echo "make torture         the torture set (needs CARREL_EVAL_DATA) and 3,000 hostile files"
 	@echo "make door-tests      the clients people have, each in an environment of its own"
 	@echo "make swift-test      the object store against OpenStack Swift, where it is installed"
+	@echo "make upgrade-test    from an earlier commit to this one while clients write and search (ARGUMENTS=--from COMMIT)"
 	@echo "make kill-test       kill -9, 204 times, in every stage of ingestion (about 15 minutes)"
 
 # Installed anew when the lock or the project file changes; a half-made environment has no stamp.
@@ -122,6 +123,9 @@ fairness-test: setup
 
 kill-test: setup
 	@$(BIN)/python -m benchmarks.kill_test
+
+upgrade-test: setup
+	@$(BIN)/python -m benchmarks.upgrade $(ARGUMENTS)
 
 # Clients that cannot be installed beside the service have environments of their own, below .doors.
 door-tests: setup
