@@ -8,6 +8,7 @@ import json
 import sys
 import threading
 import zlib
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
@@ -39,6 +40,10 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+
+    def handle(self) -> None:
+        with suppress(ConnectionError):  # a client that has been ended
+            super().handle()
 
     def log_message(self, format: str, *args: object) -> None:
         pass
