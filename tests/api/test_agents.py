@@ -83,6 +83,10 @@ def test_a_binding_is_made_read_replaced_changed_and_deleted(tenant: Tenant) -> 
     assert changed["updated_at"] > made["updated_at"]
     assert tenant.admin.patch(path, json={"knowledge_bases": []}).json()["knowledge_bases"] == []
 
+    unset = tenant.admin.patch(path, json=dict.fromkeys(SETTINGS))  # null is as without it
+    assert {name: unset.json()[name] for name in DEFAULTS} == DEFAULTS
+    tenant.admin.put(path, json={"knowledge_bases": ["default"], **SETTINGS}).raise_for_status()
+
     replaced = tenant.admin.put(path, json={"knowledge_bases": ["default"]})
     assert replaced.status_code == 200
     assert {name: replaced.json()[name] for name in DEFAULTS} == DEFAULTS
@@ -149,7 +153,7 @@ def test_agents_are_listed_newest_first_in_pages(tenant: Tenant) -> None:
         ({"timeout_seconds": 61}, "timeout_seconds"),
         ({"citations": "footnote"}, "citations"),
         ({"max_snippet_chars": 49}, "max_snippet_chars"),
-        ({"session_scope": None}, "session_scope"),
+        ({"session_scope": "chat"}, "session_scope"),
         ({"colour": "red"}, "colour"),
     ],
     ids=str,

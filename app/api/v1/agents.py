@@ -28,9 +28,11 @@ _DEFAULTS = BindingSettings()
 class _Settings(Input):
     """How an agent searches; what is null is as for an agent without a binding."""
 
-    session_scope: bool = Field(_DEFAULTS.session_scope, description="Open the documents of the chat in session_id")
+    session_scope: bool | None = Field(
+        _DEFAULTS.session_scope, description="Open the documents of the chat in session_id"
+    )
     strategy: Text | None = None
-    strategy_options: Options = Field(default_factory=dict)
+    strategy_options: Options | None = Field(default_factory=dict)
     transformers: TransformersIn | None = Field(None, description="In place of the knowledge base's; `[]` for none")
     rewrite_prompt: Prompt | None = Field(None, description="What `prompt_rewrite` tells the chat model")
     answer_prompt: Prompt | None = Field(None, description="What the chat model is told when it answers")
@@ -40,7 +42,9 @@ class _Settings(Input):
     score_threshold: float | None = Field(None, ge=-1, le=1, description="The least cosine similarity of a passage")
     max_messages: int | None = Field(None, ge=1, le=1000, description="So many of the newest messages are read")
     timeout_seconds: float | None = Field(None, gt=0, le=60)
-    citations: Citations = Field(_DEFAULTS.citations, description="Whether a passage begins with where it is from")
+    citations: Citations | None = Field(
+        _DEFAULTS.citations, description="Whether a passage begins with where it is from"
+    )
     max_snippet_chars: int | None = Field(None, ge=50, le=100_000)
     route_top_n: int | None = Field(
         None,
@@ -55,14 +59,15 @@ class _Settings(Input):
 
     def given(self) -> dict[str, Any]:
         """What the caller says of the settings, checked. Raises InvalidInput."""
-        given = self.model_dump(include=self.model_fields_set - {"knowledge_bases"})
+        said = self.model_dump(include=self.model_fields_set - {"knowledge_bases"})
+        given = {name: getattr(_DEFAULTS, name) if value is None else value for name, value in said.items()}
         if self.strategy is not None:
             strategy = find_strategy(self.strategy, loc=("body", "strategy"))
-            strategy_options(strategy, self.strategy_options, loc=("body", "strategy_options"))
+            strategy_options(strategy, self.strategy_options or {}, loc=("body", "strategy_options"))
         elif self.strategy_options:
             raise InvalidInput("Options are given together with a strategy.", loc=("body", "strategy_options"))
         if "strategy" in given:  # those of another one would not fit
-            given["strategy_options"] = self.strategy_options
+            given["strategy_options"] = self.strategy_options or {}
         if "transformers" in given:
             given["transformers"] = kept(self.transformers, loc=("body", "transformers"))
         compile_filter(self.filter, loc=("body", "filter"))
