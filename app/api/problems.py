@@ -1,5 +1,6 @@
 """Errors as application/problem+json (RFC 9457)."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from math import ceil
@@ -28,6 +29,8 @@ logger = get_logger(__name__)
 
 LONGEST = 500
 MOST_FAULTS = 50
+# Where a value may be one thing or another, pydantic puts into the place how it has tried to read it.
+_HOW_READ = re.compile(r"constrained-str|literal\[.*\]|function-(after|before|plain|wrap)\[.*\]", re.DOTALL)
 STATUS: Sequence[tuple[type[AppError], int]] = (
     (InvalidInput, 422),
     (Unauthorized, 401),
@@ -104,7 +107,13 @@ def _encodable(part: Any) -> Any:
 
 def faults(errors: Sequence[Mapping[str, Any]]) -> tuple[str, list[dict[str, Any]]]:
     """A sentence and the list for what a schema did not accept; what was sent is not repeated, but for its names."""
-    told = [{"loc": list(one["loc"]), "msg": one["msg"].removeprefix("Value error, ")} for one in errors[:MOST_FAULTS]]
+    told = [
+        {
+            "loc": [part for part in one["loc"] if not (isinstance(part, str) and _HOW_READ.fullmatch(part))],
+            "msg": one["msg"].removeprefix("Value error, "),
+        }
+        for one in errors[:MOST_FAULTS]
+    ]
     return "; ".join(f"{'.'.join(str(part)[:64] for part in one['loc'])}: {one['msg']}" for one in told[:3]), told
 
 

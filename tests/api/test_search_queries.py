@@ -146,3 +146,21 @@ def test_stored_vectors_are_returned_when_they_are_asked_for(seeing: Tenant) -> 
     (again,) = seeing.admin.post(KB_SEARCH, json={"queries": [{"vector": stored}], "top_k": 1}).json()["results"]
     assert again["chunk_id"] == result["chunk_id"]
     assert "vector" not in again
+
+
+@pytest.mark.parametrize(
+    ("body", "places"),
+    [
+        ({"queries": [5]}, [["body", "queries", 0]]),
+        ({"queries": ["x", ""]}, [["body", "queries", 1]]),
+        ({"query": "x", "transformers": [5]}, [["body", "transformers", 0]]),
+        ({"query": "x", "routing": True}, [["body", "routing"]]),
+    ],
+)
+def test_a_fault_is_told_where_the_caller_has_put_it(
+    blind: Tenant, body: dict[str, Any], places: list[list[Any]]
+) -> None:
+    told = problem(blind.admin.post("/v1/search", json=body), 422, "invalid")["errors"]
+    assert [one["loc"] for one in told if "Query" not in str(one["loc"])][:1] == places
+    assert "function-" not in str(told)
+    assert "literal" not in str(told)
