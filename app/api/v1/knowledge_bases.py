@@ -227,6 +227,7 @@ async def update_knowledge_base(
 ) -> dict[str, Any]:
     """Change title, description, how it is searched and routed, its source, or what its documents are stamped with.
 
+    `retrieval`, `routing` and `source` are set as a whole: what is left out of one is as by default again.
     A new metadata_filter goes to all documents in the background; until it has, the old one holds beside it.
     """
     changes = body.model_dump(exclude_unset=True)

@@ -62,7 +62,7 @@ def update(
     url: Url = None,
     key: Key = None,
 ) -> None:
-    """Change settings.
+    """Change settings; an object, such as retrieval, is set as a whole.
 
     Example: carrel kb update handbook '{"retrieval": {"top_k": 8}}'
     """
