@@ -360,6 +360,13 @@ def test_values_that_cannot_be_kept(tenant: Tenant, value: str) -> None:
         failure(tenant.admin.post(path, content=body, headers=json_type), 400)
 
 
+@pytest.mark.parametrize("query", ["", [], 5])
+def test_the_param_is_the_callers_own_name_for_it(tenant: Tenant, query: Any) -> None:
+    error = failure(tenant.admin.post(f"{STORE}/search", json={"query": query}), 400, "invalid")
+    assert error["param"] == "query"
+    assert "[" not in error["message"]
+
+
 def test_errors_of_no_route_and_of_large_bodies(tenant: Tenant) -> None:
     failure(tenant.admin.get("/openai/v1/models"), 404, "not_found")
     failure(tenant.admin.put(STORES), 405, "method_not_allowed")
