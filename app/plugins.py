@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from app.errors import AppError
+from app.errors import AppError, InvalidInput
 from app.logging import get_logger
 
 logger = get_logger(__name__)
@@ -20,6 +20,7 @@ STRATEGIES, TRANSFORMERS = "carrel.strategies", "carrel.transformers"
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 
 LineT = TypeVar("LineT")
+OptionsT = TypeVar("OptionsT", bound=BaseModel)
 Read = Callable[[EntryPoint, Any, Mapping[str, LineT]], Mapping[str, LineT]]
 
 
@@ -101,3 +102,19 @@ def check_choice(name: object, options: object) -> None:
     except ValidationError as exc:
         raise PluginRefused("Its options have defaults, every one.") from exc
     options.model_json_schema()
+
+
+def read_options(kind: type[OptionsT], given: Mapping[str, Any], *, loc: tuple[str | int, ...]) -> OptionsT:
+    """What a caller says of a strategy, a transformer or a chunker, ours or a plugin's, and the defaults of the rest.
+
+    Raises InvalidInput below ``loc``; where there is no such option, with the names of those that there are.
+    """
+    try:
+        return kind.model_validate(dict(given))
+    except ValidationError as exc:
+        first = exc.errors(include_url=False, include_input=False)[0]
+        message, place = f"{first['msg']}.", first["loc"]
+        if first["type"] == "extra_forbidden" and len(place) == 1:
+            known = ", ".join(kind.model_fields)
+            message = f"No option is named {place[0]!r}; there are{f': {known}' if known else ' none'}."
+        raise InvalidInput(message, loc=(*loc, *place)) from exc

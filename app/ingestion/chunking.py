@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from app.errors import AppError, InvalidInput
+from app.errors import AppError
 from app.inference.embedding import Embedder, Vectors
 from app.ingestion.chunk_rules import check_drafts
 from app.ingestion.chunkers import Chunked, ChunkerSpec, ChunkSizes, ChunkTools
@@ -16,6 +16,7 @@ from app.ingestion.chunkers.installed import installed_chunkers
 from app.ingestion.tree import add_sentences, add_topics
 from app.ingestion.types import ChunkDraft, ChunkerFailed, DocumentTree, TreeNode
 from app.knowledge_bases.types import Chunking
+from app.plugins import read_options
 
 
 @asynccontextmanager
@@ -117,9 +118,5 @@ def chunker_options(strategy: str, options: Mapping[str, Any], *, loc: tuple[str
     spec: ChunkerSpec[Any] | None = installed_chunkers().get(strategy)
     if spec is None:
         return dict(options)
-    try:
-        found: BaseModel = spec.options.model_validate(dict(options))
-    except ValidationError as exc:
-        first = exc.errors()[0]
-        raise InvalidInput(f"{first['msg']}.", loc=(*loc, *first["loc"])) from exc
+    found: BaseModel = read_options(spec.options, options, loc=loc)
     return found.model_dump()

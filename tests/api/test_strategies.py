@@ -244,6 +244,8 @@ def test_what_is_not_there_is_refused_everywhere(
     for reply, place in replies:
         assert (reply.status_code, reply.json()["errors"][0]["loc"]) == (422, ["body", *place, *loc])
         assert strategy != "magic" or all(name in reply.json()["detail"] for name in NAMES)
+        if loc[1:] == ["hops"]:
+            assert reply.json()["detail"] == "No option is named 'hops'; there are: fusion, dense_weight, rrf_k."
 
 
 async def store(tenant: Tenant, kb: str, settings: dict[str, Any]) -> None:

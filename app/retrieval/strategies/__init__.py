@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from app.errors import InvalidInput
 from app.logging import get_logger
 from app.plugins import STRATEGIES as GROUP
-from app.plugins import with_plugins
+from app.plugins import read_options, with_plugins
 from app.retrieval.course import Course
 from app.retrieval.strategies import graph_rag, hybrid, hyde, lexical, multi_query, simple
 from app.retrieval.strategies.context import Strategy
@@ -50,11 +50,7 @@ def kept_strategy(name: str, course: Course) -> Strategy[Any]:
 
 def strategy_options(strategy: Strategy[Any], given: Mapping[str, Any], *, loc: tuple[str, ...]) -> BaseModel:
     """Its options, those that are not given as they are by default. Raises InvalidInput."""
-    try:
-        options: BaseModel = strategy.options.model_validate(dict(given))
-    except ValidationError as exc:
-        first = exc.errors(include_url=False, include_input=False)[0]
-        raise InvalidInput(f"{first['msg']}.", loc=(*loc, *first["loc"])) from exc
+    options: BaseModel = read_options(strategy.options, given, loc=loc)
     return options
 
 

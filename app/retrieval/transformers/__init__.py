@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from app.errors import InvalidInput
 from app.logging import get_logger
 from app.plugins import TRANSFORMERS as GROUP
-from app.plugins import with_plugins
+from app.plugins import read_options, with_plugins
 from app.retrieval.course import Course
 from app.retrieval.transformers import (
     decompose,
@@ -83,11 +83,7 @@ def _step(wished: NamedTransformer, loc: tuple[str | int, ...]) -> Step:
     transformer = installed.get(name)
     if transformer is None:
         raise InvalidInput(f"No transformer is named {name!r}; there are: {', '.join(installed)}.", loc=loc)
-    try:
-        return Step(transformer, transformer.options.model_validate(dict(given)))
-    except ValidationError as exc:
-        first = exc.errors(include_url=False, include_input=False)[0]
-        raise InvalidInput(f"{first['msg']}.", loc=(*loc, "options", *first["loc"])) from exc
+    return Step(transformer, read_options(transformer.options, given, loc=(*loc, "options")))
 
 
 def _ordered(steps: Sequence[Step]) -> list[Step]:
