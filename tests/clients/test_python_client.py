@@ -23,7 +23,9 @@ from carrel_client import (
     Unauthorized,
     UnsupportedMediaType,
 )
+from carrel_client.types import SearchOptions
 
+from app.api.v1.search import MultiSearchIn
 from tests.fixtures.service import OPERATOR_KEY, Service, Tenant
 from tests.protocol_servers.stubborn import Reply, StubbornServer
 
@@ -126,6 +128,10 @@ def test_keys_agents_and_tenants(client: Client, service: Service) -> None:
         assert any(event["action"] == "agent.delete" for event in client.audit_events(limit=2))
 
 
+def test_a_search_may_say_all_that_the_route_takes() -> None:
+    assert {*SearchOptions.__annotations__, "query", "knowledge_bases"} == set(MultiSearchIn.model_fields)
+
+
 def test_refusals_say_what_is_wrong(client: Client) -> None:
     with client:
         with pytest.raises(NotFound) as missing:
@@ -134,6 +140,7 @@ def test_refusals_say_what_is_wrong(client: Client) -> None:
         assert missing.value.request_id
         with pytest.raises(Invalid) as wrong:
             client.search("x", knowledge_base="default", top_k=0)
+        assert str(wrong.value).count(wrong.value.errors[0]["msg"]) == 1
         assert wrong.value.errors[0]["loc"] == ["body", "top_k"]
         assert "body.top_k" in str(wrong.value)
         with pytest.raises(Conflict):

@@ -45,7 +45,9 @@ class ApiError(CarrelError):
         self.errors: Sequence[Mapping[str, Any]] = problem.get("errors") or []
         self.retry_after = retry_after
         fields = [f"{'.'.join(map(str, one.get('loc', ())))}: {one.get('msg')}" for one in self.errors]
-        super().__init__("; ".join([f"{status} {self.detail}", *fields]))
+        # The first of them are in the detail already, in the same words.
+        more = [field for field in fields if field not in self.detail]
+        super().__init__("; ".join([f"{status} {self.detail}", *more]))
 
 
 class Unauthorized(ApiError):

@@ -42,6 +42,7 @@ class SearchOptions(TypedDict, total=False):
     return_vectors: bool
     explain: bool
     timeout_seconds: float
+    routing: Mapping[str, int] | Literal[False]  # where knowledge bases are to be chosen
 
 
 class FoundDocument(TypedDict):
