@@ -17,6 +17,7 @@ from app.logging import get_logger
 from app.retrieval import shares
 from app.retrieval.course import Course, reason_of
 from app.retrieval.explanation import ExplainedIndex
+from app.retrieval.queries import none_left
 from app.retrieval.sources import Source, merge_sources, without_duplicates
 from app.retrieval.transformers import Step, find_steps, kept_steps
 from app.retrieval.transforming import Conversation, Ground, Rewriting
@@ -70,11 +71,14 @@ class Outside:
         """What the lanes find, None where they have nothing to search, and at the same time what the sources do.
 
         ``scale`` says what the best of the lanes' hits counts beside others. One that cannot answer is a warning, as
-        long as another one or the lanes can. Raises SearchUnavailable, and as the lanes.
+        long as another one or the lanes can. Raises InvalidInput where only words could be asked for and there are
+        none, SearchUnavailable, and as the lanes.
         """
         if not self.views or not queries:
             hits = await lanes() if lanes else []
             return [Source(scale(hits), hits)]
+        if lanes is None and all(query.text is None for query in queries):
+            raise none_left()
         asking = asyncio.create_task(self._all(queries, min(top_k, MOST_RESULTS)))
         try:
             hits, failure = await self._local(lanes)

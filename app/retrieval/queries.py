@@ -159,8 +159,13 @@ def usable(queries: Sequence[Query], course: Course, *, dense: bool, pictures: b
     if len(asked) < len(left):
         course.warn("Queries without words were left out: the strategy looks for words.")
     if queries and not asked:
-        raise InvalidInput("None of the queries can be searched for here.", loc=("body", "queries"))
+        raise none_left()
     return asked
+
+
+def none_left() -> InvalidInput:
+    """What a search is refused with of which nothing can be looked for."""
+    return InvalidInput("None of the queries can be searched for here.", loc=("body", "queries"))
 
 
 def check_dimensions(queries: Sequence[Query], sizes: Sequence[int]) -> None:

@@ -166,6 +166,12 @@ def test_a_threshold_has_nothing_to_compare(tenant: Tenant, site: SiteSearchServ
     assert found["warnings"] == ["score_threshold was not applied where no similarity is known."]
 
 
+def test_a_vector_alone_is_refused_and_not_to_be_tried_again(tenant: Tenant, site: SiteSearchServer) -> None:
+    make(tenant, source_at(site))
+    reply = tenant.admin.post("/v1/knowledge-bases/site/search", json={"queries": [{"vector": [1.0, 0.5]}]})
+    assert problem(reply, 422, "invalid")["errors"][0]["loc"] == ["body", "queries"]
+
+
 def test_a_body_is_a_template_too(tenant: Tenant, site: SiteSearchServer) -> None:
     body = {"query": {"match": "{query}"}, "size": "{top_k}", "note": "{query} of {top_k}, {unknown}"}
     response = {"items": "hits.hits", "text": "_source.snippet", "url": "_source.link", "score": "_score"}
