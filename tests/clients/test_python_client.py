@@ -143,6 +143,10 @@ def test_refusals_say_what_is_wrong(client: Client) -> None:
         assert str(wrong.value).count(wrong.value.errors[0]["msg"]) == 1
         assert wrong.value.errors[0]["loc"] == ["body", "top_k"]
         assert "body.top_k" in str(wrong.value)
+        with pytest.raises(Invalid) as unknown:
+            client.search("x", knowledge_base="default", strategy="magic")
+        assert str(unknown.value).count("magic") == 1
+        assert str(unknown.value).endswith("; at body.strategy")
         with pytest.raises(Conflict):
             client.knowledge_bases.create("default")
         with pytest.raises(UnsupportedMediaType):

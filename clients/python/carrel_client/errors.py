@@ -44,10 +44,14 @@ class ApiError(CarrelError):
         self.request_id = problem.get("request_id")
         self.errors: Sequence[Mapping[str, Any]] = problem.get("errors") or []
         self.retry_after = retry_after
-        fields = [f"{'.'.join(map(str, one.get('loc', ())))}: {one.get('msg')}" for one in self.errors]
-        # The first of them are in the detail already, in the same words.
-        more = [field for field in fields if field not in self.detail]
-        super().__init__("; ".join([f"{status} {self.detail}", *more]))
+        super().__init__("; ".join([f"{status} {self.detail}", *filter(None, map(self._more, self.errors))]))
+
+    def _more(self, error: Mapping[str, Any]) -> str | None:
+        """What the detail leaves open of a field: it has the first in the same words, a lone one without its place."""
+        place, told = ".".join(map(str, error.get("loc", ()))), str(error.get("msg"))
+        if f"{place}: {told}" in self.detail:
+            return None
+        return f"at {place}" if told == self.detail else f"{place}: {told}"
 
 
 class Unauthorized(ApiError):
