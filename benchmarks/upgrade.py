@@ -33,7 +33,7 @@ KB = "/v1/knowledge-bases/default"
 BASE, NAMES, TOP_K = 60, 40, 5  # documents that stay, external ids that each writer writes again and again
 PHASE_SECONDS, SETTLE_SECONDS = 4.0, 60.0
 SEARCHES: Sequence[dict[str, Any]] = (
-    {"query": "a heron that fishes at dawn"},
+    {"query": "a heron that fishes at dawn", "explain": True},
     {"query": "heron", "strategy": "lexical", "filter": {"team": {"exists": True}}},
     {"query": " ".join(f"heron dawn {number}" for number in range(200)), "strategy": "hybrid"},
 )
