@@ -219,7 +219,7 @@ def left_over(client: httpx.Client, superuser_url: str) -> Iterator[str]:
     if missing:
         yield f"{len(missing)} of {len(documents)} documents are not found, or should not be"
     yield from asyncio.run(_rows(superuser_url))
-    print(f"{len(documents)} documents, all of them found")
+    print(f"{len(documents)} documents at the end")
 
 
 async def _rows(url: str) -> list[str]:

@@ -61,7 +61,7 @@ class SearchIn(Input):
             "examples": [
                 {"query": "How many days of parental leave are there?", "top_k": 5},
                 {"query": "parental leave", "filter": {"year": {"gte": 2024}}, "expand": "section", "explain": True},
-                {"queries": ["leave", {"vector": [0.1, 0.2, 0.3], "text": "holidays"}], "return_vectors": True},
+                {"queries": ["parental leave", "time off after a birth"], "return_vectors": True},
             ]
         }
     )
