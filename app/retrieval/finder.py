@@ -193,7 +193,7 @@ class Finder:
         with self.course.timing("read"):
             hits, rest = await self._fill(repository, ranking, [], rest, lane=lane)
             if hits and expansion is not None and expansion.merge is not None:
-                hits = await merge(repository, expansion, expansion.merge, hits, top_k=self.top_k)
+                hits = self._once(await merge(repository, expansion, expansion.merge, hits, top_k=self.top_k))
                 hits, _ = await self._fill(repository, ranking, hits, rest, lane=lane)
         return self._told(ranking, hits[: self.top_k])
 
@@ -206,11 +206,14 @@ class Finder:
             best, rest = _split(rest, wanted)
             hits = [*hits, *await self._hits(repository, ranking, best, lane=lane)]
             hits.sort(key=lambda hit: (-hit.score, hit.document.id, hit.chunk.ordinal))
-            if len(self.searched) > 1:
-                hits = without_duplicates(hits)
+            hits = self._once(hits)
             if self._merges:
                 hits = merged(hits) if self._widens else uncovered(hits)
         return hits, rest
+
+    def _once(self, hits: list[Hit]) -> list[Hit]:
+        """Of several knowledge bases equal texts come once."""
+        return without_duplicates(hits) if len(self.searched) > 1 else hits
 
     def scaled(self, ranked: Ranked) -> Ranked:
         """Scores as their knowledge bases count beside each other, best first; ties stay as they are."""

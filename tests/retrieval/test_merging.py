@@ -151,6 +151,19 @@ def test_what_is_merged_has_the_text_of_the_part_and_the_facts_of_its_best(handb
     assert sum(result["text"].startswith("Line") for result in merged) == 1
 
 
+def test_a_part_that_several_knowledge_bases_have_comes_once(handbook: Tenant) -> None:
+    """Their passages are cut otherwise, so that only the parts are equal."""
+    kb = {"name": "smaller", "chunking": {"strategy": "headered", "max_tokens": 24, "overlap_tokens": 0}}
+    handbook.admin.post("/v1/knowledge-bases", json=kb).raise_for_status()
+    assert handbook.upload(SAMPLES / "handbook.pdf", kb="smaller")["status"] == "ready"
+    body = {"query": QUERIES[0], "strategy": "simple", "knowledge_bases": ["small", "smaller"]}
+    for top_k in range(2, 8):
+        asked = {**body, "top_k": top_k, "expand": "parent", "expand_options": {"merge": 0.01}}
+        results = handbook.admin.post("/v1/search", json=asked).json()["results"]
+        texts = {" ".join(result["text"].split()) for result in results}
+        assert len(texts) == len(results) == top_k
+
+
 def test_without_a_share_the_parent_always_comes(handbook: Tenant) -> None:
     always = search(handbook, "insurance", top_k=5, expand="parent")
     assert search(handbook, "insurance", top_k=5, expand="parent", expand_options={"merge": None}) == always
