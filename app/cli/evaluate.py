@@ -118,8 +118,7 @@ def _floors(given: Sequence[str]) -> dict[str, float]:
 def _measures(given: Sequence[str], floors: Mapping[str, float], chosen: EvaluationSet) -> list[Measure]:
     """Those that were asked for, or the usual ones, and those with a floor. Raises what is wrong with them."""
     usual = default_measures(chosen.queries)
-    wanted = [parse_measure(name) for name in given] or usual
-    wanted += [parse_measure(label) for label in floors]
+    wanted = [*([parse_measure(name) for name in given] or usual), *(parse_measure(label) for label in floors)]
     for kind, reason in ((True, "no query has excerpts"), (False, "no document is judged")):
         if all(one.is_of_excerpts != kind for one in usual) and any(one.is_of_excerpts == kind for one in wanted):
             raise SetError(f"{next(one.label for one in wanted if one.is_of_excerpts == kind)}: {reason}")

@@ -213,6 +213,23 @@ def test_excerpts_need_the_texts(evaluate: Evaluate, loaded: tuple[Tenant, Path]
     assert setting["measures"]["excerpt_recall@5"]["mean"] == 1.0
 
 
+@pytest.mark.parametrize("option", ["--measure", "--fail-under"])
+def test_nothing_is_measured_of_a_kind_that_the_set_lacks(evaluate: Evaluate, tmp_path: Path, option: str) -> None:
+    """Else a floor would hold: nothing is not below it."""
+    value = "=0.5" if option == "--fail-under" else ""
+    excerpt = {"document": "birds", "text": "They stand on one leg"}
+    for known, measure, said in (
+        ({"relevant": ["birds"]}, "excerpt_recall@5", "no query has excerpts"),
+        ({"references": [excerpt]}, "nDCG@5", "no document is judged"),
+    ):
+        lines(tmp_path / "q.jsonl", [{"id": "q", "text": "On one leg", **known}])
+        lines(tmp_path / "corpus.jsonl", [{"id": "birds", "text": CORPUS["birds"][1]}])
+        asked = [option, measure + value, "--corpus", str(tmp_path / "corpus.jsonl")]
+        done = evaluate(*asked, place=tmp_path / "q.jsonl")
+        assert done.exit_code == 2, done.stdout
+        assert f"{measure}: {said}" in done.stderr
+
+
 def test_the_service_of_the_data_directory(
     loaded: tuple[Tenant, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
