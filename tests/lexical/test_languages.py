@@ -7,6 +7,7 @@ from uuid import UUID
 import pytest
 
 from app.errors import InvalidInput
+from app.ingestion.parsers.cleaning import clean_text
 from app.lexical.analyser import analyser_for
 from app.lexical.languages import (
     AUTO,
@@ -80,6 +81,23 @@ def test_a_query_in_all_languages_of_an_index(languages: list[str], query: str, 
 def test_one_language_alone_is_its_analyser(language: str) -> None:
     query = "What is the follow-up of AB-1234, and the Häuser of 東京都?"
     assert query_tokens([language], query) == list(dict.fromkeys(analyser_for(language).tokens(query)))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Auf\u200clage Um\u200dbau",
+        "ABC\u200e-123/4 QZ\u200f-77",
+        "\u2067שלום\u2069 \u202bQZ-77\u202c",
+        "co\u00adoperation zero\u200bwidth in\u2063visible",
+        "\u0915\u094d\u200d\u092f\u093e \u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",  # joiners that carry meaning
+        "\U0001f469\u200d\U0001f467 family",
+    ],
+    ids=ascii,
+)
+def test_a_query_is_read_as_a_text_is_stored(text: str) -> None:
+    for languages in (["english"], ["english", "german", "hindi"]):
+        assert query_tokens(languages, text) == query_tokens(languages, clean_text(text)) != []
 
 
 @pytest.mark.parametrize(
