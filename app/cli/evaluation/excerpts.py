@@ -5,13 +5,15 @@ that belong to excerpts, a character counted as often as it was retrieved; IoU p
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from unicodedata import normalize
 
 from app.cli.evaluation.sets import Reference, SetError
 
 Range = tuple[int, int]
+Reading = Callable[[str], Iterator[str]]
+"""What is compared of a text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,27 +43,33 @@ class Texts:
     """The documents' texts, in which passages and excerpts are located."""
 
     by_document: Mapping[str, str]
-    squeezed: dict[str, tuple[str, list[int]]] = field(default_factory=dict)
+    squeezed: dict[tuple[str, Reading], tuple[str, list[int]]] = field(default_factory=dict)
 
     def locate(self, document: str, words: str) -> Range | None:
-        """Where they stand: as they are, else whatever became of white space and compatibility characters."""
+        """Where they stand: as they are, else whatever became of white space and compatibility characters.
+
+        Else of all signs, too: those of a heading or a table in a plain text are not stored.
+        """
         text = self.by_document.get(document)
         if text is None:
             return None
         start = text.find(words)
         if start >= 0:
             return start, start + len(words)
-        dense, places = self._squeeze(document, text)
-        wanted = "".join(_marks(words))
-        start = dense.find(wanted) if wanted else -1
-        return (places[start], places[start + len(wanted) - 1] + 1) if start >= 0 else None
+        for reading in (_marks, _letters):
+            dense, places = self._squeeze(document, text, reading)
+            wanted = "".join(reading(words))
+            start = dense.find(wanted) if wanted else -1
+            if start >= 0:
+                return places[start], places[start + len(wanted) - 1] + 1
+        return None
 
-    def _squeeze(self, document: str, text: str) -> tuple[str, list[int]]:
+    def _squeeze(self, document: str, text: str, reading: Reading) -> tuple[str, list[int]]:
         """What is compared of the text, and where each character of it stood."""
-        if document not in self.squeezed:
-            pairs = [(mark, place) for place, character in enumerate(text) for mark in _marks(character)]
-            self.squeezed[document] = ("".join(mark for mark, _ in pairs), [place for _, place in pairs])
-        return self.squeezed[document]
+        if (document, reading) not in self.squeezed:
+            pairs = [(mark, place) for place, character in enumerate(text) for mark in reading(character)]
+            self.squeezed[document, reading] = "".join(mark for mark, _ in pairs), [place for _, place in pairs]
+        return self.squeezed[document, reading]
 
     def wanted(self, references: Iterable[Reference]) -> dict[str, list[Range]]:
         """The excerpts' ranges by document. Raises SetError for one that is not in its document."""
@@ -77,6 +85,11 @@ class Texts:
 def _marks(text: str) -> Iterator[str]:
     """Stored text is in another normal form than its original may be; decomposed, both are the same."""
     return (mark for mark in normalize("NFKD", text) if not mark.isspace())
+
+
+def _letters(text: str) -> Iterator[str]:
+    """What no parser takes for markup."""
+    return (mark for mark in normalize("NFKD", text) if mark.isalnum())
 
 
 def merged(ranges: Iterable[Range]) -> list[Range]:

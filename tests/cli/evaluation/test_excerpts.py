@@ -28,6 +28,22 @@ def test_locating(words: str, found: str | None) -> None:
     assert Texts({"d": TEXT}).locate("e", words) is None
 
 
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("Herons\n\nThey wait.", "Herons = =\n\nThey *wait"),
+        ("Herons They", "Herons = =\n\nThey"),
+        ("They wait. Or not.", "They *wait*. Or not"),
+        ("wait | or", None),
+        ("= = =", None),
+    ],
+)
+def test_locating_what_was_stored_without_its_markup(words: str, found: str | None) -> None:
+    text = "= = Herons = =\n\nThey *wait*. Or not."
+    span = Texts({"d": text}).locate("d", words)
+    assert (None if span is None else text[slice(*span)]) == found
+
+
 def characters(ranges: list[Range]) -> set[int]:
     return {place for start, end in ranges for place in range(start, end)}
 
