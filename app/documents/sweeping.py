@@ -11,17 +11,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import UUID
 
-from app.audit.repository import AuditRepository
-from app.audit.types import SERVICE, Action, Event
 from app.db.models.base import SYSTEM_TENANT
 from app.db.models.control_rows import ExpiredDocument
 from app.db.session import Database
-from app.documents.deletion_repository import DeletionRepository
 from app.documents.erasing import DELETIONS_JOB
+from app.documents.expiring import remove_expired
 from app.documents.sweep_repository import SweepRepository
-from app.ids import new_id
 from app.job_queue import JobQueue
-from app.knowledge_bases.service import PURGE_JOB
 from app.logging import get_logger
 from app.object_store import ObjectStore, StoredObject
 from app.settings import WorkerSettings
@@ -89,28 +85,16 @@ class Sweeper:
             places: dict[tuple[UUID, UUID], list[UUID]] = {}
             for one in found:
                 places.setdefault((one.tenant_id, one.kb_id), []).append(one.document_id)
-            gone = [await self._remove_expired(*place, documents) for place, documents in places.items()]
+            gone = [await self._remove(*place, documents) for place, documents in places.items()]
             removed += sum(gone)
             if not any(gone):
                 break
         logger.info("sweep.expired", documents=removed)
         return removed
 
-    async def _remove_expired(self, tenant_id: UUID, kb_id: UUID, documents: Collection[UUID]) -> int:
-        """As a DELETE of them does, but for those whose time was put off meanwhile."""
+    async def _remove(self, tenant_id: UUID, kb_id: UUID, documents: Collection[UUID]) -> int:
         async with self.database.transaction(tenant_id) as session:
-            expired = await SweepRepository(session, tenant_id).lock_expired(kb_id, documents)
-            if expired:
-                deletion, repository = new_id(), DeletionRepository(session, tenant_id)
-                amount = await repository.remove(kb_id, expired)
-                await repository.record(deletion, kb_id, amount)
-                counts = {"documents": amount.documents, "chunks": amount.chunks}
-                event = Event(Action.DOCUMENT_EXPIRE, expired, kb_id, deletion, counts)
-                await AuditRepository(session, tenant_id).add(event, SERVICE)
-                prefixes = [f"{tenant_id}/{document_id}/" for document_id in expired]
-                payload = {"prefixes": prefixes, "deletion": str(deletion)}
-                await self.queue.enqueue(session, PURGE_JOB, tenant_id=tenant_id, payload=payload)
-        return len(expired)
+            return await remove_expired(session, self.queue, tenant_id, kb_id, documents)
 
     async def orphans(self) -> SweptObjects:
         """Delete the tenants' objects that no row names, and halves of any that never became whole.

@@ -1,5 +1,6 @@
 """The text formats by name: what an extension or a declared media type says about a file that is text."""
 
+import re
 from collections.abc import Mapping
 
 PLAIN, MARKDOWN, HTML, XML = "text/plain", "text/markdown", "text/html", "application/xml"
@@ -11,6 +12,7 @@ JSON, YAML, CSV, RST, MAIL, TEX = (
     "message/rfc822",
     "text/x-tex",
 )
+_MARKDOWN_HEADING = re.compile(r"^#{1,6}\s", re.MULTILINE)
 
 # The names that OpenAI's file search takes where it has one, else those that editors and web servers use.
 SOURCE_TYPES: Mapping[str, tuple[str, ...]] = {
@@ -95,3 +97,8 @@ BY_DECLARED_TYPE: Mapping[str, str] = {
     **{name: kind for kind, names in _ALIASES.items() for name in names},
 }
 """The one media type that we use for each that a client may declare."""
+
+
+def type_of_text(text: str) -> str:
+    """The media type of a text that came without one."""
+    return MARKDOWN if _MARKDOWN_HEADING.search(text) else PLAIN

@@ -42,6 +42,7 @@ class KnownDocument:
     id: UUID
     sha256: bytes
     created_at: datetime
+    expired: bool
 
 
 class UploadRepository:
@@ -65,7 +66,7 @@ class UploadRepository:
             found = await self.session.row(_BY_CONTENT, {**place, "sha256": sha256})
         else:
             found = await self.session.row(_BY_NAME, {**place, "external_id": external_id})
-        return KnownDocument(found["id"], found["sha256"], found["created_at"]) if found else None
+        return KnownDocument(**found) if found else None
 
     async def add(self, document: Document, key: str, *, by: Actor) -> Document | None:
         """Insert it and where its original is; None when another upload with the same identity was faster."""
@@ -89,7 +90,7 @@ select 1 from knowledge_base
  where tenant_id = :tenant and id = :kb and filter_number + (pending_filter is not null)::int = :number::int
    and deleted_at is null for key share""")
 _KNOWN = """
-select id, sha256, created_at from document
+select id, sha256, created_at, coalesce(expires_at <= now(), false) as expired from document
  where tenant_id = :tenant and kb_id = :kb and scope_key = :scope"""
 _BY_CONTENT = statement(f"{_KNOWN} and external_id is null and sha256 = :sha256")
 _BY_NAME = statement(f"{_KNOWN} and external_id = :external_id")

@@ -1,7 +1,6 @@
 """Upload: object, then row and job in one transaction."""
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ from sqlalchemy.exc import IntegrityError
 from app.audit.types import Action, Actor
 from app.db.models.tenant_data import Document
 from app.db.session import Session, TenantDatabase
+from app.documents.expiring import remove_expired
 from app.documents.given_chunks import encode_chunks
 from app.documents.inspection import inspect_upload
 from app.documents.narrowing import claim
@@ -21,6 +21,7 @@ from app.documents.repository import DocumentRepository
 from app.documents.restamp_repository import RestampRepository
 from app.documents.scopes import Scope
 from app.documents.service import INGEST_JOB, DocumentService, ingest_payload
+from app.documents.text_types import type_of_text
 from app.documents.types import (
     CHUNKS_TYPE,
     DocumentFacts,
@@ -45,7 +46,6 @@ from app.object_store import ObjectStore
 from app.quotas.service import QuotaService
 from app.quotas.types import QuotaExceeded
 
-_MARKDOWN_HEADING = re.compile(r"^#{1,6}\s", re.MULTILINE)
 # By name or id, or as the caller has found it just now.
 Reference = str | KnowledgeBaseView
 # What else is written of a document, in the transaction that writes it. Raises DocumentNotFound for one that is gone.
@@ -54,11 +54,6 @@ ATTEMPTS = 5
 # So little is stored before it is asked whether it is there already: mostly it is not, and asking costs more.
 SMALL_BYTES = 64 * 1024
 MOST_FILES = 100
-
-
-def type_of_text(text: str) -> str:
-    """The media type of a text that came without one."""
-    return "text/markdown" if _MARKDOWN_HEADING.search(text) else "text/plain"
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,10 +184,15 @@ class UploadService:
                 await claim(session, principal, scope)
 
     async def _known(self, kb: KnowledgeBaseView, received: ReceivedFile, facts: DocumentFacts) -> KnownDocument | None:
+        """The document that the upload is about. One that has expired goes now: nothing of it is to come back."""
         async with self.db.transaction() as session:
-            return await UploadRepository(session, self.db.tenant_id).by_identity(
+            found = await UploadRepository(session, self.db.tenant_id).by_identity(
                 kb.row.id, facts.scope.key(), external_id=facts.external_id, sha256=received.sha256
             )
+            if found is None or not found.expired:
+                return found
+            await remove_expired(session, self.queue, self.db.tenant_id, kb.row.id, [found.id])
+        return None
 
     async def _write(
         self,

@@ -10,8 +10,8 @@ from uuid import UUID
 
 from app.db.session import TenantDatabase
 from app.documents.inspection import inspect_upload
+from app.documents.text_types import type_of_text
 from app.documents.types import ReceivedFile
-from app.documents.uploading import type_of_text
 from app.documents.uploads import receive, spool_text
 from app.errors import InvalidInput, Unavailable
 from app.inference.embedding import Embedder

@@ -13,11 +13,12 @@ from app.audit.types import SERVICE
 from app.bootstrap import TenantServices
 from app.db.models.tenant_data import Document
 from app.documents.scopes import Scope
-from app.documents.types import DocumentFacts, Uploaded
+from app.documents.types import DocumentFacts, DocumentNotFound, Uploaded
 from app.documents.upload_repository import UploadRepository
 from app.documents.uploading import SMALL_BYTES
 from app.knowledge_bases.service import ERASE_JOB
 from app.knowledge_bases.types import KnowledgeBaseNotFound, NewKnowledgeBase
+from app.retrieval.types import SearchRequest
 from tests.documents.test_uploads import BOUNDARY, form, part
 from tests.ingestion.workshop import Workshop, add_text
 
@@ -74,6 +75,34 @@ async def test_the_next_version_keeps_what_searches_see(workshop: Workshop, serv
     keys = await workshop.owner.fetch("select version, key from document_object where document_id = $1", first.id)
     assert sorted(row["version"] for row in keys) == [1, 2]
     assert len({row["key"] for row in keys}) == 2
+
+
+@pytest.mark.parametrize(
+    ("external_id", "text"), [("note", "Another lantern."), ("note", "A lantern."), (None, "A lantern.")]
+)
+async def test_nothing_that_has_expired_comes_back(
+    workshop: Workshop, services: TenantServices, external_id: str | None, text: str
+) -> None:
+    """Nobody has come to remove it: an upload of its identity is a new document, and goes no more with the old one."""
+    old = await add_text(services, "A lantern.", external_id=external_id)
+    await workshop.ingest(old)
+    await workshop.owner.execute("update document set expires_at = now() where id = $1", old.id)
+    new = await services.uploads.upload_text(
+        "default", text, DocumentFacts(external_id=external_id), media_type="text/plain"
+    )
+    assert (new.created, new.document.version, new.document.expires_at) == (True, 1, None)
+    assert await found(services) == []  # not the old text again while the new one is made
+    await workshop.ingest(new.document)
+    assert await found(services) == [(new.document.id, text)]
+    with pytest.raises(DocumentNotFound):
+        await services.documents.get("default", old.id)
+    receipts = "select documents from deletion where tenant_id = $1"
+    assert await workshop.owner.fetchval(receipts, tenant_of(services)) == 1
+
+
+async def found(services: TenantServices) -> list[tuple[UUID, str]]:
+    result = await services.retrieval.search(SearchRequest(["lantern"], knowledge_bases=["default"]))
+    return [(hit.document.id, hit.chunk.content) for hit in result.hits]
 
 
 @pytest.mark.parametrize("change", ["none", "same bytes", "another scope", "gone"])
