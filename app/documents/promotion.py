@@ -9,7 +9,7 @@ _LADDER = (ScopeLevel.CHAT_AGENT, ScopeLevel.CHAT_SHARED, ScopeLevel.USER, Scope
 
 def promote(document: Document, scope: Scope) -> bool:
     """Make ``scope`` the document's; False where it is already. Raises InvalidInput for a move that is none upwards."""
-    if scope.key() == document.scope_key:
+    if scope.key(loc=("body", "scope")) == document.scope_key:
         return False
     here, there = ScopeLevel(document.scope_level), scope.level()
     if here not in _LADDER[: _LADDER.index(there)]:

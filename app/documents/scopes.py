@@ -36,12 +36,15 @@ class Scope:
         """The same as a document of this tenant has it: what is the system tenant's is everybody's."""
         return replace(self, shared=tenant_id == SYSTEM_TENANT)
 
-    def level(self) -> ScopeLevel:
-        """The level of a document with these ids. Raises InvalidInput for a combination that names none."""
+    def level(self, *, loc: tuple[str, ...] = ("body",)) -> ScopeLevel:
+        """The level of a document with these ids. Raises InvalidInput for a combination that names none.
+
+        ``loc`` is where the caller has put them.
+        """
         ids = (self.user_id, self.chat_id, self.agent_id)
         if self.shared:
             if ids != (None, None, None):
-                raise InvalidInput("The shared level has no user_id, chat_id or agent_id.", loc=("body", "scope"))
+                raise InvalidInput("The shared level has no user_id, chat_id or agent_id.", loc=loc)
             return ScopeLevel.SHARED
         match ids:
             case (None, None, None):
@@ -52,14 +55,12 @@ class Scope:
                 return ScopeLevel.CHAT_SHARED
             case (None, str(), str()):
                 return ScopeLevel.CHAT_AGENT
-        raise InvalidInput(
-            "A document belongs to a user_id, to a chat_id, or to a chat_id and an agent_id.", loc=("body", "scope")
-        )
+        raise InvalidInput("A document belongs to a user_id, to a chat_id, or to a chat_id and an agent_id.", loc=loc)
 
-    def key(self) -> UUID:
+    def key(self, *, loc: tuple[str, ...] = ("body",)) -> UUID:
         """What the search lanes compare. Raises InvalidInput as ``level`` does."""
         ids = (self.user_id, self.chat_id, self.agent_id)
-        return _key(self.level(), *(one for one in ids if one is not None))
+        return _key(self.level(loc=loc), *(one for one in ids if one is not None))
 
     def visible(self) -> Sequence[UUID]:
         """The keys that a search naming these ids sees: the shared and the tenant's level, and each that it names."""

@@ -54,6 +54,15 @@ def test_lists_are_narrowed(library: Tenant, query: dict[str, str], found: list[
     assert originals == found
 
 
+def test_ids_that_name_no_scope_are_refused_where_they_stand(library: Tenant) -> None:
+    ids = {"user_id": "u", "chat_id": "c"}
+    listing = library.admin.get(DOCUMENTS, params=ids)
+    text = library.admin.post(DOCUMENTS, json={"text": "Whose?", **ids})
+    file = library.admin.post(DOCUMENTS, files={"file": ("a.txt", b"Whose?")}, data=ids)
+    for reply, place in ((listing, ["query"]), (text, ["body"]), (file, ["body"])):
+        assert problem(reply, 422, "invalid")["errors"][0]["loc"] == place
+
+
 def test_scopes_are_shown(library: Tenant) -> None:
     levels = [document["scope"]["level"] for document in library.admin.get(DOCUMENTS).json()["items"]]
     assert levels == ["chat_agent", "user", "tenant", "tenant"]

@@ -56,7 +56,10 @@ def test_the_operator_shares_and_says_so(shared: Shared) -> None:
         reply = shared.operator.admin.post(
             f"/v1/knowledge-bases/{shared.name}/documents", json={"text": "For one.", **ids}
         )
-        assert reply.status_code == 422, reply.text
+        assert problem(reply, 422, "invalid")["errors"][0]["loc"] == ["body"]
+    change = f"/v1/knowledge-bases/{shared.name}/documents/{shared.document['id']}"
+    reply = shared.operator.admin.patch(change, json={"scope": {"level": "user", "user_id": "u"}})
+    assert problem(reply, 422, "invalid")["errors"][0]["loc"] == ["body", "scope"]
 
 
 def test_every_tenant_with_the_name_finds_it(shared: Shared) -> None:
@@ -105,7 +108,7 @@ def test_it_is_listed_where_it_is_asked_for(shared: Shared) -> None:
     assert listed(reader, level="shared", status="failed") == []
     assert listed(shared.operator) == listed(shared.operator, level="shared") == [document]
     refused = reader.admin.get(documents, params={"level": "shared", "user_id": "u"})
-    assert refused.status_code == 422
+    assert problem(refused, 422, "invalid")["errors"][0]["loc"] == ["query"]
     alone = shared.stranger.admin.get("/v1/knowledge-bases/default/documents", params={"level": "shared"})
     assert alone.json()["items"] == []
 

@@ -121,7 +121,7 @@ async def list_documents(
     filters = DocumentFilters(
         status=status,
         external_id=external_id,
-        scope_key=scope.key() if scope != Scope() else None,
+        scope_key=scope.key(loc=("query",)) if scope != Scope() else None,
         contains=compiled.contains,
         path=compiled.path,
     )
