@@ -98,12 +98,12 @@ class DocumentRepository:
     async def restamp(self, document: Document) -> None:
         """Give the lanes what filters see of the document now, and whom it belongs to.
 
-        What belongs to the single chunk (page, node, suspicions) stays; so does the file's name and type while the row
-        is already that of another version than the live one.
+        What belongs to the single chunk (page, node, suspicions) stays; so do the file's name and type, and whether it
+        is dynamic, while the row is already that of another version than the live one.
         """
         kept = ["$page", "$node", "$suspicious"]
         if document.version != document.live_version:
-            kept += ["$source", "$media_type"]
+            kept += ["$source", "$media_type", "$dynamic"]
         place = {"t": self.tenant_id, "kb": document.kb_id, "d": document.id}
         await KnowledgeBaseRepository(self.session, self.tenant_id).hold_indexes(document.kb_id)
         rows = (await self.session.execute(text(_OWN_METADATA), place)).all()
@@ -159,7 +159,8 @@ select distinct id, metadata from chunk
  where tenant_id = :t and kb_id = :kb and document_id = :d and metadata <> '{}'"""
 _RESTAMP = """
 update {lane} l
-   set scope_key = :scope, metadata = coalesce(o.metadata, cast(:stamped as jsonb)) || coalesce(
+   set scope_key = :scope,
+       metadata = (coalesce(o.metadata, cast(:stamped as jsonb)) - cast(:kept as text[])) || coalesce(
          (select jsonb_object_agg(e.key, e.value) from jsonb_each(l.metadata) e where e.key = any(:kept)),
          '{{}}'::jsonb)
   from chunk c

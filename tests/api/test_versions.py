@@ -1,5 +1,6 @@
 """The same bytes again, other bytes under the same external id, both at a time, and what becomes of old originals."""
 
+import json
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -125,6 +126,20 @@ def test_a_failed_version_leaves_the_old_one_as_it_was(service: Service, tenant:
     assert (mended["version"], mended["live_version"], mended["status"], mended["error"]) == (3, 3, "ready", None)
     assert texts(tenant, "lighthouse") == ["The lighthouse was built in 1902."]
     eventually(lambda: objects(service, tenant) == [b"The lighthouse was built in 1902."])
+
+
+@pytest.mark.parametrize("dynamic", [True, False])
+def test_what_is_live_stays_as_dynamic_as_it_was_uploaded(tenant: Tenant, dynamic: bool) -> None:
+    """A version that failed says otherwise, and a promotion has stamped the passages anew since then."""
+    name, words = f"buoy-{dynamic}", f"The buoy rings, {dynamic}."
+    said, other = json.dumps(dynamic), json.dumps(not dynamic)
+    put(tenant.admin, words, external_id=name, dynamic=said, user_id="u").raise_for_status()
+    damaged = (SAMPLES / "truncated.pdf").read_bytes()
+    broken = put(tenant.admin, damaged, external_id=name, dynamic=other, user_id="u", name="b.pdf").json()
+    assert (broken["status"], broken["live_version"], broken["dynamic"]) == ("failed", 1, not dynamic)
+    tenant.admin.patch(f"{DOCUMENTS}/{broken['id']}", json={"scope": {"level": "tenant"}}).raise_for_status()
+    assert words in texts(tenant, "buoy")
+    assert (words in texts(tenant, "buoy", exclude_dynamic=True)) == (not dynamic)
 
 
 def test_the_old_version_answers_until_the_new_one_is_whole(tenant: Tenant) -> None:
