@@ -10,6 +10,8 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from app.db.statements import Record, Statement, statement
 
 OUTDATED = "U0001"  # as require_unchanged has it
+# The last is what the driver says between the server's last word on a connection and the end of its stream.
+DEAD = (OSError, asyncpg.InterfaceError, asyncpg.PostgresConnectionError, asyncpg.InternalClientError)
 _NAME_SNAPSHOT = statement("select pg_export_snapshot()")
 
 
@@ -80,7 +82,7 @@ async def begins(driver: asyncpg.Connection, begin: str | None, *, forget: Calla
         return True
     try:
         await driver.execute(begin)
-    except (OSError, asyncpg.InterfaceError, asyncpg.PostgresConnectionError):
+    except DEAD:
         return False
     except BaseException as exc:  # it may have begun, and nobody would know
         if getattr(exc, "sqlstate", None) == OUTDATED:  # it has: that is rolled back as any other

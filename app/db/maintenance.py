@@ -13,6 +13,7 @@ import asyncpg
 from sqlalchemy.exc import DBAPIError, InterfaceError
 
 from app.db.migrate import admin_engine
+from app.db.session import UNTRANSLATED
 from app.errors import Unavailable
 
 # One build at a time in a database; 7300 are the migrations, 7301 is the claim of a job.
@@ -88,7 +89,7 @@ class OwnerDatabase:
                 driver: asyncpg.Connection = pooled.connection.driver_connection
                 await driver.execute("set statement_timeout = 0; set lock_timeout = 0")
                 yield OwnerConnection(driver)
-        except (OSError, DBAPIError, InterfaceError, asyncpg.PostgresError, asyncpg.InterfaceError) as exc:
+        except (OSError, DBAPIError, InterfaceError, *UNTRANSLATED) as exc:
             raise MaintenanceFailed from exc
         finally:
             await engine.dispose()

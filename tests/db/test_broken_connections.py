@@ -1,15 +1,19 @@
-"""A connection that breaks while it is made is an outage like any other."""
+"""Connections that break: while they are made that is an outage like any other, in the pool nobody notices."""
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from threading import Thread
 
 import pytest
 from sqlalchemy import make_url
 
+from app.db.maintenance import MaintenanceFailed, OwnerDatabase
 from app.db.session import Database, DatabaseUnavailable
 from app.db.statements import statement
-from app.embedded_postgres import DatabaseUrls
+from app.embedded_postgres import DatabaseUrls, EmbeddedPostgres
+from tests.db.test_session import connected, kill_connections
+from tests.fixtures.database import MakeDatabase
 from tests.protocol_servers.slow_link import SlowLink
 
 # From asyncpg's question about a type's codec, which is the first thing that is asked on a new connection.
@@ -75,3 +79,41 @@ async def test_whoever_gives_up_does_not_wait_for_the_rollback(database: Databas
                 assert [row[0] for row in await session.rows(ONE, {})] == [1]
         finally:
             await slow.close()
+
+
+async def kill_unseen(postgres: EmbeddedPostgres, url: str, *, steps: int) -> None:
+    """Nobody reads what the server says meanwhile; then there are so many steps of the loop for it."""
+    killer = Thread(target=asyncio.run, args=(kill_connections(postgres, url),))
+    killer.start()
+    killer.join()
+    for _ in range(steps):
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("steps", range(6))
+async def test_one_that_dies_in_the_pool_is_left_out_at_every_moment(
+    make_database: MakeDatabase, postgres_server: EmbeddedPostgres, steps: int
+) -> None:
+    """Also when the server's last word has been read, and the end of the stream has not."""
+    urls = await asyncio.to_thread(make_database)
+    async with connected(urls.app) as db:
+        async with db.transaction(None):
+            pass
+        await kill_unseen(postgres_server, urls.app, steps=steps)
+        async with db.transaction(None) as session:
+            assert [row[0] for row in await session.rows(ONE, {})] == [1]
+
+
+@pytest.mark.parametrize("steps", range(6))
+async def test_the_owners_is_a_failure_of_maintenance_at_every_moment(
+    make_database: MakeDatabase, postgres_server: EmbeddedPostgres, steps: int
+) -> None:
+    urls = await asyncio.to_thread(make_database)
+
+    async def work() -> None:
+        async with OwnerDatabase(urls.owner).connect() as owner:
+            await kill_unseen(postgres_server, urls.app, steps=steps)
+            await owner.take_turn()
+
+    with pytest.raises(MaintenanceFailed):
+        await work()
