@@ -65,6 +65,11 @@ class FurtherModel(BaseModel):
             raise ValueError(f"the embedded model is {EMBEDDED_MODEL}")
         return self
 
+    def name_of(self, field: str) -> str:
+        """How whoever set it knows a field."""
+        named = "api_key_env" if field == "api_key" else field
+        return f"{named} of {self.model!r} in {PREFIX}EMBEDDING_MODELS"
+
 
 class EmbeddingSettings(Group):
     """A plugin's embedder where one is named, an OpenAI-compatible endpoint where a base URL is given, else MiniLM."""
@@ -106,3 +111,7 @@ class EmbeddingSettings(Group):
         if self.base_url is None and (self.requests_per_minute or self.tokens_per_minute):
             raise ValueError(f"{PREFIX}EMBEDDING_BASE_URL must be set where there are limits per minute")
         return self
+
+    def name_of(self, field: str) -> str:
+        """How whoever set it knows a field."""
+        return f"{PREFIX}EMBEDDING_{field.upper()}"

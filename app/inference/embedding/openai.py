@@ -3,7 +3,7 @@
 import asyncio
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -95,14 +95,16 @@ class OpenAIEmbedder:
         query_prefix: str,
         document_prefix: str,
         timeout_seconds: float,
+        name_of: Callable[[str], str],
         pictures: PictureForm | None = None,
         pace: Pace | None = None,
     ) -> None:
         """``send_dimensions`` asks a Matryoshka model for that many; ``max_tokens`` is the longest text it reads.
 
-        ``pictures`` is how the endpoint takes them, if it does. Without ``pace`` calls are limited by nothing but the
-        endpoint's own word.
+        ``name_of`` says what the setting of a field is called. ``pictures`` is how the endpoint takes them, if it does.
+        Without ``pace`` calls are limited by nothing but the endpoint's own word.
         """
+        self._name_of = name_of
         self._headers = own_headers(api_key)
         self._client = open_client(base_url, api_key, timeout_seconds=timeout_seconds)
         self._identity = EmbeddingIdentity(model, dimensions, "remote", query_prefix, document_prefix)
@@ -190,9 +192,9 @@ class OpenAIEmbedder:
             await self._request(work, start, end)
         except APIStatusError as exc:
             if exc.status_code not in TOO_LARGE:
-                raise rejected(exc) from exc
+                raise rejected(exc, self._name_of) from exc
             if end - start == 1:
-                raise rejected(exc, index=start) from exc
+                raise rejected(exc, self._name_of, index=start) from exc
         else:
             return
         half = (end - start + 1) // 2
@@ -224,7 +226,7 @@ class OpenAIEmbedder:
         try:
             with self._breaker.call(hangs_after=work.patience.hangs_after):
                 payload = await self._post(work.inputs.body(start, end))
-                work.vectors[start:end] = _vectors(payload, end - start, self._identity.dimensions)
+                work.vectors[start:end] = self._vectors(payload, end - start)
         except EndpointFailed as exc:
             if exc.retry_after:
                 await self._pace.pause(exc.retry_after)
@@ -262,12 +264,11 @@ class OpenAIEmbedder:
         except (ValueError, RecursionError) as exc:
             raise EndpointFailed("it is no JSON") from exc
 
-
-def _vectors(payload: Any, count: int, dimensions: int) -> Vectors:
-    try:
-        return read_reply(payload, count, dimensions)
-    except UnusableReply as exc:
-        raise EndpointFailed(str(exc)) from exc
+    def _vectors(self, payload: Any, count: int) -> Vectors:
+        try:
+            return read_reply(payload, count, self._identity.dimensions, setting=self._name_of("dimensions"))
+        except UnusableReply as exc:
+            raise EndpointFailed(str(exc)) from exc
 
 
 def _delay(patience: Patience, attempt: int, asked: float | None) -> float:

@@ -14,8 +14,10 @@ class UnusableReply(Exception):
     """A reply that is not what was asked for, and that another try may mend; the message holds no content."""
 
 
-def read_reply(payload: Any, count: int, dimensions: int) -> Vectors:
+def read_reply(payload: Any, count: int, dimensions: int, *, setting: str) -> Vectors:
     """The unit-length vectors of a decoded JSON reply, shape (count, dimensions), in the order of the request.
+
+    ``setting`` is the name of what says so many dimensions.
 
     Vectors may be lists of numbers or base64 of little-endian float32 (some servers ignore the format asked for).
     Raises EmbeddingMismatch for another dimension, UnusableReply for anything else that is wrong.
@@ -26,7 +28,7 @@ def read_reply(payload: Any, count: int, dimensions: int) -> Vectors:
         vector = _decode(entry.get("embedding"))
         if vector.shape != (dimensions,):
             raise EmbeddingMismatch(
-                f"The embedding model gives {vector.size} dimensions, CARREL_EMBEDDING_DIMENSIONS is {dimensions}.",
+                f"The embedding model gives {vector.size} dimensions, {setting} is {dimensions}.",
                 expected=dimensions,
                 received=vector.size,
             )

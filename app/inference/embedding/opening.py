@@ -70,6 +70,7 @@ def _open(
             query_prefix=settings.query_prefix,
             document_prefix=settings.document_prefix,
             timeout_seconds=settings.timeout_seconds,
+            name_of=settings.name_of,
             pictures=settings.pictures,
             pace=_pace(settings, settings.base_url, ledger),
         )

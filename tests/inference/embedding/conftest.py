@@ -9,6 +9,7 @@ import pytest
 from app.inference.embedding.minilm import MiniLMEmbedder
 from app.inference.embedding.openai import OpenAIEmbedder
 from app.inference.embedding.weights import find_weights
+from app.settings import EmbeddingSettings
 from tests.protocol_servers.embedding import EmbeddingServer
 
 EmbedderOpener = Callable[..., OpenAIEmbedder]
@@ -50,6 +51,7 @@ async def open_embedder(server: EmbeddingServer) -> AsyncIterator[EmbedderOpener
             "query_prefix": "",
             "document_prefix": "",
             "timeout_seconds": 10.0,
+            "name_of": EmbeddingSettings().name_of,
         }
         dimensions = changed.pop("dimensions", server.dimensions)
         embedder = OpenAIEmbedder(base_url or server.base_url, api_key, "a-model", dimensions, **{**options, **changed})

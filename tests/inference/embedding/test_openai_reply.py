@@ -17,12 +17,12 @@ def entry(embedding: Any, index: Any = 0) -> dict[str, Any]:
 
 def test_large_and_small_vectors_become_unit_ones() -> None:
     payload = {"data": [entry([3e38, 3e38], 0), entry([1e-30, 0], 1), entry([3, 4], 2)]}
-    vectors = read_reply(payload, 3, 2)
+    vectors = read_reply(payload, 3, 2, setting="ITS_SETTING")
     assert np.allclose(vectors, np.array([[math.sqrt(0.5)] * 2, [1.0, 0.0], [0.6, 0.8]]))
 
 
 def test_a_reply_without_indexes_is_in_order() -> None:
-    vectors = read_reply({"data": [{"embedding": [1, 0]}, {"embedding": [0, 1]}]}, 2, 2)
+    vectors = read_reply({"data": [{"embedding": [1, 0]}, {"embedding": [0, 1]}]}, 2, 2, setting="ITS_SETTING")
     assert vectors.tolist() == [[1, 0], [0, 1]]
 
 
@@ -54,18 +54,18 @@ def test_a_reply_without_indexes_is_in_order() -> None:
 )
 def test_what_is_no_embedding_is_refused(payload: Any) -> None:
     with pytest.raises(UnusableReply):
-        read_reply(payload, 1, 2)
+        read_reply(payload, 1, 2, setting="ITS_SETTING")
 
 
 def test_two_entries_with_one_index_are_refused() -> None:
     with pytest.raises(UnusableReply, match="indexes"):
-        read_reply({"data": [entry([1, 0], 1), entry([0, 1], 1)]}, 2, 2)
+        read_reply({"data": [entry([1, 0], 1), entry([0, 1], 1)]}, 2, 2, setting="ITS_SETTING")
 
 
 @pytest.mark.parametrize("embedding", [[], [1], [1, 2, 3], base64.b64encode(bytes(12)).decode()])
 def test_another_dimension_is_a_mismatch(embedding: Any) -> None:
     with pytest.raises(EmbeddingMismatch):
-        read_reply({"data": [entry(embedding)]}, 1, 2)
+        read_reply({"data": [entry(embedding)]}, 1, 2, setting="ITS_SETTING")
 
 
 @pytest.mark.parametrize(

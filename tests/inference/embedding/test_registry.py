@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.errors import InvalidInput
-from app.inference.embedding import Embedder, EmbeddingMismatch
+from app.inference.embedding import Embedder, EmbeddingMismatch, EmbeddingRejected
 from app.inference.embedding.opening import EmbeddingModelTwice, open_embedders
 from app.inference.embedding.registry import Embedders
 from app.settings import load_settings
@@ -113,8 +113,24 @@ async def test_one_that_does_not_answer_is_a_warning(server: EmbeddingServer, ca
 
 async def test_one_with_other_vectors_stops_the_start(server: EmbeddingServer) -> None:
     made = embedders(server, {"model": "second", "dimensions": 8})
-    with pytest.raises(EmbeddingMismatch):
+    with pytest.raises(EmbeddingMismatch, match="dimensions of 'second' in CARREL_EMBEDDING_MODELS is 8"):
         await made.check()
+    await made.close()
+
+
+@pytest.mark.parametrize(
+    ("status", "named"),
+    [(401, "api_key_env of 'second'"), (403, "api_key_env of 'second'"), (404, "base_url of 'second'")],
+)
+async def test_a_refusal_names_the_settings_of_the_one_that_refuses(
+    server: EmbeddingServer, status: int, named: str
+) -> None:
+    made = embedders(server, {"model": "second", "dimensions": 64})
+    server.fail(status, times=2)
+    with pytest.raises(EmbeddingRejected, match=f"check {named} in CARREL_EMBEDDING_MODELS"):
+        await made.all[1].check()
+    with pytest.raises(EmbeddingRejected, match="check CARREL_EMBEDDING_"):
+        await made.all[0].check()
     await made.close()
 
 
