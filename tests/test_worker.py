@@ -4,21 +4,25 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from dataclasses import replace
 from uuid import uuid4
 
 import asyncpg
 import pytest
 
+from app.db.maintenance import OwnerDatabase
 from app.db.session import DatabaseUnavailable
 from app.embedded_postgres import DatabaseUrls, EmbeddedPostgres
 from app.errors import AppError, Unavailable
 from app.inference.embedding import EmbeddingMismatch, EmbeddingRejected, EmbeddingUnavailable
 from app.ingestion.parsers import PARSERS, ParserSpec
+from app.ingestion.reindexing import SLICE_SECONDS
 from app.ingestion.types import Corrupt, ParserCrashed
 from app.job_handlers import describe_failure
 from app.job_queue import JobFailure
-from app.knowledge_bases.types import IndexMismatch
-from app.worker import new_name
+from app.knowledge_bases.reindexing import REINDEX_JOB
+from app.knowledge_bases.types import IndexMismatch, ReindexWishes
+from app.worker import Worker, new_name
 from tests.fixtures.service import NEVER_SECONDS
 from tests.ingestion.workshop import Workshop, add_text, open_workshop, until
 
@@ -286,3 +290,36 @@ async def has_periodic(workshop: Workshop, count: int) -> bool:
 
 async def is_gone(workshop: Workshop, document_id: object) -> bool:
     return not await workshop.owner.fetchval("select count(*) from document where id = $1", document_id)
+
+
+async def test_a_reindex_that_waits_for_anothers_build_takes_nobodys_place(workshop: Workshop) -> None:
+    """For as long as that takes: an upload is not behind it, and its attempts are not counted."""
+    services = await workshop.new_tenant()
+    for bird in ("heron", "gull", "wren"):
+        await workshop.ingest(await add_text(services, f"A {bird}."))
+    await workshop.drop_jobs()
+    settings = workshop.resources.settings
+    busy = settings.worker.model_copy(update={"hnsw_threshold": 1, "concurrency": 1})
+    resources = replace(workshop.resources, settings=settings.model_copy(update={"worker": busy}))
+    owner = OwnerDatabase(workshop.urls.owner)
+    worker = Worker(resources, workshop.pipeline, owner)
+    async with owner.connect() as other:
+        assert await other.take_turn()
+        await services.reindexing.start("default", ReindexWishes())
+        running = asyncio.create_task(worker.run(grace_seconds=0))
+        await until(lambda: is_postponed(workshop))
+        document = await add_text(services, "A late owl.")
+        started = time.monotonic()
+        assert await workshop.settled(document.id) == "ready"
+        assert time.monotonic() - started < SLICE_SECONDS / 2
+        assert (await services.knowledge_bases.describe("default")).reindexing is not None
+    await until(lambda: no_jobs(workshop))
+    assert (await services.knowledge_bases.describe("default")).reindexing is None
+    worker.stop()
+    await running
+
+
+async def is_postponed(workshop: Workshop) -> bool:
+    return [(job["kind"], job["state"], job["attempts"]) for job in await jobs(workshop) if job["error"]] == [
+        (REINDEX_JOB, "ready", 0)
+    ]

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from sqlalchemy.exc import DBAPIError
@@ -34,6 +35,14 @@ LOCK_SECONDS = 0.7
 IN_THE_WAY = ("55P03", "40P01")
 
 
+class BuildUnderWay(Unavailable):
+    """Another search index gets its vector index, one at a time in a database; this one has its turn after that."""
+
+    def __init__(self, until: datetime) -> None:
+        self.until = until
+        super().__init__()
+
+
 @dataclass(frozen=True, slots=True)
 class Reindexer:
     """Builds generations. ``prepare`` gives a whole one what makes it quick; False where that has to wait."""
@@ -48,7 +57,7 @@ class Reindexer:
 
         Returns quietly where the generation is not built any more, or by another job. Why a document cannot be built is
         told in the generation; the live one goes on. Raises IndexMismatch where this worker does not have the model,
-        and Unavailable for what may be retried.
+        BuildUnderWay, and Unavailable for what may be retried.
         """
         async with db.transaction() as session:
             generation = await GenerationRepository(session, db.tenant_id).find(index_id)
@@ -108,10 +117,14 @@ class Reindexer:
         logger.warning("reindex.stopped", index=str(generation.id), document=str(document_id), code=reason.code)
 
     async def _finished(self, db: TenantDatabase, generation: Generation) -> bool:
-        """Whether nothing is left to do: it is live now, or not wanted any more."""
+        """Whether nothing is left to do: it is live now, or not wanted any more.
+
+        Another's build may take an hour: whoever waits for that is in nobody's place meanwhile.
+        """
         try:
-            if await self.prepare(db.tenant_id, generation.id):
-                return await self._swap(db, generation)
+            if not await self.prepare(db.tenant_id, generation.id):
+                raise BuildUnderWay(datetime.now(UTC) + timedelta(seconds=REST_SECONDS))
+            return await self._swap(db, generation)
         except DBAPIError as exc:
             if getattr(exc.orig, "sqlstate", None) not in IN_THE_WAY:
                 raise
