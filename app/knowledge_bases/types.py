@@ -43,7 +43,7 @@ class IndexMismatch(Conflict):
 
 
 class ReindexUnderWay(Conflict):
-    """The knowledge base is being indexed anew with other settings; cancel that first, or wait until it is done."""
+    """A next index is being built, or could not be: wait for it, ask for the same again, or cancel it first."""
 
     code = "reindex_under_way"
 

@@ -216,6 +216,9 @@ def test_a_model_that_refuses(world: World, tenant: Tenant) -> None:
     failed = until(lambda: (found := seen(tenant)["reindex"])["state"] == "failed" and found)
     assert failed["error"]["code"] == "embedding_rejected"
     assert failed["error"]["document"].startswith("doc_")
+    # To wait, as for one that is being built, would be no use.
+    refused = problem(tenant.admin.post(f"{KB}/reindex"), 409, "reindex_under_way")
+    assert "or could not be: wait for it, ask for the same again, or cancel it" in refused["detail"]
     assert search(tenant, "heron")["results"]
     world.new.reset()
     tenant.admin.post(f"{KB}/reindex", json={"embedding": {"model": f"words-{NEW}"}}).raise_for_status()
