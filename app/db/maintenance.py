@@ -242,8 +242,8 @@ select i.tenant_id, i.id from search_index i
  where i.state = 'live' and case i.vector_index
    when 'building' then true
    when 'hnsw' then i.deleted_chunks > 0.15 * i.built_chunks or exists (
-     select from (values ('hnsw_', true), ('filter_', true), ('filterl_', true), ('meta_', false), ('metal_', false))
-       part(name, wanted)
+     select from (values ('hnsw_', true), ('filter_', true), ('scope_', true), ('filterl_', true), ('scopel_', true),
+                         ('meta_', false), ('metal_', false)) part(name, wanted)
       where part.wanted <> exists (
         select from pg_class c join pg_index x on x.indexrelid = c.oid and x.indisvalid
          where c.relnamespace = 'public'::regnamespace and c.relname = part.name || replace(i.id::text, '-', '')))

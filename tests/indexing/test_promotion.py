@@ -125,6 +125,12 @@ async def test_a_build_cut_short_is_begun_again(world: World) -> None:
     assert await index.recall(QUERIES[:5]) >= 0.95
     await world.maintenance.maintain(index.tenant, index.id)
     assert await index.names() == ALL
+    for name in sorted(ALL):
+        await world.owner.execute(f"drop index {name}{index.id.hex}; delete from job")
+        await world.maintenance.look_after_all()
+        assert [job["payload"] for job in await world.jobs()] == [f'{{"index": "{index.id}"}}'], name
+        await world.maintenance.maintain(index.tenant, index.id)
+        assert await index.names() == ALL
     # And when the knowledge base is gone, so are its indexes.
     await world.owner.execute("delete from knowledge_base where id = $1", index.kb)
     await world.maintenance.maintain(index.tenant, index.id)
