@@ -26,7 +26,7 @@ from app.inference.embedding import EmbeddingMismatch, EmbeddingRejected, Embedd
 from app.ingestion.chunker_nodes import remove_unnamed_nodes
 from app.ingestion.pipeline import IngestionPipeline
 from app.ingestion.rebuilding import DocumentRebuilder
-from app.ingestion.reindexing import Reindexer
+from app.ingestion.reindexing import BuildUnderWay, Reindexer
 from app.ingestion.types import IngestionError
 from app.job_queue import JobFailure
 from app.knowledge_bases.reindexing import REINDEX_JOB
@@ -154,7 +154,7 @@ class UnknownJob(Unavailable):
 def describe_failure(error: BaseException) -> JobFailure:
     """What a failed job says: only our own errors' sentences, never a library's, which may quote the document."""
     match error:
-        case IngestionError():
+        case IngestionError() | BuildUnderWay():
             return JobFailure(error.code, error.message, error.retryable)
         case EmbeddingUnavailable():
             return JobFailure("embedding_unavailable", error.message, True, error.retry_after)

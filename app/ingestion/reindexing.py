@@ -27,8 +27,9 @@ logger = get_logger(__name__)
 # A job works for so long and then goes to the end of the queue, so that a large knowledge base is in nobody's way.
 SLICE_SECONDS = 30.0
 TELL_SECONDS = 1.0
-# Before it is tried again, where somebody is in the way of the end.
+# Before it is tried again, where somebody is in the way of the end, and where another's vector index is built.
 REST_SECONDS = 1.0
+BUILD_REST_SECONDS = 5.0
 # Shorter than what Postgres takes to see that two wait for each other.
 LOCK_SECONDS = 0.7
 # SQLSTATE: no lock in time, and a deadlock.
@@ -37,6 +38,8 @@ IN_THE_WAY = ("55P03", "40P01")
 
 class BuildUnderWay(Unavailable):
     """Another search index gets its vector index, one at a time in a database; this one has its turn after that."""
+
+    code, retryable = "build_under_way", True
 
     def __init__(self, until: datetime) -> None:
         self.until = until
@@ -123,7 +126,7 @@ class Reindexer:
         """
         try:
             if not await self.prepare(db.tenant_id, generation.id):
-                raise BuildUnderWay(datetime.now(UTC) + timedelta(seconds=REST_SECONDS))
+                raise BuildUnderWay(datetime.now(UTC) + timedelta(seconds=BUILD_REST_SECONDS))
             return await self._swap(db, generation)
         except DBAPIError as exc:
             if getattr(exc.orig, "sqlstate", None) not in IN_THE_WAY:

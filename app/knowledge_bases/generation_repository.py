@@ -13,6 +13,8 @@ from app.knowledge_bases.types import Chunking, Generation, Reindexing
 
 # Of a job that nobody knows any more: it was lost together with what it would have said.
 _LOST = {"code": "internal", "message": "Something went wrong inside Carrel."}
+# Of one that workers hand on to each other, which say no more than that.
+_NO_MODEL = "No worker has been found yet that has the embedding model."
 
 
 class GenerationRepository:
@@ -111,9 +113,9 @@ def _generation(row: Record) -> Generation:
 
 
 def _reindexing(row: Record) -> Reindexing:
-    error = row["error"]
+    error, last_error = row["error"], row["job_error"]
     if error is None and row["job_state"] in (None, "dead"):
-        error = row["job_error"] or _LOST
+        error = last_error or _LOST
     return Reindexing(
         identity=row["identity"],
         dim=row["dim"],
@@ -123,6 +125,7 @@ def _reindexing(row: Record) -> Reindexing:
         total=row["documents_total"],
         started_at=row["started_at"],
         error=None if error is None else {"document": None, **error},
+        last_error={"message": _NO_MODEL, **last_error} if last_error and error is None else None,
     )
 
 

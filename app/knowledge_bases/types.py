@@ -139,7 +139,10 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class Reindexing:
-    """How far the next generation is: ``done`` of ``total`` documents, or why it has stopped."""
+    """How far the next generation is: ``done`` of ``total`` documents, or why it has stopped.
+
+    ``last_error`` is why it waits, where its job ended early and is tried again.
+    """
 
     identity: dict[str, Any]
     dim: int
@@ -149,6 +152,7 @@ class Reindexing:
     total: int
     started_at: datetime
     error: dict[str, Any] | None
+    last_error: dict[str, Any] | None
 
     @property
     def state(self) -> str:

@@ -225,6 +225,18 @@ def test_a_model_that_refuses(world: World, tenant: Tenant) -> None:
     assert reindexed(tenant)["embedding"]["dimensions"] == NEW
 
 
+def test_a_model_that_is_down_is_told_while_it_is_tried_again(world: World, tenant: Tenant) -> None:
+    fill(tenant, 1)
+    world.new.fail(503, times=None)
+    tenant.admin.post(f"{KB}/reindex", json={"embedding": {"model": f"words-{NEW}"}}).raise_for_status()
+    waits = until(lambda: (found := seen(tenant)["reindex"])["last_error"] and found)
+    assert (waits["state"], waits["error"]) == ("building", None)
+    assert waits["last_error"]["code"] == "embedding_unavailable"
+    assert set(waits["last_error"]) == {"code", "message"}
+    world.new.reset()
+    assert reindexed(tenant)["embedding"]["dimensions"] == NEW
+
+
 def test_the_language(tenant: Tenant) -> None:
     tenant.add_text("Die Häuser am Fluss sind alt.")
     assert search(tenant, "Haus", strategy="lexical")["results"] == []

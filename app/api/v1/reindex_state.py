@@ -26,11 +26,16 @@ class EmbeddingOut(BaseModel):
     dimensions: int
 
 
-class ReindexErrorOut(BaseModel):
-    """Why building has stopped, and at which document if it was one."""
+class LastErrorOut(BaseModel):
+    """Why building waits: it is tried again."""
 
     code: str
     message: str
+
+
+class ReindexErrorOut(LastErrorOut):
+    """Why building has stopped, and at which document if it was one."""
+
     document: str | None
 
 
@@ -47,6 +52,7 @@ class ReindexOut(BaseModel):
     chunking: ChunkingOut
     language: str
     error: ReindexErrorOut | None
+    last_error: LastErrorOut | None
     started_at: Time
 
 
@@ -60,6 +66,7 @@ def reindex_out(reindexing: Reindexing) -> dict[str, Any]:
         "chunking": reindexing.chunking,
         "language": reindexing.language,
         "error": reindexing.error,
+        "last_error": reindexing.last_error,
         "started_at": reindexing.started_at,
     }
 
