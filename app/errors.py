@@ -10,8 +10,10 @@ AppError
 ├── Unsupported       a media type nobody parses (415)
 ├── TooMany           more than a limit in time allows; later it works (429)
 └── Unavailable       a dependency is down or slow; worth trying again (503)
+    └── Postponed     of a job: it is too early, and known until when
 """
 
+from datetime import datetime
 from typing import Any, ClassVar
 
 
@@ -90,3 +92,11 @@ class Unavailable(AppError):
     def __init__(self, message: str | None = None, /, *, retry_after: float = 2.0, **fields: Any) -> None:
         super().__init__(message, **fields)
         self.retry_after = retry_after
+
+
+class Postponed(Unavailable):
+    """It is too early for this; it is tried again at the time that is known, and no attempt is counted."""
+
+    def __init__(self, until: datetime) -> None:
+        self.until = until
+        super().__init__()

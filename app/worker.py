@@ -15,14 +15,13 @@ from app.bootstrap import Resources
 from app.db.maintenance import OwnerDatabase
 from app.db.models.control_rows import ClaimedJob
 from app.documents.sweeping import sweep_periods, sweep_temporary
+from app.errors import Postponed
 from app.indexing.service import PERIODIC_JOB
 from app.ingestion.pipeline import IngestionPipeline
-from app.ingestion.reindexing import BuildUnderWay
 from app.job_handlers import HANDLERS, JobContext, UnknownJob, describe_failure
 from app.knowledge_bases.types import IndexMismatch
 from app.logging import bind, get_logger
 from app.quotas.types import TokensSpent
-from app.webhooks.types import Resting
 
 logger = get_logger(__name__)
 
@@ -167,7 +166,7 @@ class Worker:
                 logger.info("job.passed_on", kind=job.kind)
                 return
         failure = describe_failure(error)
-        if isinstance(error, TokensSpent | Resting | BuildUnderWay):
+        if isinstance(error, TokensSpent | Postponed):
             await queue.postpone(job, self.name, failure, error.until)
             logger.info("job.postponed", kind=job.kind, code=failure.code)
             return

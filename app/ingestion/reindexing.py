@@ -10,7 +10,7 @@ from uuid import UUID
 from sqlalchemy.exc import DBAPIError
 
 from app.db.session import TenantDatabase
-from app.errors import AppError, Unavailable
+from app.errors import AppError, Postponed, Unavailable
 from app.ids import encode_id
 from app.ingestion.rebuilding import DocumentRebuilder
 from app.ingestion.rebuilding_repository import RebuildingRepository, Waiting
@@ -36,14 +36,10 @@ LOCK_SECONDS = 0.7
 IN_THE_WAY = ("55P03", "40P01")
 
 
-class BuildUnderWay(Unavailable):
+class BuildUnderWay(Postponed):
     """Another search index gets its vector index, one at a time in a database; this one has its turn after that."""
 
     code, retryable = "build_under_way", True
-
-    def __init__(self, until: datetime) -> None:
-        self.until = until
-        super().__init__()
 
 
 @dataclass(frozen=True, slots=True)

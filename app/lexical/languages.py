@@ -1,10 +1,10 @@
 """In which languages words are analysed: in the one that is said, or each document in its own."""
 
-import re
 import unicodedata
 from collections.abc import Sequence
 from uuid import UUID
 
+from app.characters import normalize_characters
 from app.lexical.analyser import DEFAULT_LANGUAGE, analyser_for, auto_name
 from app.lexical.detection import detect_language
 from app.lexical.weights import MOST_TERMS, LexicalEntry, TooManyTerms, document_entries, salt, term_id
@@ -16,12 +16,6 @@ AUTO = "auto"
 TERMS_A_CHARACTER = 2
 # By so many stop words a query is rather in one language than in another.
 CLEARLY = 2
-# Ingestion leaves these out of every text (app/ingestion/parsers/cleaning.py), and the analyser takes them for the end
-# of a word: marks of direction, invisible operators, and joiners beside a Latin letter.
-_INVISIBLE = re.compile(
-    r"[\u180e\u200e\u200f\u202a-\u202e\u2061-\u2064\u2066-\u206f\ufff9-\ufffb]"
-    r"|(?<=[\x00-\u024f])[\u200c\u200d]+|[\u200c\u200d]+(?=[\x00-\u024f])"
-)
 _PUNCTUATION = ".,:;!?\"'()[]…„“”«»¿¡"
 
 
@@ -63,8 +57,7 @@ def _composed(text: str) -> str:
 
 def query_tokens(languages: Sequence[str], text: str) -> list[str]:
     """The terms of a query in any of the languages, once each: so it finds what was analysed in each of them."""
-    if not text.isascii():
-        text = _INVISIBLE.sub("", text)  # as it is pasted from a page or a document
+    text = normalize_characters(text)  # as what is stored: it may be pasted from a page or a document
     if len(languages) > 1:
         text = _without_stop_words(languages, text)
     return list(dict.fromkeys(token for language in languages for token in analyser_for(language).tokens(text)))

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-from app.errors import Conflict, NotFound, Unavailable
+from app.errors import Conflict, NotFound, Postponed, Unavailable
 
 # What triggers enqueue; their migration has the same word.
 SEND_JOB = "send_webhook"
@@ -77,12 +77,8 @@ class DeliveryFailed(Unavailable):
     """The receiver of a webhook did not take it."""
 
 
-class Resting(Unavailable):
+class Resting(Postponed):
     """The receiver of a webhook failed a moment ago, and is left alone until then."""
-
-    def __init__(self, until: datetime) -> None:
-        self.until = until
-        super().__init__()
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ import json
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -28,7 +28,7 @@ from app.indexing.repository import IndexRepository
 from app.inference.embedding import EmbeddingUnavailable
 from app.ingestion.chunker_nodes import remove_unnamed_nodes
 from app.ingestion.reindexing import SLICE_SECONDS, Reindexer
-from app.job_handlers import HANDLERS, JobContext
+from app.job_handlers import HANDLERS, JobContext, describe_failure
 from app.knowledge_bases.generation_repository import GenerationRepository
 from app.knowledge_bases.reindexing import REINDEX_JOB
 from app.knowledge_bases.service import ERASE_JOB
@@ -42,6 +42,7 @@ from app.knowledge_bases.types import (
     ReindexWishes,
 )
 from app.lexical.weights import MOST_TERMS
+from app.quotas.types import TokensSpent
 from app.retrieval.types import Expansion, SearchRequest
 from tests.ingestion.workshop import Workshop, add_text, open_workshop, until
 from tests.protocol_servers.embedding import EmbeddingServer
@@ -773,6 +774,35 @@ async def test_a_large_one_has_its_vector_index_before_it_is_live(desk: Desk) ->
     await HANDLERS[DROP_JOB](context, job)
     names = await desk.owner.fetch("select relname from pg_class where relname like '%' || $1", index_id.hex)
     assert names == []
+
+
+async def test_why_one_waits_is_told(desk: Desk) -> None:
+    """No worker has the model; the day's tokens are used up. It is not said to have failed."""
+    await desk.add(1)
+    await desk.workshop.drop_jobs()
+    await desk.start()
+    queue, lease = desk.workshop.resources.queue, timedelta(minutes=1)
+
+    async def told() -> tuple[str, Any]:
+        reindexing = (await desk.kb()).reindexing
+        assert reindexing is not None
+        return reindexing.state, reindexing.last_error and (
+            reindexing.last_error["code"],
+            reindexing.last_error["message"],
+        )
+
+    job = await queue.claim("w", lease, tenant_concurrency=1)
+    assert job is not None
+    assert (job.kind, await told()) == (REINDEX_JOB, ("building", None))
+    assert await queue.pass_on(job, "w", lease)
+    assert await told() == (
+        "building", ("index_mismatch", "No worker has been found yet that has the embedding model."),
+    )  # fmt: skip
+    job = await queue.claim("w", lease, tenant_concurrency=1)
+    assert job is not None
+    spent = TokensSpent(1, datetime.now(UTC))
+    await queue.postpone(job, "w", describe_failure(spent), spent.until)
+    assert await told() == ("building", (spent.code, spent.message))
 
 
 async def test_a_model_that_is_not_there(desk: Desk) -> None:

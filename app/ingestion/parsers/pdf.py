@@ -10,9 +10,10 @@ from typing import Any
 import pymupdf
 from pymupdf import mupdf
 
+from app.characters import normalize_characters
 from app.ingestion.parsers import ParseOptions
 from app.ingestion.parsers.blocks import BlockList, check_pages
-from app.ingestion.parsers.cleaning import clean_line, clean_text, normalize_characters
+from app.ingestion.parsers.cleaning import clean_line, clean_text
 from app.ingestion.parsers.pdf_layout import Group, Line, hyphenated_words, read_page
 from app.ingestion.parsers.pdf_pages import Page, read_pages, warnings_of
 from app.ingestion.parsers.pdf_pictures import PdfPictures, ShownPicture, with_pictures, worthwhile
