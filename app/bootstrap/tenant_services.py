@@ -175,7 +175,7 @@ class TenantServices:
     def imports(self) -> ImportService:
         """Knowledge bases on their way in."""
         held = self.resources
-        return ImportService(self.db, self.knowledge_bases, held.objects, self.quotas, held.imports_at_once)
+        return ImportService(self.db, self.knowledge_bases, held.objects, held.queue, self.quotas, held.imports_at_once)
 
     @cached_property
     def stores(self) -> StoreService:

@@ -105,7 +105,7 @@ class DeletionService:
     ) -> tuple[UUID, int]:
         """In batches, each gone at once and an event of its own; what comes in meanwhile stays."""
         deletion, begun, total = new_id(), datetime.now(UTC), 0
-        filters = replace(filters, reader=self.knowledge_bases.principal.user_id, own=True)
+        filters = replace(filters, reader=self.knowledge_bases.principal.user_id, own=True, expired=True)
         before: datetime | None = None  # the first batch needs none: it sees what is there, whatever the clocks say
         while True:
             async with self.db.transaction() as session:

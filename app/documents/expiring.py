@@ -1,4 +1,4 @@
-"""Documents whose time has passed go: found by a sweeper, or by an upload that would take one's place."""
+"""Documents whose time has passed go: found by a sweeper, or by a document that would take one's place."""
 
 from collections.abc import Collection
 from uuid import UUID
@@ -8,6 +8,7 @@ from app.audit.types import SERVICE, Action, Event
 from app.db.session import Session
 from app.documents.deletion_repository import DeletionRepository
 from app.documents.sweep_repository import SweepRepository
+from app.documents.upload_repository import KnownDocument, UploadRepository
 from app.ids import new_id
 from app.job_queue import JobQueue
 from app.knowledge_bases.service import PURGE_JOB
@@ -29,3 +30,15 @@ async def remove_expired(
         payload = {"prefixes": prefixes, "deletion": str(deletion)}
         await queue.enqueue(session, PURGE_JOB, tenant_id=tenant_id, payload=payload)
     return len(expired)
+
+
+async def find_lasting(
+    session: Session, queue: JobQueue, tenant_id: UUID, kb_id: UUID, scope_key: UUID, *, name: str | None, sha256: bytes
+) -> KnownDocument | None:
+    """The document of this identity, ``name`` its external id. One that has expired goes now, and makes room."""
+    repository = UploadRepository(session, tenant_id)
+    found = await repository.by_identity(kb_id, scope_key, external_id=name, sha256=sha256)
+    if found is None or not found.expired:
+        return found
+    await remove_expired(session, queue, tenant_id, kb_id, [found.id])
+    return None

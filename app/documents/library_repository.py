@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from uuid import UUID
 
-from sqlalchemy import and_, func, or_, select
+from sqlalchemy import and_, or_, select
 
 from app.db.models.tenant_data import Document, KnowledgeBase
 from app.db.session import Session
@@ -34,9 +34,8 @@ class LibraryRepository:
         """
         everybodys = Document.scope_level.in_((ScopeLevel.SHARED, ScopeLevel.TENANT))
         mine = everybodys if reader is None else or_(everybodys, Document.user_id == reader)
-        lasting = or_(Document.expires_at.is_(None), Document.expires_at > func.now())
         found = narrowed(select(Document, KnowledgeBase.name), DocumentFilters()).where(
-            Document.tenant_id == self.tenant_id, Document.live_version.is_not(None), lasting, mine
+            Document.tenant_id == self.tenant_id, Document.live_version.is_not(None), mine
         )
         found = found.join(
             KnowledgeBase, and_(KnowledgeBase.tenant_id == Document.tenant_id, KnowledgeBase.id == Document.kb_id)

@@ -25,7 +25,7 @@ Ts = TypeVarTuple("Ts")
 @dataclass(frozen=True, slots=True)
 class DocumentFilters:
     """What documents can be narrowed by; ``reader`` is the user that the key is narrowed to, ``own`` leaves to such a
-    key only what it may change.
+    key only what it may change. ``expired`` takes in those whose time has passed, which nobody reads any more.
     """
 
     ids: Sequence[UUID] | None = None
@@ -36,6 +36,7 @@ class DocumentFilters:
     path: str | None = None
     reader: str | None = None
     own: bool = False
+    expired: bool = False
 
 
 class DocumentRepository:
@@ -122,6 +123,8 @@ class DocumentRepository:
 def narrowed(statement: Select[*Ts], filters: DocumentFilters) -> Select[*Ts]:
     """The statement over documents, for those alone that the filters mean and the knowledge base's own lets through."""
     statement = statement.where(_GUARDED)
+    if not filters.expired:
+        statement = statement.where(text(_LASTING))
     if filters.ids is not None:
         statement = statement.where(Document.id.in_(filters.ids))
     if filters.status is not None:
@@ -149,9 +152,11 @@ _GUARD = """
 exists (select from knowledge_base k where k.tenant_id = document.tenant_id and k.id = document.kb_id
            and (document.filterable @> k.metadata_filter or document.filterable @> k.pending_filter))"""
 _GUARDED = text(_GUARD)
+# A sweeper removes the others soon.
+_LASTING = "(document.expires_at is null or document.expires_at > now())"
 _ONE = f"""
 select {DOCUMENT_COLUMNS} from document
- where tenant_id = :tenant and kb_id = :kb and id = :document and {_GUARD}"""  # noqa: S608
+ where tenant_id = :tenant and kb_id = :kb and id = :document and {_GUARD} and {_LASTING}"""  # noqa: S608
 _GET = statement(_ONE)
 _GET_READABLE = statement(f"{_ONE} and {READABLE}")
 _OWN_METADATA = """

@@ -14,6 +14,7 @@ from app.access import Principal
 from app.audit.types import Action, Event
 from app.db.models.tenant_data import Document
 from app.db.session import Session, TenantDatabase
+from app.documents.expiring import find_lasting
 from app.documents.finding import find_readable
 from app.documents.narrowing import claim, require_own
 from app.documents.promotion import promote
@@ -162,6 +163,10 @@ class DocumentService:
                     scope = changes["scope"].of_tenant(self.db.tenant_id)
                     await claim(session, self.knowledge_bases.principal, scope)
                     changes = {**changes, "scope": scope}
+                    # What has expired there is not in the way.
+                    place = (self.db.tenant_id, kb.row.id, scope.key(loc=("body", "scope")))
+                    name, sha256 = document.external_id, document.sha256
+                    await find_lasting(session, self.queue, *place, name=name, sha256=sha256)
                 if _apply(document, changes, kb.row.stamp):
                     document.updated_at = datetime.now(UTC)
                     document.filterable = filterable(document)

@@ -13,7 +13,7 @@ from sqlalchemy.exc import IntegrityError
 from app.audit.types import Action, Actor
 from app.db.models.tenant_data import Document
 from app.db.session import Session, TenantDatabase
-from app.documents.expiring import remove_expired
+from app.documents.expiring import find_lasting
 from app.documents.given_chunks import encode_chunks
 from app.documents.inspection import inspect_upload
 from app.documents.narrowing import claim
@@ -186,13 +186,8 @@ class UploadService:
     async def _known(self, kb: KnowledgeBaseView, received: ReceivedFile, facts: DocumentFacts) -> KnownDocument | None:
         """The document that the upload is about. One that has expired goes now: nothing of it is to come back."""
         async with self.db.transaction() as session:
-            found = await UploadRepository(session, self.db.tenant_id).by_identity(
-                kb.row.id, facts.scope.key(), external_id=facts.external_id, sha256=received.sha256
-            )
-            if found is None or not found.expired:
-                return found
-            await remove_expired(session, self.queue, self.db.tenant_id, kb.row.id, [found.id])
-        return None
+            place = (self.db.tenant_id, kb.row.id, facts.scope.key())
+            return await find_lasting(session, self.queue, *place, name=facts.external_id, sha256=received.sha256)
 
     async def _write(
         self,

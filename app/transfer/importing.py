@@ -12,6 +12,7 @@ from app.audit.types import Actor
 from app.db.models.media import DocumentMedia
 from app.db.models.tenant_data import Document
 from app.db.session import Session, TenantDatabase
+from app.documents.expiring import find_lasting
 from app.documents.media_repository import MediaRepository
 from app.documents.scopes import Scope
 from app.documents.types import UploadConflict, filterable, object_key
@@ -21,6 +22,7 @@ from app.inference.embedding import Embedder
 from app.ingestion.embedding import Spent, book
 from app.ingestion.repository import IndexedDocument, IngestionRepository
 from app.ingestion.version_repository import VersionRepository
+from app.job_queue import JobQueue
 from app.knowledge_bases.repository import KnowledgeBaseRepository
 from app.knowledge_bases.service import KnowledgeBaseService
 from app.knowledge_bases.types import IndexMismatch, KnowledgeBaseNotFound, KnowledgeBaseView
@@ -57,6 +59,7 @@ class ImportService:
     db: TenantDatabase
     knowledge_bases: KnowledgeBaseService
     objects: ObjectStore
+    queue: JobQueue
     quotas: QuotaService
     room: asyncio.Semaphore
 
@@ -102,15 +105,11 @@ class ImportService:
     async def _take(self, kb: KnowledgeBaseView, coming: Coming, tar: TarReader, done: Imported) -> None:
         scope = _scope(coming.record, self.db.tenant_id)
         async with self.db.transaction() as session:
-            known = await UploadRepository(session, self.db.tenant_id).by_identity(
-                kb.row.id,
-                scope.key(),
-                external_id=coming.record.external_id,
-                sha256=bytes.fromhex(coming.record.original.sha256),
-            )
+            place, digest = (self.db.tenant_id, kb.row.id, scope.key()), bytes.fromhex(coming.record.original.sha256)
+            known = await find_lasting(session, self.queue, *place, name=coming.record.external_id, sha256=digest)
         if known is not None:
             await pass_over(tar, coming)
-            is_same = known.sha256.hex() == coming.record.original.sha256
+            is_same = known.sha256 == digest
             done.present += is_same
             done.conflicts += not is_same
             return

@@ -55,7 +55,7 @@ class Modelled:
         return "chat_shared" if self.chat else "user" if self.user else "tenant"
 
     def within(self, tenant: str, kb: str) -> bool:
-        """Whether it is in this knowledge base of the tenant, or in the operator's of the same name."""
+        """Whether it is in this knowledge base of the tenant, or in the operator's of the same name; expired or not."""
         return self.tenant in (tenant, OPERATOR) and self.kb == kb
 
     def visible(self, *, user: str | None, chat: str | None, agent: str | None) -> bool:
@@ -168,12 +168,13 @@ async def test_a_search_sees_what_it_names(world: World) -> None:
 async def test_the_list_is_narrowed_to_exactly_one_level(world: World) -> None:
     for tenant in TENANTS:
         for kb in KNOWLEDGE_BASES:
-            shared = {key for key, one in world.documents.items() if (one.tenant, one.kb) == (OPERATOR, kb)}
+            lasting = {key: one for key, one in world.documents.items() if not one.expired}
+            shared = {key for key, one in lasting.items() if (one.tenant, one.kb) == (OPERATOR, kb)}
             _, found = await world.services[tenant].documents.page(
                 kb, DocumentFilters(scope_key=SHARED.key()), after=None, limit=500
             )
             assert {document.id for document in found} == shared
-            mine = {key: one for key, one in world.documents.items() if (one.tenant, one.kb) == (tenant, kb)}
+            mine = {key: one for key, one in lasting.items() if (one.tenant, one.kb) == (tenant, kb)}
             for user, chat, agent in {(one.user, one.chat, one.agent) for one in world.documents.values()}:
                 filters = DocumentFilters(scope_key=Scope(user, chat, agent).key())
                 _, found = await world.services[tenant].documents.page(kb, filters, after=None, limit=500)
@@ -201,7 +202,7 @@ async def test_one_document_is_read_where_it_is_found_and_changed_where_it_is(wo
         for kb in world.knowledge_bases[asking]:
             for key, one in list(world.documents.items())[::2]:
                 expected: dict[str, type[Exception]] = {}
-                if not one.within(asking, kb):
+                if one.expired or not one.within(asking, kb):
                     expected = {"read": DocumentNotFound, "change": DocumentNotFound}
                 elif one.tenant != asking:
                     expected = {"change": SharedDocument}
@@ -219,7 +220,7 @@ async def test_one_document_is_read_where_it_is_found_and_changed_where_it_is(wo
 async def test_a_document_is_read_by_its_id_alone(world: World) -> None:
     for asking, services in world.services.items():
         for key, one in list(world.documents.items())[::2]:
-            if any(one.within(asking, kb) for kb in world.knowledge_bases[asking]):
+            if not one.expired and any(one.within(asking, kb) for kb in world.knowledge_bases[asking]):
                 read = await services.library.read(key, start=2, most=6)
                 assert (read.text, read.more, read.knowledge_base) == ("ntern ", True, one.kb)
             else:
@@ -228,7 +229,7 @@ async def test_a_document_is_read_by_its_id_alone(world: World) -> None:
     (kb, *_), tenant = KNOWLEDGE_BASES, TENANTS[0]
     narrowed = world.narrowed(tenant, (await world.services[tenant].knowledge_bases.find(kb)).row.id)
     for key, one in list(world.documents.items())[::2]:
-        if one.within(tenant, kb):
+        if not one.expired and one.within(tenant, kb):
             assert (await narrowed.library.read(key, start=0, most=100)).document.id == key
         else:
             with pytest.raises(DocumentNotFound):
@@ -264,8 +265,8 @@ async def test_documents_move_up_and_nothing_is_embedded_again(world: World) -> 
         user, chat = rng.choice([(None, None), (rng.choice(USERS), None), (None, rng.choice(CHATS))])
         wanted = model.moved(user, chat)
         update = world.services[model.tenant].documents.update(model.kb, key, {"scope": Scope(user, chat)})
-        if wanted is None:
-            with pytest.raises(InvalidInput):
+        if model.expired or wanted is None:
+            with pytest.raises(DocumentNotFound if model.expired else InvalidInput):
                 await update
         else:
             await update

@@ -1,0 +1,86 @@
+"""What has expired: nobody reads it any more, and it is in nobody's way, though nobody has come to remove it yet."""
+
+from typing import Any
+
+import asyncpg
+import pytest
+
+from app.ids import decode_id
+from tests.api.problems import problem
+from tests.fixtures.service import Service, Tenant
+from tests.transfer.making import Doc, archive
+
+DOCUMENTS = "/v1/knowledge-bases/default/documents"
+READ = ("", "/chunks", "/tree", "/content", "/events")
+WRITTEN: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "patch": ("PATCH", "", {"json": {"title": "again"}}),
+    "promote": ("PATCH", "", {"json": {"scope": {"level": "tenant"}}}),
+    "reindex": ("POST", "/reindex", {}),
+}
+
+
+@pytest.fixture
+def tenant(service: Service) -> Tenant:
+    return service.new_tenant("expiry")
+
+
+async def expire(tenant: Tenant, document: dict[str, Any]) -> None:
+    """Without the sweeper, who comes once a minute."""
+    connection = await asyncpg.connect(tenant.service.urls.owner)
+    await connection.execute("update document set expires_at = now() where id = $1", decode_id("doc", document["id"]))
+    await connection.close()
+
+
+def listed(tenant: Tenant) -> list[str]:
+    return [one["id"] for one in tenant.admin.get(DOCUMENTS).raise_for_status().json()["items"]]
+
+
+async def test_nobody_reads_or_changes_it(tenant: Tenant) -> None:
+    kept, gone = tenant.add_text("It stays."), tenant.add_text("It goes.", user_id="u")
+    path = f"{DOCUMENTS}/{gone['id']}"
+    for end in READ[:-1]:
+        assert tenant.admin.get(path + end).status_code == 200, end
+    await expire(tenant, gone)
+    for end in READ:
+        problem(tenant.admin.get(path + end), 404, "document_not_found")
+    for method, end, options in WRITTEN.values():
+        problem(tenant.admin.request(method, path + end, **options), 404, "document_not_found")
+    assert listed(tenant) == [kept["id"]]
+
+
+async def test_it_can_still_be_deleted(tenant: Tenant) -> None:
+    """Who asks for that wants a receipt, not to be told that there is nothing to be seen."""
+    document = tenant.add_text("It goes.")
+    await expire(tenant, document)
+    assert tenant.admin.delete(f"{DOCUMENTS}/{document['id']}").is_success
+    problem(tenant.admin.delete(f"{DOCUMENTS}/{document['id']}"), 404, "document_not_found")
+
+
+@pytest.mark.parametrize("fields", [{}, {"external_id": "e"}], ids=["content", "name"])
+async def test_it_is_not_in_the_way_of_what_moves_up(tenant: Tenant, fields: dict[str, str]) -> None:
+    above, below = tenant.add_text("Gulls cry.", **fields), tenant.add_text("Gulls cry.", user_id="u", **fields)
+    path = f"{DOCUMENTS}/{below['id']}"
+    problem(tenant.admin.patch(path, json={"scope": {"level": "tenant"}}), 409, "identity_taken")
+    await expire(tenant, above)
+    tenant.admin.patch(path, json={"scope": {"level": "tenant"}}).raise_for_status()
+    assert listed(tenant) == [below["id"]]
+    found = tenant.admin.post("/v1/knowledge-bases/default/search", json={"query": "gulls"}).raise_for_status().json()
+    assert [one["document"]["id"] for one in found["results"]] == [below["id"]]
+
+
+async def test_it_is_not_in_the_way_of_what_is_imported(tenant: Tenant) -> None:
+    document = tenant.add_text("The old text.", external_id="e")
+    content = archive(Doc(["The text of the archive."], {"external_id": "e"}))
+
+    def take() -> dict[str, int]:
+        reply = tenant.admin.post(
+            "/v1/knowledge-bases/default/import", content=content, headers={"Content-Type": "application/x-tar"}
+        )
+        taken: dict[str, int] = reply.raise_for_status().json()
+        return taken
+
+    assert take() == {"documents": 0, "chunks": 0, "present": 0, "conflicts": 1}
+    await expire(tenant, document)
+    assert take() == {"documents": 1, "chunks": 1, "present": 0, "conflicts": 0}
+    assert listed(tenant) != [document["id"]]
+    assert len(listed(tenant)) == 1
