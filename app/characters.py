@@ -18,7 +18,8 @@ def normalize_characters(text: str) -> str:
 
     Spaces and tabs stay as they are.
     """
-    if text.isprintable():  # nothing that the patterns look for is; they take far longer than this question
+    # Nothing else that the patterns look for is printable; they take far longer than this question.
+    if text.replace("\n", "").replace("\t", "").isprintable():
         return text if text.isascii() else unicodedata.normalize("NFKC", text)
     if text.isascii():
         return _INVISIBLE.sub("", _LINE_BREAKS.sub("\n", text))

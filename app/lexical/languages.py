@@ -31,8 +31,12 @@ def document_language(setting: str, text: str) -> str:
 
 def lexical_entries(texts: Sequence[str], *, language: str, index_id: UUID, avgdl: float) -> list[LexicalEntry]:
     """The entries of a document's chunks in one search index, in their order. Raises TooManyTerms."""
-    analyser = analyser_for(language)
-    return document_entries([analyser.tokens(text) for text in texts], salt=salt(index_id), avgdl=avgdl)
+    return document_entries([_tokens(language, text) for text in texts], salt=salt(index_id), avgdl=avgdl)
+
+
+def _tokens(language: str, text: str) -> list[str]:
+    """The terms of a text as a query has them; titles and ready chunks come with the characters that they were sent."""
+    return analyser_for(language).tokens(normalize_characters(text))
 
 
 def require_few_terms(texts: Sequence[str], *, setting: str, whole: str) -> None:
@@ -43,9 +47,9 @@ def require_few_terms(texts: Sequence[str], *, setting: str, whole: str) -> None
     long = [at for at, text in enumerate(texts) if TERMS_A_CHARACTER * len(_composed(text)) > MOST_TERMS]
     if not long:
         return
-    analyser = analyser_for(document_language(setting, whole))
+    language = document_language(setting, whole)
     for index in long:
-        terms = len(set(map(term_id, analyser.tokens(texts[index]))))
+        terms = len(set(map(term_id, _tokens(language, texts[index]))))
         if terms > MOST_TERMS:
             raise TooManyTerms(index, terms)
 

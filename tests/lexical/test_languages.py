@@ -100,6 +100,12 @@ def test_a_query_is_read_as_a_text_is_stored(text: str) -> None:
         assert query_tokens(languages, text) == query_tokens(languages, clean_text(text)) != []
 
 
+def test_a_title_is_found_as_it_was_pasted_and_as_it_is_typed() -> None:
+    """It is stored as it was sent, and so is a ready chunk."""
+    sent, typed = lexical_entries(["Auf\u200clage", "Auflage"], language="german", index_id=INDEX, avgdl=50.0)
+    assert sent == typed
+
+
 @pytest.mark.parametrize(
     ("language", "text", "left"),
     [
