@@ -196,8 +196,11 @@ async def lanes(
     table: TermTable,
     *,
     postgres: int,
+    alone: Ask,
 ) -> list[LaneFigures]:
-    """The lanes of a knowledge base without a vector index, one question after the other on each of the four ways.
+    """The lanes of a knowledge base without a vector index, one question after the other on each of the ways.
+
+    ``alone`` asks for the nearest in a table of nothing but their vectors.
 
     The CPU of SQL is that of all of Postgres' processes, for a scan may have helpers; of the others, this process's.
     """
@@ -229,6 +232,7 @@ async def lanes(
         (brute, here),
         (lexical, there),
         (in_memory, here),
+        (alone, there),
     )
     found = [(list[float](), list[float]()) for _ in ways]
     for number, question in enumerate(questions):
@@ -239,7 +243,11 @@ async def lanes(
                 times += took
                 spent.append(cpu() - before)
     figures = [(statistics.median(times), statistics.mean(spent)) for times, spent in found]
-    return [LaneFigures("exact, numpy", *figures[0], *figures[1]), LaneFigures("BM25, bm25s", *figures[2], *figures[3])]
+    return [
+        LaneFigures("exact, numpy", *figures[0], *figures[1]),
+        LaneFigures("BM25, bm25s", *figures[2], *figures[3]),
+        LaneFigures("vectors alone, numpy", *figures[4], *figures[1]),
+    ]
 
 
 def bm25s_index(batches: Sequence[Batch], table: TermTable) -> bm25s.BM25:

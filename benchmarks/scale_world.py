@@ -4,7 +4,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -156,6 +156,26 @@ class ScaleDatabase:
     async def vector_index(self, place: Place) -> str:
         found: str = await self.owner.fetchval("select vector_index from search_index where id = $1", place.index_id)
         return found
+
+    @asynccontextmanager
+    async def vectors_alone(self, reader: asyncpg.Connection) -> AsyncIterator[Callable[[Question], Awaitable[object]]]:
+        """How ``reader`` asks for the nearest in a table that has ids and vectors and nothing else."""
+        await self.owner.execute(
+            f"create table vectors_alone (id uuid, embedding halfvec({DIMENSIONS}));"
+            "alter table vectors_alone alter embedding set storage plain;"
+            "insert into vectors_alone select chunk_id, embedding from chunk_embedding;"
+            "grant select on vectors_alone to public"
+        )
+        await self.owner.execute("vacuum analyze vectors_alone")
+        best = await reader.prepare(
+            "select id, cosine_distance(embedding, $1) d from vectors_alone order by d limit $2"
+        )
+
+        async def ask(question: Question) -> object:
+            return await best.fetch(HalfVector(question.vector), LANE_ROWS)
+
+        yield ask
+        await self.owner.execute("drop table vectors_alone")
 
     async def promote_in_haste(self, place: Place, chunks: int) -> None:
         """As maintenance does, but by three processes and in 4 GB, for a million vectors."""
