@@ -1,6 +1,6 @@
 """What maintenance reads and writes in one tenant, as the plain role."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -97,6 +97,10 @@ class IndexRepository:
             await self.session.rows(_COUNT_DELETED, {**self._place, "deleted": folded["deleted"]})
         if folded is not None and folded["changed"]:
             await self.session.rows(_COUNT_CHANGED, {**self._place, "changed": folded["changed"]})
+
+    async def measure(self, names: Collection[str]) -> None:
+        """What its indexes, of these names, take by now: rows that come and go make them grow."""
+        await self.session.rows(_MEASURE, {**self._place, "names": list(names)})
 
     async def reweigh(self, figures: IndexFigures, avgdl: float) -> None:
         """Give every chunk the weights of another mean length. The caller holds the index alone."""
@@ -205,6 +209,11 @@ select coalesce(-sum(chunks) filter (where chunks < 0), 0)::bigint as deleted,
 _COUNT_DELETED = statement("""
 update search_index set deleted_chunks = deleted_chunks + :deleted
  where tenant_id = :tenant and id = :index and vector_index <> 'exact'""")
+_MEASURE = statement("""
+update search_index i set index_bytes = m.bytes
+  from (select coalesce(sum(pg_relation_size(to_regclass('public.' || name))), 0)::bigint as bytes
+          from unnest(:names::text[]) name) m
+ where i.tenant_id = :tenant and i.id = :index and i.vector_index = 'hnsw' and i.index_bytes <> m.bytes""")
 _COUNT_CHANGED = statement("""
 update routing_profile set changed_chunks = changed_chunks + :changed
  where tenant_id = :tenant and index_id = :index""")

@@ -122,7 +122,10 @@ class IndexMaintenance:
             if not await repository.hold():
                 return None
             await repository.fold()
-            return await repository.figures()
+            figures = await repository.figures()
+            if figures is not None and figures.vector_index == "hnsw":
+                await repository.measure(PromotedIndex(tenant_id, index_id, figures.dim).definitions("").keys())
+            return figures
 
     async def _reweigh(self, tenant_id: UUID, index_id: UUID) -> None:
         """In one transaction, so that every search sees the old weights or the new ones.

@@ -178,11 +178,14 @@ async def test_a_load_goes_into_the_vector_index_that_is_there(world: World) -> 
     file, size = await graph(index)
     await index.add(THRESHOLD // 2, seed=2)
     grown = await graph(index)
+    before = (await index.row())["index_bytes"]
     await index.maintain()
     assert await graph(index) == grown
     assert grown[0] == file
     assert grown[1] > 1.4 * size
     row = await index.row()
+    # How large they are is told as it is now.
+    assert row["index_bytes"] == await index.bytes() > before
     assert (row["vector_index"], row["built_chunks"], row["deleted_chunks"]) == ("hnsw", THRESHOLD, 0)
 
 

@@ -93,6 +93,11 @@ class FilledIndex:
         )
         return {row[0].replace(self.id.hex, "") + ("" if row[1] else " (invalid)") for row in rows}
 
+    async def bytes(self) -> int:
+        """What its partial indexes take."""
+        sql = "select sum(pg_relation_size(c.oid))::bigint from pg_class c where c.relname like '%' || $1"
+        return int(await self.world.owner.fetchval(sql, self.id.hex))
+
     async def search(
         self, query: npt.NDArray[np.float32], *, k: int = 10, filter: CompiledFilter | None = None
     ) -> list[tuple[UUID, float]]:
