@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
@@ -215,9 +216,38 @@ async def test_a_partition_takes_so_many_and_no_more(world: World) -> None:
     await world.maintenance.maintain(index.tenant, index.id)
     row = await index.row()
     assert (row["vector_index"], row["held_back"]) == ("exact", "too_many")
+    await world.maintenance.look_after_all()
+    await world.owner.execute("delete from job")
+    await world.maintenance.look_after_all()
+    assert await world.jobs() == []
+    # Room that somebody else leaves is found without any change.
     await world.owner.execute("drop index hnsw_other0")
+    await world.maintenance.look_after_all()
+    assert [job["payload"] for job in await world.jobs()] == [f'{{"index": "{index.id}"}}']
     await world.maintenance.maintain(index.tenant, index.id)
     assert await index.state() == "hnsw"
+
+
+async def test_another_threshold_holds_without_any_change(world: World) -> None:
+    index = await world.new_index(384)
+    await index.add(THRESHOLD)
+    await index.maintain()
+    await world.owner.execute("delete from job")
+    for threshold, held_back, state in (
+        (2 * THRESHOLD, None, "hnsw"),  # it stays down to the half
+        (2 * THRESHOLD + 2, None, "exact"),
+        (2 * THRESHOLD + 2, "too_many", "exact"),
+        (THRESHOLD, None, "hnsw"),
+    ):
+        await world.owner.execute("update search_index set held_back = $2 where id = $1", index.id, held_back)
+        maintenance = replace(world.maintenance, threshold=threshold)
+        before = (await index.state(), held_back)
+        await maintenance.look_after_all()
+        assert len([job for job in await world.jobs() if job["tenant_id"] == index.tenant]) == (before != (state, None))
+        await maintenance.maintain(index.tenant, index.id)
+        await world.owner.execute("delete from job")
+        row = await index.row()
+        assert (row["vector_index"], row["held_back"]) == (state, None)
 
 
 async def test_one_builds_at_a_time(world: World) -> None:
