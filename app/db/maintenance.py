@@ -5,7 +5,7 @@ is cut short leaves an invalid index behind: ``leftovers`` finds it.
 """
 
 from collections.abc import AsyncIterator, Collection, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -27,6 +27,7 @@ MOST_IN_ALL = 100
 # The graph is built several times faster where it fits into memory: about 400 bytes a row beside the vector.
 ROW_OVERHEAD_BYTES = 400
 LEAST_BUILD_MB, MOST_BUILD_MB = 64, 1024
+STRAY_LOCK_SECONDS = 5
 TRIALS, NEIGHBOURS = 5, 10
 # What a filter is looked up by: containments and equalities, and by terms (migration 0036).
 _FILTERED = "metadata jsonb_path_ops, filter_terms(metadata)"
@@ -181,16 +182,20 @@ class OwnerConnection:
     async def drop_strays(self) -> int:
         """Remove indexes whose search index is gone, retired, or exact; how many: none where it is another's turn.
 
-        One may be gone back to while those before it are dropped, which takes minutes: what it still has stays.
+        One may be gone back to while those before it are dropped, which takes minutes: what it still has stays. And
+        what somebody reads for long, as a backup does, is left to the next look: all other upkeep would wait with it.
         """
         strays = await self._names(_STRAYS, _NAMES)
         if not strays or not await self.take_turn():
             return 0
         dropped = 0
-        for name in strays:
-            if name in await self._names(_STRAYS, _NAMES):
-                await self.drop([name])
-                dropped += 1
+        await self.driver.execute(f"set lock_timeout = '{STRAY_LOCK_SECONDS}s'")
+        with suppress(asyncpg.LockNotAvailableError):
+            for name in strays:
+                if name in await self._names(_STRAYS, _NAMES):
+                    await self.drop([name])
+                    dropped += 1
+        await self.driver.execute("set lock_timeout = 0")
         return dropped
 
     async def due(self, *, threshold: int) -> Sequence[tuple[UUID, UUID]]:

@@ -169,3 +169,18 @@ async def test_one_that_comes_back_while_it_is_dropped_is_made_whole_before_it_i
     assert (len(left), await other.names()) == (4, set())
     assert await world.maintenance.prepare(dropped.tenant, dropped.id)
     assert len(await dropped.names()) == 5
+
+
+async def test_what_somebody_reads_for_long_keeps_nothing_else_waiting(world: World) -> None:
+    """A backup reads for hours; meanwhile what changes is folded, and what was to be dropped is dropped behind it."""
+    index = await world.new_index(8)
+    await index.add(100)
+    await index.maintain()
+    await set_state(world, index, "retired")
+    async with world.owner_database.connect() as reader, reader.driver.transaction():
+        await reader.driver.execute("lock table chunk_embedding, chunk_lexical in access share mode")
+        async with asyncio.timeout(20):
+            await world.maintenance.look_after_all()
+        assert len(await index.names()) == 5
+    await world.maintenance.look_after_all()
+    assert await index.names() == set()
