@@ -28,7 +28,7 @@ MOST_IN_ALL = 100
 ROW_OVERHEAD_BYTES = 400
 LEAST_BUILD_MB, MOST_BUILD_MB = 64, 1024
 STRAY_LOCK_SECONDS = 5
-TRIALS, NEIGHBOURS = 5, 10
+SAMPLE, TRIALS, NEIGHBOURS = 5000, 20, 10
 # What a filter is looked up by: containments and equalities, and by terms (migration 0036).
 _FILTERED = "metadata jsonb_path_ops, filter_terms(metadata)"
 # Versions before the one with migration 0036 made meta and metal, which knew no ranges.
@@ -165,10 +165,12 @@ class OwnerConnection:
         nearest = f"select {distance} as d from {table} where {index.rows} order by {{}} limit {NEIGHBOURS}"  # noqa: S608
         shares = []
         async with self.driver.transaction():
-            # Chunk ids are hashes: the first of them are a random sample.
+            # Chunk ids are hashes: the first of them are a random sample. Each vector is tried once: thousands of one,
+            # as of a notice below every page, find each other, and what keeps searches from finding anything else.
             probes = await self.driver.fetch(
-                f"select embedding::text from {table} where {index.rows} and l2_norm(embedding) > 0"  # noqa: S608
-                f" order by chunk_id limit {TRIALS}"
+                "select embedding::text from (select distinct on (embedding) chunk_id, embedding from"  # noqa: S608
+                f" (select chunk_id, embedding from {table} where {index.rows} order by chunk_id limit {SAMPLE}) first"
+                f" where l2_norm(embedding) > 0 order by embedding, chunk_id) each order by chunk_id limit {TRIALS}"
             )
             await self.driver.execute(_LIKE_A_SEARCH)
             for (probe,) in probes:

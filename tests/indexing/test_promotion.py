@@ -250,6 +250,16 @@ async def test_another_threshold_holds_without_any_change(world: World) -> None:
         assert (row["vector_index"], row["held_back"]) == (state, None)
 
 
+async def test_many_copies_of_a_vector_hide_nothing(world: World) -> None:
+    """As a notice below every page: they lead to each other, and a search that comes to them finds nothing else."""
+    index, rng = await world.new_index(DIM), np.random.default_rng(5)
+    texts = rng.normal(size=(720, DIM)).astype(np.float32) + 1
+    made = np.concatenate([texts[:700], -np.ones((6000, DIM), np.float32)])
+    await index.add(len(made), made=rng.permutation(made))
+    await index.maintain()
+    assert await index.recall(list(texts[700:])) >= 0.95
+
+
 async def test_one_builds_at_a_time(world: World) -> None:
     index = await world.new_index(384)
     await index.add(THRESHOLD)

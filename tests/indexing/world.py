@@ -59,8 +59,16 @@ class FilledIndex:
     vectors: dict[UUID, npt.NDArray[np.float32]] = field(default_factory=dict)
     _unit: npt.NDArray[np.float64] | None = None
 
-    async def add(self, count: int, *, seed: int = 1, metadata: Sequence[str] | None = None) -> None:
-        made = np.random.default_rng(seed).normal(size=(count, self.dim)).astype(np.float32)
+    async def add(
+        self,
+        count: int,
+        *,
+        seed: int = 1,
+        metadata: Sequence[str] | None = None,
+        made: npt.NDArray[np.float32] | None = None,
+    ) -> None:
+        if made is None:
+            made = np.random.default_rng(seed).normal(size=(count, self.dim)).astype(np.float32)
         # Known before, for what a search samples are the first of them.
         rng = Random(f"{seed} {len(self.vectors)}")
         ids = [UUID(int=rng.getrandbits(128)) for _ in range(count)]
