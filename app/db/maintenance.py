@@ -256,7 +256,8 @@ select i.tenant_id, i.id from search_index i cross join lateral (
     from lex_totals t where t.tenant_id = i.tenant_id and t.index_id = i.id) n
  where i.state = 'live' and case i.vector_index
    when 'building' then true
-   when 'hnsw' then n.there < n.wanted / 2 or i.deleted_chunks > 0.15 * i.built_chunks or exists (
+   when 'hnsw' then n.there < n.wanted / 2 or i.deleted_chunks > 0.15 * i.built_chunks
+        or n.there > 1.1 * i.built_chunks or exists (
      select from (values ('hnsw_', true), ('filter_', true), ('scope_', true), ('filterl_', true), ('scopel_', true),
                          ('meta_', false), ('metal_', false)) part(name, wanted)
       where part.wanted <> exists (

@@ -78,6 +78,8 @@ class IndexMaintenance:
                 await self._promote(tenant_id, figures)
             case Step.REBUILD:
                 await self._rebuild(tenant_id, figures)
+            case Step.TRY:
+                await self._try(tenant_id, figures)
             case Step.DEMOTE:
                 await self._demote(tenant_id, figures, None)
             case Step.NOTHING:
@@ -94,7 +96,7 @@ class IndexMaintenance:
         match self._step(figures.once_live()):
             case Step.PROMOTE:
                 await self._promote(tenant_id, figures)
-            case Step.NOTHING | Step.REBUILD:
+            case Step.NOTHING | Step.REBUILD | Step.TRY:
                 return await self._complete(tenant_id, figures)
             case Step.DEMOTE:
                 return True
@@ -180,6 +182,16 @@ class IndexMaintenance:
             await self._put_into_use(owner, index, figures)
         logger.info("index.rebuilt", index=str(figures.id), chunks=figures.chunks)
 
+    async def _try(self, tenant_id: UUID, figures: IndexFigures) -> None:
+        """Whether it still finds what it should, with all that was added; made whole before, where it is not."""
+        if self.owner is None:
+            return
+        index = PromotedIndex(tenant_id, figures.id, figures.dim)
+        async with self.owner.connect() as owner:
+            if await owner.take_turn():
+                built = await owner.make(index, chunks=figures.chunks)
+                await self._put_into_use(owner, index, figures, built=built)
+
     async def _complete(self, tenant_id: UUID, figures: IndexFigures) -> bool:
         """Make what a promoted index never had, or has lost while retired, or in a restored or tampered database.
 
@@ -209,7 +221,7 @@ class IndexMaintenance:
         size = await owner.size(index)
         async with self.database.transaction(index.tenant_id) as session:
             repository = IndexRepository(session, index.tenant_id, index.index_id)
-            await repository.set_built(chunks=figures.chunks if built else None, size=size)
+            await repository.set_built(chunks=figures.chunks, anew=built, size=size)
 
     async def _demote(self, tenant_id: UUID, figures: IndexFigures, reason: HeldBack | None) -> None:
         """Searches do without first; then the indexes go, now or with the next look after all."""

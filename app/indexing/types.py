@@ -13,7 +13,9 @@ from app.errors import Unavailable
 DRIFT = 0.05
 # Which share of a vector index may be dead before it is built anew: DESIGN's "a tenth to a fifth".
 DEAD = 0.15
-# A vector index that did not find what it should is tried again when there are so many times the chunks.
+# A vector index is tried again when it has grown by this share: what is added may hide what was found before.
+GROWN = 0.1
+# Another one is made for what did not find what it should when there are so many times the chunks.
 ANOTHER_TRY = 1.5
 # Centroids are made anew when so many chunks were added or removed, as a share of those they were made of, or at most.
 CHANGED, MOST_CHANGED = 0.1, 1000
@@ -32,6 +34,7 @@ class Step(StrEnum):
     NOTHING = "nothing"
     PROMOTE = "promote"
     REBUILD = "rebuild"
+    TRY = "try"
     DEMOTE = "demote"
 
 
@@ -129,7 +132,9 @@ def next_step(figures: IndexFigures, *, threshold: int) -> Step:
     if figures.vector_index == "building":
         return Step.PROMOTE
     dead = figures.deleted_chunks > DEAD * (figures.built_chunks or 0)
-    return Step.REBUILD if dead else Step.NOTHING
+    if dead:
+        return Step.REBUILD
+    return Step.TRY if figures.chunks > (1 + GROWN) * (figures.built_chunks or 0) else Step.NOTHING
 
 
 def _may_try(figures: IndexFigures) -> bool:

@@ -187,7 +187,7 @@ async def test_a_load_goes_into_the_vector_index_that_is_there(world: World) -> 
     row = await index.row()
     # How large they are is told as it is now.
     assert row["index_bytes"] == await index.bytes() > before
-    assert (row["vector_index"], row["built_chunks"], row["deleted_chunks"]) == ("hnsw", THRESHOLD, 0)
+    assert (row["vector_index"], row["built_chunks"], row["deleted_chunks"]) == ("hnsw", 3 * THRESHOLD // 2, 0)
 
 
 async def test_without_the_owner_it_stays_exact_and_says_so(world: World) -> None:
@@ -248,6 +248,31 @@ async def test_another_threshold_holds_without_any_change(world: World) -> None:
         await world.owner.execute("delete from job")
         row = await index.row()
         assert (row["vector_index"], row["held_back"]) == (state, None)
+
+
+async def test_it_is_tried_again_when_it_has_grown(world: World) -> None:
+    index = await world.new_index(384)
+    await index.add(THRESHOLD)
+    await index.maintain()
+    await index.remove(50)
+    file, _ = await graph(index)
+    for added, tried in ((THRESHOLD // 10 + 50, THRESHOLD), (1, THRESHOLD + THRESHOLD // 10 + 1)):
+        await index.add(added, seed=added)
+        await index.maintain()
+        row = await index.row()
+        assert (row["vector_index"], row["built_chunks"], row["deleted_chunks"]) == ("hnsw", tried, 50)
+        assert (await graph(index))[0] == file
+
+
+async def test_copies_that_come_later_hide_nothing(world: World) -> None:
+    index, rng = await world.new_index(DIM), np.random.default_rng(5)
+    await index.add(6000, made=-np.ones((6000, DIM), np.float32))
+    await index.maintain()
+    assert await index.state() == "hnsw"
+    texts = rng.normal(size=(720, DIM)).astype(np.float32) + 1
+    await index.add(700, made=texts[:700])
+    await index.maintain()
+    assert await index.recall(list(texts[700:])) >= 0.95
 
 
 async def test_many_copies_of_a_vector_hide_nothing(world: World) -> None:

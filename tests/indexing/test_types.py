@@ -34,7 +34,9 @@ BUILT = replace(PLAIN, vector_index="hnsw", built_chunks=1000)
         (replace(BUILT, chunks=1000, live=False), Step.DEMOTE),
         (replace(BUILT, chunks=850, deleted_chunks=150), Step.NOTHING),
         (replace(BUILT, chunks=849, deleted_chunks=151), Step.REBUILD),
-        (replace(BUILT, chunks=9000), Step.NOTHING),
+        (replace(BUILT, chunks=1100), Step.NOTHING),
+        (replace(BUILT, chunks=1101), Step.TRY),
+        (replace(BUILT, chunks=9000, deleted_chunks=151), Step.REBUILD),
     ],
 )
 def test_next_step(figures: IndexFigures, step: Step) -> None:
