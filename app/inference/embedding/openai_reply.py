@@ -63,7 +63,7 @@ def _decode(embedding: Any) -> npt.NDArray[np.float32]:
         if isinstance(embedding, str):
             return np.frombuffer(base64.b64decode(embedding, validate=True), np.dtype("<f4"))
         vector = np.asarray(embedding, np.float64)
-    except (ValueError, TypeError) as exc:
+    except (ValueError, TypeError, OverflowError) as exc:  # the last for an integer that no float holds
         raise UnusableReply("an embedding is neither numbers nor base64") from exc
     if vector.ndim != 1:
         raise UnusableReply("an embedding is no list of numbers")

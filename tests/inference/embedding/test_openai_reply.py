@@ -49,6 +49,7 @@ def test_a_reply_without_indexes_is_in_order() -> None:
         {"data": [entry(base64.b64encode(b"12345").decode())]},
         {"data": [entry([math.nan, 1])]},
         {"data": [entry([1e300, 1])]},
+        {"data": [entry([10**400, 1])]},
         {"data": [entry([0, 0])]},
     ],
 )
