@@ -59,6 +59,7 @@ def test_the_best_texts_first(zoo: Tenant, route: str) -> None:
         ([said(["camels"])], "camels"),
         ([said("dolphins")] * 50 + [said("camels")] * 20, "camels"),
         ([said("camels")] + [said("dolphins", "tool")] * 60, "camels"),
+        ([said("camels")] + [said(" \n"), said([{"type": "image_url"}])] * 30, "camels"),
         (
             [said("dolphins")] + [said("geese", "tool")] * 60 + [said("camels")] + [said("geese", "agent")] * 10,
             "camels",

@@ -35,14 +35,21 @@ class AgentMessage(BaseModel):
     @field_validator("role", "content", mode="before")
     @classmethod
     def _text(cls, value: Any) -> str:
-        if isinstance(value, list):
-            parts = [part.get("text") if isinstance(part, dict) else part for part in value]
-            value = "\n".join(part for part in parts if isinstance(part, str))
-        return value.encode("utf-8", "replace").decode() if isinstance(value, str) else ""
+        return _words(value)
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, list):
+        parts = [part.get("text") if isinstance(part, dict) else part for part in value]
+        value = "\n".join(part for part in parts if isinstance(part, str))
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else ""
 
 
 def _asks(message: Any) -> bool:
-    return isinstance(message, dict) and message.get("role") in tuple(ASKING) and bool(message.get("content"))
+    """Whether it is a question: as the search sees it, for which one without words is none."""
+    if not isinstance(message, dict) or message.get("role") not in tuple(ASKING):
+        return False
+    return bool(_words(message.get("content")).strip())
 
 
 class AgentSearchIn(BaseModel):
