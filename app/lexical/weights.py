@@ -17,6 +17,8 @@ B = 0.75
 DIMENSIONS = 1_000_000_000
 # And so many of them in one row.
 MOST_TERMS = 16_000
+# To make an array takes as long as so many keys.
+WORTH_AN_ARRAY = 40
 _MASK = 0xFFFFFFFF
 
 
@@ -131,8 +133,21 @@ def reweighed_entries(entries: Sequence[LexicalEntry], *, avgdl: tuple[float, fl
 
 def query_terms(tokens: Sequence[str], salt: int) -> tuple[list[int], list[int]]:
     """The distinct terms of a query as ids and keys, in one order: that of their first use."""
-    term_ids = list(dict.fromkeys(map(term_id, tokens)))
-    return term_ids, [term_key(each, salt) for each in term_ids]
+    term_ids = query_term_ids(tokens)
+    return term_ids, query_keys(term_ids, salt)
+
+
+def query_term_ids(tokens: Sequence[str]) -> list[int]:
+    """The ids of the distinct terms of a query, in the order of their first use."""
+    return list(dict.fromkeys(map(term_id, tokens)))
+
+
+def query_keys(term_ids: Sequence[int], salt: int) -> list[int]:
+    """Their keys in one search index, in their order."""
+    if len(term_ids) < WORTH_AN_ARRAY:
+        return [term_key(each, salt) for each in term_ids]
+    keys: list[int] = _keys(np.array(term_ids, np.int64), salt).tolist()
+    return keys
 
 
 def _frequencies(tokens: Sequence[str], ids: dict[str, int]) -> dict[int, int]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from app.retrieval.words import TOO_MANY
 from tests.api.problems import problem
 from tests.fixtures.database import MakeDatabase
 from tests.fixtures.service import Tenant, run_service, settings_for
@@ -164,3 +165,17 @@ def test_a_fault_is_told_where_the_caller_has_put_it(
     assert [one["loc"] for one in told if "Query" not in str(one["loc"])][:1] == places
     assert "function-" not in str(told)
     assert "literal" not in str(told)
+
+
+def test_more_words_than_can_be_asked_for_are_told(blind: Tenant) -> None:
+    for name in ("second", "third"):
+        assert blind.admin.post("/v1/knowledge-bases", json={"name": name}).status_code == 201
+    bicycle = " bicycle"
+    long = "".join(map(chr, range(0x4E00, 0x4E00 + 8000)))
+    queries = [long[at:] + long[:at] + bicycle for at in range(16)]
+    body = {"knowledge_bases": ["default", "second", "third"], "queries": queries, "strategy": "lexical"}
+    reply = blind.admin.post("/v1/search", json=body)
+    assert (reply.status_code, reply.json()["warnings"]) == (200, [TOO_MANY])
+    assert [result["text"] for result in reply.json()["results"]] == [TEXTS[0]]
+    one = blind.admin.post("/v1/search", json=body | {"queries": queries[:1]}).json()
+    assert (len(one["results"]), one["warnings"]) == (1, [])

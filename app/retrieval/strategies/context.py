@@ -10,14 +10,13 @@ from pydantic import BaseModel
 from app.filters import CompiledFilter
 from app.inference.embedding import Embedder, EmbeddingIdentity
 from app.knowledge_bases.types import KnowledgeBaseView
-from app.lexical.languages import query_tokens
-from app.lexical.weights import query_terms, salt
 from app.retrieval.course import Course, together
 from app.retrieval.finder import Finder
 from app.retrieval.lanes import LaneResults, Ranked, Ranking, collect
 from app.retrieval.queries import QueryVectors, Vector
 from app.retrieval.repository import LaneCall, LaneList
 from app.retrieval.types import Hit, NamedTransformer, Query, Searched, SearchUnavailable
+from app.retrieval.words import NONE, Place, Terms, terms_of
 
 WORDS_ALONE = "only the lexical lane was searched"
 NO_COSINES = "similarities are not known"
@@ -87,8 +86,9 @@ class SearchContext:
         EmbeddingUnavailable when only the dense lane was asked for.
         """
         vectors = await self._vectors(dense=dense, lexical=lexical)
+        terms = iter(await self._terms() if lexical else ())
         calls = [
-            self._call(target, query, of_target[number], dense=dense, lexical=lexical)
+            self._call(target, of_target[number], next(terms) if lexical and query.text else NONE, dense=dense)
             for number, query in enumerate(self.queries)
             for target, of_target in zip(self.targets, vectors, strict=True)
         ]
@@ -139,21 +139,25 @@ class SearchContext:
         names = dict.fromkeys(repr(target.kb.row.name) for target in self.targets if target.model == model)
         return f"The embedding model {model.model!r} is not answering: {without} in {', '.join(names)}."
 
-    def _call(self, target: Target, query: Query, vector: Vector | None, *, dense: bool, lexical: bool) -> LaneCall:
+    async def _terms(self) -> list[Terms]:
+        """Of the queries with words, in each target."""
+        texts = [query.text for query in self.queries if query.text]
+        places = [Place(target.kb.languages, target.kb.index.id) for target in self.targets]
+        return await terms_of(texts, places, self.course)
+
+    def _call(self, target: Target, vector: Vector | None, terms: Terms, *, dense: bool) -> LaneCall:
         row, index = target.kb.row, target.kb.index
-        tokens = query_tokens(target.kb.languages, query.text) if lexical and query.text else []
-        term_ids, keys = query_terms(tokens, salt(index.id))
         return LaneCall(
             tenant_id=row.tenant_id,
             index_id=index.id,
             dim=index.dim,
             vector=vector,
-            term_ids=term_ids,
-            keys=keys,
+            term_ids=terms.ids,
+            keys=terms.keys,
             scopes=target.scopes,
             filter=target.filter,
             only_similarity=not dense,
-            slow=dense and vector is not None and bool(term_ids) and target.is_slow,
+            slow=dense and vector is not None and bool(terms.ids) and target.is_slow,
         )
 
 
