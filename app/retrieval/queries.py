@@ -10,7 +10,7 @@ from uuid import UUID
 import numpy as np
 import numpy.typing as npt
 
-from app.errors import InvalidInput
+from app.errors import AppError, InvalidInput
 from app.inference.embedding import (
     Embedder,
     EmbeddingIdentity,
@@ -24,12 +24,13 @@ from app.quotas.service import QuotaService
 from app.quotas.types import TokensSpent
 from app.retrieval import shares
 from app.retrieval.course import Course, reason_of
-from app.retrieval.types import Query
+from app.retrieval.types import Query, SearchUnavailable
 
 logger = get_logger(__name__)
 
 Vector = npt.NDArray[np.float32]
 Pay = Callable[[Sequence[str]], Awaitable[None]]
+Embed = Callable[[Embedder, Sequence[Query]], Awaitable[Sequence[Vector]]]
 KEPT = 1000
 # A longer text is hardly ever asked twice.
 LONGEST_KEPT = 512
@@ -58,7 +59,12 @@ class KnownVectors:
         if missing:
             if pay is not None:
                 await pay(missing)
-            known |= zip(missing, await embedder.embed_queries(missing), strict=True)
+            try:
+                known |= zip(missing, await embedder.embed_queries(missing), strict=True)
+            except EmbeddingRejected as exc:
+                if "index" in exc.fields:  # of what was asked for, which is not all
+                    exc.fields["index"] = texts.index(missing[exc.fields["index"]])
+                raise
         for text, vector in known.items():
             if vector is not None and len(text) <= LONGEST_KEPT:
                 key = (tenant_id, identity, text)
@@ -79,28 +85,36 @@ class QueryVectors:
     course: Course
     # Models that have not answered in this search: nobody waits for them a second time.
     _silent: set[EmbeddingIdentity] = field(default_factory=set)
+    # What they do not take: a text that is too long for one, a picture that it cannot read.
+    _refused: dict[EmbeddingIdentity, set[Query]] = field(default_factory=dict)
 
     async def of(
         self, embedder: Embedder, queries: Sequence[Query], *, required: bool, warning: str
     ) -> list[Vector | None]:
         """Their vectors in order; None, with the warning, where the model cannot answer in its share of the time left.
 
-        Raises EmbeddingUnavailable or TokensSpent, where they are ``required``.
+        None, and a warning of its own, for what the model does not take. Raises EmbeddingUnavailable or TokensSpent,
+        where they are ``required``.
         """
-        vectors = [query.vector for query in queries]
-        words = [number for number, one in enumerate(queries) if one.vector is None and one.text is not None]
-        pictures = [number for number, one in enumerate(queries) if one.picture is not None]
-        for numbers, embed in ((words, self._embed_words), (pictures, self._embed_pictures)):
-            if numbers:
-                asked = partial(self._ask, embed, embedder, [queries[number] for number in numbers])
-                made = await self._made(asked, required=required, warning=warning)
-                for number, vector in zip(numbers, made, strict=False):
-                    vectors[number] = vector
-        return vectors
+        words = [query for query in queries if query.vector is None and query.text is not None]
+        pictures = [query for query in queries if query.picture is not None]
+        made: dict[Query, Vector] = {}
+        for some, embed in ((words, self._embed_words), (pictures, self._embed_pictures)):
+            if some:
+                asked = partial(self._ask_for_all, embed, embedder, some)
+                made |= await self._made(asked, required=required, warning=warning)
+        return [made.get(query, query.vector) for query in queries]
+
+    def nothing_to_ask(self, queries: Sequence[Query]) -> AppError:
+        """What a search is told of whose queries have neither words to look for nor a vector."""
+        if not set().union(*self._refused.values()).issuperset(queries):
+            return SearchUnavailable()
+        loc = queries[0].loc if len(queries) == 1 else ("body", "queries")
+        return InvalidInput("The embedding model does not take what is searched for.", loc=loc)
 
     async def _made(
-        self, embed: Callable[[], Awaitable[Sequence[Vector]]], *, required: bool, warning: str
-    ) -> Sequence[Vector]:
+        self, embed: Callable[[], Awaitable[dict[Query, Vector]]], *, required: bool, warning: str
+    ) -> dict[Query, Vector]:
         try:
             async with asyncio.timeout(self.course.remaining * shares.EMBED):
                 return await embed()
@@ -108,21 +122,35 @@ class QueryVectors:
             if required:
                 raise
             self.course.warn(f"{exc.message} Only the words were searched for.")
-            return []
+            return {}
         except FAILURES as exc:
             if required:
                 raise EmbeddingUnavailable from exc
             logger.warning("search.embedding_failed", error=exc)
             self.course.warn(warning)
             self.course.drop("dense", reason_of(exc))
-            return []
+            return {}
 
-    async def _ask(
-        self,
-        embed: Callable[[Embedder, Sequence[Query]], Awaitable[Sequence[Vector]]],
-        embedder: Embedder,
-        queries: Sequence[Query],
-    ) -> Sequence[Vector]:
+    async def _ask_for_all(self, embed: Embed, embedder: Embedder, queries: Sequence[Query]) -> dict[Query, Vector]:
+        """The vectors of all that the model takes: one that it refuses does not keep it from the others."""
+        refused = self._refused.setdefault(embedder.identity, set())
+        made: Sequence[Vector] = ()
+        while left := [query for query in queries if query not in refused]:
+            try:
+                made = await self._ask(embed, embedder, left)
+                break
+            except EmbeddingRejected as exc:
+                if "index" not in exc.fields:
+                    raise
+                logger.warning("search.query_refused", error=exc)
+                refused.add(left[exc.fields["index"]])
+        for query in filter(refused.__contains__, queries):
+            place = ".".join(map(str, query.loc[1:]))
+            self.course.warn(f"The embedding model does not take {place}: the dense lane was searched without it.")
+            self.course.drop("dense", EmbeddingRejected.code)
+        return dict(zip(left, made, strict=False))
+
+    async def _ask(self, embed: Embed, embedder: Embedder, queries: Sequence[Query]) -> Sequence[Vector]:
         if embedder.identity in self._silent:
             raise EmbeddingUnavailable
         try:

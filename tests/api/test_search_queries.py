@@ -15,14 +15,15 @@ from tests.ingestion.illustrated import square
 from tests.protocol_servers.embedding import EmbeddingServer, text_vector
 
 KB_SEARCH = "/v1/knowledge-bases/default/search"
-TEXTS = ("a red bicycle", "a blue boat", "green tea in the morning")
+TEXTS = ("a red bicycle", "a blue boat", "black tea in the morning")
+REFUSED = "The embedding model does not take {}: the dense lane was searched without it."
 LEFT_OUT = "Image queries were left out: the embedding model takes only texts."
 
 
 @pytest.fixture(scope="module")
 def seeing(make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tenant]:
-    """A tenant of a service whose model embeds pictures too: of one colour, as that colour's name."""
-    with EmbeddingServer(dimensions=64, picture_form="input") as embedding:
+    """A tenant of a service whose model embeds pictures too: of one colour, as its name, and nothing green."""
+    with EmbeddingServer(dimensions=64, picture_form="input", refused_word="green") as embedding:
         settings = settings_for(
             tmp_path_factory.mktemp("seeing"),
             embedding={
@@ -99,6 +100,32 @@ def test_a_strategy_of_words_leaves_out_what_has_none(seeing: Tenant) -> None:
     assert [result["text"] for result in reply["results"]] == [TEXTS[2]]
     assert len(reply["warnings"]) == 2
     problem(seeing.admin.post(KB_SEARCH, json={**body, "queries": body["queries"][:2]}), 422, "invalid")
+
+
+@pytest.mark.parametrize("refused", ["green", image("green")], ids=["text", "picture"])
+@pytest.mark.parametrize("strategy", ["simple", "hybrid"])
+def test_what_the_model_refuses_is_left_out_of_the_dense_lane(seeing: Tenant, refused: Any, strategy: str) -> None:
+    body = {"queries": ["boat", refused, image("red")], "top_k": 2, "strategy": strategy}
+    reply = seeing.admin.post(KB_SEARCH, json=body)
+    assert (reply.status_code, reply.json()["warnings"]) == (200, [REFUSED.format("queries.1")])
+    assert {result["text"] for result in reply.json()["results"]} == {TEXTS[0], TEXTS[1]}
+    assert all(result["similarity"] is not None for result in reply.json()["results"])
+    assert 'dropped;desc="dense: embedding_rejected"' in reply.headers["Server-Timing"]
+
+
+def test_a_search_for_what_the_model_refuses_is_no_matter_of_trying_again(seeing: Tenant) -> None:
+    for body, loc in (
+        ({"query": "green", "strategy": "simple"}, ["body", "query"]),
+        ({"queries": [image("green")]}, ["body", "queries", 0]),
+        ({"queries": [image("green"), "green"], "strategy": "simple"}, ["body", "queries"]),
+    ):
+        told = problem(seeing.admin.post(KB_SEARCH, json=body), 422, "invalid")["errors"]
+        assert [one["loc"] for one in told] == [loc]
+    reply = seeing.admin.post(KB_SEARCH, json={"query": "green tea"}).json()
+    assert ([result["text"] for result in reply["results"]], reply["warnings"]) == (
+        [TEXTS[2]],
+        [REFUSED.format("query")],
+    )
 
 
 @pytest.mark.parametrize(

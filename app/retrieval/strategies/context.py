@@ -15,7 +15,7 @@ from app.retrieval.finder import Finder
 from app.retrieval.lanes import LaneResults, Ranked, Ranking, collect
 from app.retrieval.queries import QueryVectors, Vector
 from app.retrieval.repository import LaneCall, LaneList
-from app.retrieval.types import Hit, NamedTransformer, Query, Searched, SearchUnavailable
+from app.retrieval.types import Hit, NamedTransformer, Query, Searched
 from app.retrieval.words import NONE, Place, Terms, terms_of
 
 WORDS_ALONE = "only the lexical lane was searched"
@@ -94,7 +94,8 @@ class SearchContext:
         ]
         if not any(call.asks_something for call in calls):
             if dense:
-                raise SearchUnavailable  # no vector, and no word to look for: that nothing was found says nothing
+                # No vector, and no word to look for: that nothing was found says nothing.
+                raise self.vectors.nothing_to_ask(self.queries)
             return []
 
         extra = frozenset(number for number in range(len(calls)) if self.queries[number // len(self.targets)].extra)
