@@ -157,3 +157,22 @@ def test_a_text_has_no_more_terms_than_its_length_allows(language: str) -> None:
                 text = "".join(rng.choices(alphabet, k=length))
                 found = analyser_for(language).tokens(text)
                 assert len(found) <= TERMS_A_CHARACTER * len(unicodedata.normalize("NFKC", text)), text
+
+
+@pytest.mark.parametrize(
+    ("language", "plain", "accented", "same"),
+    [
+        ("spanish", "cancion", "canción", True),
+        ("catalan", "cancion", "canción", True),
+        ("german", "Tur", "Tür", True),
+        ("greek", "τηλεφωνο", "τηλέφωνο", True),
+        ("russian", "елка", "ёлка", True),
+        ("english", "cafe", "café", False),
+        ("french", "eleve", "élève", False),
+        ("italian", "perche", "perché", False),
+        ("french", "oeuvre", "œuvre", False),
+        ("turkish", "izmir", "İzmir", False),
+    ],
+)
+def test_accents_are_as_the_page_of_search_says(language: str, plain: str, accented: str, *, same: bool) -> None:
+    assert (query_tokens([language], plain) == query_tokens([language], accented)) is same
