@@ -30,7 +30,9 @@ logger = get_logger(__name__)
 LONGEST = 500
 MOST_FAULTS = 50
 # Where a value may be one thing or another, pydantic puts into the place how it has tried to read it.
-_HOW_READ = re.compile(r"constrained-str|(literal|list|dict)\[.*\]|function-(after|before|plain|wrap)\[.*\]", re.DOTALL)
+_HOW_READ = re.compile(
+    r"constrained-str|(literal|list|dict|query)\[.*\]|function-(after|before|plain|wrap)\[.*\]", re.DOTALL
+)
 STATUS: Sequence[tuple[type[AppError], int]] = (
     (InvalidInput, 422),
     (Unauthorized, 401),

@@ -155,6 +155,27 @@ def test_what_cannot_be_a_query_is_refused_by_place(seeing: Tenant, query: Any, 
     assert all(error["loc"][: len(loc)] == loc for error in refused["errors"])
 
 
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("", [["body", "queries", 0]]),
+        (7, [["body", "queries", 0]]),
+        (None, [["body", "queries", 0]]),
+        ({}, [["body", "queries", 0, "vector"]]),
+        ({"vector": []}, [["body", "queries", 0, "vector"]]),
+        ({"vector": [1.0, "x"]}, [["body", "queries", 0, "vector", 1]]),
+        ({"vector": [1.0], "text": ""}, [["body", "queries", 0, "text"]]),
+        ({"vector": [1.0], "image": "x"}, [["body", "queries", 0, "image"]]),
+        ({"image": None}, [["body", "queries", 0, "image"]]),
+        ({"image": "A" * 12_000_000}, [["body", "queries", 0, "image"]]),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_of_a_query_only_what_is_wrong_with_it_is_told(blind: Tenant, query: Any, told: list[Any]) -> None:
+    refused = problem(blind.admin.post(KB_SEARCH, json={"queries": [query]}), 422, "invalid")
+    assert [error["loc"] for error in refused["errors"]] == told
+
+
 @pytest.mark.parametrize("number", ["1e999", "NaN", "-Infinity"])
 def test_a_number_that_is_none_is_refused(seeing: Tenant, number: str) -> None:
     body = f'{{"queries": [{{"vector": [{", ".join([number] * 64)}]}}]}}'

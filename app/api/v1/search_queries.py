@@ -2,10 +2,10 @@
 
 import base64
 import binascii
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
-from pydantic import Field, FiniteFloat, StringConstraints
+from pydantic import Discriminator, Field, FiniteFloat, StringConstraints, Tag
 
 from app.api.bodies import STORABLE
 from app.api.v1.schemas import Input
@@ -34,7 +34,21 @@ class ImageQuery(Input):
     image: Annotated[str, Field(min_length=1, max_length=MAX_PICTURE_BYTES * 4 // 3 + 4)]
 
 
-QueryIn = Words | VectorQuery | ImageQuery
+def _kind(given: Any) -> str | None:
+    """What a caller means by it: of something wrong only the faults of that are told."""
+    if isinstance(given, dict):
+        return "query[image]" if "image" in given and "vector" not in given else "query[vector]"
+    return "query[words]" if isinstance(given, str) else None
+
+
+QueryIn = Annotated[
+    Annotated[Words, Tag("query[words]")]
+    | Annotated[VectorQuery, Tag("query[vector]")]
+    | Annotated[ImageQuery, Tag("query[image]")],
+    Discriminator(
+        _kind, custom_error_type="query", custom_error_message='It must be words, {"vector": []} or {"image": ""}'
+    ),
+]
 Loc = tuple[str | int, ...]
 
 
