@@ -159,7 +159,7 @@ def analyser_for(language: str = DEFAULT_LANGUAGE) -> Analyser:
 def _made(language: str) -> Analyser:
     known = languages()
     if language not in known:
-        raise InvalidInput(f"unknown language; known are {', '.join(known)}", loc=("language",), known=known)
+        raise InvalidInput(f"unknown language; known are {', '.join(known)}", loc=("body", "language"), known=known)
     return Analyser(language)
 
 

@@ -87,7 +87,9 @@ def test_names_that_are_none(tenant: Tenant, name: Any) -> None:
 )  # fmt: skip
 def test_settings_that_are_none(tenant: Tenant, change: dict[str, Any]) -> None:
     body = json.dumps({"name": "wrong", **change})
-    problem(tenant.admin.post(ROUTE, content=body, headers={"Content-Type": "application/json"}), 422, "invalid")
+    reply = tenant.admin.post(ROUTE, content=body, headers={"Content-Type": "application/json"})
+    faults = problem(reply, 422, "invalid")["errors"]
+    assert {tuple(fault["loc"][:2]) for fault in faults} == {("body", *change)}
     problem(tenant.admin.get(f"{ROUTE}/wrong"), 404, "knowledge_base_not_found")
 
 

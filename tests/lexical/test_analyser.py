@@ -74,7 +74,7 @@ def test_name_is_part_of_the_index_identity() -> None:
 def test_unknown_language(language: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         analyser_for(language)
-    assert caught.value.loc == ("language",)
+    assert caught.value.loc == ("body", "language")
     assert DEFAULT_LANGUAGE in caught.value.fields["known"]
     assert "german" in str(caught.value)
 
