@@ -49,6 +49,6 @@ def _terms(texts: Sequence[str], places: Sequence[Place], course: Course) -> lis
     asked = [(ids[text, tuple(place.languages)], place) for text, place in product(texts, places)]
     if sum(len(found) for found, _ in asked) > MOST:
         course.warn(TOO_MANY)
-        # What is asked stands last.
-        asked = [(found[-(MOST // len(asked)) :], place) for found, place in asked]
+        each = max(1, MOST // len(asked))
+        asked = [(found[-each:], place) for found, place in asked]  # what is asked stands last
     return [Terms(found, query_keys(found, salt(place.index_id))) for found, place in asked]
