@@ -23,7 +23,7 @@ from app.logging import get_logger
 from app.quotas.service import QuotaService
 from app.quotas.types import TokensSpent
 from app.retrieval import shares
-from app.retrieval.course import Course, reason_of
+from app.retrieval.course import Course, reason_of, together
 from app.retrieval.types import Query, SearchUnavailable
 
 logger = get_logger(__name__)
@@ -59,12 +59,7 @@ class KnownVectors:
         if missing:
             if pay is not None:
                 await pay(missing)
-            try:
-                known |= zip(missing, await embedder.embed_queries(missing), strict=True)
-            except EmbeddingRejected as exc:
-                if "index" in exc.fields:  # of what was asked for, which is not all
-                    exc.fields["index"] = texts.index(missing[exc.fields["index"]])
-                raise
+            known |= zip(missing, await embedder.embed_queries(missing), strict=True)
         for text, vector in known.items():
             if vector is not None and len(text) <= LONGEST_KEPT:
                 key = (tenant_id, identity, text)
@@ -134,21 +129,24 @@ class QueryVectors:
     async def _ask_for_all(self, embed: Embed, embedder: Embedder, queries: Sequence[Query]) -> dict[Query, Vector]:
         """The vectors of all that the model takes: one that it refuses does not keep it from the others."""
         refused = self._refused.setdefault(embedder.identity, set())
-        made: Sequence[Vector] = ()
-        while left := [query for query in queries if query not in refused]:
-            try:
-                made = await self._ask(embed, embedder, left)
-                break
-            except EmbeddingRejected as exc:
-                if "index" not in exc.fields:
-                    raise
+        left = [query for query in queries if query not in refused]
+        try:
+            made = dict(zip(left, await self._ask(embed, embedder, left), strict=False)) if left else {}
+        except EmbeddingRejected as exc:
+            if "index" not in exc.fields:
+                raise
+            if len(left) > 1:  # there may be more of them: each by itself tells in one round
+                alone = await together([self._ask_for_all(embed, embedder, [query]) for query in left])
+                made = {query: vector for found in alone for query, vector in found.items()}
+            else:
                 logger.warning("search.query_refused", error=exc)
-                refused.add(left[exc.fields["index"]])
+                made = {}
+                refused.update(left)
         for query in filter(refused.__contains__, queries):
             place = ".".join(map(str, query.loc[1:]))
             self.course.warn(f"The embedding model does not take {place}: the dense lane was searched without it.")
             self.course.drop("dense", EmbeddingRejected.code)
-        return dict(zip(left, made, strict=False))
+        return made
 
     async def _ask(self, embed: Embed, embedder: Embedder, queries: Sequence[Query]) -> Sequence[Vector]:
         if embedder.identity in self._silent:
