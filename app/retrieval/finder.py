@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Self
+from uuid import UUID
 
 from sqlalchemy.exc import DBAPIError
 
@@ -12,12 +13,13 @@ from app.db.session import DatabaseRefused, DatabaseUnavailable, TenantDatabase
 from app.filters import refusing
 from app.logging import get_logger
 from app.retrieval import shares
+from app.retrieval.comparing import compare
 from app.retrieval.course import MAYBE_MORE, NO_EXTRA_QUERIES, Course, reason_of
-from app.retrieval.lanes import Ranked, Ranking, goes_on
+from app.retrieval.lanes import Ranked, Ranking, goes_on, split
 from app.retrieval.merging import merge, uncovered
 from app.retrieval.repository import LaneCall, LaneList, RetrievalRepository
 from app.retrieval.sources import counted, without_duplicates
-from app.retrieval.types import Expansion, Hit, Lane, Searched, SearchUnavailable
+from app.retrieval.types import Expansion, Hit, Key, Lane, Searched, SearchUnavailable
 from app.retrieval.widening import merged, widen
 
 logger = get_logger(__name__)
@@ -72,8 +74,7 @@ class Finder:
         lists, answered = await self._ask_apart(self._without(extra, calls))
         try:
             async with self._repository(shares.READING) as repository:
-                # What the lanes have not told is not asked for: the dense one may be what failed.
-                hits = await self._read(repository, replace(rank(lists), vector=None), lane=answered[0])
+                hits = await self._read(repository, rank(lists).told_apart(), lane=answered[0])
                 return await self._with_vectors(repository, hits, dense="dense" in answered)
         except (DBAPIError, TimeoutError, DatabaseUnavailable) as exc:
             raise SearchUnavailable from exc
@@ -188,9 +189,9 @@ class Finder:
 
     async def _read(self, repository: RetrievalRepository, ranking: Ranking, *, lane: Lane = "lexical") -> list[Hit]:
         """Texts and documents of the best; in the place of what is gone, expired or merged comes what follows."""
-        rest = self._over_threshold(ranking)
         expansion = self.expansion
         with self.course.timing("read"):
+            rest = await self._over_threshold(repository, ranking)
             hits, rest = await self._fill(repository, ranking, [], rest, lane=lane)
             if hits and expansion is not None and expansion.merge is not None:
                 hits = self._once(await merge(repository, expansion, expansion.merge, hits, top_k=self.top_k))
@@ -203,7 +204,7 @@ class Finder:
         """As many as are wanted, if there are, and what was not read."""
         while rest and len(hits) < self.top_k:
             wanted = max(MERGING_ROWS, self.top_k) if self._merges and hits else self.top_k - len(hits)
-            best, rest = _split(rest, wanted)
+            best, rest = split(rest, wanted)
             hits = [*hits, *await self._hits(repository, ranking, best, lane=lane)]
             hits.sort(key=lambda hit: (-hit.score, hit.document.id, hit.chunk.ordinal))
             hits = self._once(hits)
@@ -239,7 +240,8 @@ class Finder:
         self, repository: RetrievalRepository, ranking: Ranking, best: Ranked, *, lane: Lane
     ) -> Sequence[Hit]:
         keys, known = [key for key, _ in best], ranking.found.similarity
-        tenants = [self.searched[key[:16]].tenant_id for key in keys]
+        tenants = self._tenants(keys)
+        await compare(repository, ranking, keys, tenants)
         vector = ranking.vector if any(key not in known for key in keys) else None
         found = await repository.read(keys, tenants=tenants, lane=lane, vector=vector)
         hits = [
@@ -276,10 +278,15 @@ class Finder:
             for call in {call.index_id: call for call in calls}.values():
                 self.course.plans[call.index_id.bytes] = await repository.plan(call, size=self._size)
 
-    def _over_threshold(self, ranking: Ranking) -> Ranked:
+    def _tenants(self, keys: Sequence[Key]) -> list[UUID]:
+        return [self.searched[key[:16]].tenant_id for key in keys]
+
+    async def _over_threshold(self, repository: RetrievalRepository, ranking: Ranking) -> Ranked:
         threshold, similarity = self.score_threshold, ranking.found.similarity
         if threshold is None:
             return ranking.ranked
+        keys = [key for key, _ in ranking.ranked]
+        await compare(repository, ranking, keys, self._tenants(keys))
         if any(key not in similarity for key, _ in ranking.ranked):
             self.course.warn("score_threshold was not applied where no similarity is known.")
         # Rounded as callers see it: a similarity that was shown lets its own result through.
@@ -288,11 +295,3 @@ class Finder:
             for key, score in ranking.ranked
             if key not in similarity or round(similarity[key], 6) >= threshold
         ]
-
-
-def _split(ranked: Ranked, size: int) -> tuple[Ranked, Ranked]:
-    """The first ``size`` with whatever ties with the last of them, and the rest."""
-    end = min(size, len(ranked))
-    while end < len(ranked) and ranked[end][1] == ranked[end - 1][1]:
-        end += 1
-    return ranked[:end], ranked[end:]

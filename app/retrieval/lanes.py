@@ -1,7 +1,8 @@
 """What the lanes found, by query, and how several queries' lists become one (pure)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, Self
 
 from app.retrieval.fusion import best_first
 from app.retrieval.repository import Floats, LaneCall, LaneList
@@ -14,12 +15,14 @@ Ranked = list[tuple[Key, float]]
 class LaneResults:
     """Per query one lexical list over all targets, best first; the best cosine seen for each chunk.
 
-    Cosines of two models cannot be compared: ``dense`` has for each model such lists of its own.
+    Cosines of two models cannot be compared: ``dense`` has for each model such lists of its own. Of several queries
+    ``compared`` has, a bit each, those whose cosine with the chunk was seen.
     """
 
     dense: list[list[Ranked]]
     lexical: list[Ranked]
     similarity: dict[Key, float] = field(default_factory=dict)
+    compared: dict[Key, int] = field(default_factory=dict)
 
     def places(self) -> dict[Key, list[LanePlace]]:
         """Where the lanes have each chunk, query by query."""
@@ -35,17 +38,30 @@ class LaneResults:
         return found
 
 
+class Comparison(NamedTuple):
+    """The vectors of all queries in the search indexes of one model, whose keys begin with ``indexes``."""
+
+    indexes: frozenset[bytes]
+    vectors: Sequence[Floats]
+
+
 @dataclass(frozen=True, slots=True)
 class Ranking:
     """The list that a strategy made of the lanes'; ``fused`` where it put both lanes together.
 
-    ``vector`` is the query's where the lanes were not asked for all cosines: what a hit lacks is still to be had.
+    ``vector`` is the query's where the lanes were not asked for all cosines: what a hit lacks is still to be had. So
+    are, of several queries, those of a hit that the lanes of another query have found: ``comparisons``.
     """
 
     found: LaneResults
     ranked: Ranked
     fused: bool
     vector: Floats | None = None
+    comparisons: Sequence[Comparison] = ()
+
+    def told_apart(self) -> Self:
+        """The same, where nothing is asked for that the lanes have not told: the dense one may be what failed."""
+        return replace(self, vector=None, comparisons=())
 
     def scores(self, hits: Sequence[tuple[Key, float]]) -> list[Scores]:
         """What the lanes gave those of the list; only asked for the few that are returned."""
@@ -75,6 +91,8 @@ def collect(
         for key, similarity in zip(keys, one.similarities, strict=True):
             if similarity is not None and similarity >= found.similarity.get(key, similarity):
                 found.similarity[key] = similarity
+            if similarity is not None and queries > 1:
+                found.compared[key] = found.compared.get(key, 0) | 1 << query
     for ranked in (*found.dense, found.lexical):
         ranked[:] = map(best_first, ranked)
     return found
@@ -103,3 +121,11 @@ def best_of(lanes: Sequence[Ranked]) -> Ranked:
         for key, score in lane:
             best[key] = max(score, best.get(key, score))
     return best_first(best.items())
+
+
+def split(ranked: Ranked, size: int) -> tuple[Ranked, Ranked]:
+    """The first ``size`` with whatever ties with the last of them, and the rest."""
+    end = min(size, len(ranked))
+    while end < len(ranked) and ranked[end][1] == ranked[end - 1][1]:
+        end += 1
+    return ranked[:end], ranked[end:]

@@ -149,6 +149,14 @@ class RetrievalRepository:
         rows = await self.reader.rows(_VECTORS, _places(keys, tenants))
         return {row[0].bytes + row[1].bytes: row[2].to_list() for row in rows}
 
+    async def cosines(
+        self, keys: Sequence[Key], tenants: Sequence[UUID], *, vectors: Sequence[Floats]
+    ) -> dict[Key, float]:
+        """The best cosine of each of these chunks with any of the vectors; not every chunk has one."""
+        compared = {"vectors": [HalfVector(vector) for vector in vectors], "dim": len(vectors[0])}
+        rows = await self.reader.rows(_BEST_COSINES, _places(keys, tenants) | compared)
+        return {row[0].bytes + row[1].bytes: row[2] for row in rows}
+
     async def plan(self, call: LaneCall, *, size: int) -> LanePlan:
         """How the call's lanes are searched."""
         asked = _where(call) | {"size": size, "terms": len(call.term_ids)}
@@ -232,6 +240,11 @@ select e.index_id, e.chunk_id, e.embedding
   from unnest(:tenants::uuid[], :indexes::uuid[], :chunks::uuid[]) k(tenant_id, index_id, id)
  cross join lateral (select * from chunk_embedding e
                       where e.tenant_id = k.tenant_id and e.index_id = k.index_id and e.chunk_id = k.id offset 0) e""")
+_BEST_COSINES = statement("""
+select e.index_id, e.chunk_id, (select max(1 - (e.embedding <=> q))::real from unnest(:vectors::halfvec[]) q)
+  from unnest(:tenants::uuid[], :indexes::uuid[], :chunks::uuid[]) k(tenant_id, index_id, id)
+ cross join lateral (select * from chunk_embedding e where e.tenant_id = k.tenant_id and e.index_id = k.index_id
+                        and e.dim = :dim and e.chunk_id = k.id offset 0) e""")
 _PLAN = statement("""
 select p.chunks, p.share, p.dense, p.lexical from search_plan(:t, :i, :s, :c, :p, :size, :l, :terms) p""")
 _READ, _COMPARED = (

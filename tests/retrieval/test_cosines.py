@@ -5,9 +5,11 @@ from typing import Any
 from uuid import UUID
 
 import asyncpg
+import numpy as np
 import pytest
 
 from app.bootstrap import TenantServices
+from app.inference.embedding import Vectors
 from app.retrieval.types import Hit, Query, SearchRequest, SearchResult
 from tests.ingestion.workshop import Workshop, add_text
 from tests.retrieval.statements import statements
@@ -41,11 +43,13 @@ def told(result: SearchResult) -> list[Hit]:
     return list(result.hits)
 
 
-async def cosine(workshop: Workshop, services: TenantServices, query: str, chunk: UUID) -> float:
-    vector = (await services.resources.embedders.default.embed_queries([query]))[0]
+async def cosine(workshop: Workshop, services: TenantServices, query: str | Vectors, chunk: UUID) -> float:
+    vector = query
+    if isinstance(query, str):
+        (vector,) = await services.resources.embedders.default.embed_queries([query])
     found: float = await workshop.owner.fetchval(
         "select 1 - (embedding <=> $1::text::halfvec) from chunk_embedding where tenant_id = $2 and chunk_id = $3",
-        str(vector.tolist()), services.principal.tenant_id, chunk,
+        str(np.asarray(vector).tolist()), services.principal.tenant_id, chunk,
     )  # fmt: skip
     return found
 
@@ -65,6 +69,24 @@ async def test_all_have_theirs(workshop: Workshop, tenant: TenantServices, query
     assert len(hits) == top_k
     for hit in hits:
         assert hit.similarity == pytest.approx(await cosine(workshop, tenant, query, hit.chunk.id), abs=1e-6)
+
+
+@pytest.mark.parametrize("strategy", ["hybrid", "lexical"])
+async def test_of_several_queries_the_nearest_counts(workshop: Workshop, tenant: TenantServices, strategy: str) -> None:
+    """Also where its own lanes have not found the hit: a threshold compares with it in every strategy."""
+    # All are nearer to the second, whose few rows and words are of others than the first one finds.
+    near = np.sum(await tenant.resources.embedders.default.embed_queries(TEXTS), axis=0)
+    queries = [Query("wool or geese", vector=-near), Query("Zwingli", vector=near)]
+    retrieval = replace(tenant.retrieval, lane_rows=1)
+    request = SearchRequest(queries, strategy=strategy, top_k=6, score_threshold=-1, explain=True, timeout_seconds=20.0)
+    hits = list((await retrieval.search(request)).hits)
+    cosines = [await cosine(workshop, tenant, near, hit.chunk.id) for hit in hits]
+    assert [hit.similarity for hit in hits] == pytest.approx(cosines, abs=1e-6)
+    assert any({place.query for place in hit.places} == {0} for hit in hits)
+    least = round(min(cosines), 6) - 1e-6
+    assert hits == list((await retrieval.search(replace(request, score_threshold=least))).hits)
+    if strategy != "lexical":
+        assert hits == list((await retrieval.search(replace(request, score_threshold=None))).hits)
 
 
 async def test_the_few_that_the_lane_makes_are_enough(workshop: Workshop, tenant: TenantServices) -> None:
@@ -87,7 +109,7 @@ async def test_where_the_best_are_gone_the_next_have_theirs(workshop: Workshop) 
         replace(services.retrieval, lane_rows=6),
         SearchRequest([Query("Zwingli", vector)], top_k=2, timeout_seconds=20.0),
     )
-    best = [hit.document.id for hit in (await retrieval.search(replace(request, top_k=6))).hits]
+    best = [hit.document.id for hit in (await retrieval.search(request)).hits]
     await workshop.owner.execute("update document set expires_at = now() - interval '1 hour' where id = any($1)", best)
     async with statements(workshop) as sent:
         hits = list((await retrieval.search(request)).hits)

@@ -12,7 +12,7 @@ from app.inference.embedding import Embedder, EmbeddingIdentity
 from app.knowledge_bases.types import KnowledgeBaseView
 from app.retrieval.course import Course, together
 from app.retrieval.finder import Finder
-from app.retrieval.lanes import LaneResults, Ranked, Ranking, collect
+from app.retrieval.lanes import Comparison, LaneResults, Ranked, Ranking, collect
 from app.retrieval.queries import QueryVectors, Vector
 from app.retrieval.repository import LaneCall, LaneList
 from app.retrieval.types import Hit, NamedTransformer, Query, Searched
@@ -108,9 +108,12 @@ class SearchContext:
         vector = calls[0].vector if few else None
         calls = [replace(call, cosines=self.finder.top_k) for call in calls] if few else calls
 
+        comparisons = self._comparisons(vectors) if len(self.queries) > 1 else ()
+
         def ranking(lists: Sequence[LaneList]) -> Ranking:
             found = collect(calls, lists, queries=len(self.queries), models=numbers)
-            return Ranking(found, self.finder.scaled(rank(found)), fused=dense and lexical, vector=vector)
+            ranked = self.finder.scaled(rank(found))
+            return Ranking(found, ranked, fused=dense and lexical, vector=vector, comparisons=comparisons)
 
         return await self.finder.find(calls, ranking, extra=extra)
 
@@ -132,6 +135,16 @@ class SearchContext:
             made = dict(zip(embedders, await together(calls), strict=True))
         given = [query.vector for query in self.queries]
         return [target.fitting(made.get(target.model, given)) for target in self.targets]
+
+    def _comparisons(self, vectors: Sequence[Sequence[Vector | None]]) -> list[Comparison]:
+        """For each model the vectors that its indexes can be compared with, where there are some."""
+        made: dict[EmbeddingIdentity, Comparison] = {}
+        for target, of_target in zip(self.targets, vectors, strict=True):
+            others = made[target.model].indexes if target.model in made else frozenset()
+            given = [vector for vector in of_target if vector is not None]
+            if given:
+                made[target.model] = Comparison(others | {target.kb.index.id.bytes}, given)
+        return list(made.values())
 
     def _silence(self, model: EmbeddingIdentity, without: str) -> str:
         """What is told where this model does not answer; among others it is named."""
