@@ -285,9 +285,11 @@ class Finder:
         threshold, similarity = self.score_threshold, ranking.found.similarity
         if threshold is None:
             return ranking.ranked
-        keys = [key for key, _ in ranking.ranked]
-        await compare(repository, ranking, keys, self._tenants(keys))
-        if any(key not in similarity for key, _ in ranking.ranked):
+        # What reaches it already is compared as it is read.
+        near = {key for key, best in similarity.items() if round(best, 6) >= threshold}
+        others = [key for key, _ in ranking.ranked if key not in near]
+        await compare(repository, ranking, others, self._tenants(others))
+        if any(key not in similarity for key in others):
             self.course.warn("score_threshold was not applied where no similarity is known.")
         # Rounded as callers see it: a similarity that was shown lets its own result through.
         return [
