@@ -142,6 +142,15 @@ def test_the_threshold_of_a_lexical_search_without_the_model_is_not_applied(frag
     ]
 
 
+def test_without_the_model_a_threshold_is_not_for_a_vector_that_was_given_beside_words(fragile: Fragile) -> None:
+    """How near the words are is not known; the vector, which has not found these, does not speak for them."""
+    fragile.embedding.fail(500, times=None)
+    queries = [fresh(), {"vector": [1.0] + [0.0] * 63, "text": "ferry"}]
+    answer = ask(fragile.tenant.admin, queries=queries, strategy="lexical", score_threshold=0.99)
+    assert [(result["similarity"], "lantern" in result["text"]) for result in results_of(answer)] == [(None, True)] * 2
+    assert "score_threshold was not applied where no similarity is known." in answer["warnings"]
+
+
 def test_a_lexical_search_with_a_threshold_is_not_answered_by_the_dense_lane(fragile: Fragile) -> None:
     with fragile.locked("chunk_lexical"):
         body = {"query": fresh(), "strategy": "lexical", "score_threshold": 0.0, "timeout_seconds": 1}

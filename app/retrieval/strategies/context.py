@@ -137,12 +137,16 @@ class SearchContext:
         return [target.fitting(made.get(target.model, given)) for target in self.targets]
 
     def _comparisons(self, vectors: Sequence[Sequence[Vector | None]]) -> list[Comparison]:
-        """For each model the vectors that its indexes can be compared with, where there are some."""
+        """For each model the vectors that its indexes can be compared with, where there are some.
+
+        None where it did not answer: the best of the rest is not the best of all, and a threshold is not for it.
+        """
+        words = [number for number, query in enumerate(self.queries) if query.vector is None and query.text is not None]
         made: dict[EmbeddingIdentity, Comparison] = {}
         for target, of_target in zip(self.targets, vectors, strict=True):
             others = made[target.model].indexes if target.model in made else frozenset()
             given = [vector for vector in of_target if vector is not None]
-            if given:
+            if given and all(of_target[number] is not None for number in words):
                 made[target.model] = Comparison(others | {target.kb.index.id.bytes}, given)
         return list(made.values())
 
