@@ -94,7 +94,7 @@ class PlanOut(BaseModel):
 
 
 class ExplainedIndexOut(BaseModel):
-    """A knowledge base with the filter as understood, its own included; no plan where a lane could not answer.
+    """A knowledge base with the filter as understood, its own included; no plan where no lane was asked, or one failed.
 
     ``shared`` is the operator's of that name. ``asked`` is there for an HTTP source: what it was asked for.
     """
