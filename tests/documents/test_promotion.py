@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from itertools import product
 from uuid import UUID
 
@@ -111,9 +112,8 @@ async def test_a_move_that_is_refused_changes_nothing(workshop: Workshop, servic
 
 async def test_promoted_while_its_first_version_is_ingested(workshop: Workshop, services: TenantServices) -> None:
     document = await add_text(services, WORDS, scope=CHAT)
-    ingesting = await until_embedding(workshop, document)
-    await services.documents.update("default", document.id, {"scope": USER})
-    await ingesting
+    async with embedding(workshop, document):
+        await services.documents.update("default", document.id, {"scope": USER})
     found = await workshop.document(document.id)
     assert (found["status"], found["scope_key"]) == ("ready", USER.key())
     assert await lanes(workshop, document.id) == all_of(USER, found["chunk_count"])
@@ -125,10 +125,9 @@ async def test_promoted_while_another_version_is_ingested(workshop: Workshop, se
     old = (await workshop.document(document.id))["chunk_count"]
     newer = await add_text(services, f"{WORDS} {WORDS}", scope=CHAT, external_id="e")
     assert (newer.id, newer.version) == (document.id, 2)
-    ingesting = await until_embedding(workshop, newer)
-    await services.documents.update("default", document.id, {"scope": TENANT})
-    assert await lanes(workshop, document.id) == all_of(TENANT, old)
-    await ingesting
+    async with embedding(workshop, newer):
+        await services.documents.update("default", document.id, {"scope": TENANT})
+        assert await lanes(workshop, document.id) == all_of(TENANT, old)
     found = await workshop.document(document.id)
     assert (found["live_version"], found["chunk_count"] > old) == (2, True)
     assert await lanes(workshop, document.id) == all_of(TENANT, found["chunk_count"])
@@ -144,13 +143,15 @@ async def test_an_upload_to_the_old_scope_is_another_document(workshop: Workshop
         await services.documents.update("default", said.id, {"scope": TENANT})
 
 
-async def until_embedding(workshop: Workshop, document: Document) -> asyncio.Task[None]:
-    """Ingestion that hangs in the embedding endpoint long enough for a change."""
-    workshop.endpoint.fail("slow", seconds=0.5)
-    ingesting = asyncio.create_task(workshop.ingest(document))
+@asynccontextmanager
+async def embedding(workshop: Workshop, document: Document) -> AsyncIterator[None]:
+    """Ingestion that hangs in the embedding endpoint until the block ends, and is done when it has."""
+    with workshop.endpoint.held():
+        ingesting = asyncio.create_task(workshop.ingest(document))
 
-    async def embedding() -> bool:
-        return await workshop.status(document.id) == "embedding"
+        async def begun() -> bool:
+            return await workshop.status(document.id) == "embedding"
 
-    await until(embedding)
-    return ingesting
+        await until(begun)
+        yield
+    await ingesting

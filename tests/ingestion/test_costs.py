@@ -77,10 +77,10 @@ async def test_sentences_of_a_chunker(workshop: Workshop, services: TenantServic
 
 async def test_a_version_that_nobody_wants_any_more(workshop: Workshop, services: TenantServices) -> None:
     document = await add_text(services, PROSE[:3000], external_id="a")
-    workshop.endpoint.fail("slow", seconds=0.3)
-    late = asyncio.create_task(workshop.ingest(document))
-    await until(lambda: is_asked(workshop))
-    await add_text(services, "Another text.", external_id="a")
+    with workshop.endpoint.held():
+        late = asyncio.create_task(workshop.ingest(document))
+        await until(lambda: is_asked(workshop))
+        await add_text(services, "Another text.", external_id="a")
     await late
     assert await workshop.owner.fetchval("select count(*) from chunk where document_id = $1", document.id) == 0
     passages, tokens = counted(workshop)

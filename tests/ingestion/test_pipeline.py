@@ -101,10 +101,10 @@ async def test_two_workers_with_one_document(workshop: Workshop, services: Tenan
 
 async def test_a_latecomer_does_not_reopen_what_is_settled(workshop: Workshop, services: TenantServices) -> None:
     document = await add_text(services, prose(3))
-    workshop.endpoint.fail("slow", seconds=0.5)
-    late = asyncio.create_task(workshop.ingest(document))
-    await until(lambda: is_status(workshop, document.id, "embedding"))
-    await workshop.owner.execute("update document set status = 'failed' where id = $1", document.id)
+    with workshop.endpoint.held():
+        late = asyncio.create_task(workshop.ingest(document))
+        await until(lambda: is_status(workshop, document.id, "embedding"))
+        await workshop.owner.execute("update document set status = 'failed' where id = $1", document.id)
     await late
     assert await workshop.status(document.id) == "failed"
     assert await written(workshop, document.id) == 0
@@ -116,10 +116,10 @@ async def is_status(workshop: Workshop, document_id: UUID, status: str) -> bool:
 
 async def test_a_superseded_version_writes_nothing(workshop: Workshop, services: TenantServices) -> None:
     first = await add_text(services, prose(4), external_id="a")
-    workshop.endpoint.fail("slow", seconds=0.5)
-    late = asyncio.create_task(workshop.ingest(first))
-    await until(lambda: is_status(workshop, first.id, "embedding"))
-    second = await add_text(services, prose(5), external_id="a")
+    with workshop.endpoint.held():
+        late = asyncio.create_task(workshop.ingest(first))
+        await until(lambda: is_status(workshop, first.id, "embedding"))
+        second = await add_text(services, prose(5), external_id="a")
     assert (second.id, second.version) == (first.id, 2)
     await late
     await workshop.ingest(first)
@@ -131,11 +131,11 @@ async def test_a_superseded_version_writes_nothing(workshop: Workshop, services:
 
 async def test_an_index_that_is_not_live_any_more_gets_nothing(workshop: Workshop, services: TenantServices) -> None:
     document = await add_text(services, prose(11))
-    workshop.endpoint.fail("slow", seconds=0.5)
-    late = asyncio.create_task(workshop.ingest(document))
-    await until(lambda: is_status(workshop, document.id, "embedding"))
     change = "update search_index set state = $2 where tenant_id = $1"
-    await workshop.owner.execute(change, services.principal.tenant_id, "retired")
+    with workshop.endpoint.held():
+        late = asyncio.create_task(workshop.ingest(document))
+        await until(lambda: is_status(workshop, document.id, "embedding"))
+        await workshop.owner.execute(change, services.principal.tenant_id, "retired")
     with pytest.raises(IndexMismatch):
         await late
     assert await written(workshop, document.id) == 0

@@ -6,9 +6,11 @@ import io
 import json
 import math
 import re
+import threading
 import time
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from http.server import ThreadingHTTPServer
@@ -154,6 +156,21 @@ class EmbeddingServer(ProtocolServer):
                 if failure.times == 0:
                     self._failures.pop(0)
             return failure
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Requests are answered when the block has ended."""
+        let_go = threading.Event()
+
+        def wait(_: Received) -> None:
+            let_go.wait(60)
+
+        self.before_reply = wait
+        try:
+            yield
+        finally:
+            self.before_reply = replies_at_once
+            let_go.set()
 
     def wait(self, seconds: float) -> None:
         """Sleep, but not beyond the server's end."""
