@@ -1,7 +1,7 @@
 """The analyser: one function from text to terms, the same for documents and queries.
 
-NFKC and casefold, Unicode words, stop words out, Snowball stems; identifiers are kept whole and split; numbers stay
-whole; scripts that are written without spaces become character bigrams.
+The characters that a text has when it is stored, casefolded; Unicode words, stop words out, Snowball stems; identifiers
+are kept whole and split; numbers stay whole; scripts that are written without spaces become character bigrams.
 """
 
 import re
@@ -11,6 +11,7 @@ from threading import Lock
 
 import Stemmer
 
+from app.characters import normalize_characters
 from app.errors import InvalidInput
 from app.lexical.stop_words import stop_words
 
@@ -74,12 +75,10 @@ class Analyser:
 
     def tokens(self, text: str) -> list[str]:
         """The terms of a text in its order, repeats included; an identifier's whole is followed by its parts."""
-        if text.isascii():
-            return self._words(_ASCII_WORD.findall(text))
-        clean = unicodedata.normalize("NFKC", text)
-        # Invisible: soft hyphen, zero-width space and joiners inside a word; and the hyphen NFKC leaves alone.
-        for sign, replacement in (("\u00ad", ""), ("\u200b", ""), ("\ufeff", ""), ("\u2060", ""), ("\u2010", "-")):
-            clean = clean.replace(sign, replacement)
+        clean = normalize_characters(text)
+        if clean.isascii():
+            return self._words(_ASCII_WORD.findall(clean))
+        clean = clean.replace("\u2010", "-")  # the hyphen that NFKC leaves alone
         runs = _BIGRAM_RUN.split(clean)
         found: list[str] = []
         for index, run in enumerate(runs):

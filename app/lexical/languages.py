@@ -1,6 +1,5 @@
 """In which languages words are analysed: in the one that is said, or each document in its own."""
 
-import unicodedata
 from collections.abc import Sequence
 from uuid import UUID
 
@@ -31,12 +30,8 @@ def document_language(setting: str, text: str) -> str:
 
 def lexical_entries(texts: Sequence[str], *, language: str, index_id: UUID, avgdl: float) -> list[LexicalEntry]:
     """The entries of a document's chunks in one search index, in their order. Raises TooManyTerms."""
-    return document_entries([_tokens(language, text) for text in texts], salt=salt(index_id), avgdl=avgdl)
-
-
-def _tokens(language: str, text: str) -> list[str]:
-    """The terms of a text as a query has them; titles and ready chunks come with the characters that they were sent."""
-    return analyser_for(language).tokens(normalize_characters(text))
+    tokens = analyser_for(language).tokens
+    return document_entries([tokens(text) for text in texts], salt=salt(index_id), avgdl=avgdl)
 
 
 def require_few_terms(texts: Sequence[str], *, setting: str, whole: str) -> None:
@@ -44,26 +39,20 @@ def require_few_terms(texts: Sequence[str], *, setting: str, whole: str) -> None
 
     Only those that are long enough for it are analysed; mostly there is none, and nobody asks for the language.
     """
-    long = [at for at, text in enumerate(texts) if TERMS_A_CHARACTER * len(_composed(text)) > MOST_TERMS]
+    long = [at for at, text in enumerate(texts) if TERMS_A_CHARACTER * len(normalize_characters(text)) > MOST_TERMS]
     if not long:
         return
     language = document_language(setting, whole)
     for index in long:
-        terms = len(set(map(term_id, _tokens(language, texts[index]))))
+        terms = len(set(map(term_id, analyser_for(language).tokens(texts[index]))))
         if terms > MOST_TERMS:
             raise TooManyTerms(index, terms)
 
 
-def _composed(text: str) -> str:
-    """As the analyser sees it."""
-    return unicodedata.normalize("NFKC", text)
-
-
 def query_tokens(languages: Sequence[str], text: str) -> list[str]:
     """The terms of a query in any of the languages, once each: so it finds what was analysed in each of them."""
-    text = normalize_characters(text)  # as what is stored: it may be pasted from a page or a document
     if len(languages) > 1:
-        text = _without_stop_words(languages, text)
+        text = _without_stop_words(languages, normalize_characters(text))
     return list(dict.fromkeys(token for language in languages for token in analyser_for(language).tokens(text)))
 
 
