@@ -185,7 +185,7 @@ class ScaleDatabase:
             await self.owner.execute(f"create index {name} on {definition}", timeout=3600)
         async with self.resources.database.transaction(place.tenant_id) as session:
             repository = IndexRepository(session, place.tenant_id, place.index_id)
-            await repository.set_built(chunks=chunks, size=0)
+            await repository.set_built(chunks=chunks)
 
     async def sizes(self) -> dict[str, int]:
         """Bytes of the tables of a search and of their indexes."""

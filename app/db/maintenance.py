@@ -4,7 +4,7 @@ Nothing but this and the migrations uses the owner's URL. CONCURRENTLY runs outs
 is cut short leaves an invalid index behind: ``leftovers`` finds it.
 """
 
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, KeysView, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from uuid import UUID
@@ -59,6 +59,11 @@ class PromotedIndex:
     def lexical_rows(self) -> str:
         """Its rows in the lexical lane."""
         return f"tenant_id = '{self.tenant_id}' and index_id = '{self.index_id}'"
+
+    @property
+    def names(self) -> KeysView[str]:
+        """Of all that is made for it."""
+        return self.definitions("").keys()
 
     def definitions(self, partition: str) -> dict[str, str]:
         """What is made for it, by name; the vector index first."""
@@ -140,17 +145,12 @@ class OwnerConnection:
     async def is_whole(self, index: PromotedIndex) -> bool:
         """Whether all its indexes are there and valid."""
         there = await self._names(_FINISHED, index.index_id.hex)
-        return set(there) >= index.definitions("").keys()
+        return set(there) >= index.names
 
     async def is_tidy(self, index: PromotedIndex) -> bool:
         """Whether it is whole, and nothing of an older version is left."""
         names = set(await self._names(_ALL, index.index_id.hex))
-        return names == index.definitions("").keys() and await self.is_whole(index)
-
-    async def size(self, index: PromotedIndex) -> int:
-        """Bytes of all its indexes."""
-        found: int = await self.driver.fetchval(_SIZE, index.index_id.hex)
-        return found
+        return names == index.names and await self.is_whole(index)
 
     async def is_crowded(self, index: PromotedIndex) -> bool:
         """Whether there is no room for one more."""
@@ -200,9 +200,13 @@ class OwnerConnection:
         await self.driver.execute("set lock_timeout = 0")
         return dropped
 
-    async def due(self, *, threshold: int) -> Sequence[tuple[UUID, UUID]]:
-        """Tenant and id of search indexes that want a vector index, or another one, without having changed."""
-        return [tuple(row) for row in await self.driver.fetch(_DUE, threshold)]
+    async def due(self, *, threshold: int, dead: float, grown: float) -> Sequence[tuple[UUID, UUID]]:
+        """Tenant and id of search indexes that want a vector index, or another one, without having changed.
+
+        One is wanted for ``threshold`` chunks of 384 dimensions, built anew with a share of ``dead`` ones, and tried
+        again when it has ``grown`` by a share.
+        """
+        return [tuple(row) for row in await self.driver.fetch(_DUE, threshold, dead, grown)]
 
     async def clean_pending(self) -> None:
         """Sort new keys and terms into their indexes, so that searches need not read them one by one."""
@@ -235,29 +239,24 @@ _STRAYS = f"""{_OURS} and c.relname ~ $1 and not exists (
 _CLEAN = """
 select gin_clean_pending_list(c.oid) from pg_class c join pg_index x on x.indexrelid = c.oid and x.indisvalid
  where c.relnamespace = 'public'::regnamespace and c.relname ~ '^(chunk_lexical_keys$|filterl?_[0-9a-f]{32}$)'"""
-_SIZE = f"""
-select coalesce(sum(pg_relation_size(c.oid)), 0)::bigint from pg_class c
- where c.relnamespace = 'public'::regnamespace and c.relkind = 'i'
-   and c.relname ~ ('^{_EVER}_' || $1 || '$')"""  # noqa: S608  (constants)
 _PARTITION = "select coalesce(to_regclass('public.' || $1), 'public.chunk_embedding_other'::regclass)::text"
-_CROWD = r"""
-select count(*) filter (where x.indrelid = $1::text::regclass), count(*)
-  from pg_class c join pg_index x on x.indexrelid = c.oid
- where c.relnamespace = 'public'::regnamespace and c.relname like 'hnsw\_%' and c.relname <> $2"""
+_MADE = r"""
+select x.indrelid as place, c.relname as name from pg_class c join pg_index x on x.indexrelid = c.oid
+ where c.relnamespace = 'public'::regnamespace and c.relname like 'hnsw\_%'"""
+_CROWD = f"""
+select count(*) filter (where made.place = $1::text::regclass), count(*)
+  from ({_MADE}) made where made.name <> $2"""  # noqa: S608  (constants)
 # Another threshold, a job that was given up, and room that somebody else left change none of its rows.
-_DUE = rf"""
-with made as (
-  select x.indrelid as place from pg_class c join pg_index x on x.indexrelid = c.oid
-   where c.relnamespace = 'public'::regnamespace and c.relname like 'hnsw\_%'
-)
+_DUE = f"""
+with made as ({_MADE})
 select i.tenant_id, i.id from search_index i cross join lateral (
   select coalesce(sum(t.chunks), 0) as there, $1 * sqrt(384.0 / i.dim) as wanted,
          coalesce(to_regclass('public.chunk_embedding_' || i.dim), 'public.chunk_embedding_other'::regclass) as place
     from lex_totals t where t.tenant_id = i.tenant_id and t.index_id = i.id) n
  where i.state = 'live' and case i.vector_index
    when 'building' then true
-   when 'hnsw' then n.there < n.wanted / 2 or i.deleted_chunks > 0.15 * i.built_chunks
-        or n.there > 1.1 * i.built_chunks or exists (
+   when 'hnsw' then n.there < n.wanted / 2 or i.deleted_chunks > $2::float8 * i.built_chunks
+        or n.there > (1 + $3::float8) * i.built_chunks or exists (
      select from (values ('hnsw_', true), ('filter_', true), ('scope_', true), ('filterl_', true), ('scopel_', true),
                          ('meta_', false), ('metal_', false)) part(name, wanted)
       where part.wanted <> exists (

@@ -123,9 +123,9 @@ class IndexRepository:
         """A vector index is being built; searches do without."""
         await self.session.rows(_SET_BUILDING, self._place)
 
-    async def set_built(self, *, chunks: int, size: int, anew: bool = True) -> None:
+    async def set_built(self, *, chunks: int, anew: bool = True) -> None:
         """From now on searches use the vector index, which was found good with so many chunks; ``anew`` has no dead."""
-        await self.session.rows(_SET_BUILT, {**self._place, "chunks": chunks, "anew": anew, "size": size})
+        await self.session.rows(_SET_BUILT, {**self._place, "chunks": chunks, "anew": anew})
 
     async def give_up(self) -> tuple[UUID, bool] | None:
         """Nobody goes back to it from now on: its knowledge base, and whether it has partial indexes of its own.
@@ -236,8 +236,9 @@ _SET_BUILDING = statement("""
 update search_index set vector_index = 'building', held_back = null, deleted_chunks = 0
  where tenant_id = :tenant and id = :index""")
 _SET_BUILT = statement("""
-update search_index set vector_index = 'hnsw', index_bytes = :size,
-       built_chunks = :chunks::bigint, deleted_chunks = case when :anew then 0 else deleted_chunks end
+update search_index
+   set vector_index = 'hnsw', built_chunks = :chunks::bigint,
+       deleted_chunks = case when :anew then 0 else deleted_chunks end
  where tenant_id = :tenant and id = :index""")
 _GIVE_UP = statement("""
 update search_index set retired_at = null

@@ -11,7 +11,7 @@ from app.db.maintenance import MOST_DIMENSIONS, OwnerConnection, OwnerDatabase, 
 from app.db.models.control_rows import ChangedIndex
 from app.db.session import Database
 from app.indexing.repository import IndexRepository
-from app.indexing.types import HeldBack, IndexBusy, IndexFigures, Step, next_step
+from app.indexing.types import DEAD, GROWN, HeldBack, IndexBusy, IndexFigures, Step, next_step
 from app.job_queue import MAINTENANCE, JobQueue
 from app.logging import get_logger
 
@@ -59,7 +59,8 @@ class IndexMaintenance:
                     await owner.clean_pending()
                 if strays := await owner.drop_strays():
                     logger.info("index.strays_dropped", indexes=strays)
-                wanting += [place for place in await owner.due(threshold=self.threshold) if place not in wanting]
+                due = await owner.due(threshold=self.threshold, dead=DEAD, grown=GROWN)
+                wanting += [place for place in due if place not in wanting]
         for kind, places in ((INDEX_JOB, wanting), (CENTROIDS_JOB, unrouted)):
             for tenant_id, index_id in places:
                 await self._request(kind, tenant_id, index_id)
@@ -79,7 +80,7 @@ class IndexMaintenance:
             case Step.REBUILD:
                 await self._rebuild(tenant_id, figures)
             case Step.TRY:
-                await self._try(tenant_id, figures)
+                await self._complete(tenant_id, figures, tried=False)
             case Step.DEMOTE:
                 await self._demote(tenant_id, figures, None)
             case Step.NOTHING:
@@ -127,7 +128,7 @@ class IndexMaintenance:
             await repository.fold()
             figures = await repository.figures()
             if figures is not None and figures.vector_index == "hnsw":
-                await repository.measure(PromotedIndex(tenant_id, index_id, figures.dim).definitions("").keys())
+                await repository.measure(PromotedIndex(tenant_id, index_id, figures.dim).names)
             return figures
 
     async def _reweigh(self, tenant_id: UUID, index_id: UUID) -> None:
@@ -182,26 +183,17 @@ class IndexMaintenance:
             await self._put_into_use(owner, index, figures)
         logger.info("index.rebuilt", index=str(figures.id), chunks=figures.chunks)
 
-    async def _try(self, tenant_id: UUID, figures: IndexFigures) -> None:
-        """Whether it still finds what it should, with all that was added; made whole before, where it is not."""
-        if self.owner is None:
-            return
-        index = PromotedIndex(tenant_id, figures.id, figures.dim)
-        async with self.owner.connect() as owner:
-            if await owner.take_turn():
-                built = await owner.make(index, chunks=figures.chunks)
-                await self._put_into_use(owner, index, figures, built=built)
-
-    async def _complete(self, tenant_id: UUID, figures: IndexFigures) -> bool:
+    async def _complete(self, tenant_id: UUID, figures: IndexFigures, *, tried: bool = True) -> bool:
         """Make what a promoted index never had, or has lost while retired, or in a restored or tampered database.
 
-        False where another's build has to end first.
+        Where nothing is missing it is tried again if it was not ``tried`` with all that was added since. False where
+        another's build has to end first.
         """
         if self.owner is None or figures.vector_index != "hnsw":
             return True
         index = PromotedIndex(tenant_id, figures.id, figures.dim)
         async with self.owner.connect() as owner:
-            if await owner.is_tidy(index):
+            if tried and await owner.is_tidy(index):
                 return True
             if not await owner.take_turn():
                 return False
@@ -218,10 +210,10 @@ class IndexMaintenance:
             await owner.drop_all(index.index_id)
             logger.warning("index.inexact", index=str(index.index_id), chunks=figures.chunks)
             return
-        size = await owner.size(index)
         async with self.database.transaction(index.tenant_id) as session:
             repository = IndexRepository(session, index.tenant_id, index.index_id)
-            await repository.set_built(chunks=figures.chunks, anew=built, size=size)
+            await repository.set_built(chunks=figures.chunks, anew=built)
+            await repository.measure(index.names)
 
     async def _demote(self, tenant_id: UUID, figures: IndexFigures, reason: HeldBack | None) -> None:
         """Searches do without first; then the indexes go, now or with the next look after all."""
