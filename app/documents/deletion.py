@@ -14,6 +14,7 @@ from app.documents.deletion_repository import DeletionRepository
 from app.documents.finding import find_readable
 from app.documents.narrowing import require_own
 from app.documents.receipt_repository import ReceiptRepository
+from app.documents.removing import remove_documents
 from app.documents.repository import DocumentFilters
 from app.documents.settling import settle_documents
 from app.documents.types import DocumentNotFound
@@ -21,7 +22,7 @@ from app.errors import InvalidInput, NotFound
 from app.filters import compile_filter
 from app.ids import new_id
 from app.job_queue import JobQueue
-from app.knowledge_bases.service import PURGE_JOB, KnowledgeBaseService
+from app.knowledge_bases.service import KnowledgeBaseService
 
 BATCH = 500
 
@@ -113,13 +114,11 @@ class DeletionService:
                 repository = DeletionRepository(session, self.db.tenant_id)
                 found = await repository.lock(kb.row.id, filters, before=before, limit=BATCH)
                 if found:
-                    amount = await repository.remove(kb.row.id, found, with_file=with_file)
-                    await repository.record(deletion, kb.row.id, amount, document_id=document_id)
-                    counts = {"documents": amount.documents, "chunks": amount.chunks}
+                    counts = await remove_documents(
+                        session, self.queue, self.db.tenant_id, kb.row.id, found,
+                        deletion=deletion, document_id=document_id, with_file=with_file,
+                    )  # fmt: skip
                     await self.knowledge_bases.record(session, Event(action, found, kb.row.id, deletion, counts))
-                    prefixes = [f"{self.db.tenant_id}/{document_id}/" for document_id in found]
-                    payload = {"prefixes": prefixes, "deletion": str(deletion)}
-                    await self.queue.enqueue(session, PURGE_JOB, tenant_id=self.db.tenant_id, payload=payload)
             total, before = total + len(found), begun
             if len(found) < BATCH:
                 return deletion, total

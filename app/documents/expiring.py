@@ -6,12 +6,11 @@ from uuid import UUID
 from app.audit.repository import AuditRepository
 from app.audit.types import SERVICE, Action, Event
 from app.db.session import Session
-from app.documents.deletion_repository import DeletionRepository
+from app.documents.removing import remove_documents
 from app.documents.sweep_repository import SweepRepository
 from app.documents.upload_repository import KnownDocument, UploadRepository
 from app.ids import new_id
 from app.job_queue import JobQueue
-from app.knowledge_bases.service import PURGE_JOB
 
 
 async def remove_expired(
@@ -20,15 +19,10 @@ async def remove_expired(
     """As a DELETE of them does, but for those whose time was put off meanwhile; returns how many went."""
     expired = await SweepRepository(session, tenant_id).lock_expired(kb_id, documents)
     if expired:
-        deletion, repository = new_id(), DeletionRepository(session, tenant_id)
-        amount = await repository.remove(kb_id, expired)
-        await repository.record(deletion, kb_id, amount)
-        counts = {"documents": amount.documents, "chunks": amount.chunks}
+        deletion = new_id()
+        counts = await remove_documents(session, queue, tenant_id, kb_id, expired, deletion=deletion)
         event = Event(Action.DOCUMENT_EXPIRE, expired, kb_id, deletion, counts)
         await AuditRepository(session, tenant_id).add(event, SERVICE)
-        prefixes = [f"{tenant_id}/{document_id}/" for document_id in expired]
-        payload = {"prefixes": prefixes, "deletion": str(deletion)}
-        await queue.enqueue(session, PURGE_JOB, tenant_id=tenant_id, payload=payload)
     return len(expired)
 
 
