@@ -113,6 +113,19 @@ def test_what_the_model_refuses_is_left_out_of_the_dense_lane(seeing: Tenant, re
     assert 'dropped;desc="dense: embedding_rejected"' in reply.headers["Server-Timing"]
 
 
+def test_a_threshold_is_not_for_what_a_refused_query_finds(seeing: Tenant) -> None:
+    """How near it is to that query nobody knows; that it is far from another says nothing."""
+    body = {"queries": ["boat", "green tea"], "strategy": "lexical", "score_threshold": 0.5}
+    reply = seeing.admin.post(KB_SEARCH, json=body).json()
+    assert reply["warnings"] == [
+        REFUSED.format("queries.1"),
+        "score_threshold was not applied where no similarity is known.",
+    ]
+    similarity = {result["text"]: result["similarity"] for result in reply["results"]}
+    assert similarity.pop(TEXTS[2]) is None
+    assert similarity.keys() == {TEXTS[1]}
+
+
 def test_a_search_for_what_the_model_refuses_is_no_matter_of_trying_again(seeing: Tenant) -> None:
     for body, loc in (
         ({"query": "green", "strategy": "simple"}, ["body", "query"]),

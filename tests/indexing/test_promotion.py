@@ -264,6 +264,21 @@ async def test_it_is_tried_again_when_it_has_grown(world: World) -> None:
         assert (await graph(index))[0] == file
 
 
+async def test_what_has_grown_and_lost_a_part_is_made_whole(world: World) -> None:
+    index = await world.new_index(384)
+    await index.add(THRESHOLD)
+    await index.maintain()
+    file, _ = await graph(index)
+    await world.owner.execute(f"drop index filter_{index.id.hex}")
+    await index.add(THRESHOLD // 5, seed=7)
+    await index.maintain()
+    row = await index.row()
+    assert (row["vector_index"], row["built_chunks"]) == ("hnsw", THRESHOLD + THRESHOLD // 5)
+    assert row["index_bytes"] == await index.bytes()
+    assert await index.names() == ALL
+    assert (await graph(index))[0] == file
+
+
 async def test_copies_that_come_later_hide_nothing(world: World) -> None:
     index, rng = await world.new_index(DIM), np.random.default_rng(5)
     await index.add(6000, made=-np.ones((6000, DIM), np.float32))
