@@ -14,6 +14,8 @@ PAPERS: dict[str, dict[str, Any]] = {
     "new": {"year": 2024, "kind": "memo", "tags": ["beta"], "file": "new.txt", "date": "2024-05-01", "pages": "12"},
     "bare": {"kind": "", "note": None},
 }
+LISTS = {"holds null": [None, "x"], "holds nothing said": ["", "x"], "empty list": [], "null": None, "nothing said": ""}
+CODES = {"nan": "NaN", "inf": "Infinity", "large": "1e400", "joined": "1_000", "thousand": 1000, "five": "٥", "5": 5}
 
 
 class Dify:
@@ -134,6 +136,35 @@ def test_an_operator(dify: Dify, name: str | list[str], operator: str, value: An
     condition = {"conditions": [{"name": names, "comparison_operator": operator, "value": value}]}
     records = dify.search("default", "lantern", metadata_condition=condition)
     assert {record["title"] for record in records} == found
+
+
+@pytest.fixture(scope="module")
+def odd(shelf: Tenant) -> str:
+    """A knowledge base of lists that hold nothing much, and of texts that look like numbers."""
+    shelf.admin.post("/v1/knowledge-bases", json={"name": "odd"}).raise_for_status()
+    for name, value in {**LISTS, **CODES}.items():
+        metadata = {"tags" if name in LISTS else "code": value}
+        shelf.add_text(f"A lantern called {name}.", kb="odd", title=name, metadata=metadata)
+    return "odd"
+
+
+def found_among(dify: Dify, kb: str, name: str, operator: str, value: Any) -> set[str]:
+    condition = {"conditions": [{"name": name, "comparison_operator": operator, "value": value}]}
+    setting = {"top_k": 50}
+    records = dify.search(kb, "lantern", metadata_condition=condition, retrieval_setting=setting)
+    return {record["title"] for record in records}
+
+
+def test_a_list_is_not_empty_whatever_it_holds(dify: Dify, odd: str) -> None:
+    full = {name for name, value in LISTS.items() if isinstance(value, list)}
+    assert found_among(dify, odd, "tags", "not empty", None) == full
+    assert found_among(dify, odd, "tags", "empty", None) == {*LISTS, *CODES} - full
+
+
+@pytest.mark.parametrize("name", CODES)
+def test_only_what_is_written_as_a_number_is_one(dify: Dify, odd: str, name: str) -> None:
+    assert found_among(dify, odd, "code", "=", str(CODES[name])) == {name}
+    assert found_among(dify, odd, "code", "≠", str(CODES[name])) == {*LISTS, *CODES} - {name}
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Dify's metadata conditions in our filter language (docs/dify.md)."""
 
+import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -11,16 +13,18 @@ Filter = dict[str, Any]
 _WORDS = frozenset({"and", "or", "not"})
 
 
+# Python reads more as a number: nan, infinity, 1_000, and digits of other scripts. These are names and codes here.
+_NUMBER = re.compile(r"\s*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
+
+
 def _number(value: Value) -> Value:
     """Dify sends numbers as text too; anything else stays what it is."""
-    if not isinstance(value, str):
+    if not isinstance(value, str) or not _NUMBER.fullmatch(value) or math.isinf(float(value)):
         return value
-    for read in (int, float):
-        try:
-            return read(value)
-        except ValueError:
-            continue
-    return value
+    try:
+        return int(value)
+    except ValueError:
+        return float(value)
 
 
 def _numbers(value: Value) -> list[Value]:
@@ -49,7 +53,8 @@ _ASKED: Mapping[str, Operator] = {
     "≤": lambda key, value: {key: {"lte": _number(value)}},
     "before": lambda key, value: {key: {"lt": _number_of_time(value)}},
     "after": lambda key, value: {key: {"gt": _number_of_time(value)}},
-    "not empty": lambda key, _: {key: {"exists": True, "not": [None, ""]}},
+    # Not any of both: a list with one of them among its elements is not empty.
+    "not empty": lambda key, _: {key: {"exists": True, "not": None}, "not": {key: ""}},
 }
 # Each is the opposite of another: of several fields, none may fulfil that one.
 _OPPOSITES: Mapping[str, str] = {
