@@ -15,6 +15,7 @@ PAPERS: dict[str, dict[str, Any]] = {
     "bare": {"kind": "", "note": None},
 }
 LISTS = {"holds null": [None, "x"], "holds nothing said": ["", "x"], "empty list": [], "null": None, "nothing said": ""}
+FLAGS = {"flagged": True, "unflagged": False, "one": 1, "nought": 0}
 CODES = {"nan": "NaN", "inf": "Infinity", "large": "1e400", "joined": "1_000", "thousand": 1000, "five": "٥", "5": 5}
 
 
@@ -142,8 +143,8 @@ def test_an_operator(dify: Dify, name: str | list[str], operator: str, value: An
 def odd(shelf: Tenant) -> str:
     """A knowledge base of lists that hold nothing much, and of texts that look like numbers."""
     shelf.admin.post("/v1/knowledge-bases", json={"name": "odd"}).raise_for_status()
-    for name, value in {**LISTS, **CODES}.items():
-        metadata = {"tags" if name in LISTS else "code": value}
+    for name, value in {**LISTS, **CODES, **FLAGS}.items():
+        metadata = {"tags" if name in LISTS else "flag" if name in FLAGS else "code": value}
         shelf.add_text(f"A lantern called {name}.", kb="odd", title=name, metadata=metadata)
     return "odd"
 
@@ -158,13 +159,19 @@ def found_among(dify: Dify, kb: str, name: str, operator: str, value: Any) -> se
 def test_a_list_is_not_empty_whatever_it_holds(dify: Dify, odd: str) -> None:
     full = {name for name, value in LISTS.items() if isinstance(value, list)}
     assert found_among(dify, odd, "tags", "not empty", None) == full
-    assert found_among(dify, odd, "tags", "empty", None) == {*LISTS, *CODES} - full
+    assert found_among(dify, odd, "tags", "empty", None) == {*LISTS, *CODES, *FLAGS} - full
+
+
+@pytest.mark.parametrize("name", FLAGS)
+def test_true_is_not_one(dify: Dify, odd: str, name: str) -> None:
+    assert found_among(dify, odd, "flag", "is", FLAGS[name]) == {name}
+    assert found_among(dify, odd, "flag", "in", [FLAGS[name], "x"]) == {name}
 
 
 @pytest.mark.parametrize("name", CODES)
 def test_only_what_is_written_as_a_number_is_one(dify: Dify, odd: str, name: str) -> None:
     assert found_among(dify, odd, "code", "=", str(CODES[name])) == {name}
-    assert found_among(dify, odd, "code", "≠", str(CODES[name])) == {*LISTS, *CODES} - {name}
+    assert found_among(dify, odd, "code", "≠", str(CODES[name])) == {*LISTS, *CODES, *FLAGS} - {name}
 
 
 @pytest.mark.parametrize(

@@ -21,9 +21,8 @@ router = APIRouter(tags=["dify"], route_class=DifyRoute)
 SECONDS = 2.5
 # As our filter language takes them.
 MOST_CONDITIONS, MOST_VALUES = 200, 1000
-
-
-Values = Annotated[list[str | int | float], Field(max_length=MOST_VALUES, fail_fast=True)]
+Scalar = bool | str | int | float  # without bool, true would be read as 1
+Values = Annotated[list[Scalar], Field(max_length=MOST_VALUES, fail_fast=True)]
 
 
 class RetrievalSetting(BaseModel):
@@ -38,7 +37,7 @@ class Condition(Body):
 
     name: Annotated[list[Text], Field(min_length=1, max_length=20), BeforeValidator(lambda one: _listed(one))]
     comparison_operator: Text
-    value: str | int | float | Values | None = None
+    value: Scalar | Values | None = None
 
 
 class MetadataCondition(Body):
