@@ -124,7 +124,7 @@ def ask_all(
         first = zip(names[:passages], reply["results"], strict=False) if query.references else ()
         return query.id, Answer(
             documents=tuple(dict.fromkeys(names)),
-            passages=tuple(Passage(name, result["text"]) for name, result in first),
+            passages=tuple(Passage(name, result["text"], result["start"]) for name, result in first),
             warnings=tuple(reply["warnings"]),
         )
 

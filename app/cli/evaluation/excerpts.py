@@ -18,10 +18,11 @@ Reading = Callable[[str], Iterator[str]]
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """What was retrieved: a text and the document that it says it is from."""
+    """What was retrieved: a text, the document that it says it is from, and where it begins in what is stored of it."""
 
     document: str
     text: str
+    start: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,21 +46,22 @@ class Texts:
     by_document: Mapping[str, str]
     squeezed: dict[tuple[str, Reading], tuple[str, list[int]]] = field(default_factory=dict)
 
-    def locate(self, document: str, words: str) -> Range | None:
+    def locate(self, document: str, words: str, *, near: int = 0) -> Range | None:
         """Where they stand: as they are, else whatever became of white space and compatibility characters.
 
-        Else of all signs, too: those of a heading or a table in a plain text are not stored.
+        Else of all signs, too: those of a heading or a table in a plain text are not stored. Of several places it is
+        the one nearest to ``near``.
         """
         text = self.by_document.get(document)
         if text is None:
             return None
-        start = text.find(words)
+        start = _nearest(text, words, near)
         if start >= 0:
             return start, start + len(words)
         for reading in (_marks, _letters):
             dense, places = self._squeeze(document, text, reading)
             wanted = "".join(reading(words))
-            start = dense.find(wanted) if wanted else -1
+            start = _nearest(dense, wanted, bisect_left(places, near)) if wanted else -1
             if start >= 0:
                 return places[start], places[start + len(wanted) - 1] + 1
         return None
@@ -80,6 +82,12 @@ class Texts:
                 raise SetError(f"a reference is not found in the text of document {reference.document}; give --corpus")
             found.setdefault(reference.document, []).append(span)
         return {document: merged(ranges) for document, ranges in found.items()}
+
+
+def _nearest(text: str, words: str, near: int) -> int:
+    """Where they begin; -1 where they are not there."""
+    found = (text.rfind(words, 0, near + len(words)), text.find(words, near))
+    return min((start for start in found if start >= 0), key=lambda start: abs(start - near), default=-1)
 
 
 def _marks(text: str) -> Iterator[str]:
@@ -120,7 +128,7 @@ def score(passages: Sequence[Passage], wanted: Mapping[str, list[Range]], texts:
     found: dict[str, list[Range]] = {}
     unlocated = retrieved = 0
     for passage in passages:
-        span = texts.locate(passage.document, passage.text)
+        span = texts.locate(passage.document, passage.text, near=passage.start)
         if span is None:
             retrieved += len(passage.text)
             unlocated += passage.document in texts.by_document

@@ -44,6 +44,22 @@ def test_locating_what_was_stored_without_its_markup(words: str, found: str | No
     assert (None if span is None else text[slice(*span)]) == found
 
 
+@pytest.mark.parametrize("kept", ["**Note.** Ask first.", "Note. Ask first.", "Note.  Ask first."])
+def test_of_several_places_the_one_nearest_to_where_the_passage_begins(kept: str) -> None:
+    parts = [kept, "The ferry leaves at noon.", kept, "The train leaves at night.", kept]
+    stored = [part.replace("**", "").replace("  ", " ") for part in parts]
+    text, starts = "\n".join(parts), [len("\n".join([*parts[:number], ""])) for number in (0, 2, 4)]
+    for number, start in zip((0, 2, 4), starts, strict=True):
+        place = len("\n".join([*stored[:number], ""]))
+        span = Texts({"d": text}).locate("d", stored[number], near=place)
+        assert span is not None
+        assert start <= span[0] < span[1] <= start + len(kept)
+    wanted = {"d": [(starts[1], starts[1] + len(kept))]}
+    passage = Passage("d", stored[2], len("\n".join([*stored[:2], ""])))
+    assert score([passage], wanted, Texts({"d": text})).recall > 0.7
+    assert Texts({"d": text}).locate("d", kept, near=10_000) == (starts[2], len(text))
+
+
 def characters(ranges: list[Range]) -> set[int]:
     return {place for start, end in ranges for place in range(start, end)}
 
