@@ -159,7 +159,9 @@ def test_documents_by_other_names(service: Service, tmp_path: Path, kind: str, r
     tenant.add_text("Something else", metadata={"ref": 17})
     lines(tmp_path / "q.jsonl", [{"id": "q", "text": "Where do herons wait?", "relevant": [relevant]}])
     done = run(tenant, tmp_path / "q.jsonl", "--kb", "default", "--documents", kind, "--json")
-    assert figures(done)["settings"][0]["measures"]["nDCG@10"]["mean"] == 1.0
+    found = figures(done)
+    assert found["settings"][0]["measures"]["nDCG@10"]["mean"] == 1.0
+    assert found["judged_documents_missing"] is None  # only external ids are looked up
 
 
 def test_a_document_that_failed_is_missing(tenant: Tenant, tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ class Report:
 
     outcomes: Sequence[Outcome]
     bootstrap: Bootstrap
-    facts: Mapping[str, int]
+    facts: Mapping[str, int | None]
 
     def figures(self, outcome: Outcome) -> list[Figure]:
         """One a measure."""

@@ -41,16 +41,16 @@ class Evaluation:
     at_once: int
     progress: Progress
 
-    def outcomes(self) -> tuple[list[Outcome], int]:
-        """One a setting, and how many judged documents are not there. Raises NothingAnswered."""
+    def outcomes(self) -> tuple[list[Outcome], int | None]:
+        """One a setting, and how many judged documents are not there, where that is known. Raises NothingAnswered."""
         naming, missing = self._naming()
         texts = self._texts()
         return [self._outcome(setting, naming, texts) for setting in self.settings], missing
 
-    def _naming(self) -> tuple[Naming, int]:
+    def _naming(self) -> tuple[Naming, int | None]:
         """Judged documents are looked up by external id: a search does not tell it, and the others do not matter."""
         if self.documents != EXTERNAL_ID:
-            return Naming(self.documents, {}), 0
+            return Naming(self.documents, {}), None
         names = sorted(set().union(*(query.documents for query in self.chosen.queries)))
         kbs = sorted({kb for setting in self.settings for kb in setting.knowledge_bases})
         found = find_documents(self.client, kbs, names, at_once=self.at_once)
