@@ -1,5 +1,6 @@
-"""How the client commands reach a running service: its address and its key."""
+"""How the client commands reach a running service: its address and its key, and what can be sent to it."""
 
+import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,6 +18,13 @@ class NoService(InvalidInput):
     """No service is named and none has left its credentials here; give --url and --key."""
 
     code = "no_service"
+
+
+def read_json(text: str) -> Any:
+    """What it says, where a request can carry it: no NaN, no half of a character. Raises ValueError, RecursionError."""
+    found = json.loads(text)
+    json.dumps(found, allow_nan=False, ensure_ascii=False).encode()
+    return found
 
 
 class ClientSettings(Group):

@@ -74,6 +74,8 @@ def test_what_fails_is_told_and_the_rest_goes_on(carrel: Callable[..., Any], tmp
         (["upload", "/nowhere/at/all"], 2, "is not there"),
         (["upload", ".", "--metadata", "[1]"], 2, "--metadata takes a JSON object"),
         (["search", "x", "--filter", "{"], 2, "--filter takes a JSON object"),
+        (["search", "x", "--filter", '{"year": NaN}'], 2, "--filter takes a JSON object"),
+        (["search", "x", "--filter", '{"name": "\\ud800"}'], 2, "--filter takes a JSON object"),
         (["search", "x", "--strategy", "none"], 1, "422"),
         (["kb", "show", "none"], 1, "404"),
         (["kb", "publication", "default"], 1, "404"),

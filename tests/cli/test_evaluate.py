@@ -183,6 +183,8 @@ def test_a_document_that_failed_is_missing(tenant: Tenant, tmp_path: Path) -> No
         (["--fail-under", "nDCG@10=nan"], "--fail-under takes a measure and a number"),
         (["--setting", "a={"], "--setting a: not NAME=JSON"),
         (["--setting", "a=[]"], "a setting is NAME={"),
+        (["--setting", 'a={"score_threshold": NaN}'], "--setting a: not NAME=JSON"),
+        (["--setting", 'a={"strategy": "\\ud800"}'], "--setting a: not NAME=JSON"),
         (["--setting", 'a={"knowledge_bases": "x"}'], "knowledge_bases is a list"),
         (["--setting", "a={}", "--setting", "a={}"], "two settings have the same name"),
         (["--documents", "id"], "--documents is external_id"),
@@ -192,7 +194,7 @@ def test_a_document_that_failed_is_missing(tenant: Tenant, tmp_path: Path) -> No
         (["--kb", "nowhere"], "404 "),
         (["--corpus", "/nowhere"], "'/nowhere' does not exist"),
     ],
-    ids=range(14),
+    ids=range(16),
 )
 def test_what_is_wrong_is_status_2(loaded: tuple[Tenant, Path], arguments: list[str], said: str | None) -> None:
     tenant, place = loaded

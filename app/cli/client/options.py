@@ -1,6 +1,5 @@
 """Options that these commands share."""
 
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Annotated, Any
@@ -8,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from carrel_client import ApiError, CarrelError, Client
 
-from app.cli.connection import connect
+from app.cli.connection import connect, read_json
 from app.errors import AppError, InvalidInput
 
 Url = Annotated[str | None, typer.Option(help="The service; else CARREL_URL, else what serve left.")]
@@ -43,7 +42,7 @@ def service(url: str | None, key: str | None) -> Iterator[Client]:
 def json_object(option: str, text: str | None) -> dict[str, Any]:
     """The object that an option holds, nothing where it is not given. Raises BadJson."""
     try:
-        found = json.loads(text) if text is not None else {}
+        found = read_json(text) if text is not None else {}
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):

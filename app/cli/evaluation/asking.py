@@ -1,6 +1,5 @@
 """Ask a running service every query under a setting, several at a time, and keep what measures need of the answers."""
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -8,6 +7,7 @@ from typing import Any, TypeVar
 
 from carrel_client import ApiError, Client
 
+from app.cli.connection import read_json
 from app.cli.evaluation.excerpts import Passage
 from app.cli.evaluation.sets import Query
 from app.errors import InvalidInput
@@ -83,7 +83,7 @@ def parse_setting(text: str, *, kb: str, top_k: int) -> Setting:
     """NAME={…}; what it does not say is searched in ``kb`` for ``top_k`` passages. Raises BadSetting."""
     name, _, given = text.partition("=")
     try:
-        body = json.loads(given)
+        body = read_json(given)
     except (ValueError, RecursionError) as exc:
         raise BadSetting(f"--setting {name}: not NAME=JSON") from exc
     if not name or not isinstance(body, dict):

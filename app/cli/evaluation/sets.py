@@ -1,6 +1,5 @@
 """Evaluation sets: queries with the documents, or the excerpts, that answer them."""
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,9 +7,14 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from app.cli.connection import read_json
 from app.errors import InvalidInput
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
+
+
+# trec_eval keeps a count for each grade up to the greatest: one like a time would take all memory.
+MOST_GRADE = 1_000_000
 
 
 class SetError(InvalidInput):
@@ -139,7 +143,10 @@ def read_set(
         except ValueError as exc:
             raise SetError(f"{place}: query {line.id}: {exc}") from exc
         given = (*line.references, *excerpts.get(line.id, ()))
-        found[line.id] = Query(line.id, question, {**line.grades(), **grades.get(line.id, {})}, given)
+        judged = {**line.grades(), **grades.get(line.id, {})}
+        if max(judged.values(), default=0) > MOST_GRADE:
+            raise SetError(f"{place}: query {line.id}: a grade is more than {MOST_GRADE:,}")
+        found[line.id] = Query(line.id, question, judged, given)
     kept = tuple(query for query in found.values() if query.is_judged or query.references)
     if not kept:
         raise SetError(f"{place}: no query has a judgement; name a file of them with --judgements")
@@ -151,7 +158,7 @@ def read_lines(path: Path, model: type[ModelT]) -> Iterator[ModelT]:
     for number, line in _lines(path):
         if line.strip():
             try:
-                yield model.model_validate(json.loads(line))
+                yield model.model_validate(read_json(line))
             except ValidationError as exc:
                 first = exc.errors(include_url=False, include_input=False)[0]
                 place = ".".join(map(str, first["loc"])) or "the line"

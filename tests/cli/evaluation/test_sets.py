@@ -67,8 +67,11 @@ def test_plain_lines(tmp_path: Path) -> None:
         (b"not json", "line 1: not JSON"),
         (b"[" * 100_000, "line 1: not JSON"),
         (b'{"id": "\xff"}', "not UTF-8"),
+        (b'{"id": "a\\ud800", "text": "x", "relevant": ["d"]}', "line 1: not JSON"),
+        (b'{"id": "a", "text": "x", "relevant": ["d\\udfff"]}', "line 1: not JSON"),
+        (b'{"id": "a", "text": "x", "relevant": {"d": 1, "e": 1000001}}', "query a: a grade is more than 1,000,000"),
     ],
-    ids=range(13),
+    ids=range(16),
 )
 def test_what_is_wrong_is_said_with_its_place(tmp_path: Path, content: bytes, said: str) -> None:
     path = tmp_path / "q.jsonl"
@@ -85,6 +88,9 @@ def test_judgements_that_are_none(tmp_path: Path, content: str) -> None:
     judgements = tmp_path / "qrels"
     judgements.write_text(content)
     with pytest.raises(SetError, match="line 2: not a query, a document and a whole number"):
+        read_set(queries, judgements=judgements)
+    judgements.write_text("q d 99999999999999999999")
+    with pytest.raises(SetError, match="query q: a grade is more than"):
         read_set(queries, judgements=judgements)
     with pytest.raises(SetError, match="No such file"):
         read_set(queries, judgements=tmp_path / "nowhere")
