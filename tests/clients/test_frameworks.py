@@ -3,12 +3,15 @@
 import json
 import os
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.fixtures.service import Tenant
+from tests.fixtures.database import MakeDatabase
+from tests.fixtures.service import Tenant, run_service, settings_for
+from tests.protocol_servers.site_search import PAGES, SiteSearchServer
 
 ROOT = Path(__file__).parents[2]
 ENVIRONMENTS = os.environ.get("DOOR_ENVIRONMENTS")
@@ -43,3 +46,27 @@ def test_passages_come_with_what_is_known_of_them(name: str, tenant: Tenant) -> 
     assert found["filtered"] == ["The tern dives for fish."]
     if "shown" in found:
         assert found["shown"] == f"citation: {metadata['citation']}\n\n{text}"
+
+
+@pytest.fixture(scope="module")
+def with_site(make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tenant]:
+    """A tenant with a web site's search as a knowledge base."""
+    response = {"items": "results", "text": "snippet", "title": "title", "url": "link"}
+    with SiteSearchServer() as site:
+        allowed = {"CARREL_HTTP_SOURCE_HOSTS": site.address}
+        settings = settings_for(tmp_path_factory.mktemp("site"), http_sources=allowed)
+        with run_service(settings, make_database()) as running:
+            tenant = running.new_tenant()
+            source = {"url": site.url, "params": {"q": "{query}"}, "response": response}
+            kb = {"name": "site", "kind": "http", "source": source}
+            tenant.admin.post("/v1/knowledge-bases", json=kb).raise_for_status()
+            yield tenant
+
+
+@pytest.mark.parametrize("name", ["langchain", "llama-index"])
+def test_what_an_http_source_finds_comes_without_an_id(name: str, with_site: Tenant) -> None:
+    found = run(name, with_site.service.url, with_site.key, "When is the harbour museum open?", "site")
+    _, text, metadata, *_score = found["plain"][0]
+    assert text == PAGES["/opening"][1]
+    assert metadata["source_uri"].endswith("/opening")
+    assert metadata["chunk_id"] is None

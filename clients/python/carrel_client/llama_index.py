@@ -47,8 +47,10 @@ class CarrelRetriever(BaseRetriever):
 def _node(result: Result) -> NodeWithScore:
     told = facts(result)
     unseen = [name for name in told if name != "citation"]
+    # What an HTTP source has found has no id here: the node makes one.
+    known = {} if result["chunk_id"] is None else {"id_": result["chunk_id"]}
     node = TextNode(
-        id_=result["chunk_id"],
+        **known,
         text=result["text"],
         metadata=told,
         excluded_llm_metadata_keys=unseen,

@@ -46,9 +46,9 @@ class SearchOptions(TypedDict, total=False):
 
 
 class FoundDocument(TypedDict):
-    """The document of a result."""
+    """The document of a result; one from an HTTP source has no id."""
 
-    id: str
+    id: str | None
     source: str
     title: str | None
     source_uri: str | None
@@ -57,7 +57,7 @@ class FoundDocument(TypedDict):
 
 
 class Result(TypedDict):
-    """A passage; ``score`` orders, ``similarity`` is the cosine with the query."""
+    """A passage; ``score`` orders, ``similarity`` is the cosine with the query. From an HTTP source it has no id."""
 
     score: float
     scores: dict[str, float | None]
@@ -65,7 +65,7 @@ class Result(TypedDict):
     text: str
     start: int
     end: int
-    chunk_id: str
+    chunk_id: str | None
     chunk_index: int
     total_chunks: int
     document: FoundDocument

@@ -9,9 +9,9 @@ from carrel_client.langchain import CarrelRetriever
 from langchain_core.runnables import RunnableLambda
 
 
-async def ask(url: str, key: str, query: str) -> None:
+async def ask(url: str, key: str, query: str, kb: str = "default") -> None:
     with Client(url, key) as client:
-        retriever = CarrelRetriever(client=client, knowledge_bases=["default"], options={"top_k": 2})
+        retriever = CarrelRetriever(client=client, knowledge_bases=[kb], options={"top_k": 2})
         chain = retriever | RunnableLambda(lambda found: [[one.id, one.page_content, one.metadata] for one in found])
         plain = chain.invoke(query)
         in_thread = await chain.ainvoke(query)

@@ -9,9 +9,9 @@ from carrel_client.llama_index import CarrelRetriever
 from llama_index.core.schema import MetadataMode
 
 
-async def ask(url: str, key: str, query: str) -> None:
+async def ask(url: str, key: str, query: str, kb: str = "default") -> None:
     with Client(url, key) as client:
-        retriever = CarrelRetriever(client, knowledge_bases=["default"], top_k=2)
+        retriever = CarrelRetriever(client, knowledge_bases=[kb], top_k=2)
         found = retriever.retrieve(query)
         plain = [[one.node.node_id, one.node.text, one.node.metadata, one.score] for one in found]
         shown = found[0].node.get_content(MetadataMode.LLM)
