@@ -407,3 +407,12 @@ def test_the_operators_answers_for_all(tenant: Tenant, site: SiteSearchServer) -
         assert "source" not in tenant.admin.get("/v1/knowledge-bases/default").json()
     finally:
         tenant.service.operator.delete("/v1/knowledge-bases/default").raise_for_status()
+
+
+def test_dify_is_told_no_ids_that_name_nothing(tenant: Tenant, site: SiteSearchServer) -> None:
+    make(tenant, source_at(site))
+    reply = tenant.admin.post("/dify/retrieval", json={"knowledge_id": "site", "query": QUESTION})
+    best = reply.json()["records"][0]
+    assert best["content"] == PAGES["/opening"][1]
+    assert best["metadata"]["source_uri"] == f"{site.address}/opening"
+    assert not {"document_id", "chunk_id"} & best["metadata"].keys()

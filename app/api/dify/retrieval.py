@@ -85,8 +85,8 @@ def _listed(names: Any) -> Any:
 def _record(hit: Hit) -> Record:
     chunk, document = hit.chunk, hit.document
     facts = {
-        "document_id": encode_id("doc", document.id),
-        "chunk_id": encode_id("chk", chunk.id),
+        "document_id": None if hit.outside else encode_id("doc", document.id),
+        "chunk_id": None if hit.outside else encode_id("chk", chunk.id),
         "knowledge_base": hit.knowledge_base,
         "source": document.source,
         "source_uri": document.source_uri,
