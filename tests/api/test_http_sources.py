@@ -9,6 +9,7 @@ import pytest
 from tests.api.audit import events
 from tests.api.problems import problem
 from tests.fixtures.database import MakeDatabase
+from tests.fixtures.mcp import mcp_client
 from tests.fixtures.service import Service, Tenant, run_service, settings_for
 from tests.protocol_servers.site_search import PAGES, SiteSearchServer
 
@@ -407,6 +408,21 @@ def test_the_operators_answers_for_all(tenant: Tenant, site: SiteSearchServer) -
         assert "source" not in tenant.admin.get("/v1/knowledge-bases/default").json()
     finally:
         tenant.service.operator.delete("/v1/knowledge-bases/default").raise_for_status()
+
+
+def test_agents_are_told_no_ids_that_name_nothing(tenant: Tenant, site: SiteSearchServer) -> None:
+    make(tenant, source_at(site))
+    tenant.add_text("The harbour museum is closed on Mondays.")
+    with mcp_client() as process:
+        client = process.of(tenant)
+        (found,) = client.call("search", query=QUESTION)["results"]
+        assert "closed on Mondays" in client.call("fetch", id=found["id"])["text"]
+        passages = client.call("search_knowledge", query=QUESTION)["results"]
+    (inside,) = [one["document"] for one in passages if one["knowledge_base"] == "default"]
+    assert inside == found
+    outside = [one["document"] for one in passages if one["knowledge_base"] == "site"]
+    assert {"id": None, "title": PAGES["/opening"][0], "url": f"{site.address}/opening"} in outside
+    assert all(one["id"] is None for one in outside)
 
 
 def test_dify_is_told_no_ids_that_name_nothing(tenant: Tenant, site: SiteSearchServer) -> None:

@@ -114,6 +114,10 @@ def test_search(carrel: Callable[..., Any], tenant: Tenant) -> None:
     found = carrel("search", "tern", "--top-k", "1", "--strategy", "lexical", "--json")
     assert (len(found["results"]), found["strategy"]) == (1, "lexical")
     assert "Nothing found." in carrel("search", "tern", "--filter", '{"year": 1}')
+    tenant.add_text("A tern may grow thirty years old.", title="Age")
+    tenant.admin.patch("/v1/knowledge-bases/default", json={"retrieval": {"top_k": 1}}).raise_for_status()
+    assert len(carrel("search", "tern", "--kb", "default", "--json")["results"]) == 1
+    assert len(carrel("search", "tern", "--kb", "default", "--top-k", "2", "--json")["results"]) == 2
 
 
 def test_knowledge_bases_and_documents(carrel: Callable[..., Any], tmp_path: Path) -> None:

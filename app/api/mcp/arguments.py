@@ -60,8 +60,16 @@ class FoundOut(BaseModel):
     url: str
 
 
+class CitedOut(BaseModel):
+    """The document of a passage. What an HTTP source has found has no ``id``, and its ``url`` is the source's."""
+
+    id: str | None
+    title: str
+    url: str | None
+
+
 class SearchResults(BaseModel):
-    """Of ``search``, best first."""
+    """Of ``search``, best first: documents that ``fetch`` has."""
 
     results: list[FoundOut]
 
@@ -84,7 +92,7 @@ class PassageOut(BaseModel):
     score: float
     similarity: float | None
     knowledge_base: str
-    document: FoundOut
+    document: CitedOut
     page: int | None
     slide: int | None
     section_titles: list[str]

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 from app.api.dependencies import Page, next_cursor
 from app.api.mcp.arguments import (
     Arguments,
+    CitedOut,
     FetchArguments,
     FetchedDocument,
     FoundOut,
@@ -86,8 +87,9 @@ async def search(tenant: TenantServices, given: SearchArguments) -> Answer:
     """The documents whose passages fit best."""
     request = SearchRequest(queries=[given.query], top_k=PASSAGES, scope=_scope(tenant))
     result = await _asked(tenant, request)
-    found = {hit.document.id: _found(hit) for hit in reversed(result.hits)}
-    order = dict.fromkeys(hit.document.id for hit in result.hits)
+    hits = [hit for hit in result.hits if not hit.outside]  # what an HTTP source has found nobody can fetch
+    found = {hit.document.id: _found(hit) for hit in reversed(hits)}
+    order = dict.fromkeys(hit.document.id for hit in hits)
     return Answer(SearchResults(results=[found[one] for one in order][:DOCUMENTS]), result.timings_ms)
 
 
@@ -149,6 +151,12 @@ def _found(hit: Hit) -> FoundOut:
     return FoundOut(id=encode_id("doc", hit.document.id), title=title(hit.document), url=address(hit.document))
 
 
+def _cited(hit: Hit) -> CitedOut:
+    if hit.outside:
+        return CitedOut(id=None, title=title(hit.document), url=hit.document.source_uri)
+    return CitedOut(**_found(hit).model_dump())
+
+
 def _passage(hit: Hit) -> PassageOut:
     chunk = hit.chunk
     return PassageOut(
@@ -157,7 +165,7 @@ def _passage(hit: Hit) -> PassageOut:
         score=round(hit.score, 6),
         similarity=None if hit.similarity is None else round(hit.similarity, 6),
         knowledge_base=hit.knowledge_base,
-        document=_found(hit),
+        document=_cited(hit),
         page=chunk.page,
         slide=chunk.slide,
         section_titles=chunk.section_titles,

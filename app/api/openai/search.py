@@ -95,7 +95,10 @@ class VectorStoreSearchIn(Asked):
 
 
 class ResultOut(BaseModel):
-    """A passage; what other doors tell of it follows its text."""
+    """A passage; what other doors tell of it follows its text.
+
+    What an HTTP source has found is no ``document`` here, and its ``file_id`` names nothing.
+    """
 
     file_id: str
     filename: str
@@ -103,8 +106,8 @@ class ResultOut(BaseModel):
     attributes: dict[str, Any]
     content: list[TextPart]
     similarity: float | None
-    document: str
-    chunk: str
+    document: str | None
+    chunk: str | None
     page: int | None
     citation: str
 
@@ -128,8 +131,8 @@ def _result(hit: Hit, name: str) -> ResultOut:
         attributes=plain(hit.document.attributes),
         content=[TextPart(text=hit.passage.text)],
         similarity=None if hit.similarity is None else round(hit.similarity, 6),
-        document=encode_id("doc", hit.document.id),
-        chunk=encode_id("chk", hit.chunk.id),
+        document=None if hit.outside else encode_id("doc", hit.document.id),
+        chunk=None if hit.outside else encode_id("chk", hit.chunk.id),
         page=hit.chunk.page,
         citation=hit.citation,
     )

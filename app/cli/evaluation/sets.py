@@ -1,5 +1,6 @@
 """Evaluation sets: queries with the documents, or the excerpts, that answer them."""
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 
 # trec_eval keeps a count for each grade up to the greatest: one like a time would take all memory.
 MOST_GRADE = 1_000_000
+_WHOLE = re.compile(r"[+-]?[0-9]{1,20}")
 
 
 class SetError(InvalidInput):
@@ -174,15 +176,10 @@ def _read_judgements(path: Path) -> dict[str, dict[str, int]]:
         fields = line.rstrip("\r\n").split("\t") if "\t" in line else line.split()
         if not any(fields):
             continue
-        try:
-            query, document, grade = (
-                (fields[0], fields[-2], int(fields[-1])) if len(fields) in (3, 4) else ("", "", None)
-            )
-        except ValueError:
-            grade = None
-        if grade is not None:
-            grades.setdefault(query, {})[document] = grade
-        elif number > 1:  # the first line may be a heading
+        told = len(fields) in (3, 4)
+        if told and _WHOLE.fullmatch(fields[-1]):
+            grades.setdefault(fields[0], {})[fields[-2]] = int(fields[-1])
+        elif number > 1 or not told or fields[-1][:1] in "+-.0123456789":  # the first line may be a heading
             raise SetError(f"{path} line {number}: not a query, a document and a whole number")
     return grades
 

@@ -89,6 +89,10 @@ def test_judgements_that_are_none(tmp_path: Path, content: str) -> None:
     judgements.write_text(content)
     with pytest.raises(SetError, match="line 2: not a query, a document and a whole number"):
         read_set(queries, judgements=judgements)
+    for first in ("q d 0.5\n", "q d -1.0\n", "q d\t\n", "q d 1 2 3\n"):  # no heading
+        judgements.write_text(first + "q d 1\n")
+        with pytest.raises(SetError, match="line 1: not a query, a document and a whole number"):
+            read_set(queries, judgements=judgements)
     judgements.write_text("q d 99999999999999999999")
     with pytest.raises(SetError, match="query q: a grade is more than"):
         read_set(queries, judgements=judgements)
