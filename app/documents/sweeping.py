@@ -31,7 +31,7 @@ RECORDS_JOB = "sweep_records"
 EVENTS_JOB = "sweep_audit_events"
 BATCH = 500
 TENANTS = 200
-TEMPORARY_PREFIXES = ("carrel-ingest-", "carrel-upload-")
+TEMPORARY_PREFIXES = ("carrel-ingest-", "carrel-upload-", "carrel-import-")
 TEMPORARY_AGE = timedelta(days=1)
 
 

@@ -197,6 +197,8 @@ def test_what_killed_processes_left_goes(tmp_path: Path) -> None:
     (place / "carrel-ingest-old" / "original").write_text("x")
     (place / "carrel-ingest-old" / "link").symlink_to(outside)
     (place / "carrel-upload-old").write_text("x")
+    (place / "carrel-import-old").mkdir()
+    (place / "carrel-import-old" / "original").write_text("x")
     (place / "carrel-ingest-link").symlink_to(outside)
     (place / "carrel-upload-link").symlink_to(outside / "precious")
     (place / "other-old").write_text("x")
@@ -205,7 +207,7 @@ def test_what_killed_processes_left_goes(tmp_path: Path) -> None:
     for path in place.iterdir():
         os.utime(path, (then, then), follow_symlinks=False)
     (place / "carrel-upload-new").write_text("x")
-    assert sweep_temporary(place) == 2
+    assert sweep_temporary(place) == 3
     assert {path.name for path in place.iterdir()} == {
         "carrel-ingest-link",
         "carrel-upload-link",
