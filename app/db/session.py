@@ -29,8 +29,8 @@ from app.errors import AppError, Unavailable
 SERVER_SETTINGS = {"plan_cache_mode": "force_custom_plan", "jit": "off", "application_name": "carrel"}
 # Of a pool: so many can have died at once.
 MOST_CONNECTIONS = 200
-# SQLSTATE classes: connection, resources, shutting down or starting up; password, no such database.
-OUTAGES = ("08", "53", "57P0")
+# SQLSTATE classes: connection, resources, shutting down or starting up, only reads; password, no such database.
+OUTAGES = ("08", "53", "57P0", "25006")
 REFUSALS = ("28", "3D")
 # What the driver says when a new connection breaks while its codecs are set up: SQLAlchemy translates nothing there.
 UNTRANSLATED = (asyncpg.InterfaceError, asyncpg.InternalClientError, asyncpg.PostgresError)

@@ -235,6 +235,24 @@ async def test_a_server_without_room_is_an_outage(
         await db.check()
 
 
+async def test_a_server_that_takes_nothing_is_an_outage(
+    make_database: MakeDatabase, postgres_server: EmbeddedPostgres
+) -> None:
+    """As one that has failed over, or whose provider has made it read-only because its disk is full."""
+    urls = await asyncio.to_thread(make_database)
+    name = urls.app.rpartition("/")[2]
+    setting = f"alter database {name} set default_transaction_read_only to"
+    superuser = postgres_server.url("postgres")
+    await asyncio.to_thread(run_sql, superuser, f"{setting} on")
+    async with connected(urls.app) as db:
+        with pytest.raises(DatabaseUnavailable):
+            await add_tenant(db)
+        await db.check()
+    await asyncio.to_thread(run_sql, superuser, f"{setting} off")
+    async with connected(urls.app) as db:
+        await add_tenant(db)
+
+
 async def test_a_full_pool_is_an_outage(database: DatabaseUrls) -> None:
     async with connected(database.app) as db:
         db.engine.pool._timeout = 0.05  # type: ignore[attr-defined]  # ten seconds is long for a test
