@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 from uuid import UUID
 
@@ -22,6 +20,7 @@ from app.ids import decode_id, encode_id
 from app.job_queue import INTERACTIVE
 from app.knowledge_bases.service import KnowledgeBaseService
 from app.object_store import ObjectStore
+from app.temporary import temporary_folder
 
 
 def name_of(document: Document) -> str:
@@ -72,8 +71,8 @@ class AttachmentService:
             # A key that is narrowed to a user adds to what is that user's.
             scope=Scope(self.knowledge_bases.principal.user_id),
         )
-        with TemporaryDirectory(prefix="carrel-upload-") as folder:
-            path = Path(folder) / "0"
+        with temporary_folder("upload") as folder:
+            path = folder / "0"
             await self.objects.get(file.key, path)
             received = ReceivedFile(path, file.filename, file.media_type, file.bytes, file.sha256)
             uploaded = await self.uploads.upload_received(kb, received, facts, priority, settle)

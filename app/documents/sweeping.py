@@ -21,6 +21,7 @@ from app.job_queue import JobQueue
 from app.logging import get_logger
 from app.object_store import ObjectStore, StoredObject
 from app.settings import WorkerSettings
+from app.temporary import PREFIXES
 from app.tenants.service import TenantService
 
 logger = get_logger(__name__)
@@ -31,7 +32,6 @@ RECORDS_JOB = "sweep_records"
 EVENTS_JOB = "sweep_audit_events"
 BATCH = 500
 TENANTS = 200
-TEMPORARY_PREFIXES = ("carrel-ingest-", "carrel-upload-", "carrel-import-")
 TEMPORARY_AGE = timedelta(days=1)
 
 
@@ -204,7 +204,7 @@ def sweep_temporary(directory: Path, *, older_than: timedelta = TEMPORARY_AGE) -
 
 def _temporary(directory: Path) -> Iterable[Path]:
     with suppress(OSError):
-        return [path for path in directory.iterdir() if path.name.startswith(TEMPORARY_PREFIXES)]
+        return [path for path in directory.iterdir() if path.name.startswith(PREFIXES)]
     return []
 
 

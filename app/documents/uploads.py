@@ -3,7 +3,6 @@
 import asyncio
 import hashlib
 import re
-import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 
 from app.documents.types import EmptyUpload, ReceivedFile, ReceivedForm, UploadTooLarge
 from app.errors import InvalidInput
+from app.temporary import temporary_folder
 
 MAX_FIELD_BYTES = 64 * 1024
 MAX_FIELDS = 32
@@ -164,8 +164,8 @@ async def receive(
     Memory stays constant. Raises UploadTooLarge beyond ``limit`` bytes of files or OVERHEAD more of form, InvalidInput
     for a broken form or one without a file, and for more than ``most_files``.
     """
-    with tempfile.TemporaryDirectory(prefix="carrel-upload-") as folder:
-        sink = _Sink(Path(folder), limit, most_files)
+    with temporary_folder("upload") as folder:
+        sink = _Sink(folder, limit, most_files)
         try:
             parser = MultipartParser(boundary, sink.callbacks())  # type: ignore[arg-type]  # wants a TypedDict
             seen = 0
@@ -198,7 +198,7 @@ async def spool_text(text: str, *, filename: str, media_type: str) -> AsyncItera
         data = text.encode()
     except UnicodeEncodeError as exc:
         raise InvalidInput("The text holds a lone surrogate.", loc=("body", "text")) from exc
-    with tempfile.TemporaryDirectory(prefix="carrel-upload-") as folder:
-        part = _Part(Path(folder) / "0", filename, media_type, len(data))
+    with temporary_folder("upload") as folder:
+        part = _Part(folder / "0", filename, media_type, len(data))
         await asyncio.to_thread(part.write, data)
         yield part.received()

@@ -2,10 +2,8 @@
 
 import asyncio
 import hashlib
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from uuid import UUID, uuid5
 
 from app.db.models.media import DocumentMedia
@@ -22,6 +20,7 @@ from app.ingestion.progress import Progress
 from app.ingestion.types import Block, ChunkDraft, DocumentTree, NoText, ParsedDocument, Picture
 from app.logging import get_logger
 from app.object_store import ObjectMissing, ObjectStore
+from app.temporary import temporary_folder
 
 logger = get_logger(__name__)
 
@@ -146,8 +145,8 @@ async def put_pictures(
     Raises ObjectStoreUnavailable; what was stored until then is swept.
     """
     rows = {}
-    with tempfile.TemporaryDirectory(prefix="carrel-ingest-") as folder:
-        path = Path(folder) / "picture"
+    with temporary_folder("ingest") as folder:
+        path = folder / "picture"
         for number, picture in pictures.items():
             row = DocumentMedia(
                 tenant_id=document.tenant_id,
@@ -169,8 +168,8 @@ async def put_pictures(
 
 async def get_picture(objects: ObjectStore, row: DocumentMedia) -> Picture | None:
     """A stored picture; None where its bytes are gone, or are not what they were. Raises ObjectStoreUnavailable."""
-    with tempfile.TemporaryDirectory(prefix="carrel-ingest-") as folder:
-        path = Path(folder) / "picture"
+    with temporary_folder("ingest") as folder:
+        path = folder / "picture"
         try:
             await objects.get(row.key, path)
             picture = Picture(row.media_type, row.width, row.height, await asyncio.to_thread(path.read_bytes))

@@ -1,11 +1,9 @@
 """The straight line: fetch → parse → tree → chunk → embed → store."""
 
 import asyncio
-import tempfile
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from uuid import UUID
 
 from sqlalchemy.exc import DBAPIError
@@ -43,6 +41,7 @@ from app.logging import get_logger
 from app.object_store import ObjectStore
 from app.quotas.tokens import TokenBudget
 from app.quotas.types import NO_KEY
+from app.temporary import temporary_folder
 
 logger = get_logger(__name__)
 
@@ -129,8 +128,8 @@ class IngestionPipeline:
     ) -> Passages:
         """Fetch, parse, chunk; ready chunks need only be fetched."""
         db = budget.db
-        with tempfile.TemporaryDirectory(prefix="carrel-ingest-") as folder:
-            path = Path(folder) / "original"
+        with temporary_folder("ingest") as folder:
+            path = folder / "original"
             await self.objects.get(key, path)
             if document.media_type == CHUNKS_TYPE:
                 async with open_tools(embedder) as tools:

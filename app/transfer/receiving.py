@@ -1,12 +1,12 @@
 """One document of an archive on its way in: its files on the local disk, each with the hash that it should have."""
 
 import hashlib
-import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from app.temporary import temporary_folder
 from app.transfer.records import DOCUMENT, ORIGINAL, PARTS, DocumentRecord, Part, read_record
 from app.transfer.tar import Member, TarReader
 from app.transfer.types import PART_BYTES, PICTURE_BYTES, RECORD_BYTES, ArchiveDamaged, ArchiveTooLarge
@@ -45,8 +45,7 @@ async def read_coming(tar: TarReader, member: Member, *, most_bytes: int) -> Com
 @asynccontextmanager
 async def received(tar: TarReader, coming: Coming) -> AsyncIterator[Path]:
     """Its files, all of them right, below a directory that goes with the block. Raises ArchiveDamaged."""
-    with tempfile.TemporaryDirectory(prefix="carrel-import-") as directory:
-        folder = Path(directory)
+    with temporary_folder("import") as folder:
         (folder / "media").mkdir()
         for part in coming.record.parts:  # their names are ours: the record was checked
             await _expect(tar, coming, part)
