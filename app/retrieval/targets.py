@@ -29,7 +29,7 @@ def _target(view: KnowledgeBaseView, scopes: Sequence[UUID], request: SearchRequ
     """The caller's filter and the knowledge base's own, both."""
     own = [one for one in (view.row.guard, NOT_DYNAMIC if request.exclude_dynamic else None) if one]
     guard = {"and": own} if own else None
-    compiled = compile_filter(request.filter, guard=guard)
+    compiled = compile_filter(request.filter, loc=("body", "filter"), guard=guard)
     parts = [*([request.filter] if request.filter else []), *own]
     understood = {"and": parts} if len(parts) > 1 else next(iter(parts), None)
     embedder = embedders.of(view.index.identity)

@@ -160,6 +160,12 @@ def test_source_facts_are_shown_and_filtered_by(tenant: Tenant) -> None:
         assert len(search(tenant, query="otters", filter=filter_)["results"]) == found, filter_
 
 
+def test_a_wrong_filter_is_told_with_its_place(shelf: Tenant) -> None:
+    body = {"query": "rentals", "filter": {"or": [{"year": {"gte": "soon"}}]}}
+    told = problem(shelf.admin.post(KB_SEARCH, json=body), 422, "invalid")
+    assert told["errors"][0]["loc"] == ["body", "filter", "or", 0, "year", "gte"]
+
+
 def test_pages_and_nodes_are_filtered_by(shelf: Tenant) -> None:
     results = search(shelf, KB_SEARCH, query="rentals", top_k=50, filter={"$page": 3})["results"]
     assert results
