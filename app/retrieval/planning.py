@@ -12,7 +12,7 @@ from app.knowledge_bases.types import KnowledgeBaseView, Retrieval
 from app.prompts.types import PromptInUse, PromptName
 from app.retrieval.course import Course
 from app.retrieval.explanation import ExplainedIndex, Explanation, LanePlan
-from app.retrieval.rewriting import clip, conversation_queries
+from app.retrieval.rewriting import MAX_QUERY_CHARACTERS, clip, conversation_queries
 from app.retrieval.router import Route
 from app.retrieval.strategies import find_strategy, kept_options, kept_strategy, strategy_options
 from app.retrieval.strategies.context import Strategy
@@ -20,10 +20,14 @@ from app.retrieval.transformers import Step, default_steps, find_steps, joined, 
 from app.retrieval.transforming import Ground, Rewriting
 from app.retrieval.types import Query, SearchRequest
 
+CLIPPED = f"Of a query only the last {MAX_QUERY_CHARACTERS:,} characters are searched for."
 
-def asked_queries(request: SearchRequest) -> list[Query]:
-    """As given, else what the conversation asks; over-long ones clipped."""
+
+def asked_queries(request: SearchRequest, course: Course) -> list[Query]:
+    """As given, else what the conversation asks; over-long ones clipped, which is told of those that were given."""
     given = [Query(query) if isinstance(query, str) else query for query in request.queries]
+    if any(query.text is not None and len(query.text) > MAX_QUERY_CHARACTERS for query in given):
+        course.remark(CLIPPED)
     clipped = [query if query.text is None else replace(query, text=clip(query.text)) for query in given]
     return clipped or [Query(text) for text in conversation_queries(request.messages)]
 

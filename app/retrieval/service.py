@@ -121,7 +121,7 @@ class RetrievalService:
         db: TenantDatabase,
         views: Sequence[KnowledgeBaseView] | None = None,
     ) -> SearchResult:
-        scopes, asked = await self._visible(request.scope), asked_queries(request)
+        scopes, asked = await self._visible(request.scope), asked_queries(request, course)
         vectors = QueryVectors(self.known, self.quotas, course)
         router = Router(db, self.knowledge_bases, self.embedders, vectors, self.profiles, self.kept, course, views)
         routed = await router.begin(request, asked, scopes)

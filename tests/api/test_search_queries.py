@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from app.retrieval.planning import CLIPPED
 from app.retrieval.words import TOO_MANY
 from tests.api.problems import problem
 from tests.fixtures.database import MakeDatabase
@@ -232,7 +233,7 @@ def test_more_words_than_can_be_asked_for_are_told(blind: Tenant) -> None:
     for name in ("second", "third"):
         assert blind.admin.post("/v1/knowledge-bases", json={"name": name}).status_code == 201
     bicycle = " bicycle"
-    long = "".join(map(chr, range(0x4E00, 0x4E00 + 8000)))
+    long = "".join(map(chr, range(0x4E00, 0x4E00 + 7990)))
     queries = [long[at:] + long[:at] + bicycle for at in range(16)]
     body = {"knowledge_bases": ["default", "second", "third"], "queries": queries, "strategy": "lexical"}
     reply = blind.admin.post("/v1/search", json=body)
@@ -240,3 +241,10 @@ def test_more_words_than_can_be_asked_for_are_told(blind: Tenant) -> None:
     assert [result["text"] for result in reply.json()["results"]] == [TEXTS[0]]
     one = blind.admin.post("/v1/search", json=body | {"queries": queries[:1]}).json()
     assert (len(one["results"]), one["warnings"]) == (1, [])
+
+
+def test_a_query_that_is_not_searched_for_whole_is_told(blind: Tenant) -> None:
+    for query, told in ((" word" * 1600, []), ("bicycle" + " word" * 1700, [CLIPPED])):
+        reply = blind.admin.post("/v1/search", json={"query": query, "strategy": "lexical"}).json()
+        assert reply["warnings"] == told
+        assert query.endswith(reply["queries"][0])
