@@ -29,8 +29,10 @@ from app.errors import AppError, Unavailable
 SERVER_SETTINGS = {"plan_cache_mode": "force_custom_plan", "jit": "off", "application_name": "carrel"}
 # Of a pool: so many can have died at once.
 MOST_CONNECTIONS = 200
-# SQLSTATE classes: connection, resources, shutting down or starting up, only reads; password, no such database.
-OUTAGES = ("08", "53", "57P0", "25006")
+# SQLSTATE classes: connection, resources, shutting down or starting up; one that only reads, as after a failover;
+# password, no such database.
+OUTAGES = ("08", "53", "57P0")
+ONLY_READS = ("25006",)
 REFUSALS = ("28", "3D")
 # What the driver says when a new connection breaks while its codecs are set up: SQLAlchemy translates nothing there.
 UNTRANSLATED = (asyncpg.InterfaceError, asyncpg.InternalClientError, asyncpg.PostgresError)
@@ -146,7 +148,7 @@ class Database:
         begin = beginning(
             tenant_id, snapshot=snapshot, seconds=seconds, kept_plans=True, unchanged=unchanged, reads=True
         )
-        with _told_as_ours():
+        with _told_as_ours(reads=True):
             for _ in range(MOST_CONNECTIONS):
                 async with borrowed(self.engine, self.returning) as pooled:
                     driver, forget = pooled.driver_connection, partial(greenlet_spawn, pooled.invalidate)
@@ -220,15 +222,18 @@ def _driver(connection: AsyncConnection) -> asyncpg.Connection:
 
 
 @contextmanager
-def _told_as_ours() -> Iterator[None]:
-    """The driver's errors as DatabaseUnavailable and DatabaseRefused; those of a statement stay what they are."""
+def _told_as_ours(*, reads: bool = False) -> Iterator[None]:
+    """The driver's errors as DatabaseUnavailable and DatabaseRefused; those of a statement stay what they are.
+
+    So does a write where only ``reads`` were to be: that is no outage.
+    """
     try:
         yield
     except (OSError, InterfaceError, PoolTimeout, *UNTRANSLATED) as exc:
         raise DatabaseUnavailable from exc
     except DBAPIError as exc:
         state = str(getattr(exc.orig, "sqlstate", None) or "")
-        if exc.connection_invalidated or state.startswith(OUTAGES):
+        if exc.connection_invalidated or state.startswith(OUTAGES if reads else OUTAGES + ONLY_READS):
             raise DatabaseUnavailable from exc
         if state.startswith(REFUSALS):
             raise DatabaseRefused(f"CARREL_DATABASE_URL: {getattr(exc.orig, '__cause__', None)}") from exc
