@@ -30,6 +30,7 @@ from benchmarks.processes import end_as_usual
 CLIENTS, SLOTS_OF_A_CLIENT, CHECKERS = 4, 6, 2
 # Of four kills two are of the process that is in the stage, one of its Postgres session, one of the postmaster.
 TARGETS = ("process", "session", "process", "postmaster")
+SUPERVISED_SECONDS = 0.2
 Histogram = Counter[tuple[str, str]]
 
 
@@ -75,8 +76,6 @@ async def rampage(
     cards = deck(kills, rng)
     while cards and time.monotonic() < until:
         stage, target = cards.pop(0)
-        for wrong in service.revive():
-            tally.fault(wrong)
         try:
             async with caught_in(stage, service, endpoint, rng) as caught:
                 what = None if caught is None else await kill(service, caught, target)
@@ -92,6 +91,14 @@ async def rampage(
             print(f"{histogram.total()} kills, {tally.counts['looks']} looks, {len(tally.faults)} faults", flush=True)
         await asyncio.sleep(rng.uniform(0.0, 0.5))
     return histogram
+
+
+async def supervise(service: Service, tally: Tally) -> None:
+    """Start again what has ended, up to the end of the test: also after the last kill an API may find no database."""
+    while True:
+        for wrong in service.revive():
+            tally.fault(wrong)
+        await asyncio.sleep(SUPERVISED_SECONDS)
 
 
 def prepare(service: Service) -> Calls:
@@ -136,6 +143,7 @@ async def run(arguments: argparse.Namespace, folder: Path) -> int:
         ]
         for thread in [*clients, *checkers]:
             thread.start()
+        supervisor = asyncio.create_task(supervise(service, tally))
         until = begun + 60 * arguments.minutes
         histogram = await rampage(service, endpoint, tally, kills=arguments.kills, seed=arguments.seed, until=until)
         stopping.set()
@@ -143,6 +151,7 @@ async def run(arguments: argparse.Namespace, folder: Path) -> int:
         await close_books(service, calls, ledger, tally)
         ended.set()
         await asyncio.to_thread(_join, checkers)
+        supervisor.cancel()
         service.stop()
         after_the_end(service, tally)
     show(histogram, tally, calls, time.monotonic() - begun)

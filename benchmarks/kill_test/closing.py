@@ -53,8 +53,8 @@ async def close_books(service: Service, calls: Calls, ledger: Ledger, tally: Tal
     """Wait until the queue is empty, then compare everything; what is wrong goes to the tally."""
     connection = await asyncpg.connect(service.urls.owner)
     try:
-        await _until_quiet(service, connection, tally)
-        _compare(calls, ledger, tally)
+        await _until_quiet(connection, tally)
+        await asyncio.to_thread(_compare, calls, ledger, tally)  # aside: the supervisor goes on
         for name, rows in (await inconsistencies(service.urls.owner)).items():
             tally.fault(f"recount, {name}: {rows[:3]}")
         for name, sql in LEFTOVERS.items():
@@ -66,12 +66,10 @@ async def close_books(service: Service, calls: Calls, ledger: Ledger, tally: Tal
         await connection.close()
 
 
-async def _until_quiet(service: Service, connection: asyncpg.Connection, tally: Tally) -> None:
+async def _until_quiet(connection: asyncpg.Connection, tally: Tally) -> None:
     end = time.monotonic() + QUIET_SECONDS
     await connection.execute(HASTEN)
     while waiting := await connection.fetchval(WAITING):
-        for wrong in service.revive():
-            tally.fault(wrong)
         if time.monotonic() > end:
             jobs = await connection.fetch("select kind, state, attempts, run_at, error from job where every is null")
             tally.fault(f"{waiting} jobs are never done: {[dict(job) for job in jobs[:3]]}")
