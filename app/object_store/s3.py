@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -34,6 +34,7 @@ COPY_BYTES = 1024 * 1024
 LINK_SECONDS = 300
 # How often a thread that waits for a multipart upload looks whether its caller still wants it.
 CANCEL_POLL_SECONDS = 0.05
+LOOK_AGAIN_SECONDS = (0.05, 0.2, 0.75, 0.0)
 # What servers without batch deletes or upload listings answer: Swift 400, others not implemented or not allowed.
 NOT_OFFERED = (400, 405, 501)
 
@@ -125,7 +126,7 @@ class S3ObjectStore:
 
     async def discard_unfinished(self, prefix: str, *, before: datetime) -> int:
         checked_prefix(prefix)
-        return await self._threads.run(lambda _: self._discard_unfinished(prefix, before))
+        return await self._threads.run(lambda _: self._abort_uploads(prefix, before=before))
 
     async def check(self) -> None:
         await self._threads.run(lambda _: self._check())
@@ -162,8 +163,16 @@ class S3ObjectStore:
             else:
                 self._put_in_parts(key, source, stop)
         # A server or library that loses bytes reports success all the same: only the stored length tells.
-        if not stop.is_set() and self._size(key) != length:
+        if not stop.is_set() and self._size_after_put(key, stop) != length:
             raise ObjectStoreUnavailable("The object store kept fewer bytes than it was given.")
+
+    def _size_after_put(self, key: str, stop: threading.Event) -> int | None:
+        """None where nothing is there, also after a while: in the moment of another put Swift says so (1 of 2,400)."""
+        for pause in LOOK_AGAIN_SECONDS:
+            with suppress(ObjectMissing):
+                return self._size(key)
+            stop.wait(pause)
+        return None
 
     def _put_in_parts(self, key: str, source: Path, stop: threading.Event) -> None:
         transfer = self._connected().transfers.upload(str(source), self._bucket, key)
@@ -248,22 +257,16 @@ class S3ObjectStore:
             return [item["Key"] for item in found]
         return [error["Key"] for error in answer.get("Errors", [])]
 
-    def _discard_unfinished(self, prefix: str, before: datetime) -> int:
-        with translated():
-            return self._abort_uploads(prefix, before=before)
-
+    @translated()
     def _abort_uploads(self, prefix: str, *, before: datetime) -> int:
         """End multipart uploads that a killed process left: their parts are kept, and paid for, but never listed."""
         client = self._connected().client
         count = 0
         try:
-            for page in client.get_paginator("list_multipart_uploads").paginate(Bucket=self._bucket, Prefix=prefix):
-                for upload in page.get("Uploads", []):
-                    if upload["Initiated"] < before:
-                        client.abort_multipart_upload(
-                            Bucket=self._bucket, Key=upload["Key"], UploadId=upload["UploadId"]
-                        )
-                        count += 1
+            pages = client.get_paginator("list_multipart_uploads").paginate(Bucket=self._bucket, Prefix=prefix)
+            for upload in (one for page in pages for one in page.get("Uploads", []) if one["Initiated"] < before):
+                client.abort_multipart_upload(Bucket=self._bucket, Key=upload["Key"], UploadId=upload["UploadId"])
+                count += 1
         except ClientError as exc:
             if status_of(exc) not in NOT_OFFERED and code_of(exc) != "NoSuchUpload":
                 raise

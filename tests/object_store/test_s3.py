@@ -175,6 +175,26 @@ async def test_lost_bytes_are_noticed(open_s3: S3Opener, awkward: AwkwardS3, ten
     await store.close()
 
 
+async def test_what_is_put_and_not_seen_at_once_is_looked_for_again(
+    open_s3: S3Opener, awkward: AwkwardS3, tenant: str, a_file: AFile
+) -> None:
+    looks: list[str] = []
+
+    def hide(request: Request) -> int | None:
+        looks.extend([request.path] if request.method == "HEAD" and "/d/" in request.path else [])
+        return 404 if request.method == "HEAD" and looks.count(request.path) in hidden else None
+
+    awkward.rule = hide
+    store = open_s3(endpoint_url=awkward.url)
+    hidden = range(1, 3)
+    await store.put(f"{tenant}/d/1", a_file(b"x"))
+    assert await store.size(f"{tenant}/d/1") == 1
+    hidden = range(1, 100)
+    with pytest.raises(ObjectStoreUnavailable, match="fewer bytes"):
+        await store.put(f"{tenant}/d/2", a_file(b"x"))
+    await store.close()
+
+
 @needs_no_signature
 async def test_a_server_that_ignores_ranges_is_noticed(
     open_s3: S3Opener, awkward: AwkwardS3, tenant: str, a_file: AFile
