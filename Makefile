@@ -9,7 +9,7 @@ WEIGHTS := models/all-MiniLM-L6-v2
 # run hangs with Python 3.11: traced code that greenlet's clean-up of an ended thread calls goes round in a circle.
 COVERAGE ?=
 
-.PHONY: demo test check format lint types contracts bench bench-load bench-scale bench-floor bench-deletion bench-answers bench-memory bench-routing bench-planner deadline-test bench-transfer rewriting quality walls api-fuzz audit fairness-test kill-test upgrade-test torture swift-test door-tests setup clean
+.PHONY: demo test check format lint types contracts bench bench-load bench-scale bench-floor bench-steps bench-deletion bench-answers bench-memory bench-routing bench-planner deadline-test bench-transfer rewriting quality walls api-fuzz audit fairness-test kill-test upgrade-test torture swift-test door-tests setup clean
 .DEFAULT_GOAL := help
 
 help:
@@ -18,6 +18,7 @@ help:
 	@echo "make check   format, lint, types, import contracts, tests"
 	@echo "make bench   measure ingestion and search (needs CARREL_EVAL_DATA)"
 	@echo "make bench-scale     search of 1,000 to 1,000,000 chunks (needs CARREL_EVAL_DATA; ARGUMENTS=--quick for 100,000)"
+	@echo "make bench-steps     where the time of a search goes inside the service"
 	@echo "make bench-deletion  what others wait for while a tenant of 500,000 chunks is deleted (ARGUMENTS=--chunks N for less)"
 	@echo "make bench-answers   what an answer's first token takes beyond retrieval and the bare model"
 	@echo "make bench-memory    how soon an agent finds what it has noted"
@@ -80,6 +81,9 @@ bench-scale: setup
 
 bench-floor: setup
 	@$(BIN)/python -m benchmarks.search_floor
+
+bench-steps: setup
+	@$(BIN)/python -m benchmarks.search_steps
 
 bench-deletion: setup
 	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.deletion $(ARGUMENTS)

@@ -1,0 +1,94 @@
+"""``make bench-steps``: where the time of a search goes inside the service, beside the bare SQL of its lanes.
+
+All in this process, on the event loop that the service has, one search after the other; vectors are given, so that no
+model is asked. What the lanes and reading take the service tells itself.
+"""
+
+import asyncio
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from uuid import UUID
+
+import numpy as np
+import uvloop
+
+from app.access import Principal, Role
+from app.bootstrap import Resources
+from app.db.session import TenantDatabase
+from app.retrieval.service import RetrievalService
+from app.retrieval.types import Query, SearchRequest
+from app.settings import load_settings
+from benchmarks.embedding_endpoint import DIMENSIONS, direction
+from benchmarks.loader import Place
+from benchmarks.processes import RunningService, embedding_endpoint, end_as_usual, running_service
+from benchmarks.scale_corpus import Question
+from benchmarks.scale_world import Bare
+from benchmarks.search import Vocabulary, fill, place_of
+
+WARM_UP, QUERIES, KB = 200, 1000, "bench"
+
+
+async def begin(db: TenantDatabase) -> float:
+    """Milliseconds until a search's transaction has begun, and made sure of its knowledge base."""
+    started = time.perf_counter()
+    async with db.reading(snapshot=True, seconds=5.0):
+        return (time.perf_counter() - started) * 1000
+
+
+async def steps(retrieval: RetrievalService, bare: Bare, place: Place, asked: Sequence[str]) -> dict[str, float]:
+    """Medians of milliseconds; the service, the bare SQL and an empty transaction take turns."""
+    took: dict[str, list[float]] = {name: [] for name in ("total", "begin", "lanes", "read", "bare")}
+    for query in asked:
+        question = Question(query, np.frombuffer(direction(query), "<f4"))
+        request = SearchRequest(queries=[Query(query, question.vector)], knowledge_bases=[KB])
+        told = (await retrieval.search(request)).timings_ms
+        took["bare"].append(await bare.run(place, question))
+        view = retrieval.kept.get(place.tenant_id, KB)
+        assert view is not None
+        took["begin"].append(await begin(replace(retrieval.db, unchanged={view.row.id: view.state_of_both})))
+        for name in ("total", "lanes", "read"):
+            took[name].append(told[name])
+    return {name: statistics.median(times[WARM_UP:]) for name, times in took.items()}
+
+
+async def measure(service: RunningService, place: Place, vocabulary: Vocabulary) -> dict[str, float]:
+    """With the service's parts in this process, on the database of the one that runs."""
+    settings = load_settings(
+        server={"CARREL_DATA_DIR": service.data_dir},
+        embedding={
+            "CARREL_EMBEDDING_BASE_URL": service.embedding_url,
+            "CARREL_EMBEDDING_MODEL": "directions",
+            "CARREL_EMBEDDING_DIMENSIONS": DIMENSIONS,
+        },
+    )
+    asked = [vocabulary.query() for _ in range(WARM_UP + QUERIES)]
+    url = service.database_url
+    async with (
+        Resources.open(settings, database_url=url, operator_key="k" * 40, bulk_threads=1) as resources,
+        Bare.open(url) as bare,
+    ):
+        retrieval = resources.for_tenant(Principal(place.tenant_id, KB, Role.ADMIN)).retrieval
+        return await steps(retrieval, bare, place, asked)
+
+
+def main() -> int:
+    """Print them."""
+    vocabulary = Vocabulary(seed=1)
+    with embedding_endpoint() as url, running_service(url) as service, service.client() as client:
+        chunks = fill(service, vocabulary)
+        tenant, index = asyncio.run(place_of(service, client))
+        p50 = uvloop.run(measure(service, Place(tenant, UUID(int=0), index), vocabulary))
+    rest = p50["total"] - p50["begin"] - p50["lanes"] - p50["read"]
+    print(f"\nhybrid search inside the service, {chunks} chunks, p50 {p50['total']:.2f} ms, of which")
+    print(f"beginning the transaction {p50['begin']:.2f}, both lanes {p50['lanes']:.2f}, reading {p50['read']:.2f},")
+    print(f"the rest {rest:.2f}: planning, words, fusion;")
+    print(f"bare SQL of the lanes {p50['bare']:.2f} ms: {p50['total'] / p50['bare']:.2f}x (reach: 1.5x)")
+    return 0
+
+
+if __name__ == "__main__":
+    end_as_usual()
+    sys.exit(main())
