@@ -95,7 +95,7 @@ class Finder:
     async def _deeper(self, calls: Sequence[LaneCall], rank: Rank, hits: list[Hit]) -> list[Hit]:
         """The same from all the rows that may be: some of the first have expired, became one, or say the same.
 
-        Where they are not to be had, what was found stands.
+        Where they are not to be had, what was found stands; nothing at all does not say that nothing matches.
         """
         most = replace(self, lane_rows=MOST_LANE_ROWS)
         if self._size < most._size and self.course.remaining >= shares.DEEPER_LEAST_SECONDS:
@@ -106,7 +106,8 @@ class Finder:
             else:
                 if not most._lacks(hits, calls, lists):
                     return hits
-        self.course.remark(MAYBE_MORE)
+        told = self.course.remark if hits or self.score_threshold is not None else self.course.warn
+        told(MAYBE_MORE)
         return hits
 
     @asynccontextmanager

@@ -11,7 +11,8 @@ import pytest
 from app.bootstrap import TenantServices
 from app.documents.types import DocumentFacts
 from app.knowledge_bases.types import Chunking, NewKnowledgeBase
-from app.retrieval.types import Expansion, Hit, Query, SearchRequest, SearchResult
+from app.retrieval.admission import certain
+from app.retrieval.types import Expansion, Hit, Query, SearchRequest, SearchResult, SearchUnavailable
 from tests.ingestion.workshop import Workshop, add_text
 from tests.retrieval.statements import statements
 
@@ -138,3 +139,5 @@ async def test_it_is_told_where_the_most_rows_are_too_few(workshop: Workshop) ->
     found = await ask()
     assert found.hits == []
     assert found.warnings == [MORE]
+    with pytest.raises(SearchUnavailable):
+        certain(found)  # for an agent an empty answer is one
