@@ -214,7 +214,7 @@ class Finder:
         return hits, rest
 
     def _once(self, hits: list[Hit]) -> list[Hit]:
-        """Of several knowledge bases equal texts come once."""
+        """Texts that several knowledge bases have come from one of them."""
         return without_duplicates(hits) if len(self.searched) > 1 else hits
 
     def scaled(self, ranked: Ranked) -> Ranked:

@@ -18,10 +18,10 @@ from app.retrieval import shares
 from app.retrieval.course import Course, reason_of
 from app.retrieval.explanation import ExplainedIndex
 from app.retrieval.queries import none_left
-from app.retrieval.sources import Source, merge_sources, without_duplicates
+from app.retrieval.sources import Source, merge_sources, words_of
 from app.retrieval.transformers import Step, find_steps, kept_steps
 from app.retrieval.transforming import Conversation, Ground, Rewriting
-from app.retrieval.types import FoundChunk, FoundDocument, Hit, Query, SearchRequest, SearchUnavailable
+from app.retrieval.types import FoundChunk, FoundDocument, Hit, Key, Query, SearchRequest, SearchUnavailable
 
 logger = get_logger(__name__)
 
@@ -168,7 +168,10 @@ def _hits(view: KnowledgeBaseView, answers: Sequence[Sequence[Found]]) -> list[H
         for answer in answers
         for place, one in enumerate(answer)
     ]
-    return without_duplicates(merge_sources([Source(1.0, hits)]))
+    best: dict[str | Key, Hit] = {}
+    for hit in merge_sources([Source(1.0, hits)]):
+        best.setdefault(words_of(hit) or hit.key, hit)
+    return list(best.values())
 
 
 def _hit(view: KnowledgeBaseView, found: Found, score: float) -> Hit:

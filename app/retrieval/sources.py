@@ -1,9 +1,9 @@
-"""Hits of sources whose scores cannot be compared: scaled into one list, equal texts once (pure)."""
+"""Hits of sources whose scores cannot be compared: scaled into one list, equal texts of several once (pure)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from app.retrieval.types import Hit
+from app.retrieval.types import Hit, Key
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +33,19 @@ def merge_sources(sources: Sequence[Source]) -> list[Hit]:
 
 
 def without_duplicates(hits: Sequence[Hit]) -> list[Hit]:
-    """Of hits that say the same but for white space the first; a hit without words is like no other."""
-    kept, seen = [], set()
-    for hit in hits:
-        words = " ".join(hit.passage.text.split())
-        if words and words in seen:
-            continue
-        seen.add(words)
-        kept.append(hit)
-    return kept
+    """Of hits of different knowledge bases that say the same but for white space those of the first one's.
+
+    Equal texts of one knowledge base are documents of their own; a hit without words is like no other.
+    """
+    owners: dict[str, Key] = {}
+    return [
+        hit for hit in hits if not (words := words_of(hit)) or owners.setdefault(words, hit.key[:16]) == hit.key[:16]
+    ]
+
+
+def words_of(hit: Hit) -> str:
+    """Of what is shown all but the white space."""
+    return " ".join(hit.passage.text.split())
 
 
 def counted(score: float, scale: float) -> float:

@@ -5,7 +5,9 @@ from uuid import UUID
 from app.retrieval.types import FoundChunk, FoundDocument, Hit
 
 
-def hit(text: str, score: float, *, document: int = 1, ordinal: int = 0, similarity: float | None = None) -> Hit:
+def hit(
+    text: str, score: float, *, document: int = 1, ordinal: int = 0, similarity: float | None = None, index: int = 0
+) -> Hit:
     """A chunk of this text."""
     chunk = FoundChunk(
         id=UUID(int=1000 * document + ordinal),
@@ -35,4 +37,4 @@ def hit(text: str, score: float, *, document: int = 1, ordinal: int = 0, similar
         attributes={},
         chunk_count=1,
     )
-    return Hit(bytes(16) + chunk.id.bytes, chunk, found, "default", score, similarity)
+    return Hit(UUID(int=index).bytes + chunk.id.bytes, chunk, found, "default", score, similarity)

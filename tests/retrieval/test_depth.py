@@ -95,12 +95,26 @@ async def test_a_section_that_is_too_long_is_not_told_twice(workshop: Workshop) 
             assert not better.passage.start <= hit.chunk.start < hit.chunk.end <= better.passage.end
 
 
-async def test_equal_texts_of_several_knowledge_bases_take_one_place(workshop: Workshop) -> None:
-    same = ["I am out of the office." + " " * number for number in range(2 * FEW)]
-    services = await shelf(workshop, [*same, *(f"The office number {number}." for number in range(5))])
+async def test_equal_texts_of_one_knowledge_base_stay_beside_another(workshop: Workshop) -> None:
+    """They are unique by document and place, whatever else is searched with them."""
+    services = await shelf(workshop, ["I am out of the office." + " " * number for number in range(FEW)])
+    alone = (await find(services, "out of the office", knowledge_bases=["default"])).hits
     await services.knowledge_bases.create(NewKnowledgeBase("other"))
-    found = await find(services, "out of the office", knowledge_bases=["default", "other"])
-    assert len(found.hits) == 5
+    found = (await find(services, "out of the office", knowledge_bases=["default", "other"])).hits
+    assert len(found) == 5
+    assert told(found) == told(alone)
+
+
+async def test_texts_that_several_knowledge_bases_have_take_one_place(workshop: Workshop) -> None:
+    same = ["I am out of the office." + " " * number for number in range(2 * FEW)]
+    services = await shelf(workshop, [*(f"The office number {number}." for number in range(4)), same[0]])
+    await services.knowledge_bases.create(NewKnowledgeBase("other"))
+    for text in same:
+        uploaded = await services.uploads.upload_text("other", text, DocumentFacts(), media_type="text/plain")
+        await workshop.ingest(uploaded.document)
+    found = await find(services, "out of the office", knowledge_bases=["default", "other"], top_k=20)
+    assert {hit.knowledge_base for hit in found.hits if "out of" in hit.chunk.content} in ({"default"}, {"other"})
+    assert len({hit.document.id for hit in found.hits}) == len(found.hits) >= 5
 
 
 async def test_what_stays_below_the_threshold_takes_no_place(workshop: Workshop) -> None:

@@ -51,14 +51,20 @@ def test_merging(given: Given, merged: list[tuple[str, float]]) -> None:
         (["", " ", "a", ""], [0, 1, 2, 3]),
     ],
 )
-def test_equal_texts_once(texts: list[str], kept: list[int]) -> None:
-    hits = [hit(text, 1.0 - place / 10, ordinal=place) for place, text in enumerate(texts)]
+def test_equal_texts_of_several_knowledge_bases_once(texts: list[str], kept: list[int]) -> None:
+    hits = [hit(text, 1.0 - place / 10, ordinal=place, index=place) for place, text in enumerate(texts)]
     assert [one.chunk.ordinal for one in without_duplicates(hits)] == kept
+
+
+def test_equal_texts_of_one_knowledge_base_are_documents_of_their_own() -> None:
+    indexes = [1, 2, 1, 1, 2]
+    hits = [hit("a", 1.0 - place / 10, document=place, index=index) for place, index in enumerate(indexes)]
+    assert [one.document.id.int for one in without_duplicates(hits)] == [0, 2, 3]
 
 
 def test_the_text_that_is_shown_counts() -> None:
     wide = Passage("the whole section", 0, 17)
-    hits = [replace(hit(text, 1.0), wider=wide) for text in ("a", "b")]
+    hits = [replace(hit(text, 1.0, index=place), wider=wide) for place, text in enumerate("ab")]
     assert without_duplicates(hits) == hits[:1]
 
 
@@ -69,5 +75,6 @@ def test_one_source_stays_as_it_is() -> None:
 
 
 def test_several_sources_are_one_list_with_equal_texts_once() -> None:
-    sources = [Source(1.0, [hit("a", 0.8), hit("b", 0.4)]), Source(0.5, [hit("b", 30.0), hit("c", 15.0)])]
+    theirs = [hit("b", 30.0, index=1), hit("c", 15.0, index=1)]
+    sources = [Source(1.0, [hit("a", 0.8), hit("b", 0.4)]), Source(0.5, theirs)]
     assert [(one.chunk.content, one.score) for one in fuse_sources(sources)] == [("a", 1.0), ("b", 0.5), ("c", 0.25)]
