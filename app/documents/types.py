@@ -10,7 +10,7 @@ from uuid import UUID
 from app.db.models.tenant_data import Document
 from app.documents.scopes import Scope
 from app.errors import AppError, Conflict, InvalidInput, NotFound, TooLarge, Unsupported
-from app.filters import filterable_metadata
+from app.filters import EXPIRY, filterable_metadata
 from app.ids import derived_id, encode_id
 
 # What a document of ready chunks is stored as: a JSON list of them. No file is ever taken for it.
@@ -162,6 +162,7 @@ def filterable(document: Document, metadata: Mapping[str, Any] | None = None) ->
         "$title": document.title,
         "$created_at": document.created_at.isoformat(),
         "$dynamic": True if document.dynamic else None,
+        EXPIRY: document.expires_at.isoformat() if document.expires_at else None,
     }
     reserved = {name: value for name, value in found.items() if value is not None}
     return filterable_metadata({**document.attributes, **(metadata or {})}, reserved=reserved)

@@ -2,10 +2,13 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Self
 
-from app.filters.language import Condition, Either, Every, Negation, Node, parse_filter
-from app.filters.values import Loc
+from app.filters import predicates
+from app.filters.language import EXPIRY, Condition, Either, Every, Negation, Node, parse_filter
+from app.filters.values import Loc, instant
 
 # Each is tried on a sample by every search.
 MOST_LOOKUPS = 4
@@ -35,6 +38,15 @@ class CompiledFilter:
     def narrows(self) -> bool:
         """Whether there may be rows that do not pass."""
         return self.contains is not None or self.path is not None
+
+    def lasting(self, now: datetime) -> Self:
+        """The same without what has expired by then; rows from before they were stamped with it count as lasting."""
+        moment = instant(now.isoformat())
+        assert moment is not None  # of a datetime
+        expired = Condition(predicates.date_range((EXPIRY,), "<=", moment))
+        return replace(
+            self, path=f"{self.path or 'strict'} {'&& ' if self.path else ''}{_render(expired, negated=True)}"
+        )
 
 
 def compile_filter(

@@ -27,6 +27,8 @@ RESERVED_NAMES = frozenset(
         SUSPICIOUS,
     }
 )
+# When a document ends. Rows have it for what follows a sweep that is late; no filter of a caller's reaches it.
+EXPIRY = "$expires_at"
 
 MAX_DEPTH = 8
 MAX_CONDITIONS = 200

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Mapping
 
 from app.errors import InvalidInput
-from app.filters.language import RESERVED_NAMES
+from app.filters.language import EXPIRY, RESERVED_NAMES
 from app.filters.values import INSTANTS, Loc, check_number, check_text, holds_more, instant
 
 MAX_DEPTH = 8
@@ -36,13 +36,13 @@ def check_metadata(metadata: object) -> dict[str, object]:
 def filterable_metadata(metadata: Mapping[str, object], *, reserved: Mapping[str, object]) -> dict[str, object]:
     """What a row carries for filters: the metadata as it is, the reserved names, and the instants of their dates.
 
-    ``reserved`` maps names of RESERVED_NAMES to scalars (dates as ISO-8601 strings), those of LISTED_NAMES to a list; a
-    name that is absent does not exist for filters. Dates written with other precision or offset order wrongly as
-    strings, and Postgres compares dates with and without offset only in functions that depend on the session's time
-    zone; so every ISO-8601 date that a path reaches is repeated below ``$instants`` in one comparable form, and the
-    caller's own value stays untouched. Raises ValueError for a reserved name that does not exist.
+    ``reserved`` maps names of RESERVED_NAMES, and EXPIRY, to scalars (dates as ISO-8601 strings), those of LISTED_NAMES
+    to a list; a name that is absent does not exist for filters. Dates written with other precision or offset order
+    wrongly as strings, and Postgres compares dates with and without offset only in functions that depend on the
+    session's time zone; so every ISO-8601 date that a path reaches is repeated below ``$instants`` in one comparable
+    form, and the caller's own value stays untouched. Raises ValueError for a reserved name that does not exist.
     """
-    unknown = reserved.keys() - RESERVED_NAMES
+    unknown = reserved.keys() - RESERVED_NAMES - {EXPIRY}
     if unknown:
         raise ValueError(f"not a reserved name: {sorted(unknown)[0]}")
     merged: dict[str, object] = {**metadata, **reserved}

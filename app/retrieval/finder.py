@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Self
 from uuid import UUID
 
@@ -93,19 +94,19 @@ class Finder:
         return few and goes_on(calls, lists, size=self._size, threshold=self.score_threshold)
 
     async def _deeper(self, calls: Sequence[LaneCall], rank: Rank, hits: list[Hit]) -> list[Hit]:
-        """The same from all the rows that may be: some of the first have expired, became one, or say the same.
+        """The same from all the rows that may be, without the expired: some of the first became one, or say the same.
 
         Where they are not to be had, what was found stands; nothing at all does not say that nothing matches.
         """
-        most = replace(self, lane_rows=MOST_LANE_ROWS)
-        if self._size < most._size and self.course.remaining >= shares.DEEPER_LEAST_SECONDS:
+        most, now = replace(self, lane_rows=MOST_LANE_ROWS), datetime.now(UTC)
+        lasting = [replace(call, filter=call.filter.lasting(now)) for call in calls]
+        if self.course.remaining >= shares.DEEPER_LEAST_SECONDS:
             try:
-                hits, lists = await most._find_together(calls, rank)
-            except (DBAPIError, TimeoutError, DatabaseUnavailable) as exc:
-                logger.warning("search.not_deeper", error=exc)
-            else:
+                hits, lists = await most._find_together(lasting, rank)
                 if not most._lacks(hits, calls, lists):
                     return hits
+            except (DBAPIError, TimeoutError, DatabaseUnavailable) as exc:
+                logger.warning("search.not_deeper", error=exc)
         told = self.course.remark if hits or self.score_threshold is not None else self.course.warn
         told(MAYBE_MORE)
         return hits
@@ -190,11 +191,10 @@ class Finder:
 
     async def _read(self, repository: RetrievalRepository, ranking: Ranking, *, lane: Lane = "lexical") -> list[Hit]:
         """Texts and documents of the best; in the place of what is gone, expired or merged comes what follows."""
-        expansion = self.expansion
         with self.course.timing("read"):
             rest = await self._over_threshold(repository, ranking)
             hits, rest = await self._fill(repository, ranking, [], rest, lane=lane)
-            if hits and expansion is not None and expansion.merge is not None:
+            if hits and (expansion := self.expansion) is not None and expansion.merge is not None:
                 hits = self._once(await merge(repository, expansion, expansion.merge, hits, top_k=self.top_k))
                 hits, _ = await self._fill(repository, ranking, hits, rest, lane=lane)
         return self._told(ranking, hits[: self.top_k])

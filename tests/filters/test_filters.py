@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from typing import Any
 
 import asyncpg
 import pytest
 
 from app.embedded_postgres import EmbeddedPostgres
-from app.filters import CompiledFilter, check_metadata, compile_filter, filterable_metadata
+from app.filters import EXPIRY, CompiledFilter, check_metadata, compile_filter, filterable_metadata
 from tests.filters.filter_cases import CASES
 from tests.filters.filter_model import evaluate
 
@@ -63,6 +64,24 @@ RESERVED = {
 async def test_reserved_names(connection: asyncpg.Connection, expression: dict[str, Any], matches: bool) -> None:
     row = filterable_metadata({"department": "hr"}, reserved=RESERVED)
     assert await evaluate(connection, row, compile_filter(expression)) is matches
+
+
+@pytest.mark.parametrize(
+    ("ends", "lasts"),
+    [
+        (None, True),
+        ("2026-01-05T00:00:00+00:00", False),
+        ("2026-01-05T01:00:00.000001+01:00", True),
+        ("2025-12-31T23:59:59+00:00", False),
+        ("2027-01-01T00:00:00+00:00", True),
+    ],
+)
+async def test_what_has_expired(connection: asyncpg.Connection, ends: str | None, lasts: bool) -> None:
+    row = filterable_metadata({"a": 1}, reserved={} if ends is None else {EXPIRY: ends})
+    now = datetime(2026, 1, 5, tzinfo=UTC)
+    for expression, passes in [(None, True), ({"a": 1}, True), ({"a": {"gt": 0}}, True), ({"a": {"gt": 1}}, False)]:
+        compiled = compile_filter(expression).lasting(now)
+        assert await evaluate(connection, row, compiled) is (lasts and passes), expression
 
 
 def test_equalities_go_to_the_containment() -> None:

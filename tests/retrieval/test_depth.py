@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -40,12 +41,13 @@ async def shelf(workshop: Workshop, texts: Sequence[str]) -> TenantServices:
     return services
 
 
-async def book(workshop: Workshop, text: str) -> TenantServices:
-    """A tenant with one long document, in small passages."""
+async def book(workshop: Workshop, *texts: str) -> TenantServices:
+    """A tenant with long documents, in small passages."""
     services = await workshop.new_tenant()
     await services.knowledge_bases.create(NewKnowledgeBase("book", chunking=SMALL))
-    uploaded = await services.uploads.upload_text("book", text, DocumentFacts(), media_type="text/markdown")
-    await workshop.ingest(uploaded.document)
+    for text in texts:
+        uploaded = await services.uploads.upload_text("book", text, DocumentFacts(), media_type="text/markdown")
+        await workshop.ingest(uploaded.document)
     return services
 
 
@@ -138,6 +140,20 @@ async def test_lanes_that_have_all_are_asked_once(workshop: Workshop, strategy: 
         async with statements(workshop) as sent:
             await find(services, "The ferry to island 3 leaves.", strategy=strategy, **wishes)
         assert lanes_asked(sent) == 1, wishes
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+async def test_more_that_has_expired_than_a_lane_gives_takes_no_place(workshop: Workshop, strategy: str) -> None:
+    gone = "\n\n".join(f"The ferry, island number {number}." for number in range(MOST + 100))
+    live = [f"Of horses and hens, and of a ferry too, number {number}." for number in range(6)]
+    services = await book(workshop, gone, *live)
+    best = await find(services, "the ferry island", strategy=strategy, knowledge_bases=["book"])
+    (expired,) = {hit.document.id for hit in best.hits}
+    ended = datetime.now(UTC) - timedelta(seconds=1)
+    await services.documents.update("book", expired, {"expires_at": ended})
+    found = await find(services, "the ferry island", strategy=strategy, knowledge_bases=["book"])
+    assert len({hit.document.id for hit in found.hits} - {expired}) == len(found.hits) == 5
+    assert found.warnings == []
 
 
 async def test_it_is_told_where_the_most_rows_are_too_few(workshop: Workshop) -> None:
