@@ -15,6 +15,7 @@ Ranked = list[tuple[Key, float]]
 class LaneResults:
     """Per query one lexical list over all targets, best first; the best cosine seen for each chunk.
 
+    There is none for what the words of a query have found that has no vector: it may be nearer to that one.
     Cosines of two models cannot be compared: ``dense`` has for each model such lists of its own. Of several queries
     ``compared`` has, a bit each, those whose cosine with the chunk was seen.
     """
@@ -82,9 +83,10 @@ def collect(
     found = LaneResults(
         dense=[[[] for _ in range(queries)] for _ in range(max(models) + 1)], lexical=[[] for _ in range(queries)]
     )
+    unknown: set[Key] = set()
     for one in lists:
-        index = calls[one.call].index_id.bytes
-        keys = [index + chunk.bytes for chunk in one.chunk_ids]
+        call = calls[one.call]
+        keys = [call.index_id.bytes + chunk.bytes for chunk in one.chunk_ids]
         query, target = divmod(one.call, targets)
         lanes = found.dense[models[target]] if one.lane == "dense" else found.lexical
         lanes[query] += zip(keys, one.scores, strict=True)
@@ -93,6 +95,10 @@ def collect(
                 found.similarity[key] = similarity
             if similarity is not None and queries > 1:
                 found.compared[key] = found.compared.get(key, 0) | 1 << query
+        if queries > 1 and call.vector is None:
+            unknown |= {key for key, similarity in zip(keys, one.similarities, strict=True) if similarity is None}
+    for key in unknown & found.similarity.keys():
+        del found.similarity[key]
     for ranked in (*found.dense, found.lexical):
         ranked[:] = map(best_first, ranked)
     return found

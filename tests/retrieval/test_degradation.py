@@ -151,6 +151,18 @@ def test_without_the_model_a_threshold_is_not_for_a_vector_that_was_given_beside
     assert "score_threshold was not applied where no similarity is known." in answer["warnings"]
 
 
+def test_without_the_model_the_hits_of_words_are_not_held_against_a_vector_beside_them(fragile: Fragile) -> None:
+    """The vector's lane has found them as well, for there is little else: how near the words are it does not tell."""
+    fragile.embedding.fail(500, times=None)
+    queries = [fresh(), {"vector": [1.0] + [0.0] * 63}]
+    answer = ask(fragile.tenant.admin, queries=queries, score_threshold=0.99)
+    assert [(result["similarity"], "lantern" in result["text"]) for result in results_of(answer)] == [(None, True)] * 2
+    assert answer["warnings"] == [
+        "The embedding model is not answering: words were looked for in the lexical lane alone.",
+        "score_threshold was not applied where no similarity is known.",
+    ]
+
+
 def test_a_lexical_search_with_a_threshold_is_not_answered_by_the_dense_lane(fragile: Fragile) -> None:
     with fragile.locked("chunk_lexical"):
         body = {"query": fresh(), "strategy": "lexical", "score_threshold": 0.0, "timeout_seconds": 1}

@@ -19,6 +19,7 @@ from app.retrieval.types import Hit, NamedTransformer, Query, Searched
 from app.retrieval.words import NONE, Place, Terms, terms_of
 
 WORDS_ALONE = "only the lexical lane was searched"
+BESIDE_VECTORS = "words were looked for in the lexical lane alone"
 NO_COSINES = "similarities are not known"
 NOTHING = "nothing was searched"
 
@@ -126,14 +127,15 @@ class SearchContext:
             return [[None] * len(self.queries)] * len(self.targets)
         embedders = {one.embedder.identity: one.embedder for one in self.targets if one.embedder is not None}
         required = not lexical and len(embedders) == 1  # of several the others are enough
-        without = (WORDS_ALONE if lexical else NOTHING) if dense else NO_COSINES
+        given = [query.vector for query in self.queries]
+        alone = BESIDE_VECTORS if any(vector is not None for vector in given) else WORDS_ALONE
+        without = (alone if lexical else NOTHING) if dense else NO_COSINES
         with self.course.timing("embed"):
             calls = [
                 self.vectors.of(one, self.queries, required=required, warning=self._silence(model, without))
                 for model, one in embedders.items()
             ]
             made = dict(zip(embedders, await together(calls), strict=True))
-        given = [query.vector for query in self.queries]
         return [target.fitting(made.get(target.model, given)) for target in self.targets]
 
     def _comparisons(self, vectors: Sequence[Sequence[Vector | None]]) -> list[Comparison]:
