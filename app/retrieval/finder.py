@@ -94,15 +94,15 @@ class Finder:
         return few and goes_on(calls, lists, size=self._size, threshold=self.score_threshold)
 
     async def _deeper(self, calls: Sequence[LaneCall], rank: Rank, hits: list[Hit]) -> list[Hit]:
-        """The same from all the rows that may be, without the expired: some of the first became one, or say the same.
+        """The same from all the rows that may be: some of the first have expired, became one, say the same, or are far.
 
         Where they are not to be had, what was found stands; nothing at all does not say that nothing matches.
         """
         most, now = replace(self, lane_rows=MOST_LANE_ROWS), datetime.now(UTC)
-        lasting = [replace(call, filter=call.filter.lasting(now)) for call in calls]
+        again = [call.once_more(now) for call in calls]
         if self.course.remaining >= shares.DEEPER_LEAST_SECONDS:
             try:
-                hits, lists = await most._find_together(lasting, rank)
+                hits, lists = await most._find_together(again, rank)
                 if not most._lacks(hits, calls, lists):
                     return hits
             except (DBAPIError, TimeoutError, DatabaseUnavailable) as exc:

@@ -1,10 +1,10 @@
 """The index queries: both lanes in one round trip, then the text of what is returned."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 from uuid import UUID
 
 import numpy as np
@@ -19,7 +19,7 @@ from app.retrieval.types import Expansion, FoundChunk, FoundDocument, Key, Lane
 from app.retrieval.widening_statements import PARTS, STORED_TEXTS, WIDEN
 
 Floats = npt.NDArray[np.float32]
-CALLS_AT_ONCE = 1000  # a statement has at most 32,767 parameters, and each call twelve
+CALLS_AT_ONCE = 1000  # a statement has at most 32,767 parameters, and each call thirteen
 LANE_TABLES: dict[Lane, str] = {"dense": "chunk_embedding", "lexical": "chunk_lexical"}
 
 
@@ -29,7 +29,8 @@ class LaneCall:
 
     ``only_similarity``: the vector is there for the cosines of the lexical lane's rows, the dense lane is not wanted.
     ``slow``: both lanes take so long that each is worth a connection. ``cosines``: of the lexical lane's rows so many
-    have theirs, the best; all, where nothing is said.
+    have theirs, the best; all, where nothing is said. ``least``: the lexical lane has only rows whose cosine is that;
+    ``threshold`` is what it will be when the call is made once more.
     """
 
     tenant_id: UUID
@@ -43,6 +44,12 @@ class LaneCall:
     only_similarity: bool = False
     slow: bool = False
     cosines: int | None = None
+    threshold: float | None = None
+    least: float | None = None
+
+    def once_more(self, now: datetime) -> Self:
+        """Passing over what is known not to become a result: what has expired, and what is below the threshold."""
+        return replace(self, filter=self.filter.lasting(now), least=self.threshold)
 
     @property
     def asks_something(self) -> bool:
@@ -173,6 +180,8 @@ def _lane_values(calls: Sequence[LaneCall], size: int) -> dict[str, Any]:
             "k": call.keys,
             "m": 0 if call.only_similarity else size,
             "o": call.cosines,
+            # A little less, for callers see it rounded.
+            "h": None if call.least is None else call.least - 1e-6,
         }
         values |= {f"{name}{number}": value for name, value in asked.items()}
     return values
@@ -215,7 +224,7 @@ def _lanes(calls: int) -> Statement:
 _LANES = """
 select {n} as call, h.lane, array_agg(h.chunk_id), array_agg(h.score), array_agg(h.similarity)
   from hybrid_search(:t{n}, :i{n}, :v{n}, :d{n}, :w{n}, :k{n}, :s{n}, :c{n}, :p{n}, :m{n}, :size,
-                     :l{n}, :o{n}) h group by h.lane"""
+                     :l{n}, :o{n}, :h{n}) h group by h.lane"""
 # The chunk's columns stand in the order of FoundChunk. What is told of the document is what a lane was stamped with,
 # and so belongs to the version that was found: the row may be a newer one's, queued or failed. Both lanes have the
 # stamp, so that one of them can be out of reach.

@@ -11,6 +11,7 @@ import pytest
 
 from app.bootstrap import TenantServices
 from app.documents.types import DocumentFacts
+from app.ids import encode_id
 from app.knowledge_bases.types import Chunking, NewKnowledgeBase
 from app.retrieval.admission import certain
 from app.retrieval.types import Expansion, Hit, Query, SearchRequest, SearchResult, SearchUnavailable
@@ -130,6 +131,30 @@ async def test_what_stays_below_the_threshold_takes_no_place(workshop: Workshop)
         (hit,) = (await find(services, query, strategy="lexical", score_threshold=0.99)).hits
     assert hit.chunk.content == near
     assert lanes_asked(sent) == 2
+
+
+async def test_more_that_stays_below_the_threshold_than_a_lane_gives_takes_no_place(workshop: Workshop) -> None:
+    """By words a thousand stand before the six that are near; one more is far too."""
+    near = [f"Of horses, hens, geese and a ferry, part {number}." for number in range(6)]
+    far = "\n\n".join(f"The ferry, ferry and ferry number {number}." for number in range(MOST + 100))
+    services = await book(workshop, far, *near, "Of taxes, rain, locks and the ferry.")
+    (vector,) = await services.resources.embedders.default.embed_queries([near[0]])
+    wishes: dict[str, Any] = {"strategy": "lexical", "knowledge_bases": ["book"], "rows": MOST}
+    scored = {hit.chunk.id: hit for hit in (await find(services, Query("ferry", vector), top_k=500, **wishes)).hits}
+    assert not any(hit.chunk.content in near for hit in scored.values())
+    found = await find(services, Query("ferry", vector), score_threshold=0.7, top_k=20, **wishes)
+    assert sorted(hit.chunk.content for hit in found.hits) == near
+    assert found.warnings == []
+    # As the lane itself has them, where the filter leaves no others.
+    alone = await find(
+        services,
+        Query("ferry", vector),
+        top_k=20,
+        filter={"$document_id": [encode_id("doc", hit.document.id) for hit in found.hits]},
+        **wishes,
+        score_threshold=-1,
+    )
+    assert told(found.hits) == told(alone.hits)
 
 
 @pytest.mark.parametrize("strategy", ["hybrid", "simple"])

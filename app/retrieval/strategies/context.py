@@ -177,6 +177,8 @@ class SearchContext:
             scopes=target.scopes,
             filter=target.filter,
             only_similarity=not dense,
+            # Of several queries the nearest counts, which one call does not know.
+            threshold=None if dense or len(self.queries) > 1 or vector is None else self.finder.score_threshold,
             slow=dense and vector is not None and bool(terms.ids) and target.is_slow,
         )
 
