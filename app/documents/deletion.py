@@ -19,7 +19,7 @@ from app.documents.repository import DocumentFilters
 from app.documents.settling import settle_documents
 from app.documents.types import DocumentNotFound
 from app.errors import InvalidInput, NotFound
-from app.filters import compile_filter
+from app.filters import CHUNK_NAMES, compile_filter
 from app.ids import new_id
 from app.job_queue import JobQueue
 from app.knowledge_bases.service import KnowledgeBaseService
@@ -42,8 +42,11 @@ class Selection:
     filter: Mapping[str, Any] | None = None
 
     def filters(self) -> DocumentFilters:
-        """What the documents are found by. Raises InvalidInput."""
-        compiled = compile_filter(self.filter, loc=("query", "filter"))
+        """What the documents are found by.
+
+        Raises InvalidInput, also for what only chunks have: that it is missing is true of every document.
+        """
+        compiled = compile_filter(self.filter, loc=("query", "filter"), without=CHUNK_NAMES)
         return DocumentFilters(
             ids=self.ids, external_id=self.external_id, contains=compiled.contains, path=compiled.path
         )

@@ -1,11 +1,12 @@
 """Metadata filters (docs/filters.md): checked, then compiled to two typed values that the database evaluates."""
 
 from app.filters.compiler import CompiledFilter, compile_filter
-from app.filters.language import EXPIRY, RESERVED_NAMES
+from app.filters.language import CHUNK_NAMES, EXPIRY, RESERVED_NAMES
 from app.filters.metadata import check_metadata, filterable_metadata
 from app.filters.refusal import refusing
 
 __all__ = [
+    "CHUNK_NAMES",
     "EXPIRY",
     "RESERVED_NAMES",
     "CompiledFilter",

@@ -1,7 +1,7 @@
 """From a checked filter to what the database is given: a containment and a jsonpath, bound as typed values."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Self
@@ -54,14 +54,18 @@ def compile_filter(
     *,
     loc: Loc = ("filter",),
     guard: Mapping[str, object] | None = None,
+    without: Set[str] = frozenset(),
 ) -> CompiledFilter:
     """Check a filter and compile it; none, or an empty one, lets every row pass.
 
     ``loc`` is where the filter stands in the request. ``guard`` is a filter of ours that has to hold as well, and costs
-    the caller nothing of what a filter may be. Raises InvalidInput with the loc of what is wrong or too big.
+    the caller nothing of what a filter may be. ``without`` are reserved names that the caller's may not have, for rows
+    that have none of them: what asks that they be missing would mean all.
+
+    Raises InvalidInput with the loc of what is wrong or too big.
     """
     asked = expression is not None and not (isinstance(expression, Mapping) and not expression)
-    parts = _conjuncts(parse_filter(expression, loc=loc)) if asked else []
+    parts = _conjuncts(parse_filter(expression, loc=loc, without=without)) if asked else []
     lookups = _lookups(parts)
     parts += _conjuncts(parse_filter(guard, loc=("guard",))) if guard else []
     contains: dict[str, object] = {}

@@ -1,7 +1,7 @@
 """The filter language: from a caller's JSON to a checked tree of conditions."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 
 from app.errors import InvalidInput
@@ -12,6 +12,8 @@ NODE = "$node"
 SUSPICIOUS = "$suspicious"
 # A chunk has a list of them, and equality asks for one of it.
 LISTED_NAMES = frozenset({NODE, SUSPICIOUS})
+# What no document has.
+CHUNK_NAMES = frozenset({"$page", NODE, SUSPICIOUS})
 RESERVED_NAMES = frozenset(
     {
         "$document_id",
@@ -22,9 +24,7 @@ RESERVED_NAMES = frozenset(
         "$title",
         "$created_at",
         "$dynamic",
-        "$page",
-        NODE,
-        SUSPICIOUS,
+        *CHUNK_NAMES,
     }
 )
 # When a document ends. Rows have it for what follows a sweep that is late; no filter of a caller's reaches it.
@@ -90,15 +90,19 @@ class Negation:
 Node = Condition | Every | Either | Negation
 
 
-def parse_filter(expression: object, *, loc: Loc) -> Node:
-    """The tree of a filter that is not empty. Raises InvalidInput with the loc of what is wrong."""
-    return _Parser().filter(expression, depth=1, loc=loc)
+def parse_filter(expression: object, *, loc: Loc, without: Set[str] = frozenset()) -> Node:
+    """The tree of a filter that is not empty, ``without`` these reserved names.
+
+    Raises InvalidInput with the loc of what is wrong.
+    """
+    return _Parser(without).filter(expression, depth=1, loc=loc)
 
 
 class _Parser:
     """One pass over one filter; the limits that span all of it are counted here."""
 
-    def __init__(self) -> None:
+    def __init__(self, without: Set[str]) -> None:
+        self.without = without
         self.spent: Counter[str] = Counter()
 
     def filter(self, expression: object, *, depth: int, loc: Loc) -> Node:
@@ -118,7 +122,10 @@ class _Parser:
             parts = self._filters(value, depth=depth + 1, loc=(*loc, key))
             return Every(parts) if key == "and" else Either(parts)
         # Only a checked key may become part of a loc: a door could not encode a lone surrogate in its answer.
-        return self._condition(self._keys(key, loc=loc), value, depth=depth, loc=(*loc, key))
+        keys = self._keys(key, loc=loc)
+        if keys[0] in self.without:
+            raise InvalidInput(f"{keys[0]} cannot be asked for here: no document has it.", loc=(*loc, key))
+        return self._condition(keys, value, depth=depth, loc=(*loc, key))
 
     def _filters(self, value: object, *, depth: int, loc: Loc) -> tuple[Node, ...]:
         if not isinstance(value, list | tuple) or not value:

@@ -163,6 +163,34 @@ def test_what_could_be_meant_otherwise_is_refused(service: Service, keeper: Tena
     assert len(listed(keeper)) == 1
 
 
+@pytest.mark.parametrize(
+    ("meant", "place"),
+    [
+        ({"$page": {"exists": False}}, ["$page"]),
+        ({"$page": {"not": 1}}, ["$page"]),
+        ({"$node": {"not": {"contains": "nod_1"}}}, ["$node"]),
+        ({"$suspicious": {"exists": False}}, ["$suspicious"]),
+        ({"not": {"$suspicious": "instructions"}}, ["not", "$suspicious"]),
+        ({"size": 1, "and": [{"or": [{"size": 1}, {"not": {"$page": 3}}]}]}, ["and", 0, "or", 1, "not", "$page"]),
+        ({"\\$page": 3}, ["\\$page"]),
+    ],
+    ids=str,
+)
+def test_what_no_document_has_is_no_reason_to_delete_it(
+    keeper: Tenant, meant: dict[str, Any], place: list[Any]
+) -> None:
+    found = problem(keeper.admin.delete(DOCUMENTS, params={"filter": json.dumps(meant)}), 422, "invalid")
+    assert [error["loc"] for error in found["errors"]] == [["query", "filter", *place]]
+    assert len(listed(keeper)) == 1
+
+
+def test_a_list_says_that_no_document_has_what_chunks_have(keeper: Tenant) -> None:
+    for name in ("$page", "$node", "$suspicious"):
+        missing = keeper.admin.get(DOCUMENTS, params={"filter": json.dumps({name: {"exists": False}})})
+        there = keeper.admin.get(DOCUMENTS, params={"filter": json.dumps({name: {"exists": True}})})
+        assert (len(missing.json()["items"]), len(there.json()["items"])) == (1, 0)
+
+
 @pytest.fixture(scope="module")
 def keeper(service: Service) -> Tenant:
     """A tenant whose one document stays."""

@@ -9,7 +9,9 @@ import asyncpg
 import pytest
 
 from app.embedded_postgres import EmbeddedPostgres
-from app.filters import EXPIRY, CompiledFilter, check_metadata, compile_filter, filterable_metadata
+from app.errors import InvalidInput
+from app.filters import CHUNK_NAMES, EXPIRY, CompiledFilter, check_metadata, compile_filter, filterable_metadata
+from app.filters.values import Loc
 from tests.filters.filter_cases import CASES
 from tests.filters.filter_model import evaluate
 
@@ -82,6 +84,25 @@ async def test_what_has_expired(connection: asyncpg.Connection, ends: str | None
     for expression, passes in [(None, True), ({"a": 1}, True), ({"a": {"gt": 0}}, True), ({"a": {"gt": 1}}, False)]:
         compiled = compile_filter(expression).lasting(now)
         assert await evaluate(connection, row, compiled) is (lasts and passes), expression
+
+
+@pytest.mark.parametrize(
+    ("expression", "loc"),
+    [
+        ({"$page": 1}, ("$page",)),
+        ({"a": "x", "$node": {"exists": False}}, ("$node",)),
+        ({"or": [{"a": "x"}, {"not": {"$suspicious": ["instructions"]}}]}, ("or", 1, "not", "$suspicious")),
+    ],
+)
+def test_names_that_are_not_there_are_refused_where_they_stand(expression: dict[str, Any], loc: Loc) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        compile_filter(expression, without=CHUNK_NAMES)
+    assert caught.value.loc == ("filter", *loc)
+
+
+def test_a_guard_may_have_every_name() -> None:
+    own = {"$suspicious": {"exists": False}}
+    assert compile_filter({"a": "x"}, guard=own, without=CHUNK_NAMES).contains == {"a": "x"}
 
 
 def test_equalities_go_to_the_containment() -> None:

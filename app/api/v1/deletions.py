@@ -20,6 +20,7 @@ from app.ids import decode_id, encode_id
 
 router = APIRouter(tags=["documents"], route_class=GuardedRoute)
 DOCUMENTS = "/knowledge-bases/{kb}/documents"
+_FILTER = "A metadata filter as JSON, without `$page`, `$node` and `$suspicious`: no document has them"
 
 
 class DeletedOut(BaseModel):
@@ -66,7 +67,7 @@ async def delete_documents(
     response: Response,
     ids: Annotated[list[Text] | None, Query(min_length=1, max_length=200)] = None,
     external_id: Identifier | None = None,
-    filter: Annotated[Text | None, Query(max_length=65536, description="A metadata filter as JSON")] = None,
+    filter: Annotated[Text | None, Query(max_length=65536, description=_FILTER)] = None,
     confirm: Annotated[Text | None, Query(max_length=63, description="The knowledge base's name")] = None,
 ) -> DeletedOut:
     """Delete what `ids`, `external_id` or `filter` means; `filter={}` is everything and needs `confirm`."""
