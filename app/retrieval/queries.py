@@ -201,3 +201,11 @@ def check_dimensions(queries: Sequence[Query], sizes: Sequence[int]) -> None:
             known = " or ".join(map(str, sorted(set(sizes))))
             message = f"It has {len(query.vector)} dimensions; what is searched has {known}."
             raise InvalidInput(message, loc=(*query.loc, "vector"))
+
+
+def tell_dimensions(queries: Sequence[Query], course: Course, *, name: str, size: int) -> None:
+    """Warn of given vectors that a knowledge base's index of this size cannot be asked for."""
+    for query in queries:
+        if query.vector is not None and len(query.vector) != size:
+            told = f"Query vectors of {len(query.vector)} dimensions were left out in {name!r}"
+            course.warn(f"{told}: its index has {size}.")

@@ -28,7 +28,7 @@ from app.retrieval.finder import LANE_ROWS, Finder
 from app.retrieval.glancing import Glance
 from app.retrieval.http_sources import Outside
 from app.retrieval.planning import Plan, asked_queries
-from app.retrieval.queries import KnownVectors, QueryVectors, check_dimensions, usable
+from app.retrieval.queries import KnownVectors, QueryVectors, check_dimensions, tell_dimensions, usable
 from app.retrieval.reranking import ROWS, rerank
 from app.retrieval.router import Routed, Router
 from app.retrieval.routing_profiles import KnownProfiles
@@ -200,8 +200,12 @@ class RetrievalService:
         if strategy.name != "simple":
             for reason in filter(None, [target.kb.other_words for target in targets]):
                 context.course.remark(f"{reason} Until then it is not found by words that these make differently.")
-        given = any(query.vector is not None for query in queries)
-        if strategy.name == "lexical" or all(query.vector is not None for query in queries):
+        if strategy.name == "lexical":
+            return
+        for target in targets:
+            tell_dimensions(queries, context.course, name=target.kb.row.name, size=target.kb.index.dim)
+        given = [query for query in queries if query.vector is not None]
+        if len(given) == len(queries):
             return
         misfits = [target.kb for target in targets if target.embedder is None]
         if strategy.name == "simple" and len(misfits) == len(targets) and not given:

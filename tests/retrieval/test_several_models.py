@@ -182,6 +182,30 @@ def test_a_given_vector_is_looked_for_where_its_length_fits(models: Models, dime
     reply = models.tenant.admin.post("/v1/search", json=body)
     found = {HERON} if dimensions == LARGE else {MOSS, OTTER}
     assert (set(similarities(reply.json())), models.large.requests + models.small.requests) == (found, 0)
+    assert reply.json()["warnings"] == [left_out(dimensions)]
+
+
+def left_out(dimensions: int) -> str:
+    """What is told of vectors that do not fit the other knowledge base."""
+    other, has = ("default", LARGE) if dimensions == SMALL else ("second", SMALL)
+    return f"Query vectors of {dimensions} dimensions were left out in {other!r}: its index has {has}."
+
+
+def test_the_words_of_a_vector_that_does_not_fit_are_looked_for_all_the_same(models: Models) -> None:
+    body = {"queries": [{"vector": text_vector("dives", LARGE), "text": "otter dives"}], "top_k": 3}
+    answer = models.tenant.admin.post("/v1/search", json=body).json()
+    assert set(similarities(answer)) == {HERON, OTTER}
+    assert answer["warnings"] == [left_out(LARGE)]
+    by_words = models.tenant.admin.post("/v1/search", json={**body, "strategy": "lexical"}).json()
+    assert (set(similarities(by_words)), by_words["warnings"]) == ({OTTER}, [])
+
+
+def test_each_knowledge_base_that_a_vector_does_not_fit_is_told_of(models: Models) -> None:
+    queries = [{"vector": text_vector("otter", size)} for size in (SMALL, LARGE, SMALL)]
+    together = models.tenant.admin.post("/v1/search", json={"queries": [*queries, fresh()], "strategy": "simple"})
+    assert together.json()["warnings"] == [left_out(SMALL), left_out(LARGE)]
+    alone = {"queries": queries[:1], "knowledge_bases": ["second"]}
+    assert models.tenant.admin.post("/v1/search", json=alone).json()["warnings"] == []
 
 
 def test_a_picture_is_looked_for_where_the_model_takes_it(models: Models) -> None:
