@@ -15,9 +15,9 @@ WORKDIR /build
 # Dependencies before sources: this layer is built again only when a lock changes.
 COPY requirements-runtime.lock requirements-build.lock ./
 RUN python -m venv /opt/carrel \
-    && /opt/carrel/bin/pip install --require-hashes --only-binary=:all: -r requirements-runtime.lock \
+    && /opt/carrel/bin/pip install --no-deps --require-hashes --only-binary=:all: -r requirements-runtime.lock \
     && python -m venv /opt/build \
-    && /opt/build/bin/pip install --require-hashes --only-binary=:all: -r requirements-build.lock
+    && /opt/build/bin/pip install --no-deps --require-hashes --only-binary=:all: -r requirements-build.lock
 COPY pyproject.toml README.md LICENSE ./
 COPY migrations migrations
 COPY samples samples

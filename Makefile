@@ -37,11 +37,12 @@ help:
 	@echo "make upgrade-test    from an earlier commit to this one while clients write and search (ARGUMENTS=--from COMMIT)"
 	@echo "make kill-test       kill -9, 204 times, in every stage of ingestion (about 15 minutes)"
 
-# Installed anew when the lock or the project file changes; a half-made environment has no stamp.
+# Installed anew when the lock or the project file changes; a half-made environment has no stamp. The lock names all that
+# is needed: where pip resolves as well, older ones refuse what they find once something locked has a newer release.
 $(STAMP): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed (set PYTHON=)"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $(STAMP)
 

@@ -113,9 +113,16 @@ def test_the_image_installs_by_hash_alone() -> None:
     installs = [rest for word, rest in instructions() if word == "RUN" for rest in rest.split("&&") if "pip " in rest]
     assert len(installs) == 4
     for command in installs:
-        assert "--require-hashes" in command or (
-            "--no-deps" in command and ("--no-index" in command or " ." in command)
-        )
+        assert "--no-deps" in command
+        assert "--require-hashes" in command or "--no-index" in command or " ." in command
+
+
+def test_what_is_locked_is_installed_as_it_stands() -> None:
+    """Where pip resolves beside hashes, an older one refuses a lock of which something has a newer release."""
+    for name in ("Makefile", "Dockerfile"):
+        (*installs,) = [line for line in (ROOT / name).read_text().splitlines() if "--require-hashes" in line]
+        assert installs, name
+        assert all("--no-deps" in line for line in installs), name
 
 
 def test_the_image_holds_no_secret_and_no_setting_that_is_unknown() -> None:
