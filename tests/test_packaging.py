@@ -120,7 +120,7 @@ def test_the_image_installs_by_hash_alone() -> None:
 def test_what_is_locked_is_installed_as_it_stands() -> None:
     """Where pip resolves beside hashes, an older one refuses a lock of which something has a newer release."""
     for name in ("Makefile", "Dockerfile"):
-        (*installs,) = [line for line in (ROOT / name).read_text().splitlines() if "--require-hashes" in line]
+        installs = [line for line in (ROOT / name).read_text().splitlines() if "--require-hashes" in line]
         assert installs, name
         assert all("--no-deps" in line for line in installs), name
 

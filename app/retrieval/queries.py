@@ -84,11 +84,12 @@ class QueryVectors:
     _refused: dict[EmbeddingIdentity, set[Query]] = field(default_factory=dict)
 
     async def of(
-        self, embedder: Embedder, queries: Sequence[Query], *, required: bool, warning: str
+        self, embedder: Embedder, queries: Sequence[Query], *, required: bool, silent: str = "", without: str = ""
     ) -> list[Vector | None]:
-        """Their vectors in order; None, with the warning, where the model cannot answer in its share of the time left.
+        """Their vectors in order; None where the model cannot answer in its share of the time, or may not be asked.
 
-        None, and a warning of its own, for what the model does not take. Raises EmbeddingUnavailable or TokensSpent,
+        Warnings say which, ``silent`` for the former, and what is searched ``without`` them. None, and a warning of its
+        own, for what the model does not take. Raises EmbeddingUnavailable or TokensSpent,
         where they are ``required``.
         """
         words = [query for query in queries if query.vector is None and query.text is not None]
@@ -97,7 +98,7 @@ class QueryVectors:
         for some, embed in ((words, self._embed_words), (pictures, self._embed_pictures)):
             if some:
                 asked = partial(self._ask_for_all, embed, embedder, some)
-                made |= await self._made(asked, required=required, warning=warning)
+                made |= await self._made(asked, required=required, silent=silent, without=without)
         return [made.get(query, query.vector) for query in queries]
 
     def nothing_to_ask(self, queries: Sequence[Query]) -> AppError:
@@ -108,7 +109,7 @@ class QueryVectors:
         return InvalidInput("The embedding model does not take what is searched for.", loc=loc)
 
     async def _made(
-        self, embed: Callable[[], Awaitable[dict[Query, Vector]]], *, required: bool, warning: str
+        self, embed: Callable[[], Awaitable[dict[Query, Vector]]], *, required: bool, silent: str, without: str
     ) -> dict[Query, Vector]:
         try:
             async with asyncio.timeout(self.course.remaining * shares.EMBED):
@@ -116,13 +117,13 @@ class QueryVectors:
         except TokensSpent as exc:
             if required:
                 raise
-            self.course.warn(f"{exc.message} Only the words were searched for.")
+            self.course.warn(f"{exc.message} {without[:1].upper()}{without[1:]}.")
             return {}
         except FAILURES as exc:
             if required:
                 raise EmbeddingUnavailable from exc
             logger.warning("search.embedding_failed", error=exc)
-            self.course.warn(warning)
+            self.course.warn(f"{silent}: {without}.")
             self.course.drop("dense", reason_of(exc))
             return {}
 

@@ -197,7 +197,7 @@ class Router:
         words = [query for query in queries if query.picture is None]
         try:
             with self.course.timing("embed"):
-                found = await self.vectors.of(embedder, words, required=True, warning="")
+                found = await self.vectors.of(embedder, words, required=True)
         except (EmbeddingUnavailable, TokensSpent):
             name = embedder.identity.model
             self.course.remark(

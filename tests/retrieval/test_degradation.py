@@ -187,6 +187,17 @@ def test_a_dense_search_without_the_model_is_unavailable(fragile: Fragile) -> No
     assert int(reply.headers["Retry-After"]) > 0
 
 
+def test_a_dense_search_without_the_model_has_the_vectors_that_were_given(fragile: Fragile) -> None:
+    fragile.embedding.fail(500, times=None)
+    vector = {"vector": [1.0] + [0.0] * 63}
+    answer = ask(fragile.tenant.admin, queries=[fresh(), vector], strategy="simple")
+    alone = ask(fragile.tenant.admin, queries=[vector], strategy="simple")
+    assert results_of(answer) == results_of(alone) != []
+    assert answer["warnings"] == [
+        "The embedding model is not answering: only the vectors that were given were searched for."
+    ]
+
+
 def test_without_the_model_and_without_words_nothing_was_asked(fragile: Fragile) -> None:
     fragile.embedding.fail(500, times=None)
     reply = fragile.tenant.admin.post("/v1/knowledge-bases/default/search", json={"query": "the of and"})

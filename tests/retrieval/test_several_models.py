@@ -208,6 +208,19 @@ def test_each_knowledge_base_that_a_vector_does_not_fit_is_told_of(models: Model
     assert models.tenant.admin.post("/v1/search", json=alone).json()["warnings"] == []
 
 
+def test_what_the_words_of_a_vector_that_does_not_fit_have_found_is_not_held_against_another(models: Models) -> None:
+    """In the second knowledge base nobody knows how near these words are: the other query does not speak for them."""
+    queries = [{"vector": text_vector("dives", LARGE), "text": "otter"}, fresh()]
+    body = {
+        "queries": queries,
+        "strategy": "lexical",
+        "score_threshold": 0.99,
+        "knowledge_bases": ["default", "second"],
+    }
+    answer = models.tenant.admin.post("/v1/search", json=body).json()
+    assert similarities(answer) == {OTTER: None}
+
+
 def test_a_picture_is_looked_for_where_the_model_takes_it(models: Models) -> None:
     picture = {"image": base64.b64encode(square("red", (40, 40))).decode()}
     answer = models.tenant.admin.post("/v1/search", json={"queries": [picture, "reeds"], "top_k": 3}).json()

@@ -20,6 +20,7 @@ from app.retrieval.words import NONE, Place, Terms, terms_of
 
 WORDS_ALONE = "only the lexical lane was searched"
 BESIDE_VECTORS = "words were looked for in the lexical lane alone"
+VECTORS_ALONE = "only the vectors that were given were searched for"
 NO_COSINES = "similarities are not known"
 NOTHING = "nothing was searched"
 
@@ -126,13 +127,14 @@ class SearchContext:
         if not dense and self.finder.score_threshold is None:
             return [[None] * len(self.queries)] * len(self.targets)
         embedders = {one.embedder.identity: one.embedder for one in self.targets if one.embedder is not None}
-        required = not lexical and len(embedders) == 1  # of several the others are enough
         given = [query.vector for query in self.queries]
-        alone = BESIDE_VECTORS if any(vector is not None for vector in given) else WORDS_ALONE
-        without = (alone if lexical else NOTHING) if dense else NO_COSINES
+        some = any(vector is not None for vector in given)
+        required = not lexical and len(embedders) == 1 and not some  # of several the others are enough
+        beside = BESIDE_VECTORS if lexical else VECTORS_ALONE
+        without = (beside if some else WORDS_ALONE if lexical else NOTHING) if dense else NO_COSINES
         with self.course.timing("embed"):
             calls = [
-                self.vectors.of(one, self.queries, required=required, warning=self._silence(model, without))
+                self.vectors.of(one, self.queries, required=required, **self._silence(model, without))
                 for model, one in embedders.items()
             ]
             made = dict(zip(embedders, await together(calls), strict=True))
@@ -143,7 +145,7 @@ class SearchContext:
 
         None where it did not answer: the best of the rest is not the best of all, and a threshold is not for it.
         """
-        words = [number for number, query in enumerate(self.queries) if query.vector is None and query.text is not None]
+        words = [number for number, query in enumerate(self.queries) if query.text is not None]
         made: dict[EmbeddingIdentity, Comparison] = {}
         for target, of_target in zip(self.targets, vectors, strict=True):
             others = made[target.model].indexes if target.model in made else frozenset()
@@ -152,12 +154,13 @@ class SearchContext:
                 made[target.model] = Comparison(others | {target.kb.index.id.bytes}, given)
         return list(made.values())
 
-    def _silence(self, model: EmbeddingIdentity, without: str) -> str:
-        """What is told where this model does not answer; among others it is named."""
+    def _silence(self, model: EmbeddingIdentity, without: str) -> dict[str, str]:
+        """What is told where this model does not answer, and what is done then; among others it is named."""
         if all(target.model == model for target in self.targets):
-            return f"The embedding model is not answering: {without}."
+            return {"silent": "The embedding model is not answering", "without": without}
         names = dict.fromkeys(repr(target.kb.row.name) for target in self.targets if target.model == model)
-        return f"The embedding model {model.model!r} is not answering: {without} in {', '.join(names)}."
+        silent = f"The embedding model {model.model!r} is not answering"
+        return {"silent": silent, "without": f"{without} in {', '.join(names)}"}
 
     async def _terms(self) -> list[Terms]:
         """Of the queries with words, in each target."""
