@@ -29,10 +29,10 @@ from app.errors import AppError, Unavailable
 SERVER_SETTINGS = {"plan_cache_mode": "force_custom_plan", "jit": "off", "application_name": "carrel"}
 # Of a pool: so many can have died at once.
 MOST_CONNECTIONS = 200
-# SQLSTATE classes: connection, resources, shutting down or starting up; one that only reads, as after a failover;
-# password, no such database.
+# SQLSTATE classes: connection, resources, shutting down or starting up; one that only reads, as after a failover or
+# with a full disk; password, no such database.
 OUTAGES = ("08", "53", "57P0")
-ONLY_READS = ("25006",)
+ONLY_READS = "25006"
 REFUSALS = ("28", "3D")
 # What the driver says when a new connection breaks while its codecs are set up: SQLAlchemy translates nothing there.
 UNTRANSLATED = (asyncpg.InterfaceError, asyncpg.InternalClientError, asyncpg.PostgresError)
@@ -174,12 +174,21 @@ class Database:
 
     @asynccontextmanager
     async def _begun(self, begin: str | None) -> AsyncIterator[tuple[AsyncConnection, asyncpg.Connection]]:
-        """A connection that has answered ``begin``; those that have died in the pool are left out."""
+        """A connection that has answered ``begin``; those that have died in the pool are left out.
+
+        One that takes no writes does not come back to it.
+        """
         for _ in range(MOST_CONNECTIONS):
             async with lent(self.engine, self.returning) as connection:
                 driver = _driver(connection)
                 if await begins(driver, begin, forget=connection.invalidate):
-                    yield connection, driver
+                    try:
+                        yield connection, driver
+                    except DBAPIError as exc:
+                        if _only_reads(exc):  # after a failover it leads to what was the primary, and would for ever
+                            driver.terminate()
+                            await connection.invalidate()
+                        raise
                     return
                 await connection.invalidate()
         raise DatabaseUnavailable
@@ -221,6 +230,10 @@ def _driver(connection: AsyncConnection) -> asyncpg.Connection:
     return found
 
 
+def _only_reads(error: DBAPIError) -> bool:
+    return getattr(error.orig, "sqlstate", None) == ONLY_READS
+
+
 @contextmanager
 def _told_as_ours(*, reads: bool = False) -> Iterator[None]:
     """The driver's errors as DatabaseUnavailable and DatabaseRefused; those of a statement stay what they are.
@@ -233,7 +246,9 @@ def _told_as_ours(*, reads: bool = False) -> Iterator[None]:
         raise DatabaseUnavailable from exc
     except DBAPIError as exc:
         state = str(getattr(exc.orig, "sqlstate", None) or "")
-        if exc.connection_invalidated or state.startswith(OUTAGES if reads else OUTAGES + ONLY_READS):
+        if _only_reads(exc) and not reads:
+            raise DatabaseUnavailable("The database only reads at present; try again.") from exc
+        if exc.connection_invalidated or state.startswith(OUTAGES):
             raise DatabaseUnavailable from exc
         if state.startswith(REFUSALS):
             raise DatabaseRefused(f"CARREL_DATABASE_URL: {getattr(exc.orig, '__cause__', None)}") from exc

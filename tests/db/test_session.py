@@ -2,7 +2,7 @@
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -235,22 +235,32 @@ async def test_a_server_without_room_is_an_outage(
         await db.check()
 
 
-async def test_a_server_that_takes_nothing_is_an_outage(
-    make_database: MakeDatabase, postgres_server: EmbeddedPostgres
+async def rename_nothing(database: Database) -> None:
+    async with database.single_statement() as session:
+        await session.rows(RENAME, {"name": "another name"})
+
+
+@pytest.mark.parametrize("write", [add_tenant, rename_nothing])
+async def test_a_server_that_takes_nothing_is_an_outage_and_its_connection_is_not_kept(
+    make_database: MakeDatabase, postgres_server: EmbeddedPostgres, write: Callable[[Database], Awaitable[object]]
 ) -> None:
-    """As one that has failed over, or whose provider has made it read-only because its disk is full."""
+    """As one that has failed over, or whose provider has made it read-only because its disk is full.
+
+    A connection to what was the primary goes on answering; only a new one leads to what is.
+    """
     urls = await asyncio.to_thread(make_database)
     name = urls.app.rpartition("/")[2]
     setting = f"alter database {name} set default_transaction_read_only to"
     superuser = postgres_server.url("postgres")
     await asyncio.to_thread(run_sql, superuser, f"{setting} on")
     async with connected(urls.app) as db:
-        with pytest.raises(DatabaseUnavailable):
-            await add_tenant(db)
+        with pytest.raises(DatabaseUnavailable, match="only reads at present"):
+            await write(db)
         await db.check()
-    await asyncio.to_thread(run_sql, superuser, f"{setting} off")
-    async with connected(urls.app) as db:
-        await add_tenant(db)
+        await asyncio.to_thread(run_sql, superuser, f"{setting} off")
+        with suppress(DatabaseUnavailable):  # the connection of that look
+            await write(db)
+        await write(db)
 
 
 async def test_a_full_pool_is_an_outage(database: DatabaseUrls) -> None:
