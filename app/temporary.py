@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from app.errors import Unavailable
+from app.settings.environment import temporary_directory
 
 Purpose = Literal["ingest", "upload", "import"]
 PREFIXES: tuple[str, ...] = tuple(f"carrel-{purpose}-" for purpose in get_args(Purpose))
@@ -24,7 +25,7 @@ class TemporaryFull(Unavailable):
 def temporary_folder(purpose: Purpose) -> Iterator[Path]:
     """A folder that goes with the block. Raises TemporaryFull for what finds no room in it."""
     try:
-        with tempfile.TemporaryDirectory(prefix=f"carrel-{purpose}-") as folder:
+        with tempfile.TemporaryDirectory(prefix=f"carrel-{purpose}-", dir=temporary_directory()) as folder:
             yield Path(folder)
     except OSError as exc:
         if exc.errno in (errno.ENOSPC, errno.EDQUOT):

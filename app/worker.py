@@ -4,12 +4,10 @@ import asyncio
 import os
 import secrets
 import socket
-import tempfile
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
-from pathlib import Path
 
 from app.bootstrap import Resources
 from app.db.maintenance import OwnerDatabase
@@ -22,6 +20,7 @@ from app.job_handlers import HANDLERS, JobContext, UnknownJob, describe_failure
 from app.knowledge_bases.types import IndexMismatch
 from app.logging import bind, get_logger
 from app.quotas.types import TokensSpent
+from app.settings.environment import temporary_directory
 
 logger = get_logger(__name__)
 
@@ -198,8 +197,7 @@ class Worker:
                 return
 
     async def _prepare(self) -> None:
-        """Tidy up after killed processes, and see that the periodic jobs are there."""
-        await asyncio.to_thread(sweep_temporary, Path(tempfile.gettempdir()))
+        """See that the periodic jobs are there, and tidy up after killed processes."""
         settings = self.resources.settings.worker
         waiting = {**sweep_periods(settings), PERIODIC_JOB: timedelta(seconds=settings.maintenance_seconds)}
         while waiting:
@@ -210,6 +208,7 @@ class Worker:
             except Exception as exc:  # the database will be back
                 logger.warning("worker.prepare_failed", error=exc)
                 await asyncio.sleep(POLL_SECONDS)
+        await asyncio.to_thread(sweep_temporary, temporary_directory())
 
     async def _reap(self) -> None:
         while True:

@@ -1,5 +1,7 @@
 """Folders that go with what they are for, and a disk that is full."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -18,3 +20,30 @@ def test_a_full_disk_is_worth_another_try() -> None:
 def test_what_else_is_wrong_with_a_file_stays_what_it_is() -> None:
     with pytest.raises(FileNotFoundError), temporary_folder("import") as folder:
         (folder / "nothing").read_bytes()
+
+
+# Of a disk without room for a byte: its directories can be made, its files not be written.
+NO_ROOM = """
+import resource
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+from pathlib import Path
+from app.temporary import TemporaryFull, temporary_folder
+with temporary_folder("upload") as folder:
+    print(folder.parent)
+try:
+    with temporary_folder("upload"):
+        Path("/dev/full").write_bytes(b"there is none")
+except TemporaryFull as full:
+    print(full)
+"""
+
+
+def test_the_directory_is_not_tried_with_a_file(tmp_path: Path) -> None:
+    """As Python does when it is first asked for one: there is no room for that, and it says so in other words."""
+    ended = subprocess.run(
+        [sys.executable, "-c", NO_ROOM], env={"TMPDIR": str(tmp_path)}, capture_output=True, text=True, check=False
+    )
+    assert ended.stdout.splitlines() == [
+        str(tmp_path),
+        "The disk for temporary files is full; try again when there is room.",
+    ], ended.stderr

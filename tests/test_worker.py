@@ -1,6 +1,8 @@
 """The worker at work: it settles every job, outlives its surroundings, and stops when it is told to."""
 
 import asyncio
+import errno
+import tempfile
 import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -281,6 +283,18 @@ async def test_periodic_jobs_are_there_from_the_start_and_run(
             await until(lambda: is_gone(hasty, document.id))
             await until(lambda: no_jobs(hasty))
         assert await hasty.inconsistencies() == {}
+
+
+async def test_they_are_there_also_where_the_temporary_directory_is_full(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gettempdir() -> str:
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
+
+    await workshop.owner.execute("delete from job where every is not null")
+    monkeypatch.setattr(tempfile, "gettempdir", gettempdir)
+    async with workshop.working():
+        await until(lambda: has_periodic(workshop, 6))
 
 
 async def has_periodic(workshop: Workshop, count: int) -> bool:

@@ -203,9 +203,11 @@ def sweep_temporary(directory: Path, *, older_than: timedelta = TEMPORARY_AGE) -
 
 
 def _temporary(directory: Path) -> Iterable[Path]:
-    with suppress(OSError):
+    try:
         return [path for path in directory.iterdir() if path.name.startswith(PREFIXES)]
-    return []
+    except OSError as exc:  # nothing that a worker needs at its start
+        logger.warning("sweep.temporary_failed", error=exc)
+        return []
 
 
 def _remove_temporary(path: Path, limit: float) -> bool:

@@ -1,9 +1,11 @@
-"""What the process is given from outside: variables, and the place for what can be fetched again."""
+"""What the process is given from outside: variables, and places for what can be fetched again or does not stay."""
 
 import os
 from pathlib import Path
 
 from dotenv import dotenv_values
+
+USUAL_TEMPORARY = ("/tmp", "/var/tmp", "/usr/tmp")  # noqa: S108  (as Python has them)
 
 
 def environment() -> dict[str, str]:
@@ -15,3 +17,10 @@ def user_cache_dir() -> Path:
     """Where this user's programs keep what they can fetch again (XDG Base Directory Specification)."""
     given = os.environ.get("XDG_CACHE_HOME", "")
     return Path(given) if given.startswith("/") else Path.home() / ".cache"
+
+
+def temporary_directory() -> Path:
+    """What Python's ``tempfile`` would take. That tries it with a file, and a full disk has no room for one."""
+    named = (os.environ.get(variable, "") for variable in ("TMPDIR", "TEMP", "TMP"))
+    usable = (place for place in (*named, *USUAL_TEMPORARY) if place and os.access(place, os.W_OK | os.X_OK))
+    return Path(next(usable, USUAL_TEMPORARY[0])).absolute()

@@ -20,6 +20,7 @@ from app.knowledge_bases.repository import KnowledgeBaseRepository
 from app.knowledge_bases.service import KnowledgeBaseService
 from app.knowledge_bases.types import KnowledgeBaseView
 from app.object_store import ObjectMissing, ObjectStore
+from app.settings.environment import temporary_directory
 from app.transfer.records import DOCUMENT, LEFT_OUT, MANIFEST, SUMS, Manifest, picture_name
 from app.transfer.repository import FoundDocument, StoredParts, TransferRepository
 from app.transfer.tar import END, header, padding, whole
@@ -77,7 +78,8 @@ class Export:
 
     async def pieces(self) -> AsyncIterator[bytes]:
         """Its bytes. Raises ExportBroken where the index is not the same any more; ObjectStoreUnavailable."""
-        with tempfile.TemporaryFile() as sums, tempfile.TemporaryFile() as left_out:
+        place = temporary_directory()
+        with tempfile.TemporaryFile(dir=place) as sums, tempfile.TemporaryFile(dir=place) as left_out:
             content = manifest(self.kb).encoded()
             _note(sums, hashlib.sha256(content).hexdigest(), MANIFEST)
             yield whole(MANIFEST, content)

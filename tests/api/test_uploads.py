@@ -4,7 +4,6 @@ import gzip
 import hashlib
 import json
 import socket
-import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -35,7 +34,7 @@ def small(fragile: Fragile) -> Tenant:
 @pytest.fixture
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A directory for temporary files that no other process uses."""
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     return tmp_path
 
 

@@ -104,7 +104,7 @@ async def test_many_files_share_the_limit_and_are_counted() -> None:
 async def test_broken_forms_are_refused_and_leave_no_file(
     body: bytes, error: type[Exception], size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     with pytest.raises(error):
         await received(body, size=size)
     assert list(tmp_path.iterdir()) == []
