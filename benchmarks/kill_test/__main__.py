@@ -24,13 +24,13 @@ from benchmarks.kill_test.ledger import Ledger, Slot
 from benchmarks.kill_test.planting import prove_checker
 from benchmarks.kill_test.service import OPERATOR_KEY, Service, running_service
 from benchmarks.kill_test.stages import STAGES, Caught, caught_in
+from benchmarks.kill_test.supervising import supervised
 from benchmarks.kill_test.watching import Checker
 from benchmarks.processes import end_as_usual
 
 CLIENTS, SLOTS_OF_A_CLIENT, CHECKERS = 4, 6, 2
 # Of four kills two are of the process that is in the stage, one of its Postgres session, one of the postmaster.
 TARGETS = ("process", "session", "process", "postmaster")
-SUPERVISED_SECONDS = 0.2
 Histogram = Counter[tuple[str, str]]
 
 
@@ -93,14 +93,6 @@ async def rampage(
     return histogram
 
 
-async def supervise(service: Service, tally: Tally) -> None:
-    """Start again what has ended, up to the end of the test: also after the last kill an API may find no database."""
-    while True:
-        for wrong in service.revive():
-            tally.fault(wrong)
-        await asyncio.sleep(SUPERVISED_SECONDS)
-
-
 def prepare(service: Service) -> Calls:
     """A tenant with a knowledge base of small chunks."""
     operator = {"Authorization": f"Bearer {OPERATOR_KEY}"}
@@ -143,15 +135,14 @@ async def run(arguments: argparse.Namespace, folder: Path) -> int:
         ]
         for thread in [*clients, *checkers]:
             thread.start()
-        supervisor = asyncio.create_task(supervise(service, tally))
         until = begun + 60 * arguments.minutes
-        histogram = await rampage(service, endpoint, tally, kills=arguments.kills, seed=arguments.seed, until=until)
-        stopping.set()
-        await asyncio.to_thread(_join, clients)
-        await close_books(service, calls, ledger, tally)
-        ended.set()
-        await asyncio.to_thread(_join, checkers)
-        supervisor.cancel()
+        async with supervised(service.revive, tally):
+            histogram = await rampage(service, endpoint, tally, kills=arguments.kills, seed=arguments.seed, until=until)
+            stopping.set()
+            await asyncio.to_thread(_join, clients)
+            await close_books(service, calls, ledger, tally)
+            ended.set()
+            await asyncio.to_thread(_join, checkers)
         service.stop()
         after_the_end(service, tally)
     show(histogram, tally, calls, time.monotonic() - begun)
