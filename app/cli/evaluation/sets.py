@@ -14,7 +14,8 @@ from app.errors import InvalidInput
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
-# trec_eval keeps a count for each grade up to the greatest: one like a time would take all memory.
+# trec_eval keeps a count for each grade up to the greatest: one like a time would take all memory. Far below zero it
+# takes none at all.
 MOST_GRADE = 1_000_000
 _WHOLE = re.compile(r"[+-]?[0-9]{1,20}")
 
@@ -146,8 +147,8 @@ def read_set(
             raise SetError(f"{place}: query {line.id}: {exc}") from exc
         given = (*line.references, *excerpts.get(line.id, ()))
         judged = {**line.grades(), **grades.get(line.id, {})}
-        if max(judged.values(), default=0) > MOST_GRADE:
-            raise SetError(f"{place}: query {line.id}: a grade is more than {MOST_GRADE:,}")
+        if max(map(abs, judged.values()), default=0) > MOST_GRADE:
+            raise SetError(f"{place}: query {line.id}: a grade is beyond {MOST_GRADE:,} or -{MOST_GRADE:,}")
         found[line.id] = Query(line.id, question, judged, given)
     kept = tuple(query for query in found.values() if query.is_judged or query.references)
     if not kept:
@@ -176,10 +177,10 @@ def _read_judgements(path: Path) -> dict[str, dict[str, int]]:
         fields = line.rstrip("\r\n").split("\t") if "\t" in line else line.split()
         if not any(fields):
             continue
-        told = len(fields) in (3, 4)
-        if told and _WHOLE.fullmatch(fields[-1]):
-            grades.setdefault(fields[0], {})[fields[-2]] = int(fields[-1])
-        elif number > 1 or not told or fields[-1][:1] in "+-.0123456789":  # the first line may be a heading
+        grade = fields[-1].strip()
+        if len(fields) in (3, 4) and _WHOLE.fullmatch(grade):
+            grades.setdefault(fields[0], {})[fields[-2]] = int(grade)
+        elif number > 1 or grade[:1] in "+-.0123456789":  # the first line may be a heading, but not with an empty end
             raise SetError(f"{path} line {number}: not a query, a document and a whole number")
     return grades
 

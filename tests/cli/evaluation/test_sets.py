@@ -69,9 +69,10 @@ def test_plain_lines(tmp_path: Path) -> None:
         (b'{"id": "\xff"}', "not UTF-8"),
         (b'{"id": "a\\ud800", "text": "x", "relevant": ["d"]}', "line 1: not JSON"),
         (b'{"id": "a", "text": "x", "relevant": ["d\\udfff"]}', "line 1: not JSON"),
-        (b'{"id": "a", "text": "x", "relevant": {"d": 1, "e": 1000001}}', "query a: a grade is more than 1,000,000"),
+        (b'{"id": "a", "text": "x", "relevant": {"d": 1, "e": 1000001}}', "query a: a grade is beyond 1,000,000"),
+        (b'{"id": "a", "text": "x", "relevant": {"d": 1, "e": -1000001}}', "query a: a grade is beyond 1,000,000 or"),
     ],
-    ids=range(16),
+    ids=range(17),
 )
 def test_what_is_wrong_is_said_with_its_place(tmp_path: Path, content: bytes, said: str) -> None:
     path = tmp_path / "q.jsonl"
@@ -94,7 +95,23 @@ def test_judgements_that_are_none(tmp_path: Path, content: str) -> None:
         with pytest.raises(SetError, match="line 1: not a query, a document and a whole number"):
             read_set(queries, judgements=judgements)
     judgements.write_text("q d 99999999999999999999")
-    with pytest.raises(SetError, match="query q: a grade is more than"):
+    with pytest.raises(SetError, match="query q: a grade is beyond"):
         read_set(queries, judgements=judgements)
     with pytest.raises(SetError, match="No such file"):
         read_set(queries, judgements=tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "q\td\t 2\n",
+        "q\t0\td\t2 \r\n",
+        "query id document id grade\nq d 2\n",
+        "query\tdocument\t grade\tof whom\tsince\nq\td\t2\n",
+    ],
+)
+def test_grades_with_spaces_around_them_and_headings_of_other_lengths(tmp_path: Path, content: str) -> None:
+    queries = lines(tmp_path / "q.jsonl", {"id": "q", "text": "x"})
+    judgements = tmp_path / "qrels"
+    judgements.write_bytes(content.encode())
+    assert read_set(queries, judgements=judgements).queries[0].grades == {"d": 2}
