@@ -104,6 +104,21 @@ def test_what_is_measured(evaluate: Evaluate) -> None:
     assert excerpt == {"recall": 1.0, "precision": ratio, "IoU": ratio}
 
 
+def test_a_passage_that_comes_again_and_again_counts_where_it_was_found(tenant: Tenant, tmp_path: Path) -> None:
+    """Headings lose their signs: what is stored is shorter than the corpus's text, ever more towards its end."""
+    note = "Ask the warden before the gate"
+    text = f"= = = = Of what to do at every door = = = =\n\n{note}\n\n" * 30
+    chunking = {"max_tokens": 16, "overlap_tokens": 0}
+    assert tenant.admin.post("/v1/knowledge-bases", json={"name": "gates", "chunking": chunking}).is_success
+    lines(tmp_path / "corpus.jsonl", [{"id": "handbook", "text": text}])
+    places = [place for place in range(len(text)) if text.startswith(note, place)]
+    excerpts = [{"document": "handbook", "start": place, "end": place + len(note)} for place in places]
+    lines(tmp_path / "queries.jsonl", [{"id": "q", "text": note, "references": excerpts}])
+    asked = ("--setting", LEXICAL, "--measure", "excerpt_recall@100", "--json")
+    [setting] = figures(run(tenant, tmp_path, "--kb", "gates", "--load", *asked))["settings"]
+    assert setting["measures"]["excerpt_recall@100"]["mean"] == 1.0
+
+
 def test_tables_for_people(evaluate: Evaluate) -> None:
     done = evaluate("--setting", LEXICAL, "--setting", "both={}", "--measure", "recall@5")
     assert done.exit_code == 0

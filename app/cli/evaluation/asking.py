@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from carrel_client import ApiError, Client
 
 from app.cli.connection import read_json
-from app.cli.evaluation.excerpts import Passage
+from app.cli.evaluation.excerpts import Passage, Texts
 from app.cli.evaluation.sets import Query
 from app.errors import InvalidInput
 
@@ -72,6 +72,25 @@ class Naming:
         return self.by_id.get(document["id"], document["id"])
 
 
+@dataclass(frozen=True, slots=True)
+class StoredTexts:
+    """What is stored of found documents, each asked for once."""
+
+    client: Client
+    known: dict[str, str] = field(default_factory=dict)
+
+    def of(self, result: Mapping[str, Any]) -> str:
+        """Empty where it cannot be read: another version is live by now, or it is shared by the operator."""
+        kb, document, root = result["knowledge_base"], result["document"]["id"], result["node_path"][0]
+        if root not in self.known:
+            try:
+                found = self.client.get("knowledge-bases", kb, "documents", document, "nodes", root)
+                self.known[root] = found["text"]
+            except ApiError:
+                self.known[root] = ""
+        return self.known[root]
+
+
 def check_naming(kind: str) -> str:
     """Raises BadNaming for what a document has not."""
     if kind not in (EXTERNAL_ID, *BY_FIELD) and not (kind.startswith(METADATA) and kind != METADATA):
@@ -111,9 +130,24 @@ def find_documents(
 
 
 def ask_all(
-    client: Client, queries: Sequence[Query], setting: Setting, naming: Naming, *, passages: int, at_once: int
+    client: Client,
+    queries: Sequence[Query],
+    setting: Setting,
+    naming: Naming,
+    *,
+    texts: Texts,
+    passages: int,
+    at_once: int,
 ) -> Iterator[tuple[str, Answer]]:
-    """The answer to each query, in their order; a refused one has its problem instead. Raises ConnectionFailed."""
+    """The answer to each query, in their order; a refused one has its problem instead. Raises ConnectionFailed.
+
+    Passages that their document has more than once in ``texts`` come with what is stored of it.
+    """
+    stored = StoredTexts(client)
+
+    def passage(name: str, result: Mapping[str, Any]) -> Passage:
+        several = texts.has_several(name, result["text"])
+        return Passage(name, result["text"], result["start"], stored.of(result) if several else "")
 
     def ask(query: Query) -> tuple[str, Answer]:
         try:
@@ -124,7 +158,7 @@ def ask_all(
         first = zip(names[:passages], reply["results"], strict=False) if query.references else ()
         return query.id, Answer(
             documents=tuple(dict.fromkeys(names)),
-            passages=tuple(Passage(name, result["text"], result["start"]) for name, result in first),
+            passages=tuple(passage(name, result) for name, result in first),
             warnings=tuple(reply["warnings"]),
         )
 

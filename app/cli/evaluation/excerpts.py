@@ -7,6 +7,7 @@ that belong to excerpts, a character counted as often as it was retrieved; IoU p
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from threading import Lock
 from unicodedata import normalize
 
 from app.cli.evaluation.sets import Reference, SetError
@@ -14,15 +15,20 @@ from app.cli.evaluation.sets import Reference, SetError
 Range = tuple[int, int]
 Reading = Callable[[str], Iterator[str]]
 """What is compared of a text."""
+Squeezed = tuple[str, Sequence[int]]
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """What was retrieved: a text, the document that it says it is from, and where it begins in what is stored of it."""
+    """What was retrieved: a text, the document that it says it is from, and where it begins in what is stored of it.
+
+    That is ``stored``, where it is needed: the same words stand in the document more than once.
+    """
 
     document: str
     text: str
     start: int = 0
+    stored: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,34 +50,57 @@ class Texts:
     """The documents' texts, in which passages and excerpts are located."""
 
     by_document: Mapping[str, str]
-    squeezed: dict[tuple[str, Reading], tuple[str, list[int]]] = field(default_factory=dict)
+    squeezed: dict[tuple[str, Reading], Squeezed] = field(default_factory=dict)
+    lock: Lock = field(default_factory=Lock)
 
-    def locate(self, document: str, words: str, *, near: int = 0) -> Range | None:
+    def locate(self, document: str, words: str, *, near: int = 0, stored: str = "") -> Range | None:
         """Where they stand: as they are, else whatever became of white space and compatibility characters.
 
         Else of all signs, too: those of a heading or a table in a plain text are not stored. Of several places it is
-        the one nearest to ``near``.
+        the one with the same number as theirs in ``stored``, where they begin at ``near``; without that, and where
+        they do not come as often there, the one nearest to ``near``.
         """
         text = self.by_document.get(document)
         if text is None:
             return None
-        start = _nearest(text, words, near)
-        if start >= 0:
-            return start, start + len(words)
-        for reading in (_marks, _letters):
-            dense, places = self._squeeze(document, text, reading)
-            wanted = "".join(reading(words))
-            start = _nearest(dense, wanted, bisect_left(places, near)) if wanted else -1
-            if start >= 0:
-                return places[start], places[start + len(wanted) - 1] + 1
-        return None
+        nearest, stored = None, stored if stored.startswith(words, near) else ""
+        for reading in READINGS:
+            there, here = self._occurrences(text, words, reading), self._occurrences(stored, words, reading)
+            if there and nearest is None:
+                nearest = min(there, key=lambda span: abs(span[0] - near))
+            if nearest is not None and not stored:
+                break
+            numbers = [number for number, span in enumerate(here) if span[0] >= near]
+            if numbers and len(there) == len(here):
+                return there[numbers[0]]
+        return nearest
 
-    def _squeeze(self, document: str, text: str, reading: Reading) -> tuple[str, list[int]]:
-        """What is compared of the text, and where each character of it stood."""
-        if (document, reading) not in self.squeezed:
-            pairs = [(mark, place) for place, character in enumerate(text) for mark in reading(character)]
-            self.squeezed[document, reading] = "".join(mark for mark, _ in pairs), [place for _, place in pairs]
-        return self.squeezed[document, reading]
+    def has_several(self, document: str, words: str) -> bool:
+        """Whether it is a question which place of the document they are from."""
+        text = self.by_document.get(document, "")
+        return any(len(self._occurrences(text, words, reading)) > 1 for reading in reversed(READINGS))
+
+    def _occurrences(self, text: str, words: str, reading: Reading) -> list[Range]:
+        """Every place where a text has them, in this reading."""
+        wanted = "".join(reading(words))
+        if not text or not wanted:
+            return []
+        dense, places = self._squeeze(text, reading)
+        starts, start = [], dense.find(wanted)
+        while start >= 0:
+            starts.append(start)
+            start = dense.find(wanted, start + 1)
+        return [(places[start], places[start + len(wanted) - 1] + 1) for start in starts]
+
+    def _squeeze(self, text: str, reading: Reading) -> Squeezed:
+        """What is compared of the text, and where each character of it stood; made once, whoever waits for it."""
+        if reading is _characters:
+            return text, range(len(text))
+        with self.lock:
+            if (text, reading) not in self.squeezed:
+                pairs = [(mark, place) for place, character in enumerate(text) for mark in reading(character)]
+                self.squeezed[text, reading] = "".join(mark for mark, _ in pairs), [place for _, place in pairs]
+            return self.squeezed[text, reading]
 
     def wanted(self, references: Iterable[Reference]) -> dict[str, list[Range]]:
         """The excerpts' ranges by document. Raises SetError for one that is not in its document."""
@@ -84,10 +113,9 @@ class Texts:
         return {document: merged(ranges) for document, ranges in found.items()}
 
 
-def _nearest(text: str, words: str, near: int) -> int:
-    """Where they begin; -1 where they are not there."""
-    found = (text.rfind(words, 0, near + len(words)), text.find(words, near))
-    return min((start for start in found if start >= 0), key=lambda start: abs(start - near), default=-1)
+def _characters(text: str) -> Iterator[str]:
+    """All of it."""
+    return iter(text)
 
 
 def _marks(text: str) -> Iterator[str]:
@@ -98,6 +126,9 @@ def _marks(text: str) -> Iterator[str]:
 def _letters(text: str) -> Iterator[str]:
     """What no parser takes for markup."""
     return (mark for mark in normalize("NFKD", text) if mark.isalnum())
+
+
+READINGS: tuple[Reading, ...] = (_characters, _marks, _letters)
 
 
 def merged(ranges: Iterable[Range]) -> list[Range]:
@@ -128,7 +159,7 @@ def score(passages: Sequence[Passage], wanted: Mapping[str, list[Range]], texts:
     found: dict[str, list[Range]] = {}
     unlocated = retrieved = 0
     for passage in passages:
-        span = texts.locate(passage.document, passage.text, near=passage.start)
+        span = texts.locate(passage.document, passage.text, near=passage.start, stored=passage.stored)
         if span is None:
             retrieved += len(passage.text)
             unlocated += passage.document in texts.by_document

@@ -74,7 +74,7 @@ class Evaluation:
     def _outcome(self, setting: Setting, naming: Naming, texts: Texts) -> Outcome:
         queries = self.chosen.queries
         depth = passages_needed(self.measures)
-        asked = ask_all(self.client, queries, setting, naming, passages=depth, at_once=self.at_once)
+        asked = ask_all(self.client, queries, setting, naming, texts=texts, passages=depth, at_once=self.at_once)
         answers = dict(self.progress(asked, len(queries), setting.name))
         problems = Counter(answer.problem for answer in answers.values() if answer.problem is not None)
         if problems.total() == len(queries):

@@ -17,7 +17,7 @@ TEXT = "The heron waits.\n\nThe otter  dives for trout.\nThe heron waits again a
         ("The otter dives\nfor trout.", "The otter  dives for trout."),
         ("Theheron waitsagain", "The heron waits again"),
         ("at 4 km2 of", "at 4 km² of"),
-        ("", ""),
+        ("", None),
         ("   ", None),
         ("the heron", None),
     ],
@@ -58,6 +58,36 @@ def test_of_several_places_the_one_nearest_to_where_the_passage_begins(kept: str
     passage = Passage("d", stored[2], len("\n".join([*stored[:2], ""])))
     assert score([passage], wanted, Texts({"d": text})).recall > 0.7
     assert Texts({"d": text}).locate("d", kept, near=10_000) == (starts[2], len(text))
+
+
+@pytest.mark.parametrize("notes", [["Ask first."], ["Ask first.", "*Ask* first.", "Ask  first."]])
+def test_of_several_places_the_one_with_the_same_number_in_what_is_stored(notes: list[str]) -> None:
+    """In a long document whose headings are not stored the nearest one is another before long."""
+    text = stored = ""
+    asked: list[tuple[int, int]] = []
+    for number in range(60):
+        note = notes[number % len(notes)]
+        text += f"\n\n= = = = = Part {number} = = = = =\n\n"
+        stored += f"Part {number}\n\n"
+        asked.append((len(text), len(stored)))
+        text += note
+        stored += "Ask first.\n\n"
+    texts = Texts({"d": text})
+    assert texts.has_several("d", "Ask first.")
+    assert not texts.has_several("d", "Part 12")
+    for number, (place, start) in enumerate(asked):
+        span = texts.locate("d", "Ask first.", near=start, stored=stored)
+        assert span is not None
+        assert place <= span[0] < span[1] <= place + len(notes[number % len(notes)])
+        passage = Passage("d", "Ask first.", start, stored)
+        assert score([passage], {"d": [(place, place + 10)]}, texts).recall >= 0.8
+
+
+@pytest.mark.parametrize("stored", ["", "Ask first.", "Ask first.\nAsk first.\nAsk first.", "Not so.\nAsk first."])
+def test_without_the_same_number_of_them_it_is_the_nearest(stored: str) -> None:
+    texts = Texts({"d": "Ask first.\nNot so.\nAsk first."})
+    assert texts.locate("d", "Ask first.", near=0, stored=stored) == (0, 10)
+    assert texts.locate("d", "Ask first.", near=11, stored=stored) == (19, 29)
 
 
 def characters(ranges: list[Range]) -> set[int]:
