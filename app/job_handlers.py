@@ -36,13 +36,13 @@ from app.lexical.weights import TooManyTerms
 from app.publications.service import PUBLISH_JOB
 from app.publications.settling import PublicationSettling
 from app.quotas.types import NO_KEY, QuotaExceeded
+from app.temporary import TemporaryFull
 from app.tenants.callers import caller_of
 from app.webhooks.delivering import Delivering
 from app.webhooks.types import SEND_JOB
 
 EXPIRED_AT_ONCE = 200
-EVENTS_AT_ONCE = 10_000
-CHANGED_AT_ONCE = 10_000
+EVENTS_AT_ONCE = CHANGED_AT_ONCE = 10_000
 DELETIONS_AT_ONCE = 1000
 
 
@@ -156,8 +156,8 @@ def describe_failure(error: BaseException) -> JobFailure:
     match error:
         case IngestionError() | BuildUnderWay():
             return JobFailure(error.code, error.message, error.retryable)
-        case EmbeddingUnavailable():
-            return JobFailure("embedding_unavailable", error.message, True, error.retry_after)
+        case EmbeddingUnavailable() | TemporaryFull():
+            return JobFailure(error.code, error.message, True, error.retry_after)
         case EmbeddingMismatch() | EmbeddingRejected() | IndexMismatch():
             return JobFailure("embedding_unavailable", error.message, False)
         case QuotaExceeded() | TooManyTerms():

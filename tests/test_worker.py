@@ -23,6 +23,7 @@ from app.job_handlers import describe_failure
 from app.job_queue import JobFailure
 from app.knowledge_bases.reindexing import REINDEX_JOB
 from app.knowledge_bases.types import IndexMismatch, ReindexWishes
+from app.temporary import TemporaryFull
 from app.worker import Worker, new_name
 from tests.fixtures.service import NEVER_SECONDS
 from tests.ingestion.workshop import Workshop, add_text, open_workshop, until
@@ -61,6 +62,7 @@ async def jobs(workshop: Workshop) -> list[asyncpg.Record]:
         (EmbeddingMismatch("x"), JobFailure("embedding_unavailable", "x", False)),
         (EmbeddingRejected("x"), JobFailure("embedding_unavailable", "x", False)),
         (IndexMismatch("x"), JobFailure("embedding_unavailable", "x", False)),
+        (TemporaryFull(), JobFailure("temporary_full", TemporaryFull().message, True, 2.0)),
         (Unavailable("x"), JobFailure("internal", "x", True, 2.0)),
         (AppError("x"), JobFailure("internal", "x", False)),
         (ValueError("the document says"), JobFailure("internal", "Something went wrong inside Carrel.", True)),
