@@ -47,3 +47,12 @@ def test_the_directory_is_not_tried_with_a_file(tmp_path: Path) -> None:
         str(tmp_path),
         "The disk for temporary files is full; try again when there is room.",
     ], ended.stderr
+
+
+def test_what_is_no_directory_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "program"
+    program.touch(mode=0o755)
+    monkeypatch.setenv("TMPDIR", str(program))
+    monkeypatch.setenv("TEMP", str(tmp_path))
+    with temporary_folder("upload") as folder:
+        assert folder.parent == tmp_path

@@ -16,7 +16,7 @@ from app.db.statements import statement
 from app.documents.narrowing import READABLE
 from app.documents.records import DOCUMENT_COLUMNS, document_from
 from app.documents.types import filterable
-from app.filters import refusing
+from app.filters import EXPIRY, INSTANTS, refusing
 from app.knowledge_bases.repository import KnowledgeBaseRepository
 
 Ts = TypeVarTuple("Ts")
@@ -119,6 +119,17 @@ class DocumentRepository:
         for lane in ("chunk_embedding", "chunk_lexical"):
             await self.session.execute(text(_RESTAMP.format(lane=lane)), values)
 
+    async def restamp_expiry(self, document: Document) -> None:
+        """Have the live version end when the document does, while the next is on its way; all else stays its own."""
+        await KnowledgeBaseRepository(self.session, self.tenant_id).hold_indexes(document.kb_id)
+        stamps = document.filterable, document.filterable[INSTANTS]
+        own, instants = (json.dumps({EXPIRY: one[EXPIRY]} if EXPIRY in one else {}) for one in stamps)
+        place = {"t": self.tenant_id, "kb": document.kb_id, "d": document.id, "name": EXPIRY}
+        for lane in ("chunk_embedding", "chunk_lexical"):
+            await self.session.execute(
+                text(_RESTAMP_EXPIRY.format(lane=lane)), {**place, "own": own, "dates": instants}
+            )
+
 
 def narrowed(statement: Select[*Ts], filters: DocumentFilters) -> Select[*Ts]:
     """The statement over documents, for those alone that the filters mean and the knowledge base's own lets through."""
@@ -170,5 +181,12 @@ update {lane} l
          '{{}}'::jsonb)
   from chunk c
   left join unnest(cast(:chunks as uuid[]), cast(:own as jsonb[])) o(id, metadata) on o.id = c.id
+ where c.tenant_id = :t and c.kb_id = :kb and c.document_id = :d
+   and l.tenant_id = c.tenant_id and l.index_id = c.index_id and l.chunk_id = c.id"""
+_RESTAMP_EXPIRY = """
+update {lane} l
+   set metadata = jsonb_set((l.metadata - cast(:name as text)) || cast(:own as jsonb), array['$instants'],
+                            (l.metadata -> '$instants') - cast(:name as text) || cast(:dates as jsonb))
+  from chunk c
  where c.tenant_id = :t and c.kb_id = :kb and c.document_id = :d
    and l.tenant_id = c.tenant_id and l.index_id = c.index_id and l.chunk_id = c.id"""

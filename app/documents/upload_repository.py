@@ -42,6 +42,7 @@ class KnownDocument:
     id: UUID
     sha256: bytes
     created_at: datetime
+    expires_at: datetime | None
     expired: bool
 
 
@@ -90,7 +91,7 @@ select 1 from knowledge_base
  where tenant_id = :tenant and id = :kb and filter_number + (pending_filter is not null)::int = :number::int
    and deleted_at is null for key share""")
 _KNOWN = """
-select id, sha256, created_at, coalesce(expires_at <= now(), false) as expired from document
+select id, sha256, created_at, expires_at, coalesce(expires_at <= now(), false) as expired from document
  where tenant_id = :tenant and kb_id = :kb and scope_key = :scope"""
 _BY_CONTENT = statement(f"{_KNOWN} and external_id is null and sha256 = :sha256")
 _BY_NAME = statement(f"{_KNOWN} and external_id = :external_id")

@@ -170,7 +170,7 @@ class UploadService:
             document.quota_key_id = self.knowledge_bases.principal.stores_for
             key = object_key(self.db.tenant_id, document.id, new_id())
             await self.objects.put(key, received.path)
-            written = await self._write(kb, document, key, priority, settle, replaces=found is not None)
+            written = await self._write(kb, document, key, priority, settle, replaces=found)
             if written is not None:
                 self.quotas.count(uploads=1, documents=int(found is None), bytes=received.size)
                 return Uploaded(written, kb.row.name, created=True)
@@ -197,7 +197,7 @@ class UploadService:
         priority: int,
         settle: Settle | None,
         *,
-        replaces: bool,
+        replaces: KnownDocument | None,
     ) -> Document | None:
         """Row and job in one transaction; None, and the object gone, when another request was faster.
 
@@ -213,7 +213,9 @@ class UploadService:
                     write = repository.begin_version if replaces else repository.add
                     written = await write(document, key, by=Actor.of(self.knowledge_bases.principal))
                 if written is not None:
-                    await self.quotas.require_room(session, replaces=replaces)
+                    if replaces and replaces.expires_at != written.expires_at:
+                        await DocumentRepository(session, self.db.tenant_id).restamp_expiry(written)
+                    await self.quotas.require_room(session, replaces=replaces is not None)
                     await self._enqueue(session, written, priority)
                     if settle is not None:
                         await settle(session, written.id)

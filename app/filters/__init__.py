@@ -4,10 +4,12 @@ from app.filters.compiler import CompiledFilter, compile_filter
 from app.filters.language import CHUNK_NAMES, EXPIRY, RESERVED_NAMES
 from app.filters.metadata import check_metadata, filterable_metadata
 from app.filters.refusal import refusing
+from app.filters.values import INSTANTS
 
 __all__ = [
     "CHUNK_NAMES",
     "EXPIRY",
+    "INSTANTS",
     "RESERVED_NAMES",
     "CompiledFilter",
     "check_metadata",

@@ -94,20 +94,18 @@ class Finder:
         return few and goes_on(calls, lists, size=self._size, threshold=self.score_threshold)
 
     async def _deeper(self, calls: Sequence[LaneCall], rank: Rank, hits: list[Hit]) -> list[Hit]:
-        """The same from all the rows that may be: some of the first have expired, became one, say the same, or are far.
-
-        Where they are not to be had, what was found stands; nothing at all does not say that nothing matches.
-        """
-        most, now = replace(self, lane_rows=MOST_LANE_ROWS), datetime.now(UTC)
-        again = [call.once_more(now) for call in calls]
+        """The same from all the rows that may be; where they are not to be had, what was found stands."""
+        most, again, asked = replace(self, lane_rows=MOST_LANE_ROWS), datetime.now(UTC), False
         if self.course.remaining >= shares.DEEPER_LEAST_SECONDS:
             try:
-                hits, lists = await most._find_together(again, rank)
+                hits, lists = await most._find_together([call.once_more(again) for call in calls], rank)
                 if not most._lacks(hits, calls, lists):
                     return hits
+                asked = True
             except (DBAPIError, TimeoutError, DatabaseUnavailable) as exc:
                 logger.warning("search.not_deeper", error=exc)
-        told = self.course.remark if hits or self.score_threshold is not None else self.course.warn
+        # That nothing is found does not say that nothing matches; that nothing reaches a threshold is an answer.
+        told = self.course.remark if hits or (asked and self.score_threshold is not None) else self.course.warn
         told(MAYBE_MORE)
         return hits
 

@@ -20,7 +20,8 @@ def user_cache_dir() -> Path:
 
 
 def temporary_directory() -> Path:
-    """What Python's ``tempfile`` would take. That tries it with a file, and a full disk has no room for one."""
+    """As Python's ``tempfile`` chooses it, which tries each with a file: a full disk has no room for one."""
     named = (os.environ.get(variable, "") for variable in ("TMPDIR", "TEMP", "TMP"))
-    usable = (place for place in (*named, *USUAL_TEMPORARY) if place and os.access(place, os.W_OK | os.X_OK))
-    return Path(next(usable, USUAL_TEMPORARY[0])).absolute()
+    places = [Path(place) for place in (*named, *USUAL_TEMPORARY) if place]
+    usable = (place for place in places if place.is_dir() and os.access(place, os.W_OK | os.X_OK))
+    return next(usable, Path(USUAL_TEMPORARY[0])).absolute()

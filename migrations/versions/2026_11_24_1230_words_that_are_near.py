@@ -16,8 +16,8 @@ depends_on = None
 FUNCTIONS = r"""
 grant create on schema public to carrel_search;  -- while it replaces its functions
 set role carrel_search;
--- The k best by BM25, exactly, of the rows whose cosine is p_least or more. Both lanes are read for every row with a term: a look-up each is dear
--- where they are many, so that this is for where the lexical lane's own best are mostly too far.
+-- The k best by BM25, exactly, of the rows whose cosine is p_least or more, or that have no vector: as where a threshold is not applied. A look-up
+-- for each row with a term is dear where they are many, so that this is for where the lexical lane's own best are mostly too far.
 create function lexical_near(p_tenant uuid, p_index uuid, p_query halfvec, p_dim int, p_least float8, p_terms int4[], p_keys int4[], p_scopes uuid[],
                              p_contains jsonb, p_path jsonpath, p_k int, p_total bigint)
 returns table(chunk_id uuid, score real, similarity real) language plpgsql stable rows 100
@@ -33,11 +33,14 @@ begin
           cross join lateral (select sum(d.df)::int df from lex_df d where d.tenant_id = p_tenant and d.index_id = p_index and d.key = t.k) f
           where f.df > 0) x;
   if q is null then return; end if;
+  -- `offset 0` keeps the look-ups by key: a planner whose statistics know nothing of the index would compare every row with every other.
   return query execute 'select x.chunk_id, (-x.d)::real, x.s from (
-      select l.chunk_id, (l.terms <#> $1) + 0.0 as d, (1 - cosine_distance(e.embedding, $2))::real as s
-        from chunk_lexical l join chunk_embedding e on e.tenant_id = l.tenant_id and e.index_id = l.index_id and e.chunk_id = l.chunk_id
-       where l.tenant_id = $3 and l.index_id = $4 and e.tenant_id = $3 and e.index_id = $4 and e.dim = $5 and 1 - cosine_distance(e.embedding, $2) >= $6
-         and l.keys && $7 and l.scope_key = any($8) and ($9 is null or l.metadata @> $9) and ($10 is null or l.metadata @@ $10)
+      select l.chunk_id, (l.terms <#> $1) + 0.0 as d, e.s::real
+        from chunk_lexical l
+        left join lateral (select 1 - cosine_distance(e.embedding, $2) as s from chunk_embedding e
+                           where e.tenant_id = $3 and e.index_id = $4 and e.dim = $5 and e.chunk_id = l.chunk_id offset 0) e on true
+       where l.tenant_id = $3 and l.index_id = $4 and l.keys && $7 and l.scope_key = any($8)
+         and ($9 is null or l.metadata @> $9) and ($10 is null or l.metadata @@ $10) and (e.s is null or e.s >= $6)
        order by d, l.chunk_id limit $11) x where x.d < 0'
     using q, p_query, p_tenant, p_index, p_dim, p_least, p_keys, p_scopes, p_contains, p_path, p_k;
 end $f$;

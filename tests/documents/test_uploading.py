@@ -1,5 +1,6 @@
 """What an upload writes and answers, and what it leaves where it is refused at the last moment."""
 
+import json
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
@@ -98,6 +99,28 @@ async def test_nothing_that_has_expired_comes_back(
         await services.documents.get("default", old.id)
     receipts = "select documents from deletion where tenant_id = $1"
     assert await workshop.owner.fetchval(receipts, tenant_of(services)) == 1
+
+
+LATER, LAST = datetime(2098, 1, 1, tzinfo=UTC), datetime(2099, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(("first", "second"), [(LATER, LAST), (LATER, None), (None, LAST), (LATER, LATER)])
+async def test_the_live_version_ends_when_the_document_does(
+    workshop: Workshop, first: datetime | None, second: datetime | None
+) -> None:
+    """Also while the next one is on its way; all else that filters see of it stays its own."""
+    services = await workshop.new_tenant()
+    old = await add_text(services, "A lantern.", external_id="a", expires_at=first, title="old", metadata={"n": 1})
+    await workshop.ingest(old)
+    await add_text(services, "A lamp.", external_id="a", expires_at=second, title="new", metadata={"n": 2})
+    for lane in ("chunk_embedding", "chunk_lexical"):
+        query = f"select metadata from {lane} where tenant_id = $1"
+        stamp = json.loads(await workshop.owner.fetchval(query, tenant_of(services)))
+        wanted = None if second is None else second.isoformat()
+        assert (stamp.get("$expires_at"), stamp["$title"], stamp["n"]) == (wanted, "old", 1)
+        moment = stamp["$instants"].get("$expires_at")
+        assert moment == (None if second is None else f"{second:%Y-%m-%dT%H:%M:%S.%f}Z")
+        assert "$created_at" in stamp["$instants"]
 
 
 async def found(services: TenantServices) -> list[tuple[UUID, str]]:

@@ -18,7 +18,7 @@ from app.filters import CompiledFilter
 from app.ids import decode_id, encode_id
 from app.lexical.analyser import analyser_for
 from app.lexical.weights import query_terms, salt
-from app.retrieval.course import Course
+from app.retrieval.course import MAYBE_MORE, Course
 from app.retrieval.finder import Finder
 from app.retrieval.lanes import Ranking, best_of, collect
 from app.retrieval.repository import LaneCall, LaneList
@@ -325,6 +325,28 @@ def test_a_lane_brings_as_many_rows_as_are_set_and_never_fewer_than_asked_for(
 
     assert len(asyncio.run(find())) == top_k
     assert brought == [rows]
+
+
+@pytest.mark.parametrize("reached", [True, False])
+def test_that_nothing_reaches_a_threshold_is_an_answer_where_all_were_asked(fragile: Fragile, reached: bool) -> None:
+    """Where the lanes could not be asked once more nobody knows, and for an agent it is none."""
+    asked: list[int] = []
+
+    async def find() -> tuple[list[Hit], Course]:
+        async with open_finder(fragile, top_k=2) as (finder, call):
+
+            def rank(lists: Sequence[LaneList]) -> Ranking:
+                asked.extend(len(one.chunk_ids) for one in lists)
+                if len(asked) > 1 and not reached:
+                    raise TimeoutError
+                return Ranking(collect([call], lists, queries=1), [], fused=False)
+
+            deep = replace(finder, lane_rows=2, score_threshold=0.5)
+            return await deep.find([call], rank), finder.course
+
+    hits, course = asyncio.run(find())
+    assert (hits, asked) == ([], [2, 2])
+    assert course.warnings == ([] if reached else [MAYBE_MORE])
 
 
 @pytest.mark.parametrize(("wanted", "times"), [(2, 2), (1, 1)])

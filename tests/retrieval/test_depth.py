@@ -133,6 +133,23 @@ async def test_what_stays_below_the_threshold_takes_no_place(workshop: Workshop)
     assert lanes_asked(sent) == 2
 
 
+async def test_what_has_no_vector_keeps_its_place(workshop: Workshop) -> None:
+    """A threshold is not applied to it, however often the lanes were asked."""
+    near = "A long tale of horses and hens and geese, in which a ferry is named but once, and then no more."
+    services = await shelf(workshop, [*("ferry " * (1 + number) for number in range(2 * FEW)), near])
+    (vector,) = await services.resources.embedders.default.embed_queries([near])
+    query = Query("ferry", vector)
+    (best, *_) = (await find(services, query, strategy="lexical")).hits
+    await workshop.owner.execute("delete from chunk_embedding where chunk_id = $1", best.chunk.id)
+    for rows in (FEW, MOST):
+        found = await find(services, query, strategy="lexical", score_threshold=0.99, rows=rows)
+        assert [(hit.chunk.content == near, hit.similarity is None) for hit in found.hits] == [
+            (False, True),
+            (True, False),
+        ]
+        assert found.warnings == ["score_threshold was not applied where no similarity is known."]
+
+
 async def test_more_that_stays_below_the_threshold_than_a_lane_gives_takes_no_place(workshop: Workshop) -> None:
     """By words a thousand stand before the six that are near; one more is far too."""
     near = [f"Of horses, hens, geese and a ferry, part {number}." for number in range(6)]

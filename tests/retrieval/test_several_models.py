@@ -25,6 +25,7 @@ KEY = "key-of-the-small-model"
 RECOVERY_SECONDS = 30.0
 NUMBERS = itertools.count()
 HERON, OTTER, MOSS = "the heron waits in the reeds", "the otter dives at night", "moss grows on the heron stone"
+VECTORS = "only the vectors that were given were searched for"
 SENTENCES = "The heron waits in the reeds. It is a patient bird. Bicycles need two wheels. A chain drives one of them."
 SAME_NAME = {"model": "sized", "base_url": "http://127.0.0.1:9/v1"}
 
@@ -206,6 +207,17 @@ def test_each_knowledge_base_that_a_vector_does_not_fit_is_told_of(models: Model
     assert together.json()["warnings"] == [left_out(SMALL), left_out(LARGE)]
     alone = {"queries": queries[:1], "knowledge_bases": ["second"]}
     assert models.tenant.admin.post("/v1/search", json=alone).json()["warnings"] == []
+
+
+@pytest.mark.parametrize(("dimensions", "searched"), [(SMALL, "nothing was searched"), (LARGE, VECTORS)])
+def test_it_is_told_whether_a_vector_was_looked_for_where_the_model_is_down(
+    models: Models, dimensions: int, searched: str
+) -> None:
+    models.large.fail(503, times=None)
+    queries = [fresh(), {"vector": text_vector("otter", dimensions)}]
+    answer = models.tenant.admin.post("/v1/search", json={"queries": queries, "strategy": "simple"}).json()
+    told = f"The embedding model 'words-{LARGE}' is not answering: {searched} in 'default'."
+    assert answer["warnings"] == [left_out(dimensions), told]
 
 
 def test_what_the_words_of_a_vector_that_does_not_fit_have_found_is_not_held_against_another(models: Models) -> None:

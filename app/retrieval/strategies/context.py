@@ -128,13 +128,13 @@ class SearchContext:
             return [[None] * len(self.queries)] * len(self.targets)
         embedders = {one.embedder.identity: one.embedder for one in self.targets if one.embedder is not None}
         given = [query.vector for query in self.queries]
-        some = any(vector is not None for vector in given)
-        required = not lexical and len(embedders) == 1 and not some  # of several the others are enough
-        beside = BESIDE_VECTORS if lexical else VECTORS_ALONE
-        without = (beside if some else WORDS_ALONE if lexical else NOTHING) if dense else NO_COSINES
+        # Of several the others are enough, and so is a vector that was given.
+        required = not lexical and len(embedders) == 1 and all(vector is None for vector in given)
         with self.course.timing("embed"):
             calls = [
-                self.vectors.of(one, self.queries, required=required, **self._silence(model, without))
+                self.vectors.of(
+                    one, self.queries, required=required, **self._silence(model, dense=dense, lexical=lexical)
+                )
                 for model, one in embedders.items()
             ]
             made = dict(zip(embedders, await together(calls), strict=True))
@@ -154,13 +154,17 @@ class SearchContext:
                 made[target.model] = Comparison(others | {target.kb.index.id.bytes}, given)
         return list(made.values())
 
-    def _silence(self, model: EmbeddingIdentity, without: str) -> dict[str, str]:
+    def _silence(self, model: EmbeddingIdentity, *, dense: bool, lexical: bool) -> dict[str, str]:
         """What is told where this model does not answer, and what is done then; among others it is named."""
-        if all(target.model == model for target in self.targets):
+        targets = [target for target in self.targets if target.model == model]
+        given = [query.vector for query in self.queries]
+        some = any(vector is not None for target in targets for vector in target.fitting(given))
+        alone = (BESIDE_VECTORS if some else WORDS_ALONE) if lexical else (VECTORS_ALONE if some else NOTHING)
+        without = alone if dense else NO_COSINES
+        if len(targets) == len(self.targets):
             return {"silent": "The embedding model is not answering", "without": without}
-        names = dict.fromkeys(repr(target.kb.row.name) for target in self.targets if target.model == model)
-        silent = f"The embedding model {model.model!r} is not answering"
-        return {"silent": silent, "without": f"{without} in {', '.join(names)}"}
+        names = ", ".join(dict.fromkeys(repr(target.kb.row.name) for target in targets))
+        return {"silent": f"The embedding model {model.model!r} is not answering", "without": f"{without} in {names}"}
 
     async def _terms(self) -> list[Terms]:
         """Of the queries with words, in each target."""

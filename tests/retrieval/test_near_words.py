@@ -1,0 +1,72 @@
+"""The lexical lane over what is near enough alone: the rows, scores and cosines of the lexical lane itself."""
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from app.bootstrap import TenantServices
+from app.documents.scopes import Scope
+from app.filters import compile_filter
+from app.lexical.analyser import analyser_for
+from app.lexical.weights import query_terms, salt
+from app.retrieval.repository import LaneCall, LaneList, RetrievalRepository
+from tests.ingestion.workshop import Workshop, add_text
+
+WORDS = ["anchor", "candle", "dagger", "eagle", "ferry", "forest", "goblet", "harbor", "lantern", "meadow"]
+FILTERS: list[dict[str, Any] | None] = [None, {"odd": True}, {"number": {"lt": 20}}]
+Row = tuple[float, str, float | None]
+
+
+@pytest.fixture(scope="module")
+async def tenant(workshop: Workshop) -> TenantServices:
+    """Texts of a few words each, of two users; the model has not taken one of them."""
+    services, rng = await workshop.new_tenant(), random.Random(1)
+    for number in range(60):
+        text = f"{' '.join(rng.choices(WORDS, k=rng.randint(1, 9)))} {number}"
+        metadata = {"odd": number % 2 == 1, "number": number}
+        document = await add_text(services, text, metadata=metadata, scope=Scope(user_id="u" if number % 3 else None))
+        await workshop.ingest(document)
+    await workshop.owner.execute(
+        "delete from chunk_embedding where tenant_id = $1 and chunk_id = (select min(id::text)::uuid from chunk"
+        " where tenant_id = $1)",
+        services.principal.tenant_id,
+    )
+    return services
+
+
+async def asked(services: TenantServices, call: LaneCall, *, size: int) -> list[Row]:
+    """The lexical lane's rows, best first."""
+    async with services.documents.db.reading() as reader:
+        found: list[LaneList] = await RetrievalRepository(reader).run_lanes([call], size=size)
+    rows = [
+        (-score, str(chunk), similarity)
+        for one in found
+        for chunk, score, similarity in zip(one.chunk_ids, one.scores, one.similarities, strict=True)
+    ]
+    return sorted(rows)
+
+
+@pytest.mark.parametrize("size", [3, 1000])
+@pytest.mark.parametrize("filter", FILTERS, ids=str)
+@pytest.mark.parametrize("scope", [Scope(), Scope(user_id="u")], ids=["tenant", "user"])
+async def test_what_is_near_of_what_the_lane_finds(
+    tenant: TenantServices, scope: Scope, filter: dict[str, Any] | None, size: int
+) -> None:
+    kb = await tenant.knowledge_bases.find("default")
+    counts = set()
+    for query in ("ferry", "ferry lantern harbor", "anchor unknownword eagle meadow"):
+        (vector,) = await tenant.resources.embedders.default.embed_queries([query])
+        terms, keys = query_terms(analyser_for("english").tokens(query), salt(kb.index.id))
+        visible = scope.of_tenant(tenant.principal.tenant_id).visible()
+        call = LaneCall(
+            tenant.principal.tenant_id, kb.index.id, kb.index.dim, vector, terms, keys, visible,
+            compile_filter(filter), only_similarity=True,
+        )  # fmt: skip
+        whole = await asked(tenant, call, size=1000)
+        for least in (-1.0, 0.1, 0.3, 0.5, 1.0):
+            near = [row for row in whole if row[2] is None or row[2] >= least]
+            assert await asked(tenant, replace(call, least=least), size=size) == near[:size]
+            counts.add(len(near))
+    assert len(counts) > 3
