@@ -95,10 +95,10 @@ class Finder:
 
     async def _deeper(self, calls: Sequence[LaneCall], rank: Rank, hits: list[Hit]) -> list[Hit]:
         """The same from all the rows that may be; where they are not to be had, what was found stands."""
-        most, again, asked = replace(self, lane_rows=MOST_LANE_ROWS), datetime.now(UTC), False
+        most, now, asked = replace(self, lane_rows=MOST_LANE_ROWS), datetime.now(UTC), False
         if self.course.remaining >= shares.DEEPER_LEAST_SECONDS:
             try:
-                hits, lists = await most._find_together([call.once_more(again) for call in calls], rank)
+                hits, lists = await most._find_together([call.once_more(now) for call in calls], rank)
                 if not most._lacks(hits, calls, lists):
                     return hits
                 asked = True
