@@ -20,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+import uvloop
 
 from app.embedded_postgres import EmbeddedPostgres
 from app.settings import Settings
@@ -288,7 +289,7 @@ def main(arguments: Sequence[str]) -> int:
     options = read_options(arguments)
     with embedding_endpoint() as endpoint, running_postgres(endpoint) as (postgres, settings):
         run = Run(options, postgres, settings)
-        asyncio.run(run.all())
+        uvloop.run(run.all())  # as the service does
     for one in run.missed:
         run.note(f"missed: {one}")
     return run.exit_code

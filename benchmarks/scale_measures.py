@@ -67,12 +67,13 @@ class CaseFigures:
 
 async def timed(ask: Ask, questions: Sequence[Question]) -> list[float]:
     """Milliseconds of each."""
-    times = []
-    for question in questions:
-        started = time.perf_counter()
-        await ask(question)
-        times.append((time.perf_counter() - started) * 1000)
-    return times
+    return [await _time(ask, question) for question in questions]
+
+
+async def _time(ask: Ask, question: Question) -> float:
+    started = time.perf_counter()
+    await ask(question)
+    return (time.perf_counter() - started) * 1000
 
 
 def postgres_cpu(pid: int) -> float:
@@ -208,16 +209,10 @@ async def lanes(
     model = bm25s_index(batches, table)
     analyser = analyser_for("english")
 
-    async def exact(question: Question) -> None:
-        await bare.run(shelf.place, question, lane="dense")
-
     async def brute(question: Question) -> None:
         scores = matrix @ question.vector
         best = np.argpartition(scores, -LANE_ROWS)[-LANE_ROWS:]
         best[np.argsort(-scores[best])]
-
-    async def lexical(question: Question) -> None:
-        await bare.run(shelf.place, question, lane="lexical")
 
     async def in_memory(question: Question) -> None:
         tokens = list(dict.fromkeys(analyser.tokens(question.text)))
@@ -227,20 +222,20 @@ async def lanes(
         return time.process_time() * 1000
 
     there = partial(postgres_cpu, postgres)
-    ways: Sequence[tuple[Ask, Callable[[], float]]] = (
-        (exact, there),
-        (brute, here),
-        (lexical, there),
-        (in_memory, here),
-        (alone, there),
+    ways: Sequence[tuple[Callable[[Question], Awaitable[float]], Callable[[], float]]] = (
+        (partial(bare.run, shelf.place, lane="dense"), there),
+        (partial(_time, brute), here),
+        (partial(bare.run, shelf.place, lane="lexical"), there),
+        (partial(_time, in_memory), here),
+        (partial(_time, alone), there),
     )
     found = [(list[float](), list[float]()) for _ in ways]
     for number, question in enumerate(questions):
         for (way, cpu), (times, spent) in zip(ways, found, strict=True):
             before = cpu()
-            took = await timed(way, [question])
+            took = await way(question)
             if number >= len(questions) // 5:  # the first ones warm everything up
-                times += took
+                times.append(took)
                 spent.append(cpu() - before)
     figures = [(statistics.median(times), statistics.mean(spent)) for times, spent in found]
     return [

@@ -19,6 +19,7 @@ from pgvector.asyncpg import register_vector
 
 from app.access import Principal, Role
 from app.bootstrap import Resources
+from app.db.driver import beginning
 from app.db.maintenance import OwnerDatabase, PromotedIndex
 from app.db.migrate import migrate
 from app.db.session import SERVER_SETTINGS
@@ -37,7 +38,6 @@ from benchmarks.embedding_endpoint import DIMENSIONS
 from benchmarks.loader import Place
 from benchmarks.processes import ROOT, answer_of, environment_without_settings, process_tree
 from benchmarks.scale_corpus import Question
-from benchmarks.search import SCOPED
 
 Filter = Mapping[str, Any] | None
 LANE_ROWS = 100
@@ -67,13 +67,9 @@ class Shelf:
 
 @dataclass(frozen=True, slots=True)
 class Bare:
-    """One connection as the plain role, its statements prepared: what the lanes cost without a service."""
+    """One connection as the plain role, which keeps its statements: what the lanes cost without a service."""
 
     connection: asyncpg.Connection
-    scoped: Any
-    both: Any
-    dense: Any
-    lexical: Any
 
     @classmethod
     @asynccontextmanager
@@ -81,19 +77,19 @@ class Bare:
         connection = await asyncpg.connect(url, server_settings=SERVER_SETTINGS)
         try:
             await register_vector(connection)
-            prepared = [await connection.prepare(each) for each in (SCOPED, HYBRID, DENSE, LEXICAL)]
-            yield cls(connection, *prepared)
+            yield cls(connection)
         finally:
             await connection.close()
 
     async def run(self, place: Place, question: Question, *, lane: str = "both", filter: Filter = None) -> float:
-        """Milliseconds of one transaction with one statement."""
+        """Milliseconds of one transaction with one statement, begun as the service begins it."""
         values = _values(place, question, lane, filter)
-        statement = {"both": self.both, "dense": self.dense, "lexical": self.lexical}[lane]
+        statement = {"both": HYBRID, "dense": DENSE, "lexical": LEXICAL}[lane]
+        begin = beginning(place.tenant_id, snapshot=True, kept_plans=True, reads=True)
         started = time.perf_counter()
-        async with self.connection.transaction():
-            await self.scoped.fetch(str(place.tenant_id))
-            await statement.fetch(*values)
+        await self.connection.execute(begin)
+        await self.connection.fetch(statement, *values)
+        await self.connection.execute("commit")
         return (time.perf_counter() - started) * 1000
 
 

@@ -1,6 +1,5 @@
 """Search: server CPU a request, and its time beside that of the bare SQL of its lanes and of an empty endpoint."""
 
-import asyncio
 import random
 import statistics
 import time
@@ -11,9 +10,11 @@ from uuid import UUID
 import asyncpg
 import httpx
 import numpy as np
+import uvloop
 from pgvector import HalfVector
 from pgvector.asyncpg import register_vector
 
+from app.db.driver import beginning
 from app.db.session import SERVER_SETTINGS
 from app.documents.scopes import Scope
 from app.ids import decode_id
@@ -140,7 +141,7 @@ def measure_search(
             asked = [vocabulary.query() for _ in range(queries)]
             found = _search_round(searching, asked)
             bare = [
-                statistics.median(asyncio.run(sql_times(service, client, asked[: queries // 2], statement=statement)))
+                statistics.median(uvloop.run(sql_times(service, client, asked[: queries // 2], statement=statement)))
                 for statement in (LANES, LANES_FOR_FIVE)
             ]
             begun = server.cpu()
@@ -188,21 +189,21 @@ async def place_of(service: RunningService, client: httpx.Client) -> tuple[UUID,
 async def sql_times(
     service: RunningService, client: httpx.Client, queries: Sequence[str], *, statement: str = LANES
 ) -> list[float]:
-    """The statement of both lanes in a transaction of its tenant, prepared once, as the plain role; milliseconds."""
+    """The statement of both lanes in a transaction begun as the service begins it; milliseconds."""
     tenant, index = await place_of(service, client)
     connection = await asyncpg.connect(service.database_url, server_settings=SERVER_SETTINGS)
     try:
         await register_vector(connection)
-        scoped, lanes = await connection.prepare(SCOPED), await connection.prepare(statement)
+        begin = beginning(tenant, snapshot=True, kept_plans=True, reads=True)
         scopes, analyser = list(Scope().visible()), analyser_for("english")
         times = []
         for query in queries:
             terms, keys = query_terms(analyser.tokens(query), salt(index))
             vector = HalfVector(np.frombuffer(direction(query), "<f4"))
             started = time.perf_counter()
-            async with connection.transaction():
-                await scoped.fetch(str(tenant))
-                await lanes.fetch(tenant, index, vector, DIMENSIONS, terms, keys, scopes)
+            await connection.execute(begin)
+            await connection.fetch(statement, tenant, index, vector, DIMENSIONS, terms, keys, scopes)
+            await connection.execute("commit")
             times.append((time.perf_counter() - started) * 1000)
         return times
     finally:

@@ -107,7 +107,7 @@ def measure(service: RunningService, client: httpx.Client, address: str, vocabul
         asked = [vocabulary.query() for _ in range(QUERIES)]
         timed(ask_service, asked)  # their vectors are known from here on
         times = {
-            "bare": asyncio.run(sql_times(service, client, asked)),
+            "bare": uvloop.run(sql_times(service, client, asked)),
             "least": light(address, "/search", service.key, asked),
             "service": light(service.url, PATH, service.key, asked),
             "httpx": timed(ask_service, asked),
