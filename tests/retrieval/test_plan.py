@@ -125,6 +125,7 @@ async def test_a_small_one_is_sampled_only_with_a_vector_index(
         (LARGE, 0.1, 0.1, 100, False),  # an index of the filter finds them sooner
         (LARGE, 0.1, 1.0, 100, True),  # a range: no index does
         (LARGE, 0.1, 0.33, 100, True),
+        (LARGE, 0.12, 0.2, 100, False),  # a range whose terms find a little more
         (LARGE, 0.05, 1.0, 100, False),  # few
         (10 * LARGE, 0.02, 0.02, 100, False),
         (10 * LARGE, 0.1, 0.1, 100, True),
