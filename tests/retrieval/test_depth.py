@@ -162,6 +162,12 @@ async def test_more_that_stays_below_the_threshold_than_a_lane_gives_takes_no_pl
     found = await find(services, Query("ferry", vector), score_threshold=0.7, top_k=20, **wishes)
     assert sorted(hit.chunk.content for hit in found.hits) == near
     assert found.warnings == []
+    # Of several queries the nearest counts, and one's lane does not know the others' cosines.
+    queries = [Query("ferry", vector), Query("ferries", vector)]
+    several = SearchRequest(
+        queries, knowledge_bases=["book"], strategy="lexical", score_threshold=0.7, top_k=20, timeout_seconds=20.0
+    )
+    assert (await services.retrieval.search(several)).warnings == [MORE]
     # As the lane itself has them, where the filter leaves no others.
     alone = await find(
         services,
