@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
+from itertools import compress, count
+from operator import eq, itemgetter
 from typing import Any, Generic, Protocol, TypeVar
 
 
@@ -37,9 +38,10 @@ def fuse_weighted(lanes: Sequence[Lane[Key]]) -> list[tuple[Key, float]]:
         best = dict(reversed(lane.hits))
         least = min(best.values(), default=0.0)
         span = max(best.values(), default=0.0) - least
+        weight = lane.weight
         for key, score in best.items():
             scaled = (score - least) / span if span else 1.0
-            fused[key] = fused.get(key, 0.0) + lane.weight * scaled
+            fused[key] = fused.get(key, 0.0) + weight * scaled
     return best_first(fused.items())
 
 
@@ -60,12 +62,12 @@ def best_first(scored: Iterable[tuple[Key, float]]) -> list[tuple[Key, float]]:
     """By score, ties by key."""
     # Floats sort several times faster than pairs; ties are few, so they are put in order afterwards.
     ranked = sorted(scored, key=itemgetter(1), reverse=True)
-    if len({score for _, score in ranked}) == len(ranked):
-        return ranked
-    start = 0
-    for end in range(1, len(ranked) + 1):
-        if end == len(ranked) or ranked[end][1] != ranked[start][1]:
-            if end - start > 1:
-                ranked[start:end] = sorted(ranked[start:end], key=itemgetter(0))
-            start = end
+    scores = [score for _, score in ranked]
+    done = 0
+    for start in compress(count(), map(eq, scores, scores[1:])):
+        if start >= done:
+            done = start + 2
+            while done < len(scores) and scores[done] == scores[start]:
+                done += 1
+            ranked[start:done] = sorted(ranked[start:done], key=itemgetter(0))
     return ranked

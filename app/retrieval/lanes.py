@@ -86,17 +86,20 @@ def collect(
     unknown: set[Key] = set()
     for one in lists:
         call = calls[one.call]
-        keys = [call.index_id.bytes + chunk.bytes for chunk in one.chunk_ids]
+        index = call.index_id.bytes
+        keys = [index + chunk.bytes for chunk in one.chunk_ids]
         query, target = divmod(one.call, targets)
         lanes = found.dense[models[target]] if one.lane == "dense" else found.lexical
         lanes[query] += zip(keys, one.scores, strict=True)
-        for key, similarity in zip(keys, one.similarities, strict=True):
-            if similarity is not None and similarity >= found.similarity.get(key, similarity):
-                found.similarity[key] = similarity
-            if similarity is not None and queries > 1:
+        told = {key: near for key, near in zip(keys, one.similarities, strict=True) if near is not None}
+        if queries > 1:
+            for key in told:
                 found.compared[key] = found.compared.get(key, 0) | 1 << query
-        if queries > 1 and call.vector is None:
-            unknown |= {key for key, similarity in zip(keys, one.similarities, strict=True) if similarity is None}
+            if call.vector is None:
+                unknown |= set(keys) - told.keys()
+        for key in told.keys() & found.similarity.keys():
+            told[key] = max(told[key], found.similarity[key])
+        found.similarity.update(told)
     for key in unknown & found.similarity.keys():
         del found.similarity[key]
     for ranked in (*found.dense, found.lexical):

@@ -210,7 +210,8 @@ def _texts(expansion: Expansion, chunks: Sequence[FoundText]) -> dict[str, Any]:
 
 def _places(keys: Sequence[Key], tenants: Sequence[UUID]) -> dict[str, Any]:
     """What the statements unnest to look chunks up by."""
-    indexes, chunks = [UUID(bytes=key[:16]) for key in keys], [UUID(bytes=key[16:]) for key in keys]
+    # The driver takes their digits as well, which are sooner made than a UUID.
+    indexes, chunks = [key[:16].hex() for key in keys], [key[16:].hex() for key in keys]
     return {"tenants": tenants, "indexes": indexes, "chunks": chunks}
 
 

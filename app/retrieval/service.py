@@ -138,7 +138,7 @@ class RetrievalService:
         queries = usable(queries, course, dense=strategy.name != "lexical", pictures=self._takes_pictures(targets))
         outside = Outside.of(self.http_sources, self.rewriter, course, request, route.views)
         depth = max(plan.top_k, ROWS) if request.rerank and self.reranker is not None else plan.top_k
-        finder = self._finder(db, request, course, targets, plan.top_k).reading(depth)
+        finder = self._finder(db, request, course, targets, depth, wanted=plan.top_k)
         context = SearchContext(finder, vectors, course, queries, targets)
         if queries and targets:
             self._check_targets(strategy, context)
@@ -163,16 +163,24 @@ class RetrievalService:
         )
 
     def _finder(
-        self, db: TenantDatabase, request: SearchRequest, course: Course, targets: Sequence[Target], top_k: int
+        self,
+        db: TenantDatabase,
+        request: SearchRequest,
+        course: Course,
+        targets: Sequence[Target],
+        top_k: int,
+        *,
+        wanted: int,
     ) -> Finder:
         return Finder(
             db=db,
             course=course,
             searched=searched_in(targets),
             top_k=top_k,
+            wanted=wanted,
             score_threshold=request.score_threshold,
             lane_rows=self.lane_rows,
-            expansion=request.expansion,
+            expansion=request.expansion and request.expansion.bounded(top_k),
             return_vectors=request.return_vectors,
             explain=request.explain,
         )

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Generic, Self, TypeVar
 from uuid import UUID
 
@@ -89,8 +90,12 @@ class SearchContext:
         """
         vectors = await self._vectors(dense=dense, lexical=lexical)
         terms = iter(await self._terms() if lexical else ())
+        # What the lexical lane alone has found comes behind all that this lane has above it: no more than ``top_k`` of
+        # them are read. Where there are ties, or some are gone, what a hit lacks is had as it is read.
+        few = not cosines and len(self.queries) * len(self.targets) == 1 and self.finder.score_threshold is None
+        make = partial(self._call, dense=dense, cosines=self.finder.top_k if few else None)
         calls = [
-            self._call(target, of_target[number], next(terms) if lexical and query.text else NONE, dense=dense)
+            make(target, of_target[number], next(terms) if lexical and query.text else NONE)
             for number, query in enumerate(self.queries)
             for target, of_target in zip(self.targets, vectors, strict=True)
         ]
@@ -104,12 +109,7 @@ class SearchContext:
         models = list(dict.fromkeys(target.model for target in self.targets))
         numbers = [models.index(target.model) for target in self.targets]
 
-        # What the lexical lane alone has found comes behind all that this lane has above it: no more than ``top_k`` of
-        # them are read. Where there are ties, or some are gone, what a hit lacks is had as it is read.
-        few = not cosines and len(calls) == 1 and self.finder.score_threshold is None
         vector = calls[0].vector if few else None
-        calls = [replace(call, cosines=self.finder.top_k) for call in calls] if few else calls
-
         comparisons = self._comparisons(vectors) if len(self.queries) > 1 else ()
 
         def ranking(lists: Sequence[LaneList]) -> Ranking:
@@ -172,7 +172,9 @@ class SearchContext:
         places = [Place(target.kb.languages, target.kb.index.id) for target in self.targets]
         return await terms_of(texts, places, self.course)
 
-    def _call(self, target: Target, vector: Vector | None, terms: Terms, *, dense: bool) -> LaneCall:
+    def _call(
+        self, target: Target, vector: Vector | None, terms: Terms, *, dense: bool, cosines: int | None
+    ) -> LaneCall:
         row, index = target.kb.row, target.kb.index
         return LaneCall(
             tenant_id=row.tenant_id,
@@ -184,6 +186,7 @@ class SearchContext:
             scopes=target.scopes,
             filter=target.filter,
             only_similarity=not dense,
+            cosines=cosines,
             # Of several queries the nearest counts, which one call does not know.
             threshold=None if dense or len(self.queries) > 1 or vector is None else self.finder.score_threshold,
             slow=dense and vector is not None and bool(terms.ids) and target.is_slow,
