@@ -19,7 +19,7 @@ from app.retrieval.types import Expansion, FoundChunk, FoundDocument, Key, Lane
 from app.retrieval.widening_statements import PARTS, STORED_TEXTS, WIDEN
 
 Floats = npt.NDArray[np.float32]
-CALLS_AT_ONCE = 1000  # a statement has at most 32,767 parameters, and each call thirteen
+CALLS_AT_ONCE = 1000  # a statement has at most 32,767 parameters, and each call fourteen
 LANE_TABLES: dict[Lane, str] = {"dense": "chunk_embedding", "lexical": "chunk_lexical"}
 
 
@@ -29,8 +29,8 @@ class LaneCall:
 
     ``only_similarity``: the vector is there for the cosines of the lexical lane's rows, the dense lane is not wanted.
     ``slow``: both lanes take so long that each is worth a connection. ``cosines``: of the lexical lane's rows so many
-    have theirs, the best; all, where nothing is said. ``least``: the lexical lane has only rows whose cosine is that;
-    ``threshold`` is what it will be when the call is made once more.
+    have theirs, the best; all, where nothing is said. ``least``: the lexical lane has only rows whose cosine is that,
+    with the vector or any of ``others``; ``threshold`` is what it will be when the call is made once more.
     """
 
     tenant_id: UUID
@@ -46,6 +46,7 @@ class LaneCall:
     cosines: int | None = None
     threshold: float | None = None
     least: float | None = None
+    others: Sequence[Floats] = ()
 
     def once_more(self, now: datetime) -> Self:
         """Passing over what is known not to become a result: what has expired, and what is below the threshold."""
@@ -182,6 +183,7 @@ def _lane_values(calls: Sequence[LaneCall], size: int) -> dict[str, Any]:
             "o": call.cosines,
             # A little less, for callers see it rounded.
             "h": None if call.least is None else call.least - 1e-6,
+            "n": None if call.least is None else [HalfVector(one) for one in call.others],
         }
         values |= {f"{name}{number}": value for name, value in asked.items()}
     return values
@@ -225,7 +227,7 @@ def _lanes(calls: int) -> Statement:
 _LANES = """
 select {n} as call, h.lane, array_agg(h.chunk_id), array_agg(h.score), array_agg(h.similarity)
   from hybrid_search(:t{n}, :i{n}, :v{n}, :d{n}, :w{n}, :k{n}, :s{n}, :c{n}, :p{n}, :m{n}, :size,
-                     :l{n}, :o{n}, :h{n}) h group by h.lane"""
+                     :l{n}, :o{n}, :h{n}, :n{n}) h group by h.lane"""
 # The chunk's columns stand in the order of FoundChunk. What is told of the document is what a lane was stamped with,
 # and so belongs to the version that was found: the row may be a newer one's, queued or failed. Both lanes have the
 # stamp, so that one of them can be out of reach.

@@ -69,4 +69,11 @@ async def test_what_is_near_of_what_the_lane_finds(
             near = [row for row in whole if row[2] is None or row[2] >= least]
             assert await asked(tenant, replace(call, least=least), size=size) == near[:size]
             counts.add(len(near))
+        # Near to any of several: here to that one alone, for its own vector is the opposite of what is looked for.
+        opposite = replace(call, vector=-vector, others=[-vector, vector])
+        for least in (0.1, 0.3, 0.5):
+            near = [row for row in whole if row[2] is None or row[2] >= least]
+            found = await asked(tenant, replace(opposite, least=least), size=size)
+            assert [row[:2] for row in found] == [row[:2] for row in near[:size]]
+            assert [row[2] for row in found] == pytest.approx([row[2] and -row[2] for row in near[:size]], abs=1e-6)
     assert len(counts) > 3

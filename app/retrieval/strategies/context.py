@@ -93,7 +93,8 @@ class SearchContext:
         # What the lexical lane alone has found comes behind all that this lane has above it: no more than ``top_k`` of
         # them are read. Where there are ties, or some are gone, what a hit lacks is had as it is read.
         few = not cosines and len(self.queries) * len(self.targets) == 1 and self.finder.score_threshold is None
-        make = partial(self._call, dense=dense, cosines=self.finder.top_k if few else None)
+        comparisons = self._comparisons(vectors) if len(self.queries) > 1 else ()
+        make = partial(self._call, comparisons=comparisons, dense=dense, cosines=self.finder.top_k if few else None)
         calls = [
             make(target, of_target[number], next(terms) if lexical and query.text else NONE)
             for number, query in enumerate(self.queries)
@@ -110,7 +111,6 @@ class SearchContext:
         numbers = [models.index(target.model) for target in self.targets]
 
         vector = calls[0].vector if few else None
-        comparisons = self._comparisons(vectors) if len(self.queries) > 1 else ()
 
         def ranking(lists: Sequence[LaneList]) -> Ranking:
             found = collect(calls, lists, queries=len(self.queries), models=numbers)
@@ -173,9 +173,19 @@ class SearchContext:
         return await terms_of(texts, places, self.course)
 
     def _call(
-        self, target: Target, vector: Vector | None, terms: Terms, *, dense: bool, cosines: int | None
+        self,
+        target: Target,
+        vector: Vector | None,
+        terms: Terms,
+        *,
+        comparisons: Sequence[Comparison],
+        dense: bool,
+        cosines: int | None,
     ) -> LaneCall:
         row, index = target.kb.row, target.kb.index
+        # Of several queries the nearest counts: where not all of them are known, none is a measure.
+        others = next((one.vectors for one in comparisons if index.id.bytes in one.indexes), ())
+        measured = not dense and vector is not None and (len(self.queries) == 1 or bool(others))
         return LaneCall(
             tenant_id=row.tenant_id,
             index_id=index.id,
@@ -187,8 +197,8 @@ class SearchContext:
             filter=target.filter,
             only_similarity=not dense,
             cosines=cosines,
-            # Of several queries the nearest counts, which one call does not know.
-            threshold=None if dense or len(self.queries) > 1 or vector is None else self.finder.score_threshold,
+            threshold=self.finder.score_threshold if measured else None,
+            others=others,
             slow=dense and vector is not None and bool(terms.ids) and target.is_slow,
         )
 
