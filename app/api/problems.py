@@ -11,6 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 
+from app.api.timings import server_timing
 from app.errors import (
     AppError,
     Conflict,
@@ -146,6 +147,8 @@ async def on_app_error(request: Request, error: Exception) -> Response:
     if isinstance(error, Unavailable):
         headers["Retry-After"] = str(ceil(error.retry_after))
         logger.warning("request.unavailable", code=error.code, error=error)
+    if "timings_ms" in error.fields:  # of a search
+        headers["Server-Timing"] = server_timing(error.fields["timings_ms"], error.fields["dropped"])
     errors = [{"loc": list(error.loc), "msg": error.message}] if isinstance(error, InvalidInput) else None
     return problem(request, status, error.code, error.message, errors=errors, headers=headers)
 

@@ -1,10 +1,8 @@
 """A search as its caller's quotas admit it, and what its reply says of them."""
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
 from fastapi import Response
 
+from app.api.timings import server_timing
 from app.bootstrap import TenantServices
 from app.quotas.types import RateState
 from app.retrieval.admission import admitted
@@ -25,13 +23,6 @@ async def admit(tenant: TenantServices, response: Response) -> None:
     rate = await tenant.quotas.admit_search()
     if rate is not None:
         response.headers.update(_rate_headers(rate))
-
-
-def server_timing(timings_ms: Mapping[str, float], dropped: Mapping[str, str] = MappingProxyType({})) -> str:
-    """The header of that name (W3C Server Timing); the total comes first, what was dropped last."""
-    steps = sorted(timings_ms.items(), key=lambda step: step[0] != "total")
-    told = [f"{name};dur={spent}" for name, spent in steps]
-    return ", ".join(told + [f'dropped;desc="{step}: {reason}"' for step, reason in dropped.items()])
 
 
 def told_score(hit: Hit) -> float:

@@ -128,10 +128,11 @@ class OwnerConnection:
         return f"hnsw_{index.index_id.hex}" not in there
 
     async def rebuild(self, index: PromotedIndex, *, chunks: int) -> None:
-        """Build its vector index anew; the old one serves until the new one is whole."""
+        """Build its indexes anew; each old one serves until the new one is whole."""
         await self.drop(await self._names(_LEFTOVERS, index.index_id.hex))
         await self._prepare(index, chunks)
-        await self.driver.execute(f"reindex index concurrently hnsw_{index.index_id.hex}")
+        for name in sorted(index.names):
+            await self.driver.execute(f"reindex index concurrently {name}")
 
     async def drop(self, names: Collection[str]) -> None:
         """Remove indexes; searches that use one are waited for."""

@@ -166,7 +166,8 @@ class IndexMaintenance:
             async with self.database.transaction(tenant_id) as session:
                 await IndexRepository(session, tenant_id, figures.id).set_building()
             await owner.make(index, chunks=figures.chunks)
-            await self._put_into_use(owner, index, figures)
+            if not await self._put_into_use(owner, index, figures):
+                return
         seconds = time.monotonic() - started
         logger.info("index.promoted", index=str(figures.id), chunks=figures.chunks, seconds=round(seconds, 1))
 
@@ -180,7 +181,8 @@ class IndexMaintenance:
                 return
             if not await owner.make(index, chunks=figures.chunks):
                 await owner.rebuild(index, chunks=figures.chunks)
-            await self._put_into_use(owner, index, figures)
+            if not await self._put_into_use(owner, index, figures):
+                return
         logger.info("index.rebuilt", index=str(figures.id), chunks=figures.chunks)
 
     async def _complete(self, tenant_id: UUID, figures: IndexFigures, *, tried: bool = True) -> bool:
@@ -203,17 +205,18 @@ class IndexMaintenance:
 
     async def _put_into_use(
         self, owner: OwnerConnection, index: PromotedIndex, figures: IndexFigures, *, built: bool = True
-    ) -> None:
-        """If it is whole and finds what it should; ``built`` where its vector index is new."""
+    ) -> bool:
+        """If it is whole and finds what it should; ``built`` where its vector index is new. Whether it is in use."""
         if not await owner.is_whole(index) or await owner.recall(index) < LEAST_RECALL:
             await self._stay_exact(index, HeldBack.INEXACT, chunks=figures.chunks)
             await owner.drop_all(index.index_id)
             logger.warning("index.inexact", index=str(index.index_id), chunks=figures.chunks)
-            return
+            return False
         async with self.database.transaction(index.tenant_id) as session:
             repository = IndexRepository(session, index.tenant_id, index.index_id)
             await repository.set_built(chunks=figures.chunks, anew=built)
             await repository.measure(index.names)
+        return True
 
     async def _demote(self, tenant_id: UUID, figures: IndexFigures, reason: HeldBack | None) -> None:
         """Searches do without first; then the indexes go, now or with the next look after all."""

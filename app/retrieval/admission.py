@@ -19,5 +19,5 @@ def certain(result: SearchResult) -> SearchResult:
     Raises SearchUnavailable where nothing was found and something was left out: that says nothing of what is there.
     """
     if not result.hits and not result.whole:
-        raise SearchUnavailable
+        raise SearchUnavailable(timings_ms=result.timings_ms, dropped=result.dropped)
     return result

@@ -12,6 +12,7 @@ from app.retrieval.types import Droppable
 
 T = TypeVar("T")
 MAYBE_MORE = "There may be more results, behind the passages that the lanes were asked for."
+NO_QUESTION = "There is no question in messages: nothing was searched for."
 NO_EXTRA_QUERIES = "There was no time left for further queries: only what was asked was searched for."
 
 
@@ -47,6 +48,11 @@ class Course:
     def remaining(self) -> float:
         """Seconds left, never less than none."""
         return max(0.0, self.deadline - time.monotonic())
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """What an error says of the search that it ends."""
+        return {"timings_ms": self.timings_ms, "dropped": self.dropped}
 
     def warn(self, message: str) -> None:
         """Tell the caller, once, what is not searched."""

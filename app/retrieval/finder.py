@@ -205,7 +205,8 @@ class Finder:
             wanted = max(MERGING_ROWS, self.top_k) if self._merges and hits else self.top_k - len(hits)
             best, rest = split(rest, wanted)
             hits = [*hits, *await self._hits(repository, ranking, best, lane=lane)]
-            hits.sort(key=lambda hit: (-hit.score, hit.document.id, hit.chunk.ordinal))
+            # Scores as callers see them: what ties there comes in the order that they are promised.
+            hits.sort(key=lambda hit: (-round(hit.score, 6), hit.document.id, hit.chunk.ordinal))
             hits = self._once(hits)
             if self._merges:
                 hits = merged(hits) if self._widens else uncovered(hits)

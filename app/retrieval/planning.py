@@ -10,7 +10,7 @@ from app.db.models.base import SYSTEM_TENANT
 from app.inference.chat import ChatModel
 from app.knowledge_bases.types import KnowledgeBaseView, Retrieval
 from app.prompts.types import PromptInUse, PromptName
-from app.retrieval.course import Course
+from app.retrieval.course import NO_QUESTION, Course
 from app.retrieval.explanation import ExplainedIndex, Explanation, LanePlan
 from app.retrieval.rewriting import MAX_QUERY_CHARACTERS, clip, conversation_queries
 from app.retrieval.router import Route
@@ -29,7 +29,10 @@ def asked_queries(request: SearchRequest, course: Course) -> list[Query]:
     if any(query.text is not None and len(query.text) > MAX_QUERY_CHARACTERS for query in given):
         course.remark(CLIPPED)
     clipped = [query if query.text is None else replace(query, text=clip(query.text)) for query in given]
-    return clipped or [Query(text) for text in conversation_queries(request.messages)]
+    asked = clipped or [Query(text) for text in conversation_queries(request.messages)]
+    if not asked:
+        course.remark(NO_QUESTION)
+    return asked
 
 
 @dataclass(frozen=True, slots=True)

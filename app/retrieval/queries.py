@@ -46,6 +46,14 @@ class KnownVectors:
 
     _kept: OrderedDict[tuple[UUID, EmbeddingIdentity, str], Vector] = field(default_factory=OrderedDict)
 
+    def of(self, identity: EmbeddingIdentity, tenant_id: UUID, texts: Sequence[str]) -> dict[str, Vector]:
+        """Those of the texts that are known; as used as those that were asked for just now."""
+        keys = {text: (tenant_id, identity, text) for text in texts}
+        known = {text: self._kept[key] for text, key in keys.items() if key in self._kept}
+        for text in known:
+            self._kept.move_to_end(keys[text])
+        return known
+
     async def embed(
         self, embedder: Embedder, tenant_id: UUID, texts: Sequence[str], *, pay: Pay | None = None
     ) -> list[Vector]:
@@ -53,22 +61,19 @@ class KnownVectors:
 
         Raises as ``pay`` and ``embed_queries``.
         """
-        identity = embedder.identity
-        known = {text: self._kept.get((tenant_id, identity, text)) for text in texts}
-        missing = [text for text, vector in known.items() if vector is None]
+        known = self.of(embedder.identity, tenant_id, texts)
+        missing = [text for text in dict.fromkeys(texts) if text not in known]
         if missing:
             if pay is not None:
                 await pay(missing)
-            known |= zip(missing, await embedder.embed_queries(missing), strict=True)
-        for text, vector in known.items():
-            if vector is not None and len(text) <= LONGEST_KEPT:
-                key = (tenant_id, identity, text)
-                # A copy: a row of the batch would keep all of it.
-                self._kept[key] = vector if key in self._kept else vector.copy()
-                self._kept.move_to_end(key)
-        while len(self._kept) > KEPT:
-            self._kept.popitem(last=False)
-        return [vector for text in texts if (vector := known[text]) is not None]
+            made = dict(zip(missing, await embedder.embed_queries(missing), strict=True))
+            known |= made
+            # Copies: a row of the batch would keep all of it.
+            short = {text: vector.copy() for text, vector in made.items() if len(text) <= LONGEST_KEPT}
+            self._kept.update(((tenant_id, embedder.identity, text), vector) for text, vector in short.items())
+            while len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
+        return [known[text] for text in texts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,22 +89,36 @@ class QueryVectors:
     _refused: dict[EmbeddingIdentity, set[Query]] = field(default_factory=dict)
 
     async def of(
-        self, embedder: Embedder, queries: Sequence[Query], *, required: bool, silent: str = "", without: str = ""
+        self,
+        embedder: Embedder,
+        queries: Sequence[Query],
+        *,
+        required: bool,
+        silent: str = "",
+        without: str = "",
+        partly: str = "",
     ) -> list[Vector | None]:
         """Their vectors in order; None where the model cannot answer in its share of the time, or may not be asked.
 
-        Warnings say which, ``silent`` for the former, and what is searched ``without`` them. None, and a warning of its
-        own, for what the model does not take. Raises EmbeddingUnavailable or TokensSpent,
-        where they are ``required``.
+        Warnings say which, ``silent`` for the former, and what is searched ``without`` them, or ``partly``, where some
+        are known from before. None, and a warning of its own, for what the model does not take. Raises
+        EmbeddingUnavailable or TokensSpent, where they are ``required``; with ``partly``, where none is known.
         """
         words = [query for query in queries if query.vector is None and query.text is not None]
         pictures = [query for query in queries if query.picture is not None]
-        made: dict[Query, Vector] = {}
+        made = self._known(embedder, words)
+        if made and partly:
+            required, without = False, partly
         for some, embed in ((words, self._embed_words), (pictures, self._embed_pictures)):
-            if some:
-                asked = partial(self._ask_for_all, embed, embedder, some)
+            if missing := [query for query in some if query not in made]:
+                asked = partial(self._ask_for_all, embed, embedder, missing)
                 made |= await self._made(asked, required=required, silent=silent, without=without)
         return [made.get(query, query.vector) for query in queries]
+
+    def _known(self, embedder: Embedder, queries: Sequence[Query]) -> dict[Query, Vector]:
+        texts = {query: query.text for query in queries if query.text is not None}
+        known = self.known.of(embedder.identity, self.quotas.db.tenant_id, list(texts.values()))
+        return {query: known[text] for query, text in texts.items() if text in known}
 
     def nothing_to_ask(self, queries: Sequence[Query]) -> AppError:
         """What a search is told of whose queries have neither words to look for nor a vector."""

@@ -70,7 +70,10 @@ class RetrievalService:
                 with course.timing("total"):
                     return await self._search(request, course)
         except TimeoutError as exc:
-            raise SearchUnavailable from exc
+            raise SearchUnavailable(**course.told) from exc
+        except AppError as exc:
+            exc.fields |= course.told
+            raise
         finally:
             course.end()
             if course.dropped:

@@ -300,6 +300,26 @@ async def test_many_copies_of_a_vector_hide_nothing(world: World) -> None:
     assert await index.recall(list(texts[700:])) >= 0.85  # what the trial lets pass, by other vectors
 
 
+async def test_what_is_rebuilt_is_so_whole(world: World) -> None:
+    """Of the room that the dead take up nothing stays, in the indexes of filters and scopes either."""
+    index = await world.new_index(DIM)
+    await index.add(LARGE)
+    await index.maintain()
+    before = await files(world, index)
+    await index.remove(1000)
+    await index.maintain()
+    after = await files(world, index)
+    assert before.keys() == after.keys()
+    assert len(before) == len(ALL)
+    assert not set(before.values()) & set(after.values())
+
+
+async def files(world: World, index: FilledIndex) -> dict[str, int]:
+    """Those of its indexes."""
+    sql = "select relname, relfilenode::bigint from pg_class where relname like '%' || $1"
+    return dict(map(tuple, await world.owner.fetch(sql, index.id.hex)))
+
+
 async def test_one_builds_at_a_time(world: World) -> None:
     index = await world.new_index(384)
     await index.add(THRESHOLD)

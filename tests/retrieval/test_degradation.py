@@ -131,6 +131,26 @@ def test_a_question_that_was_asked_before_needs_no_model(fragile: Fragile) -> No
     assert ask(other.admin, query=question)["warnings"] == [EMBEDDING_WARNING]
 
 
+def test_a_question_that_was_asked_before_has_its_vector_beside_a_new_one(fragile: Fragile) -> None:
+    question, new = fresh(), "moss"
+    fragile.embedding.fail(500, times=None)
+    assert results_of(ask(fragile.tenant.admin, query=new))[0]["similarity"] is None
+    fragile.embedding.reset()
+    known = results_of(ask(fragile.tenant.admin, query=question, strategy="simple"))
+    fragile.embedding.fail(500, times=None)
+    answer = ask(fragile.tenant.admin, queries=[question, new], strategy="simple")
+    assert results_of(answer) == known
+    assert answer["warnings"] == [
+        "The embedding model is not answering: only what had been asked before, or is a vector, was searched for."
+    ]
+    answer = ask(fragile.tenant.admin, queries=[question, new])
+    told = {result["chunk_id"]: result["scores"]["dense"] for result in results_of(answer)}
+    assert told == {result["chunk_id"]: result["scores"]["dense"] for result in known}
+    assert answer["warnings"] == [
+        "The embedding model is not answering: what had not been asked before was looked for in the lexical lane alone."
+    ]
+
+
 def test_the_threshold_of_a_lexical_search_without_the_model_is_not_applied(fragile: Fragile) -> None:
     fragile.embedding.fail(500, times=None)
     answer = ask(fragile.tenant.admin, query=fresh(), strategy="lexical", score_threshold=0.99)
@@ -185,6 +205,17 @@ def test_a_dense_search_without_the_model_is_unavailable(fragile: Fragile) -> No
     reply = fragile.tenant.admin.post("/v1/knowledge-bases/default/search", json=body)
     assert (reply.status_code, reply.json()["type"]) == (503, "urn:carrel:problem:embedding_unavailable")
     assert int(reply.headers["Retry-After"]) > 0
+    assert reply.headers["Server-Timing"].startswith("total;dur=")
+    assert "embed;dur=" in reply.headers["Server-Timing"]
+
+
+def test_an_agent_s_search_without_lanes_tells_what_it_took(fragile: Fragile) -> None:
+    with fragile.locked("chunk_embedding", "chunk_lexical"):
+        messages = [{"role": "customer", "content": fresh()}]
+        reply = fragile.tenant.admin.post("/v1/agent-search", json={"messages": messages, "timeout_seconds": 2})
+    assert reply.status_code == 503
+    assert reply.headers["Server-Timing"].startswith("total;dur=")
+    assert "dropped;desc=" in reply.headers["Server-Timing"]
 
 
 def test_a_dense_search_without_the_model_has_the_vectors_that_were_given(fragile: Fragile) -> None:

@@ -132,6 +132,27 @@ def test_ties_are_ordered_by_document_and_chunk_index(tenant: Tenant) -> None:
             assert [(r["document"]["id"], r["chunk_index"]) for r in results] == sorted(chunks)[:top_k]
 
 
+def test_scores_that_tie_as_they_are_shown_are_ordered_so_too(tenant: Tenant) -> None:
+    tenant.admin.post("/v1/knowledge-bases", json={"name": "near"}).raise_for_status()
+    for number in range(24):
+        tenant.add_text(
+            f"the lantern {'burns ' * number}above the harbor {number}", kb="near", external_id=f"near{number}"
+        )
+    body = {"query": "lantern harbor", "top_k": 24, "strategy_options": {"fusion": "rrf", "rrf_k": 1000}}
+    results = tenant.admin.post("/v1/knowledge-bases/near/search", json=body).json()["results"]
+    assert len({result["score"] for result in results}) < len(results) == 24
+    places = [(-result["score"], result["document"]["id"], result["chunk_index"]) for result in results]
+    assert places == sorted(places)
+
+
+def test_messages_without_a_question_find_nothing_and_say_so(tenant: Tenant) -> None:
+    tenant.add_text("a harbor")
+    for messages in ([], [{"role": "agent", "content": "harbor"}], [{"role": "user", "content": " "}]):
+        answer = tenant.admin.post("/v1/search", json={"messages": messages}).json()
+        assert answer["results"] == []
+        assert answer["warnings"] == ["There is no question in messages: nothing was searched for."]
+
+
 def test_reserved_names_in_filters(tenant: Tenant) -> None:
     handbook = tenant.upload(
         HANDBOOK, source_uri="https://example.org/handbook", source_created_at="2024-05-06T00:00:00Z"

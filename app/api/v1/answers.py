@@ -11,7 +11,8 @@ from pydantic import ConfigDict, Field, JsonValue
 from app.answering.types import DEFAULT_CONTEXT_TOKENS, AnswerEvent, AnswerRequest
 from app.api.dependencies import CurrentReader, GuardedRoute
 from app.api.problems import PROBLEM_SCHEMA, on_app_error
-from app.api.searching import admit, server_timing
+from app.api.searching import admit
+from app.api.timings import server_timing
 from app.api.v1.answer_events import EVENTS, AnswerOut, answer_out, event_out
 from app.api.v1.event_streams import EventStreamResponse, pulsed, unless_left
 from app.api.v1.schemas import Input

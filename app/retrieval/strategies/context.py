@@ -22,6 +22,8 @@ from app.retrieval.words import NONE, Place, Terms, terms_of
 WORDS_ALONE = "only the lexical lane was searched"
 BESIDE_VECTORS = "words were looked for in the lexical lane alone"
 VECTORS_ALONE = "only the vectors that were given were searched for"
+NEW_WORDS = "what had not been asked before was looked for in the lexical lane alone"
+ONLY_KNOWN = "only what had been asked before, or is a vector, was searched for"
 NO_COSINES = "similarities are not known"
 NOTHING = "nothing was searched"
 
@@ -160,11 +162,12 @@ class SearchContext:
         given = [query.vector for query in self.queries]
         some = any(vector is not None for target in targets for vector in target.fitting(given))
         alone = (BESIDE_VECTORS if some else WORDS_ALONE) if lexical else (VECTORS_ALONE if some else NOTHING)
-        without = alone if dense else NO_COSINES
+        told = {"without": alone, "partly": NEW_WORDS if lexical else ONLY_KNOWN} if dense else {"without": NO_COSINES}
         if len(targets) == len(self.targets):
-            return {"silent": "The embedding model is not answering", "without": without}
+            return {"silent": "The embedding model is not answering", **told}
         names = ", ".join(dict.fromkeys(repr(target.kb.row.name) for target in targets))
-        return {"silent": f"The embedding model {model.model!r} is not answering", "without": f"{without} in {names}"}
+        told = {name: f"{what} in {names}" for name, what in told.items()}
+        return {"silent": f"The embedding model {model.model!r} is not answering", **told}
 
     async def _terms(self) -> list[Terms]:
         """Of the queries with words, in each target."""
