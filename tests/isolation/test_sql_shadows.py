@@ -16,14 +16,15 @@ from app.embedded_postgres import DatabaseUrls, EmbeddedPostgres
 from tests.architecture.test_schema import OURS, PATH
 from tests.isolation.sql import acting, attempt
 
-OWN_TYPES = {"halfvec": "public.halfvec", "sparsevec": "public.sparsevec"}
+OWN_TYPES = {"halfvec": "public.halfvec", "halfvec[]": "public.halfvec[]", "sparsevec": "public.sparsevec"}
 # An argument of every type that our functions take: what makes them go all the way.
 ARGUMENTS = {
     "uuid": f"'{uuid.UUID(int=7)}'", "bytea": r"'\x00'", "integer": "384", "bigint": "1", "text": "'x'", "real": "0.5",
     "double precision": "1", "boolean": "true", "interval": "'1 s'",
     "timestamp with time zone": "now()",
     "uuid[]": f"array['{uuid.UUID(int=7)}']", "integer[]": "'{1}'", "real[]": "'{1}'", "text[]": "'{x}'",
-    "halfvec": "array_fill(0.5::real, array[384])", "jsonb": "'{}'", "jsonpath": "'$.a == 1'", "date": "now()",
+    "halfvec": "array_fill(0.5::real, array[384])", "halfvec[]": "array['[1]'::public.halfvec]",
+    "jsonb": "'{}'", "jsonpath": "'$.a == 1'", "date": "now()",
 }  # fmt: skip
 SHADOWED = """
 select c.relname from pg_class c where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')
@@ -75,7 +76,9 @@ async def shadow(connection: asyncpg.Connection) -> int:
         await connection.execute(f"create domain pg_temp.{name} as text check (pg_temp.say())")
     functions = await connection.fetch(OURS)
     for function in functions:
-        arguments = ", ".join(f"public.{kind}" if kind in types else kind for kind in function["types"])
+        arguments = ", ".join(
+            f"public.{kind}" if kind.removesuffix("[]") in types else kind for kind in function["types"]
+        )
         await connection.execute(
             f"create function pg_temp.{function['proname']}({arguments}) returns boolean language sql"
             " as 'select pg_temp.say()'"
