@@ -103,12 +103,18 @@ class Texts:
             return self.squeezed[text, reading]
 
     def wanted(self, references: Iterable[Reference]) -> dict[str, list[Range]]:
-        """The excerpts' ranges by document. Raises SetError for one that is not in its document."""
+        """The excerpts' ranges by document. Raises SetError for one that is not in its document.
+
+        Of a document that is not in the corpus nobody knows how long it is.
+        """
         found: dict[str, list[Range]] = {}
         for reference in references:
             span = reference.span or self.locate(reference.document, reference.text or "")
             if span is None:
                 raise SetError(f"a reference is not found in the text of document {reference.document}; give --corpus")
+            text = self.by_document.get(reference.document)
+            if text is not None and span[1] > len(text):
+                raise SetError(f"a reference ends at {span[1]}, and document {reference.document} at {len(text)}")
             found.setdefault(reference.document, []).append(span)
         return {document: merged(ranges) for document, ranges in found.items()}
 

@@ -43,8 +43,8 @@ class Evaluation:
 
     def outcomes(self) -> tuple[list[Outcome], int | None]:
         """One a setting, and how many judged documents are not there, where that is known. Raises NothingAnswered."""
-        naming, missing = self._naming()
         texts = self._texts()
+        naming, missing = self._naming()
         return [self._outcome(setting, naming, texts) for setting in self.settings], missing
 
     def _naming(self) -> tuple[Naming, int | None]:
@@ -62,14 +62,17 @@ class Evaluation:
         return Naming(EXTERNAL_ID, by_id), missing
 
     def _texts(self) -> Texts:
-        """The texts that excerpts are in. Raises SetError where they are needed and not there."""
+        """The texts that excerpts are in. Raises SetError where they are needed and an excerpt is not there."""
         wanted = {reference.document for query in self.chosen.queries for reference in query.references}
         if not wanted or not passages_needed(self.measures):
             return Texts({})
         if self.chosen.corpus is None:
             raise SetError("measures of excerpts need the documents' texts; give --corpus")
         corpus = read_lines(self.chosen.corpus, CorpusLine)
-        return Texts({line.id: line.text for line in corpus if line.id in wanted})
+        texts = Texts({line.id: line.text for line in corpus if line.id in wanted})
+        for query in self.chosen.queries:
+            texts.wanted(query.references)  # before an hour of searches, not behind it
+        return texts
 
     def _outcome(self, setting: Setting, naming: Naming, texts: Texts) -> Outcome:
         queries = self.chosen.queries

@@ -140,3 +140,12 @@ def test_excerpts_of_two_documents_that_overlap() -> None:
 def test_an_excerpt_that_is_not_there() -> None:
     with pytest.raises(SetError, match="document d"):
         TEN.wanted([Reference(document="d", text="nothing of it")])
+
+
+def test_an_excerpt_that_goes_beyond_its_document() -> None:
+    """Else what no passage can have counts as missed."""
+    assert TEN.wanted([Reference(document="d", span=(12, 20))]) == {"d": [(12, 20)]}
+    for span in ((12, 21), (50, 60)):
+        with pytest.raises(SetError, match=f"a reference ends at {span[1]}, and document d at 20"):
+            TEN.wanted([Reference(document="d", span=span)])
+    assert TEN.wanted([Reference(document="not in the corpus", span=(12, 21))]) == {"not in the corpus": [(12, 21)]}

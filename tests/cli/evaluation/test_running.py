@@ -1,0 +1,25 @@
+"""What an evaluation finds wrong with its set before it asks the service anything."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from app.cli import app
+
+
+@pytest.mark.parametrize("excerpt", [{"start": 0, "end": 99_999}, {"text": "They fly"}])
+def test_an_excerpt_that_is_not_there_is_refused_before_anything_is_asked(
+    tmp_path: Path, excerpt: dict[str, Any]
+) -> None:
+    corpus = {"id": "birds", "text": "Herons stand on one leg."}
+    asked = {"id": "q", "text": "On one leg", "references": [{"document": "birds", **excerpt}]}
+    for name, line in (("corpus", corpus), ("queries", asked)):
+        (tmp_path / f"{name}.jsonl").write_text(json.dumps(line))
+    nobody = ["--kb", "animals", "--url", "http://127.0.0.1:9", "--key", "k"]
+    done = CliRunner().invoke(app, ["evaluate", str(tmp_path), *nobody])
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.startswith("carrel: a reference ")
+    assert "document birds" in done.stderr
