@@ -201,6 +201,9 @@ def test_a_document_that_failed_is_missing(tenant: Tenant, tmp_path: Path) -> No
         (["--setting", 'a={"score_threshold": NaN}'], "--setting a: not NAME=JSON"),
         (["--setting", 'a={"strategy": "\\ud800"}'], "--setting a: not NAME=JSON"),
         (["--setting", 'a={"knowledge_bases": "x"}'], "knowledge_bases is a list"),
+        (["--setting", 'a={"query": "heron"}'], "--setting a: query is not set here"),
+        (["--setting", "b={}", "--setting", 'a={"queries": ["heron"]}'], "--setting a: queries is not set here"),
+        (["--setting", 'a={"messages": null}'], "--setting a: messages is not set here"),
         (["--setting", "a={}", "--setting", "a={}"], "two settings have the same name"),
         (["--documents", "id"], "--documents is external_id"),
         (["--key", "wrong"], "401 "),
@@ -209,7 +212,7 @@ def test_a_document_that_failed_is_missing(tenant: Tenant, tmp_path: Path) -> No
         (["--kb", "nowhere"], "404 "),
         (["--corpus", "/nowhere"], "'/nowhere' does not exist"),
     ],
-    ids=range(16),
+    ids=range(19),
 )
 def test_what_is_wrong_is_status_2(loaded: tuple[Tenant, Path], arguments: list[str], said: str | None) -> None:
     tenant, place = loaded

@@ -17,6 +17,8 @@ ResultT = TypeVar("ResultT")
 EXTERNAL_ID = "external_id"
 BY_FIELD = ("source", "title")
 METADATA = "metadata."
+# What a search is asked by. `queries` would be searched beside every question, the others give way to it unseen.
+QUESTION = ("query", "queries", "messages")
 # As long as the service allows: what is measured is what it finds, not how soon.
 SECONDS = 60
 
@@ -107,6 +109,9 @@ def parse_setting(text: str, *, kb: str, top_k: int) -> Setting:
         raise BadSetting(f"--setting {name}: not NAME=JSON") from exc
     if not name or not isinstance(body, dict):
         raise BadSetting
+    for key in QUESTION:
+        if key in body:
+            raise BadSetting(f"--setting {name}: {key} is not set here; the queries of the set are what is asked")
     merged = {"knowledge_bases": [kb], "top_k": top_k, "timeout_seconds": SECONDS, **body}
     names = merged["knowledge_bases"]
     if not isinstance(names, list) or not all(isinstance(one, str) for one in names):
