@@ -24,6 +24,10 @@ ItemT = TypeVar("ItemT")
 
 Queries = Annotated[Path, typer.Argument(exists=True, help="A directory in BEIR's layout, or a JSON Lines file.")]
 Judgements = Annotated[Path | None, typer.Option(exists=True, help="Query, document and grade a line.")]
+Split = Annotated[
+    str | None,
+    typer.Option(help="Judge by the directory's qrels/SPLIT.tsv. Without it: by qrels.tsv, else by qrels/test.tsv."),
+]
 References = Annotated[Path | None, typer.Option(exists=True, help="Excerpts that answer queries, as JSON Lines.")]
 Corpus = Annotated[Path | None, typer.Option(exists=True, help="The documents' texts, as JSON Lines.")]
 Load = Annotated[bool, typer.Option("--load", help="Upload the corpus first; what is there already stays.")]
@@ -55,6 +59,7 @@ def evaluate(
     queries: Queries,
     kb: Annotated[str, typer.Option(help="The knowledge base to search.")],
     judgements: Judgements = None,
+    split: Split = None,
     references: References = None,
     corpus: Corpus = None,
     load: Load = False,
@@ -76,10 +81,12 @@ def evaluate(
 
     Example: carrel evaluate scifact --kb scifact --load --fail-under nDCG@10=0.7
 
+    Example: carrel evaluate fiqa --kb fiqa --split dev
+
     Example: carrel evaluate queries.jsonl --kb handbook --setting 'now={}' --setting 'words={"strategy": "lexical"}'
     """
     try:
-        chosen = read_set(queries, judgements=judgements, references=references, corpus=corpus)
+        chosen = read_set(queries, judgements=judgements, references=references, corpus=corpus, split=split)
         floors = _floors(fail_under or [])
         measures = _measures(measure or [], floors, chosen)
         settings = _settings(setting or [f"{kb}={{}}"], kb=kb, top_k=top_k)

@@ -104,6 +104,19 @@ def test_what_is_measured(evaluate: Evaluate) -> None:
     assert excerpt == {"recall": 1.0, "precision": ratio, "IoU": ratio}
 
 
+def test_a_set_as_beir_writes_it(tenant: Tenant, tmp_path: Path) -> None:
+    """Its ``_id`` is what the documents are loaded under, and what its judgements mean."""
+    lines(tmp_path / "corpus.jsonl", [{"_id": name, "title": t, "text": text} for name, (t, text) in CORPUS.items()])
+    lines(tmp_path / "queries.jsonl", [{"_id": one["id"], "text": one["text"], "metadata": {}} for one in QUERIES])
+    (tmp_path / "qrels").mkdir()
+    for split, judged in (("test", "words\tbirds"), ("dev", "turn\tfish")):
+        (tmp_path / "qrels" / f"{split}.tsv").write_text(f"query-id\tcorpus-id\tscore\n{judged}\t1\n")
+    for asked, query in (["--load"], "words"), (["--split", "dev"], "turn"):
+        found = figures(run(tenant, tmp_path, "--kb", "beir", "--measure", "recall@5", "--json", *asked))
+        assert (found["without_judgements"], found["judged_documents_missing"]) == (3, 0)
+        assert found["settings"][0]["measures"]["recall@5"]["by_query"] == {query: 1.0}
+
+
 def test_a_passage_that_comes_again_and_again_counts_where_it_was_found(tenant: Tenant, tmp_path: Path) -> None:
     """Headings lose their signs: what is stored is shorter than the corpus's text, ever more towards its end."""
     note = "Ask the warden before the gate"
@@ -284,4 +297,4 @@ def test_without_the_extra(evaluate: Evaluate, monkeypatch: pytest.MonkeyPatch) 
 
 def test_help_has_examples() -> None:
     shown = CliRunner().invoke(app, ["evaluate", "--help"])
-    assert (shown.exit_code, shown.stdout.count("Example:")) == (0, 2)
+    assert (shown.exit_code, shown.stdout.count("Example:")) == (0, 3)

@@ -1,7 +1,7 @@
 """Evaluation sets: queries with the documents, or the excerpts, that answer them."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -18,6 +18,8 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 # takes none at all.
 MOST_GRADE = 1_000_000
 _WHOLE = re.compile(r"[+-]?[0-9]{1,20}")
+# The one that BEIR itself measures where nobody says.
+_SPLIT = "test"
 
 
 class SetError(InvalidInput):
@@ -63,8 +65,21 @@ class _ReferenceLine(Reference):
     query: str
 
 
-class _QueryLine(_Line):
+class _NamedLine(_Line):
+    """BEIR's own files write ``_id``; what carries another ``id`` beside it does not say which one judgements mean."""
+
     id: str
+
+    @model_validator(mode="before")
+    @classmethod
+    def _either(cls, value: Any) -> Any:
+        given = [value[key] for key in ("id", "_id") if value.get(key) is not None] if isinstance(value, dict) else []
+        if len(set(map(str, given))) > 1:
+            raise ValueError(f"id and _id are different: {given[0]} and {given[1]}")
+        return {**value, "id": given[0]} if given else value
+
+
+class _QueryLine(_NamedLine):
     text: str | None = None
     messages: list[dict[str, str]] | None = None
     history: list[dict[str, str]] = Field(default_factory=list)
@@ -86,10 +101,9 @@ class _QueryLine(_Line):
         return self.relevant if isinstance(self.relevant, dict) else dict.fromkeys(self.relevant, 1)
 
 
-class CorpusLine(_Line):
+class CorpusLine(_NamedLine):
     """A document of the set."""
 
-    id: str
     title: str | None = None
     text: str
     metadata: dict[str, Any] | None = None
@@ -125,32 +139,28 @@ class EvaluationSet:
 
 
 def read_set(
-    place: Path, *, judgements: Path | None = None, references: Path | None = None, corpus: Path | None = None
+    place: Path,
+    *,
+    judgements: Path | None = None,
+    references: Path | None = None,
+    corpus: Path | None = None,
+    split: str | None = None,
 ) -> EvaluationSet:
     """A directory in BEIR's layout or a file of queries. Raises SetError, with file and line."""
+    if split is not None and (judgements is not None or not place.is_dir()):
+        raise SetError(f"{place}: --split chooses among the qrels/*.tsv of a directory, and not beside --judgements")
     if place.is_dir():
-        judgements = judgements or _existing(place / "qrels.tsv")
+        judgements = judgements or _judgements_in(place, split)
         references = references or _existing(place / "references.jsonl")
         corpus = corpus or _existing(place / "corpus.jsonl")
         place = place / "queries.jsonl"
-    grades = _read_judgements(judgements) if judgements else {}
+    asked = _read_queries(place)
+    grades = _read_judgements(judgements, asked) if judgements else {}
     excerpts: dict[str, list[Reference]] = {}
     for reference in read_lines(references, _ReferenceLine) if references else ():
         excerpts.setdefault(reference.query, []).append(reference)
-    found: dict[str, Query] = {}
-    for line in read_lines(place, _QueryLine):
-        if line.id in found:
-            raise SetError(f"{place}: the query id {line.id} comes twice")
-        try:
-            question = line.question()
-        except ValueError as exc:
-            raise SetError(f"{place}: query {line.id}: {exc}") from exc
-        given = (*line.references, *excerpts.get(line.id, ()))
-        judged = {**line.grades(), **grades.get(line.id, {})}
-        if max(map(abs, judged.values()), default=0) > MOST_GRADE:
-            raise SetError(f"{place}: query {line.id}: a grade is beyond {MOST_GRADE:,} or -{MOST_GRADE:,}")
-        found[line.id] = Query(line.id, question, judged, given)
-    kept = tuple(query for query in found.values() if query.is_judged or query.references)
+    found = [_query(place, line, grades.get(name, {}), excerpts.get(name, ())) for name, line in asked.items()]
+    kept = tuple(query for query in found if query.is_judged or query.references)
     if not kept:
         raise SetError(f"{place}: no query has a judgement; name a file of them with --judgements")
     return EvaluationSet(kept, len(found) - len(kept), corpus)
@@ -170,8 +180,45 @@ def read_lines(path: Path, model: type[ModelT]) -> Iterator[ModelT]:
                 raise SetError(f"{path} line {number}: not JSON") from exc
 
 
-def _read_judgements(path: Path) -> dict[str, dict[str, int]]:
-    """Query, document and grade in a line, as BEIR writes them, or with trec_eval's second column of four."""
+def _read_queries(path: Path) -> dict[str, _QueryLine]:
+    found: dict[str, _QueryLine] = {}
+    for line in read_lines(path, _QueryLine):
+        if line.id in found:
+            raise SetError(f"{path}: the query id {line.id} comes twice")
+        found[line.id] = line
+    return found
+
+
+def _query(path: Path, line: _QueryLine, grades: Mapping[str, int], excerpts: Iterable[Reference]) -> Query:
+    """What its own line says, and what the other files say of it."""
+    try:
+        question = line.question()
+    except ValueError as exc:
+        raise SetError(f"{path}: query {line.id}: {exc}") from exc
+    judged = {**line.grades(), **grades}
+    if max(map(abs, judged.values()), default=0) > MOST_GRADE:
+        raise SetError(f"{path}: query {line.id}: a grade is beyond {MOST_GRADE:,} or -{MOST_GRADE:,}")
+    return Query(line.id, question, judged, (*line.references, *excerpts))
+
+
+def _judgements_in(place: Path, split: str | None) -> Path | None:
+    """A directory's ``qrels.tsv``, else BEIR's ``qrels/test.tsv``; no other split is taken unasked."""
+    plain, splits = place / "qrels.tsv", place / "qrels"
+    if split is None and plain.exists():
+        return plain
+    chosen = splits / f"{_SPLIT if split is None else split}.tsv"
+    there = ", ".join(sorted(path.stem for path in splits.glob("*.tsv")))
+    if not chosen.exists() and (there or split is not None):
+        raise SetError(f"{chosen}: no such file; there for --split: {there or 'none'}")
+    return _existing(chosen)
+
+
+def _read_judgements(path: Path, queries: Container[str]) -> dict[str, dict[str, int]]:
+    """Query, document and grade in a line, as BEIR writes them, or with trec_eval's second column of four.
+
+    The first line may be a heading: it ends in a word, and begins with no query of the set. So no judgement of one is
+    ever taken for a heading, and what is said of a query that is not in the set does not matter.
+    """
     grades: dict[str, dict[str, int]] = {}
     for number, line in _lines(path):
         fields = line.rstrip("\r\n").split("\t") if "\t" in line else line.split()
@@ -180,7 +227,7 @@ def _read_judgements(path: Path) -> dict[str, dict[str, int]]:
         grade = fields[-1].strip()
         if len(fields) in (3, 4) and _WHOLE.fullmatch(grade):
             grades.setdefault(fields[0], {})[fields[-2]] = int(grade)
-        elif number > 1 or grade[:1] in "+-.0123456789":  # the first line may be a heading, but not with an empty end
+        elif number > 1 or grade[:1] in "+-.0123456789" or fields[0] in queries:  # an empty end is no word, too
             raise SetError(f"{path} line {number}: not a query, a document and a whole number")
     return grades
 

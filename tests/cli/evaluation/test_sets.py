@@ -1,12 +1,13 @@
 """Evaluation sets as they come: directories in BEIR's layout, plain JSON Lines, and what is wrong with them."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from app.cli.evaluation.sets import EvaluationSet, Reference, SetError, read_set
+from app.cli.evaluation.sets import CorpusLine, EvaluationSet, Reference, SetError, read_lines, read_set
 
 
 def lines(path: Path, *objects: Any) -> Path:
@@ -33,6 +34,45 @@ def test_a_directory(tmp_path: Path) -> None:
     assert second.question == {"messages": [*history, {"role": "user", "content": "and then?"}]}
     assert second.references[0].span == (3, 9)
     assert (first.documents, second.documents) == ({"d 1", "d2"}, {"d2"})
+
+
+def test_a_directory_as_beir_writes_it(tmp_path: Path) -> None:
+    lines(tmp_path / "queries.jsonl", {"_id": 1, "text": "a"}, {"_id": "2", "text": "b"}, {"_id": "3", "text": "c"})
+    lines(tmp_path / "corpus.jsonl", {"_id": "d", "title": "", "text": "t", "metadata": {}}, {"_id": 7, "text": "u"})
+    (tmp_path / "qrels").mkdir()
+    for split, judged in (("train", "1\td\t1\n"), ("dev", "2\td\t2\n")):
+        (tmp_path / "qrels" / f"{split}.tsv").write_text("query-id\tcorpus-id\tscore\n" + judged)
+    assert [line.id for line in read_lines(tmp_path / "corpus.jsonl", CorpusLine)] == ["d", "7"]
+    with pytest.raises(SetError, match=r"qrels/test.tsv: no such file; there for --split: dev, train$"):
+        read_set(tmp_path)
+    assert [query.id for query in read_set(tmp_path, split="dev").queries] == ["2"]
+    (tmp_path / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n3\td\t1\n")
+    assert [query.id for query in read_set(tmp_path).queries] == ["3"]
+    (tmp_path / "qrels.tsv").write_text("1\td\t1\n")
+    assert [query.id for query in read_set(tmp_path).queries] == ["1"]
+    assert [query.id for query in read_set(tmp_path, split="test").queries] == ["3"]
+
+
+def test_a_split_that_nobody_can_choose(tmp_path: Path) -> None:
+    path = lines(tmp_path / "queries.jsonl", {"_id": "q", "text": "a", "relevant": ["d"]})
+    (tmp_path / "qrels.tsv").write_text("q\td\t1\n")
+    with pytest.raises(SetError, match=r"qrels/dev.tsv: no such file; there for --split: none$"):
+        read_set(tmp_path, split="dev")
+    for place, judgements in ((path, None), (tmp_path, tmp_path / "qrels.tsv")):
+        with pytest.raises(SetError, match="--split chooses among"):
+            read_set(place, judgements=judgements, split="dev")
+    assert read_set(path).queries[0].id == "q"
+
+
+def test_an_id_by_two_names(tmp_path: Path) -> None:
+    path = lines(tmp_path / "c.jsonl", {"id": 1, "_id": "1", "text": "t"}, {"id": None, "_id": "2", "text": "t"})
+    assert [line.id for line in read_lines(path, CorpusLine)] == ["1", "2"]
+    lines(path, {"_id": "a", "text": "t"}, {"id": "a", "_id": "b", "text": "t", "relevant": ["d"]})
+    said = f"{path} line 2: the line: id and _id are different: a and b"
+    with pytest.raises(SetError, match=re.escape(said)):
+        list(read_lines(path, CorpusLine))
+    with pytest.raises(SetError, match=re.escape(said)):
+        read_set(path)
 
 
 def test_plain_lines(tmp_path: Path) -> None:
@@ -83,14 +123,14 @@ def test_what_is_wrong_is_said_with_its_place(tmp_path: Path, content: bytes, sa
     assert said in caught.value.message
 
 
-@pytest.mark.parametrize("content", ["q\td\tone\nq\td\ttwo\n", "q d 1\nq d\n", "q d 1\nq d 0.5\n"])
+@pytest.mark.parametrize("content", ["query\td\tone\nq\td\ttwo\n", "q d 1\nq d\n", "q d 1\nq d 0.5\n"])
 def test_judgements_that_are_none(tmp_path: Path, content: str) -> None:
     queries = lines(tmp_path / "q.jsonl", {"id": "q", "text": "x"})
     judgements = tmp_path / "qrels"
     judgements.write_text(content)
     with pytest.raises(SetError, match="line 2: not a query, a document and a whole number"):
         read_set(queries, judgements=judgements)
-    for first in ("q d 0.5\n", "q d -1.0\n", "q d\t\n", "q d 1 2 3\n"):  # no heading
+    for first in ("q d 0.5\n", "q d -1.0\n", "q d\t\n", "q d 1 2 3\n", "q\td\tone\n", "q d\n"):  # no heading
         judgements.write_text(first + "q d 1\n")
         with pytest.raises(SetError, match="line 1: not a query, a document and a whole number"):
             read_set(queries, judgements=judgements)
