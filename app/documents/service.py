@@ -148,8 +148,12 @@ class DocumentService:
     async def update(self, reference: str, document_id: UUID, changes: Mapping[str, Any]) -> Document:
         """Set ``metadata``, ``title``, ``source_uri``, ``source_created_at`` or ``scope``, here and for search.
 
+        All of it holds at once but the words of another title: they are embedded and indexed with every passage, and a
+        job makes a document that is ready anew with them. One that is under way gets them from the job that it has, and
+        one that has failed when it is ingested again.
+
         Raises KnowledgeBaseNotFound, DocumentNotFound, SharedDocument, IdentityTaken, InvalidInput for a scope that is
-        no promotion.
+        no promotion, IndexMismatch for a title.
         """
         try:
             async with self.db.transaction() as session:
@@ -167,12 +171,17 @@ class DocumentService:
                     place = (self.db.tenant_id, kb.row.id, scope.key(loc=("body", "scope")))
                     name, sha256 = document.external_id, document.sha256
                     await find_lasting(session, self.queue, *place, name=name, sha256=sha256)
+                retitled = document.status == "ready" and changes.get("title", document.title) != document.title
+                if retitled:
+                    kb.require_match(self.knowledge_bases.settings.embedders.identities)
                 if _apply(document, changes, kb.row.stamp):
                     document.updated_at = datetime.now(UTC)
                     document.filterable = filterable(document)
                     await session.flush()
                     await DocumentRepository(session, self.db.tenant_id).restamp(document)
                     await self.record(session, Action.DOCUMENT_UPDATE, document)
+                if retitled:
+                    await self._begin_again(session, document)
         except IntegrityError as exc:
             raise IdentityTaken from exc  # the only constraints that an update can break are those of identity
         return document
@@ -200,24 +209,27 @@ class DocumentService:
             kb = await self.knowledge_bases.find_in(session, reference)
             kb.require_match(self.knowledge_bases.settings.embedders.identities)
             document = await self._lock_in(session, reference, document_id)
-            tenant_id, version = self.db.tenant_id, document.version
             # What is ready or failed may have a job that is not settled yet, and does nothing any more.
             if document.status in FINAL or not await self.queue.hasten(
-                session, tenant_id=tenant_id, document_id=document.id, version=version
+                session, tenant_id=self.db.tenant_id, document_id=document.id, version=document.version
             ):
-                await DocumentRepository(session, tenant_id).restart(document.id)
-                await self.queue.enqueue(
-                    session,
-                    INGEST_JOB,
-                    tenant_id=tenant_id,
-                    document_id=document.id,
-                    payload=ingest_payload(version, self.knowledge_bases.principal),
-                    priority=INTERACTIVE,
-                    limited_by=self.knowledge_bases.principal.ingests_for,
-                )
-                await session.refresh(document)
+                await self._begin_again(session, document)
             await self.record(session, Action.DOCUMENT_REINDEX, document)
         return document
+
+    async def _begin_again(self, session: Session, document: Document) -> None:
+        """Take the newest version back to the start, and have a job ingest it; the caller holds the row."""
+        await DocumentRepository(session, self.db.tenant_id).restart(document.id)
+        await self.queue.enqueue(
+            session,
+            INGEST_JOB,
+            tenant_id=self.db.tenant_id,
+            document_id=document.id,
+            payload=ingest_payload(document.version, self.knowledge_bases.principal),
+            priority=INTERACTIVE,
+            limited_by=self.knowledge_bases.principal.ingests_for,
+        )
+        await session.refresh(document)
 
     async def record(self, session: Session, action: Action, document: Document) -> None:
         """Tell the audit what is done to the document in this transaction."""

@@ -195,15 +195,31 @@ def test_who_may(tenant: Tenant) -> None:
     problem(tenant.admin.post(f"{DOCUMENTS}/doc_01h455vb4pex5vsknk084sn02q/reindex"), 404, "document_not_found")
 
 
-def test_a_changed_title_is_found_by_its_words_from_then_on(tenant: Tenant) -> None:
+def test_a_changed_title_is_found_by_its_words(fragile: Fragile, tenant: Tenant) -> None:
     document = tenant.add_text("The reef grows.", title="Corals")
 
-    def found(query: str) -> int:
-        body = {"query": query, "strategy": "lexical"}
-        return len(tenant.admin.post("/v1/knowledge-bases/default/search", json=body).json()["results"])
+    def found(*words: str) -> list[int]:
+        return [len(texts(tenant, word)) for word in words]
 
-    tenant.admin.patch(path_of(document), json={"title": "Zebras"}).raise_for_status()
-    assert (found("corals"), found("zebras")) == (1, 0)
-    reindex(tenant, document)
+    with fragile.held():
+        changed = tenant.client("writer").patch(path_of(document), json={"title": "Zebras"})
+        assert (changed.status_code, changed.json()["title"], changed.json()["status"]) == (200, "Zebras", "queued")
+        assert found("corals", "zebras") == [1, 0]
     assert settled(tenant, document)["title"] == "Zebras"
-    assert (found("corals"), found("zebras")) == (0, 1)
+    assert found("corals", "zebras") == [0, 1]
+    again = tenant.add_text("The reef grows.", title="Otters")
+    assert (again["id"], again["title"], again["status"]) == (document["id"], "Otters", "ready")
+    assert found("corals", "zebras", "otters") == [0, 0, 1]
+    same = tenant.admin.patch(path_of(document), json={"title": "Otters", "metadata": {"a": 1}}).json()
+    assert (same["metadata"], same["status"], jobs(fragile, document)) == ({"a": 1}, "ready", [])
+
+
+def test_a_title_for_another_model_is_refused(fragile: Fragile, tenant: Tenant) -> None:
+    document = tenant.add_text("Of one that is not configured.", title="Corals")
+    change = """
+        update search_index set identity = jsonb_set(identity, '{model}', '"another"')
+         where kb_id = (select kb_id from document where id = $1)"""
+    sql(fragile, change, document)
+    problem(tenant.admin.patch(path_of(document), json={"title": "Zebras"}), 409, "index_mismatch")
+    assert tenant.admin.get(path_of(document)).json() == document
+    assert tenant.admin.patch(path_of(document), json={"metadata": {"a": 1}}).status_code == 200

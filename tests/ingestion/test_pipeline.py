@@ -129,6 +129,28 @@ async def test_a_superseded_version_writes_nothing(workshop: Workshop, services:
     assert {row["version"] for row in (await rows(workshop, first.id))["chunk"]} == {2}
 
 
+async def test_a_title_that_changes_meanwhile_leaves_no_word_of_the_old(
+    workshop: Workshop, services: TenantServices
+) -> None:
+    """The job has read the old one already, and embeds it: it begins once more, and no other is queued."""
+    document = await add_text(services, prose(1), title="Corals")
+    with workshop.endpoint.held():
+        ingesting = asyncio.create_task(workshop.ingest(document))
+        await until(lambda: is_status(workshop, document.id, "embedding"))
+        changed = await services.documents.update("default", document.id, {"title": "Zebras"})
+        assert (changed.title, changed.status) == ("Zebras", "embedding")
+    await ingesting
+    assert await workshop.owner.fetchval("select count(*) from job where document_id = $1", document.id) == 1
+    found = await services.documents.get("default", document.id)
+    assert (found.title, found.status) == ("Zebras", "ready")
+    for word, there in (("corals", False), ("zebras", True)):
+        hits = (await services.retrieval.search(SearchRequest(queries=[word], strategy="lexical"))).hits
+        assert bool(hits) is there
+    # Both are paid for.
+    booked = "select passages from embedding_usage where tenant_id = $1"
+    assert await workshop.owner.fetchval(booked, services.principal.tenant_id) == 2 * found.chunk_count
+
+
 async def test_an_index_that_is_not_live_any_more_gets_nothing(workshop: Workshop, services: TenantServices) -> None:
     document = await add_text(services, prose(11))
     change = "update search_index set state = $2 where tenant_id = $1"

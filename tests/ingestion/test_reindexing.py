@@ -386,6 +386,37 @@ def doc(document_id: UUID) -> str:
     return encode_id("doc", document_id)
 
 
+async def test_a_title_that_changes_meanwhile_is_in_every_generation(desk: Desk) -> None:
+    """Where its document is built already, where the swap is before its job, and where one goes back."""
+
+    async def retitle(title: str) -> None:
+        changed = await desk.services.documents.update("default", document.id, {"title": title})
+        assert changed.status == "queued"
+
+    document = await add_text(desk.services, "The gull is late.", title="Corals")
+    other = await add_text(desk.services, "The heron waits.")
+    for one in (document, other):
+        await desk.workshop.ingest(one)
+    await desk.workshop.drop_jobs()
+    await desk.start()
+    await desk.work(replace(desk.context.reindexer, slice_seconds=0.0))
+    building = (await desk.index("building"))["id"]
+    assert set(await desk.texts(building)) == {document.id}
+    await retitle("Zebras")
+    await desk.workshop.run_jobs("ingest_document")
+    await retitle("Otters")
+    await desk.work()
+    assert (await desk.kb()).index.id == building
+    assert await desk.found("zebras", strategy="lexical") == ["The gull is late."]
+    await desk.workshop.run_jobs("ingest_document")
+    assert await desk.found("otters", strategy="lexical") == ["The gull is late."]
+    await desk.services.reindexing.undo("default")
+    await desk.work()
+    assert (await desk.kb()).index.id != building
+    assert await desk.found("otters", strategy="lexical") == ["The gull is late."]
+    assert await desk.found("corals zebras", strategy="lexical") == []
+
+
 async def test_cancelled(desk: Desk) -> None:
     await desk.add(3)
     live = (await desk.index("live"))["id"]

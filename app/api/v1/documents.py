@@ -154,13 +154,20 @@ async def get_document(kb: str, document: str, tenant: CurrentReader) -> Documen
 @router.patch(
     "/{document}",
     response_model=DocumentOut,
-    responses={409: {"description": "Another document with the same identity is in that scope already", **PROBLEM}},
+    responses={
+        409: {
+            "description": "Another document with the same identity is in that scope already, or a title would need an "
+            "embedding model that is not configured",
+            **PROBLEM,
+        }
+    },
 )
 async def update_document(kb: str, document: str, body: DocumentChanges, tenant: CurrentWriter) -> DocumentOut:
     """Change metadata (as a whole), title or source; null takes one away. A scope can only widen.
 
-    Filters, scopes and what results show have it at once. Passages are found by the words of the title that they were
-    indexed with, until the document's `reindex`.
+    Filters, scopes and what results show have it at once. A title is also among the words that passages are found by:
+    another one takes the document back to `queued`, and it is found by the old one's words until it is `ready` again.
+    Without a title it then has the file's own, if there is one. A document that has failed waits for its `reindex`.
     """
     changes = body.model_dump(exclude_unset=True)
     if changes.get("metadata", ...) is None:

@@ -89,7 +89,10 @@ async def upload_document(
     tenant: CurrentWriter,
     wait: Annotated[float, Query(ge=0, le=60, description="Seconds to wait for it to be ready")] = 0,
 ) -> Response:
-    """Store a file, or a text, and queue it for ingestion."""
+    """Store a file, or a text, and queue it for ingestion.
+
+    The same bytes again change what else is said of the document, as a PATCH does.
+    """
     uploaded = await _receive(kb, request, tenant, tenant.quotas.upload_bytes)
     document = uploaded.document
     if wait:

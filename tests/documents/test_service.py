@@ -1,0 +1,175 @@
+"""A title is among the words of every passage: whoever changes it has the document made anew, and nobody else does."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from app.bootstrap import TenantServices
+from app.db.models.tenant_data import Document
+from app.documents.scopes import Scope
+from app.documents.types import DocumentFacts, GivenChunk, IdentityTaken
+from app.retrieval.types import SearchRequest
+from tests.ingestion.workshop import Workshop, add_text, until
+
+TEXT = "The reef grows."
+
+
+@pytest.fixture
+async def services(workshop: Workshop) -> AsyncIterator[TenantServices]:
+    yield await workshop.new_tenant()
+    workshop.endpoint.reset()
+    await workshop.end_whole()
+
+
+async def ingested(workshop: Workshop, services: TenantServices, **facts: Any) -> Document:
+    document = await add_text(services, TEXT, **facts)
+    await work(workshop)
+    return document
+
+
+async def work(workshop: Workshop) -> None:
+    await workshop.run_jobs("ingest_document")
+
+
+async def retitle(services: TenantServices, document: Document, title: str | None) -> Document:
+    return await services.documents.update("default", document.id, {"title": title})
+
+
+async def jobs(workshop: Workshop, document: Document) -> int:
+    found: int = await workshop.owner.fetchval(
+        "select count(*) from job where document_id = $1 and state <> 'dead'", document.id
+    )
+    return found
+
+
+async def finds(services: TenantServices, *words: str) -> list[str]:
+    """Those of the words that a search finds something by."""
+    found = []
+    for word in words:
+        result = await services.retrieval.search(SearchRequest(queries=[word], strategy="lexical"))
+        found += [word] if result.hits else []
+    return found
+
+
+async def test_another_title_is_found_by_its_words(workshop: Workshop, services: TenantServices) -> None:
+    document = await ingested(workshop, services, title="Corals")
+    changed = await retitle(services, document, "Zebras")
+    assert (changed.title, changed.status, changed.live_version) == ("Zebras", "queued", 1)
+    assert await finds(services, "corals", "zebras", "reef") == ["corals", "reef"]
+    assert await jobs(workshop, document) == 1
+    workshop.endpoint.reset()
+    await work(workshop)
+    assert [text for request in workshop.endpoint.received for text in request.inputs] == ["Zebras\n\nThe reef grows."]
+    made = await services.documents.get("default", document.id)
+    assert (made.title, made.status, made.version, made.live_version) == ("Zebras", "ready", 1, 1)
+    assert await finds(services, "corals", "zebras", "reef") == ["zebras", "reef"]
+
+
+async def test_so_is_that_of_the_same_bytes_again(workshop: Workshop, services: TenantServices) -> None:
+    document = await ingested(workshop, services, title="Corals")
+    uploaded = await services.uploads.upload_text(
+        "default", TEXT, DocumentFacts(title="Zebras"), media_type="text/plain"
+    )
+    assert (uploaded.created, uploaded.document.id) == (False, document.id)
+    assert (uploaded.document.title, uploaded.document.status) == ("Zebras", "queued")
+    await work(workshop)
+    assert await finds(services, "corals", "zebras") == ["zebras"]
+
+
+async def test_so_is_that_of_ready_chunks(workshop: Workshop, services: TenantServices) -> None:
+    chunks = [GivenChunk(TEXT, vector=[1.0] * 64), GivenChunk("The heron waits.")]
+    document = (await services.uploads.upload_chunks("default", chunks, DocumentFacts(title="Corals"))).document
+    await work(workshop)
+    await retitle(services, document, "Zebras")
+    await work(workshop)
+    assert await finds(services, "corals", "zebras") == ["zebras"]
+
+
+async def test_without_one_it_has_the_files_own(workshop: Workshop, services: TenantServices) -> None:
+    markdown = await services.uploads.upload_text(
+        "default", f"# Reefs\n\n{TEXT}", DocumentFacts(title="Corals"), media_type="text/markdown"
+    )
+    plain = await ingested(workshop, services, title="Corals")
+    for document in (markdown.document, plain):
+        assert (await retitle(services, document, None)).title is None
+    await work(workshop)
+    titles = [(await services.documents.get("default", one.id)).title for one in (markdown.document, plain)]
+    assert titles == ["Reefs", None]
+    assert await finds(services, "corals") == []
+
+
+async def test_nothing_else_is_made_anew(workshop: Workshop, services: TenantServices) -> None:
+    document = await ingested(workshop, services, title="Corals", scope=Scope("u"))
+    before = await workshop.owner.fetchval("select xmin::text from document_text where document_id = $1", document.id)
+    changes: list[dict[str, Any]] = [
+        {"title": "Corals"}, {"metadata": {"a": 1}, "title": "Corals"}, {"source_uri": "https://reef.example/"},
+        {"scope": Scope()}, {},
+    ]  # fmt: skip
+    for change in changes:
+        changed = await services.documents.update("default", document.id, change)
+        assert (changed.status, await jobs(workshop, document)) == ("ready", 0)
+    again = DocumentFacts(title="Corals", metadata={"a": 2})
+    assert (await services.uploads.upload_text("default", TEXT, again, media_type="text/plain")).document.title
+    assert await jobs(workshop, document) == 0
+    text = await workshop.owner.fetchval("select xmin::text from document_text where document_id = $1", document.id)
+    assert text == before
+
+
+async def test_the_same_again_is_not_made_twice(workshop: Workshop, services: TenantServices) -> None:
+    """Nor is it while a job waits that will read what the title is then."""
+    first = await add_text(services, TEXT, title="Corals")
+    assert (await retitle(services, first, "Zebras")).status == "queued"
+    assert await jobs(workshop, first) == 1
+    await work(workshop)
+    assert await finds(services, "corals", "zebras") == ["zebras"]
+    for title in ("Otters", "Otters", "Herons"):
+        assert (await retitle(services, first, title)).status == "queued"
+        assert await jobs(workshop, first) == 1
+    await work(workshop)
+    assert (await retitle(services, first, "Herons")).status == "ready"
+    assert await finds(services, "corals", "zebras", "otters", "herons") == ["herons"]
+
+
+async def test_what_has_failed_waits_for_its_reindex(workshop: Workshop, services: TenantServices) -> None:
+    document = await ingested(workshop, services, title="Corals")
+    workshop.endpoint.fail(400, times=None)
+    await services.documents.reindex("default", document.id)
+    async with workshop.working():
+        assert await workshop.settled(document.id) == "failed"
+    workshop.endpoint.reset()
+    changed = await retitle(services, document, "Zebras")
+    assert (changed.title, changed.status, changed.error is None) == ("Zebras", "failed", False)
+    assert await jobs(workshop, document) == 0
+    await services.documents.reindex("default", document.id)
+    await work(workshop)
+    assert await finds(services, "corals", "zebras") == ["zebras"]
+
+
+async def test_a_change_that_is_refused_queues_nothing(workshop: Workshop, services: TenantServices) -> None:
+    await ingested(workshop, services)
+    document = await ingested(workshop, services, title="Corals", scope=Scope("u"))
+    with pytest.raises(IdentityTaken):
+        await services.documents.update("default", document.id, {"title": "Zebras", "scope": Scope()})
+    found = await services.documents.get("default", document.id)
+    assert (found.title, found.status, await jobs(workshop, document)) == ("Corals", "ready", 0)
+
+
+async def test_whatever_the_moment(workshop: Workshop, services: TenantServices) -> None:
+    """A title that comes sooner or later after another, while a worker is at that: the last one is in the words."""
+    documents = [await add_text(services, f"{TEXT} {number}", title="Corals") for number in range(12)]
+    async with workshop.working():
+        for number, document in enumerate(documents):
+            await workshop.settled(document.id)
+            await retitle(services, document, "Otters")
+            await asyncio.sleep(number * 0.005)
+            await retitle(services, document, "Zebras")
+        await until(lambda: no_jobs(workshop))
+    result = await services.retrieval.search(SearchRequest(queries=["zebras"], strategy="lexical", top_k=50))
+    assert {hit.document.id for hit in result.hits} == {document.id for document in documents}
+    assert await finds(services, "corals", "otters") == []
+
+
+async def no_jobs(workshop: Workshop) -> bool:
+    return not await workshop.owner.fetchval("select count(*) from job where document_id is not null")
