@@ -131,7 +131,8 @@ class OwnerConnection:
         """Build its indexes anew; each old one serves until the new one is whole."""
         await self.drop(await self._names(_LEFTOVERS, index.index_id.hex))
         await self._prepare(index, chunks)
-        for name in sorted(index.names):
+        # The dearest last: where another cannot be built, all are begun again.
+        for name in sorted(index.names, key=lambda name: name.startswith("hnsw_")):
             await self.driver.execute(f"reindex index concurrently {name}")
 
     async def drop(self, names: Collection[str]) -> None:

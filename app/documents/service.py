@@ -149,8 +149,8 @@ class DocumentService:
         """Set ``metadata``, ``title``, ``source_uri``, ``source_created_at`` or ``scope``, here and for search.
 
         All of it holds at once but the words of another title: they are embedded and indexed with every passage, and a
-        job makes a document that is ready anew with them. One that is under way gets them from the job that it has, and
-        one that has failed when it is ingested again.
+        job makes a document that is ready or has failed anew with them. One that is under way gets them from the job
+        that it has.
 
         Raises KnowledgeBaseNotFound, DocumentNotFound, SharedDocument, IdentityTaken, InvalidInput for a scope that is
         no promotion, IndexMismatch for a title.
@@ -171,7 +171,7 @@ class DocumentService:
                     place = (self.db.tenant_id, kb.row.id, scope.key(loc=("body", "scope")))
                     name, sha256 = document.external_id, document.sha256
                     await find_lasting(session, self.queue, *place, name=name, sha256=sha256)
-                retitled = document.status == "ready" and changes.get("title", document.title) != document.title
+                retitled = document.status in FINAL and changes.get("title", document.title) != document.title
                 if retitled:
                     kb.require_match(self.knowledge_bases.settings.embedders.identities)
                 if _apply(document, changes, kb.row.stamp):

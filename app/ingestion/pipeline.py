@@ -2,8 +2,8 @@
 
 import asyncio
 from collections.abc import Collection, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import partial
 from uuid import UUID
 
@@ -13,7 +13,7 @@ from app.db.models.tenant_data import Document
 from app.db.session import TenantDatabase
 from app.documents.media_repository import MediaRepository
 from app.documents.types import CHUNKS_TYPE
-from app.errors import AppError
+from app.errors import AppError, Postponed
 from app.inference.embedding import Embedder
 from app.inference.embedding.registry import Embedders
 from app.inference.vision import VisionModel
@@ -49,8 +49,10 @@ logger = get_logger(__name__)
 REINDEXED = "The knowledge base was reindexed while this document was embedded."
 
 
-class Retitled(AppError):
-    """The document got another title after its passages were made with the last one."""
+class Retitled(Postponed):
+    """The document has another title by now; its passages are made anew with it."""
+
+    code, retryable = "retitled", True
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,44 +68,38 @@ class IngestionPipeline:
     async def ingest(self, db: TenantDatabase, document_id: UUID, version: int, *, uploader: UUID = NO_KEY) -> None:
         """Ingest one version; doing it again changes nothing. Returns quietly when the version is not wanted any more.
 
-        Where the document gets another title meanwhile, all is done once more, with that.
-
         Raises IngestionError for the file, TooManyTerms for a chunk of it, IndexMismatch for the knowledge base,
         Unavailable for what may be retried, TokensSpent for what may be another day, QuotaExceeded where its chunks are
-        too many; ``uploader`` is a key.
+        too many, Retitled where it gets another title meanwhile; ``uploader`` is a key.
         """
-        with suppress(Superseded):
-            while True:
-                with suppress(Retitled):
-                    await self._ingest(db, document_id, version, uploader)
-                    return
-
-    async def _ingest(self, db: TenantDatabase, document_id: UUID, version: int, uploader: UUID) -> None:
-        wanted, kb, embedder, budget = await self._load(db, document_id, version, uploader)
-        document = wanted.document
-        progress = Progress(db, document_id, version)
-        async with progress.telling():
-            passages = await self._passages(budget, document, kb, embedder, wanted.key, progress)
-            await asyncio.to_thread(_require_few_terms, kb, passages)
-            await self._require_room(db, wanted, len(passages.texts))
-            if embedder.pictures is not None:
-                seeing = PictureEmbedding(db, document_id, embedder.pictures, embedder.identity, progress, budget)
-                passages = await seeing.embed(passages, at_hand(passages.pictures))
-            embedded = await embed_passages(
-                db,
-                document_id,
-                passages,
-                embedder=embedder,
-                progress=progress,
-                budget=budget,
-                afresh=document.status == "queued",
-                urgent=document.dynamic,
-            )
-            async with booked_with(db, embedder, embedded.unbooked, key_id=uploader):
-                made = await self._made(document, kb, passages, embedded)
-                is_building = await self._replace(budget, wanted, kb, made, embedder, embedded.unbooked)
-            if is_building:
-                await self._catch_up(db, document)
+        try:
+            wanted, kb, embedder, budget = await self._load(db, document_id, version, uploader)
+            document = wanted.document
+            progress = Progress(db, document_id, version)
+            async with progress.telling():
+                passages = await self._passages(budget, document, kb, embedder, wanted.key, progress)
+                await asyncio.to_thread(_require_few_terms, kb, passages)
+                await self._require_room(db, wanted, len(passages.texts))
+                if embedder.pictures is not None:
+                    seeing = PictureEmbedding(db, document_id, embedder.pictures, embedder.identity, progress, budget)
+                    passages = await seeing.embed(passages, at_hand(passages.pictures))
+                embedded = await embed_passages(
+                    db,
+                    document_id,
+                    passages,
+                    embedder=embedder,
+                    progress=progress,
+                    budget=budget,
+                    afresh=document.status == "queued",
+                    urgent=document.dynamic,
+                )
+                async with booked_with(db, embedder, embedded.unbooked, key_id=uploader):
+                    made = await self._made(document, kb, passages, embedded)
+                    is_building = await self._replace(budget, wanted, kb, made, embedder, embedded.unbooked)
+                if is_building:
+                    await self._catch_up(db, document)
+        except Superseded:
+            return
 
     async def _load(
         self, db: TenantDatabase, document_id: UUID, version: int, uploader: UUID
@@ -199,7 +195,7 @@ class IngestionPipeline:
                 raise Superseded
             # Whoever gives it one has left its words to this job.
             if document.title != wanted.document.title:
-                raise Retitled
+                raise Retitled(datetime.now(UTC))
             held = await KnowledgeBaseRepository(session, db.tenant_id).hold_indexes(document.kb_id)
             if kb.index.id not in held:
                 raise IndexMismatch(REINDEXED)

@@ -20,7 +20,7 @@ from app.retrieval.lanes import Ranked, Ranking, goes_on, split
 from app.retrieval.merging import merge, uncovered
 from app.retrieval.repository import LaneCall, LaneList, RetrievalRepository
 from app.retrieval.sources import counted, without_duplicates
-from app.retrieval.types import Expansion, Hit, Key, Lane, Searched, SearchUnavailable
+from app.retrieval.types import Expansion, Hit, Key, Lane, Searched, SearchUnavailable, in_order
 from app.retrieval.widening import merged, widen
 
 logger = get_logger(__name__)
@@ -205,8 +205,7 @@ class Finder:
             wanted = max(MERGING_ROWS, self.top_k) if self._merges and hits else self.top_k - len(hits)
             best, rest = split(rest, wanted)
             hits = [*hits, *await self._hits(repository, ranking, best, lane=lane)]
-            # Scores as callers see them: what ties there comes in the order that they are promised.
-            hits.sort(key=lambda hit: (-round(hit.score, 6), hit.document.id, hit.chunk.ordinal))
+            hits.sort(key=in_order)
             hits = self._once(hits)
             if self._merges:
                 hits = merged(hits) if self._widens else uncovered(hits)

@@ -6,7 +6,7 @@ from typing import NamedTuple, Self
 
 from app.retrieval.fusion import best_first
 from app.retrieval.repository import Floats, LaneCall, LaneList
-from app.retrieval.types import Key, Lane, LanePlace, Scores
+from app.retrieval.types import Key, Lane, LanePlace, Scores, shown
 
 Ranked = list[tuple[Key, float]]
 
@@ -133,8 +133,8 @@ def best_of(lanes: Sequence[Ranked]) -> Ranked:
 
 
 def split(ranked: Ranked, size: int) -> tuple[Ranked, Ranked]:
-    """The first ``size`` with whatever ties with the last of them, and the rest."""
+    """The first ``size`` with whatever ties with the last of them, as scores are shown, and the rest."""
     end = min(size, len(ranked))
-    while end < len(ranked) and ranked[end][1] == ranked[end - 1][1]:
+    while end < len(ranked) and shown(ranked[end][1]) == shown(ranked[end - 1][1]):
         end += 1
     return ranked[:end], ranked[end:]

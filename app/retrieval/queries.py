@@ -34,6 +34,7 @@ Embed = Callable[[Embedder, Sequence[Query]], Awaitable[Sequence[Vector]]]
 KEPT = 1000
 # A longer text is hardly ever asked twice.
 LONGEST_KEPT = 512
+NO_PICTURES = "image queries were left out"
 FAILURES = (EmbeddingUnavailable, EmbeddingMismatch, EmbeddingRejected, TimeoutError)
 
 
@@ -107,9 +108,11 @@ class QueryVectors:
         words = [query for query in queries if query.vector is None and query.text is not None]
         pictures = [query for query in queries if query.picture is not None]
         made = self._known(embedder, words)
-        if made and partly:
-            required, without = False, partly
-        for some, embed in ((words, self._embed_words), (pictures, self._embed_pictures)):
+        told = (partly, NO_PICTURES) if made and partly else (without, without)
+        required = required and told[0] == without
+        for some, embed, without in zip(
+            (words, pictures), (self._embed_words, self._embed_pictures), told, strict=True
+        ):
             if missing := [query for query in some if query not in made]:
                 asked = partial(self._ask_for_all, embed, embedder, missing)
                 made |= await self._made(asked, required=required, silent=silent, without=without)

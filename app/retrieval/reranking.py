@@ -7,7 +7,7 @@ from app.inference.rerank import Reranker, RerankUnavailable
 from app.logging import get_logger
 from app.retrieval import shares
 from app.retrieval.course import Course
-from app.retrieval.types import Hit, Query
+from app.retrieval.types import Hit, Query, in_order
 
 logger = get_logger(__name__)
 
@@ -48,7 +48,7 @@ def reranked(hits: Sequence[Hit], scores: Mapping[int, float]) -> list[Hit]:
     if not scores:
         return list(hits)
     scored = [replace(hits[place], score=score) for place, score in scores.items()]
-    scored.sort(key=lambda hit: (-hit.score, hit.document.id, hit.chunk.ordinal))
+    scored.sort(key=in_order)
     least = scored[-1].score
     rest = [hit for place, hit in enumerate(hits) if place not in scores]
     return [*scored, *(replace(hit, score=min(hit.score, least)) for hit in rest)]

@@ -231,6 +231,16 @@ class Hit:
         return f"{source}, pp. {chunk.page}\u2013{chunk.page_end}"
 
 
+def shown(score: float) -> float:
+    """As callers see it: what ties there is a tie."""
+    return round(score, 6)
+
+
+def in_order(hit: Hit) -> tuple[float, UUID, int]:
+    """What hits are sorted by: best first, ties by document and chunk_index."""
+    return -shown(hit.score), hit.document.id, hit.chunk.ordinal
+
+
 @dataclass(frozen=True, slots=True)
 class SearchResult:
     """Hits best first, and how they came about; ``whole`` where nothing that was to be searched was left out.

@@ -13,6 +13,7 @@ from app.bootstrap import TenantServices
 from app.documents.types import DocumentFacts, DocumentNotFound
 from app.embedded_postgres import DatabaseUrls
 from app.inference.embedding import EmbeddingRejected
+from app.ingestion.pipeline import Retitled
 from app.ingestion.types import NoText
 from app.knowledge_bases.types import IndexMismatch, NewKnowledgeBase
 from app.retrieval.types import SearchRequest
@@ -132,15 +133,17 @@ async def test_a_superseded_version_writes_nothing(workshop: Workshop, services:
 async def test_a_title_that_changes_meanwhile_leaves_no_word_of_the_old(
     workshop: Workshop, services: TenantServices
 ) -> None:
-    """The job has read the old one already, and embeds it: it begins once more, and no other is queued."""
+    """The job has read the old one already, and embeds it: it is put back, and no other is queued."""
     document = await add_text(services, prose(1), title="Corals")
     with workshop.endpoint.held():
         ingesting = asyncio.create_task(workshop.ingest(document))
         await until(lambda: is_status(workshop, document.id, "embedding"))
         changed = await services.documents.update("default", document.id, {"title": "Zebras"})
         assert (changed.title, changed.status) == ("Zebras", "embedding")
-    await ingesting
+    with pytest.raises(Retitled):
+        await ingesting
     assert await workshop.owner.fetchval("select count(*) from job where document_id = $1", document.id) == 1
+    await workshop.ingest(document)
     found = await services.documents.get("default", document.id)
     assert (found.title, found.status) == ("Zebras", "ready")
     for word, there in (("corals", False), ("zebras", True)):

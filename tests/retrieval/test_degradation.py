@@ -141,13 +141,13 @@ def test_a_question_that_was_asked_before_has_its_vector_beside_a_new_one(fragil
     answer = ask(fragile.tenant.admin, queries=[question, new], strategy="simple")
     assert results_of(answer) == known
     assert answer["warnings"] == [
-        "The embedding model is not answering: only what had been asked before, or is a vector, was searched for."
+        "The embedding model is not answering: only what has a kept or a given vector was searched for."
     ]
     answer = ask(fragile.tenant.admin, queries=[question, new])
     told = {result["chunk_id"]: result["scores"]["dense"] for result in results_of(answer)}
     assert told == {result["chunk_id"]: result["scores"]["dense"] for result in known}
     assert answer["warnings"] == [
-        "The embedding model is not answering: what had not been asked before was looked for in the lexical lane alone."
+        "The embedding model is not answering: words without a kept vector were looked for in the lexical lane alone."
     ]
 
 

@@ -143,6 +143,9 @@ def test_scores_that_tie_as_they_are_shown_are_ordered_so_too(tenant: Tenant) ->
     assert len({result["score"] for result in results}) < len(results) == 24
     places = [(-result["score"], result["document"]["id"], result["chunk_index"]) for result in results]
     assert places == sorted(places)
+    for top_k in range(1, 24):
+        answer = tenant.admin.post("/v1/knowledge-bases/near/search", json={**body, "top_k": top_k}).json()
+        assert [result["chunk_id"] for result in answer["results"]] == [one["chunk_id"] for one in results[:top_k]]
 
 
 def test_messages_without_a_question_find_nothing_and_say_so(tenant: Tenant) -> None:

@@ -167,7 +167,7 @@ async def update_document(kb: str, document: str, body: DocumentChanges, tenant:
 
     Filters, scopes and what results show have it at once. A title is also among the words that passages are found by:
     another one takes the document back to `queued`, and it is found by the old one's words until it is `ready` again.
-    Without a title it then has the file's own, if there is one. A document that has failed waits for its `reindex`.
+    Without a title it then has the file's own, if there is one. That may fail, as any ingestion: the old words stay.
     """
     changes = body.model_dump(exclude_unset=True)
     if changes.get("metadata", ...) is None:
