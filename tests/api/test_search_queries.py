@@ -22,23 +22,31 @@ LEFT_OUT = "Image queries were left out: the embedding model takes only texts."
 
 
 @pytest.fixture(scope="module")
-def seeing(make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tenant]:
-    """A tenant of a service whose model embeds pictures too: of one colour, as its name, and nothing green."""
-    with EmbeddingServer(dimensions=64, picture_form="input", refused_word="green") as embedding:
-        settings = settings_for(
-            tmp_path_factory.mktemp("seeing"),
-            embedding={
-                "CARREL_EMBEDDING_BASE_URL": embedding.base_url,
-                "CARREL_EMBEDDING_MODEL": "test-model",
-                "CARREL_EMBEDDING_DIMENSIONS": 64,
-                "CARREL_EMBEDDING_PICTURES": "input",
-            },
-        )
-        with run_service(settings, make_database()) as service:
-            tenant = service.new_tenant()
-            for text in TEXTS:
-                tenant.add_text(text)
-            yield tenant
+def embedding() -> Iterator[EmbeddingServer]:
+    """A model that embeds pictures too: of one colour, as its name, and nothing green."""
+    with EmbeddingServer(dimensions=64, picture_form="input", refused_word="green") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def seeing(
+    embedding: EmbeddingServer, make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Tenant]:
+    """A tenant of a service with that model."""
+    settings = settings_for(
+        tmp_path_factory.mktemp("seeing"),
+        embedding={
+            "CARREL_EMBEDDING_BASE_URL": embedding.base_url,
+            "CARREL_EMBEDDING_MODEL": "test-model",
+            "CARREL_EMBEDDING_DIMENSIONS": 64,
+            "CARREL_EMBEDDING_PICTURES": "input",
+        },
+    )
+    with run_service(settings, make_database()) as service:
+        tenant = service.new_tenant()
+        for text in TEXTS:
+            tenant.add_text(text)
+        yield tenant
 
 
 @pytest.fixture(scope="module")
@@ -248,3 +256,14 @@ def test_a_query_that_is_not_searched_for_whole_is_told(blind: Tenant) -> None:
         reply = blind.admin.post("/v1/search", json={"query": query, "strategy": "lexical"}).json()
         assert reply["warnings"] == told
         assert query.endswith(reply["queries"][0])
+
+
+def test_while_the_model_is_down_pictures_are_left_out_beside_words_that_it_knows(
+    seeing: Tenant, embedding: EmbeddingServer
+) -> None:
+    """The last of this module: the service leaves a model that has failed some time."""
+    known = found(seeing, query="boat", strategy="simple")
+    embedding.fail(500, times=None)
+    reply = seeing.admin.post(KB_SEARCH, json={"queries": ["boat", image("red")], "strategy": "simple"}).json()
+    assert [result["text"] for result in reply["results"]] == known
+    assert reply["warnings"] == ["The embedding model is not answering: image queries were left out."]
