@@ -27,7 +27,7 @@ from app.documents.types import (
     filterable,
 )
 from app.documents.watching import DocumentWatch
-from app.job_queue import INTERACTIVE, JobQueue
+from app.job_queue import INTERACTIVE, URGENT, JobQueue
 from app.knowledge_bases.service import KnowledgeBaseService
 from app.object_store import ObjectStore
 
@@ -145,12 +145,14 @@ class DocumentService:
             filters = replace(filters, reader=self.knowledge_bases.principal.user_id)
             return kb.row.name, await repository.page(source.row.id, filters, after=after, limit=limit)
 
-    async def update(self, reference: str, document_id: UUID, changes: Mapping[str, Any]) -> Document:
+    async def update(
+        self, reference: str, document_id: UUID, changes: Mapping[str, Any], *, retries: bool = True
+    ) -> Document:
         """Set ``metadata``, ``title``, ``source_uri``, ``source_created_at`` or ``scope``, here and for search.
 
         All of it holds at once but the words of another title: they are embedded and indexed with every passage, and a
-        job makes a document that is ready or has failed anew with them. One that is under way gets them from the job
-        that it has.
+        job makes a document that is ready or has failed anew with them; without ``retries`` one that has failed is left
+        to the caller. One that is under way gets them from the job that it has.
 
         Raises KnowledgeBaseNotFound, DocumentNotFound, SharedDocument, IdentityTaken, InvalidInput for a scope that is
         no promotion, IndexMismatch for a title.
@@ -171,7 +173,8 @@ class DocumentService:
                     place = (self.db.tenant_id, kb.row.id, scope.key(loc=("body", "scope")))
                     name, sha256 = document.external_id, document.sha256
                     await find_lasting(session, self.queue, *place, name=name, sha256=sha256)
-                retitled = document.status in FINAL and changes.get("title", document.title) != document.title
+                settled = document.status in (FINAL if retries else ("ready",))
+                retitled = settled and changes.get("title", document.title) != document.title
                 if retitled:
                     kb.require_match(self.knowledge_bases.settings.embedders.identities)
                 if _apply(document, changes, kb.row.stamp):
@@ -220,16 +223,21 @@ class DocumentService:
     async def _begin_again(self, session: Session, document: Document) -> None:
         """Take the newest version back to the start, and have a job ingest it; the caller holds the row."""
         await DocumentRepository(session, self.db.tenant_id).restart(document.id)
+        await self.enqueue(session, document, INTERACTIVE)
+        await session.refresh(document)
+
+    async def enqueue(self, session: Session, document: Document, priority: int) -> None:
+        """Have a job ingest the document's newest version, counted for the key that asks."""
         await self.queue.enqueue(
             session,
             INGEST_JOB,
             tenant_id=self.db.tenant_id,
             document_id=document.id,
             payload=ingest_payload(document.version, self.knowledge_bases.principal),
-            priority=INTERACTIVE,
+            # An agent's note is for its next turn: whatever else comes one by one waits for it.
+            priority=URGENT if document.dynamic and priority == INTERACTIVE else priority,
             limited_by=self.knowledge_bases.principal.ingests_for,
         )
-        await session.refresh(document)
 
     async def record(self, session: Session, action: Action, document: Document) -> None:
         """Tell the audit what is done to the document in this transaction."""

@@ -20,7 +20,7 @@ from app.documents.narrowing import claim
 from app.documents.repository import DocumentRepository
 from app.documents.restamp_repository import RestampRepository
 from app.documents.scopes import Scope
-from app.documents.service import INGEST_JOB, DocumentService, ingest_payload
+from app.documents.service import DocumentService
 from app.documents.text_types import type_of_text
 from app.documents.types import (
     CHUNKS_TYPE,
@@ -39,7 +39,7 @@ from app.documents.uploads import receive, spool_text
 from app.errors import Conflict, InvalidInput, TooLarge, TooMany, Unsupported
 from app.ids import new_id
 from app.inference.embedding import EmbeddingIdentity
-from app.job_queue import BULK, INTERACTIVE, URGENT, JobQueue
+from app.job_queue import BULK, INTERACTIVE, JobQueue
 from app.knowledge_bases.service import KnowledgeBaseService
 from app.knowledge_bases.types import KnowledgeBaseNotFound, KnowledgeBaseView
 from app.object_store import ObjectStore
@@ -216,7 +216,7 @@ class UploadService:
                     if replaces and replaces.expires_at != written.expires_at:
                         await DocumentRepository(session, self.db.tenant_id).restamp_expiry(written)
                     await self.quotas.require_room(session, replaces=replaces is not None)
-                    await self._enqueue(session, written, priority)
+                    await self.documents.enqueue(session, written, priority)
                     if settle is not None:
                         await settle(session, written.id)
         except (QuotaExceeded, Conflict):
@@ -229,18 +229,6 @@ class UploadService:
             await self.objects.delete(key)
         return written
 
-    async def _enqueue(self, session: Session, document: Document, priority: int) -> None:
-        await self.queue.enqueue(
-            session,
-            INGEST_JOB,
-            tenant_id=self.db.tenant_id,
-            document_id=document.id,
-            payload=ingest_payload(document.version, self.knowledge_bases.principal),
-            # An agent's note is for its next turn: whatever else is uploaded one by one waits for it.
-            priority=URGENT if document.dynamic and priority == INTERACTIVE else priority,
-            limited_by=self.knowledge_bases.principal.ingests_for,
-        )
-
     async def _same_bytes(
         self, kb: KnowledgeBaseView, found: KnownDocument, facts: DocumentFacts, priority: int, settle: Settle | None
     ) -> Uploaded:
@@ -249,7 +237,7 @@ class UploadService:
         given |= {"source_uri": facts.source_uri, "source_created_at": facts.source_created_at}
         given |= {"expires_at": facts.expires_at}
         changes = {name: value for name, value in given.items() if value is not None}
-        document = await self.documents.update(kb.row.name, found.id, changes)
+        document = await self.documents.update(kb.row.name, found.id, changes, retries=False)
         if settle is not None:
             async with self.db.transaction() as session:
                 await settle(session, document.id)
@@ -260,7 +248,7 @@ class UploadService:
             current = await repository.get(kb.row.id, document.id, lock=True)
             if current is not None and (current.version, current.status) == (document.version, "failed"):
                 await repository.restart(document.id, encoding=facts.encoding)
-                await self._enqueue(session, document, priority)
+                await self.documents.enqueue(session, document, priority)
                 await self.documents.record(session, Action.DOCUMENT_REINDEX, document)
         return Uploaded(await self.documents.get(kb.row.name, found.id), kb.row.name, created=True)
 

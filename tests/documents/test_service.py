@@ -148,6 +148,23 @@ async def test_what_has_failed_is_begun_again(workshop: Workshop, services: Tena
     assert await finds(services, "corals", "zebras") == ["corals"]
 
 
+async def test_what_has_failed_and_comes_again_by_another_title_is_tried_as_any_other(
+    workshop: Workshop, services: TenantServices
+) -> None:
+    """By the upload, which knows of an encoding and of bulk, once."""
+    workshop.endpoint.fail(400, times=None)
+    document = await add_text(services, TEXT, title="Corals")
+    async with workshop.working():
+        assert await workshop.settled(document.id) == "failed"
+    workshop.endpoint.reset()
+    facts = DocumentFacts(title="Zebras", encoding="utf-8")
+    uploaded = await services.uploads.upload_text("default", TEXT, facts, media_type="text/plain")
+    assert (uploaded.created, uploaded.document.id, uploaded.document.status) == (True, document.id, "queued")
+    assert await jobs(workshop, document) == 1
+    await work(workshop)
+    assert await finds(services, "corals", "zebras") == ["zebras"]
+
+
 async def test_a_change_that_is_refused_queues_nothing(workshop: Workshop, services: TenantServices) -> None:
     await ingested(workshop, services)
     document = await ingested(workshop, services, title="Corals", scope=Scope("u"))
