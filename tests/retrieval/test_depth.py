@@ -166,7 +166,11 @@ async def test_more_that_stays_below_the_threshold_than_a_lane_gives_takes_no_pl
     (away,) = await services.resources.embedders.default.embed_queries(
         ["The price of copper in the year of the flood."]
     )
-    for queries in ([Query("ferry", vector), Query("zebra", away)], [Query("ferry", away), Query("zebra", vector)]):
+    many = [Query(f"zebra {number}", away) for number in range(14)]
+    for queries in (
+        [Query("ferry", vector), Query("zebra", away)],
+        [Query("ferry", away), *many, Query("zebra", vector)],
+    ):
         several = SearchRequest(
             queries, knowledge_bases=["book"], strategy="lexical", score_threshold=0.7, top_k=20, timeout_seconds=20.0
         )

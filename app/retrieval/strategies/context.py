@@ -26,7 +26,6 @@ NEW_WORDS = "words without a kept vector were looked for in the lexical lane alo
 ONLY_KNOWN = "only what has a kept or a given vector was searched for"
 NO_COSINES = "similarities are not known"
 NOTHING = "nothing was searched"
-MOST_COMPARED = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,10 +186,8 @@ class SearchContext:
         cosines: int | None,
     ) -> LaneCall:
         row, index = target.kb.row, target.kb.index
-        # Of several queries the nearest counts: where not all of them are known, none is a measure. Each row with a
-        # query's words is compared with all of them: of many that takes too long.
-        few = len(self.queries) <= MOST_COMPARED
-        others = next((one.vectors for one in comparisons if few and index.id.bytes in one.indexes), ())
+        # Of several queries the nearest counts: where not all of them are known, none is a measure.
+        others = next((one.vectors for one in comparisons if index.id.bytes in one.indexes), ())
         measured = not dense and vector is not None and (len(self.queries) == 1 or bool(others))
         return LaneCall(
             tenant_id=row.tenant_id,
