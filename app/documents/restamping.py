@@ -28,6 +28,11 @@ async def restamp_documents(db: TenantDatabase, kb_id: UUID) -> None:
             if found:
                 await repository.stamp(restamp, found)
                 documents += len(found)
-            elif await repository.finish(restamp):
+        if found:
+            continue
+        # On its own: a document that had the new stamp by the time it was waited for is held until the end, and who
+        # uploads another version of it holds the knowledge base.
+        async with db.transaction() as session:
+            if await RestampRepository(session, db.tenant_id, kb_id).finish(restamp):
                 logger.info("knowledge_base.restamped", knowledge_base=str(kb_id), documents=documents)
                 return

@@ -443,3 +443,26 @@ async def test_what_has_no_stamp_is_out_of_every_read(staff: Staff) -> None:
         assert (await services.deletions.delete_many(KB, selection, confirm=None))[1] == 0
     assert (await services.deletions.delete_many(KB, Selection(filter={}), confirm=KB))[1] == 1
     assert await staff.workshop.document(outside.id) is not None
+
+
+async def test_an_upload_that_waits_for_a_document_is_not_in_a_circle_with_the_end(staff: Staff) -> None:
+    """The job has waited for a change that gave the last document its stamp; then the upload does, for the job."""
+    document = await staff.add("lantern one", external_id="x")
+    await staff.change(NEW)
+    kb = (await staff.services.knowledge_bases.find(KB)).row.id
+    tenant = staff.services.principal.tenant_id
+    async with staff.services.retrieval.db.transaction() as session:
+        await RestampRepository(session, tenant, kb).advance(document.id)
+        job = asyncio.create_task(staff.restamp())
+        await _waiting(staff, 1)
+        upload = asyncio.create_task(staff.upload("lantern two", external_id="x"))
+        await _waiting(staff, 2)
+    assert (await upload).id == document.id
+    await job
+    assert await staff.stamps() == (NEW, None)
+
+
+async def _waiting(staff: Staff, number: int) -> None:
+    async with asyncio.timeout(30):
+        while await staff.workshop.owner.fetchval("select count(*) from pg_locks where not granted") < number:
+            await asyncio.sleep(0.02)

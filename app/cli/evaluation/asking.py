@@ -68,10 +68,12 @@ class Naming:
     def name(self, document: Mapping[str, Any]) -> str:
         """The judgements' name, or its id, which no judgement has."""
         if self.kind in BY_FIELD:
-            return str(document[self.kind])
-        if self.kind.startswith(METADATA):
-            return _reached(document["metadata"], self.kind.removeprefix(METADATA))
-        return self.by_id.get(document["id"], document["id"])
+            name = document[self.kind]
+        elif self.kind.startswith(METADATA):
+            name = _reached(document["metadata"], self.kind.removeprefix(METADATA))
+        else:
+            name = self.by_id.get(document["id"])
+        return document["id"] if name is None else str(name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +178,7 @@ def side_by_side(work: Callable[[ItemT], ResultT], items: Sequence[ItemT], *, at
         yield from pool.map(work, items)
 
 
-def _reached(metadata: Any, path: str) -> str:
+def _reached(metadata: Any, path: str) -> Any:
     for key in path.split("."):
         metadata = metadata.get(key) if isinstance(metadata, dict) else None
-    return str(metadata)
+    return metadata
