@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 from uuid import UUID
 
@@ -46,10 +47,14 @@ class RestampRepository:
         row = await self.session.row(_WANTED, self._place)
         return None if row is None else Restamp(*row)
 
-    async def take(self, restamp: Restamp, *, limit: int) -> list[UUID]:
-        """Some documents with the old stamp, kept from every other change until the transaction ends."""
+    async def take(self, restamp: Restamp, *, limit: int, chunks: int) -> list[UUID]:
+        """Some documents with the old stamp, kept from every other change until the transaction ends.
+
+        At most ``limit``, and so many that they have about ``chunks``: one at least.
+        """
         rows = await self.session.rows(_TAKE, {**self._place, **restamp.values(), "limit": limit})
-        return [row["id"] for row in rows]
+        before = accumulate((row["chunk_count"] for row in rows), initial=0)
+        return [row["id"] for row, so_many in zip(rows, before, strict=False) if so_many < chunks]
 
     async def advance(self, document_id: UUID) -> None:
         """Give one document what is under way, before it is changed; nothing where it has it already.
@@ -89,7 +94,8 @@ select metadata_filter, pending_filter, filter_number + 1 from knowledge_base
 # its number was written beside a process of a version before, which does not count; it must not get out of reach.
 _UNSTAMPED = """
 d.tenant_id = :t and d.kb_id = :kb and (d.stamp_number < :number::int or not d.filterable @> :new::jsonb)"""
-_TAKE = statement(f"select d.id from document d where {_UNSTAMPED} order by d.id limit :limit for update")  # noqa: S608
+_TAKE = statement(f"""
+select d.id, d.chunk_count from document d where {_UNSTAMPED} order by d.id limit :limit for update""")  # noqa: S608
 _TAKE_ONE = statement(f"select 1 from document d where {_UNSTAMPED} and d.id = :d for update")  # noqa: S608
 # As filterable_metadata makes it of metadata with the new stamp: $instants has only what is a date.
 _SEEN = """

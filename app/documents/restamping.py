@@ -8,8 +8,9 @@ from app.logging import get_logger
 
 logger = get_logger(__name__)
 
-# Each with all of its chunks, in one transaction.
-BATCH = 20
+# Each with all of its chunks, in one transaction. In a vector index a chunk may take a millisecond and more, and a
+# statement has two minutes.
+BATCH, BATCH_CHUNKS = 20, 5000
 
 
 async def restamp_documents(db: TenantDatabase, kb_id: UUID) -> None:
@@ -24,7 +25,7 @@ async def restamp_documents(db: TenantDatabase, kb_id: UUID) -> None:
             restamp = await repository.wanted()
             if restamp is None:
                 return
-            found = await repository.take(restamp, limit=BATCH)
+            found = await repository.take(restamp, limit=BATCH, chunks=BATCH_CHUNKS)
             if found:
                 await repository.stamp(restamp, found)
                 documents += len(found)

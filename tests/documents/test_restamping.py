@@ -164,7 +164,7 @@ async def test_no_read_misses_a_document_on_the_way(staff: Staff) -> None:
             repository = RestampRepository(session, db.tenant_id, kb_id)
             restamp = await repository.wanted()
             assert restamp is not None
-            found = await repository.take(restamp, limit=1)
+            found = await repository.take(restamp, limit=1, chunks=1)
             assert len(found) == (number < 5)
             await repository.stamp(restamp, found)
             assert await repository.finish(restamp) is (number > 3)
@@ -443,6 +443,21 @@ async def test_what_has_no_stamp_is_out_of_every_read(staff: Staff) -> None:
         assert (await services.deletions.delete_many(KB, selection, confirm=None))[1] == 0
     assert (await services.deletions.delete_many(KB, Selection(filter={}), confirm=KB))[1] == 1
     assert await staff.workshop.document(outside.id) is not None
+
+
+async def test_documents_of_many_chunks_are_taken_few_at_a_time(staff: Staff) -> None:
+    """A statement that stamps them has two minutes, and in a vector index that is not very many chunks."""
+    made = [(await staff.add_chunks({"number": number}, {}, {})).id for number in range(4)]
+    await staff.change(NEW)
+    kb = (await staff.services.knowledge_bases.find(KB)).row.id
+    async with staff.services.retrieval.db.transaction() as session:
+        repository = RestampRepository(session, staff.services.principal.tenant_id, kb)
+        restamp = await repository.wanted()
+        assert restamp is not None
+        taken = [await repository.take(restamp, limit=3, chunks=chunks) for chunks in (1, 3, 4, 100)]
+    assert taken == [made[:1], made[:1], made[:2], made[:3]]
+    await staff.restamp()
+    assert await staff.seen({"department": "it"}) == set(made)
 
 
 async def test_an_upload_that_waits_for_a_document_is_not_in_a_circle_with_the_end(staff: Staff) -> None:

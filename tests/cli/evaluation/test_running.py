@@ -30,6 +30,9 @@ def test_an_excerpt_that_is_not_there_is_refused_before_anything_is_asked(
 def test_what_has_no_such_name_is_called_by_its_id(kind: str) -> None:
     """Else all of these were one document, and what is behind them stood too high."""
     naming = Naming(kind, {})
-    named = {"id": "doc_1", "title": "a", "metadata": {"doi": {"short": "a"}}}
-    nameless = [{"id": "doc_2", "title": None, "metadata": {"doi": 7}}, {"id": "doc_3", "title": None, "metadata": {}}]
+    named: dict[str, Any] = {"id": "doc_1", "title": "a", "metadata": {"doi": {"short": "a"}}}
+    nameless: list[dict[str, Any]] = [
+        {"id": "doc_2", "title": None, "metadata": {"doi": 7}},
+        {"id": "doc_3", "title": None, "metadata": {}},
+    ]
     assert [naming.name(one) for one in (named, *nameless)] == ["a", "doc_2", "doc_3"]
