@@ -97,6 +97,8 @@ class Unavailable(AppError):
 class Postponed(Unavailable):
     """It is too early for this; it is tried again at the time that is known, and no attempt is counted."""
 
+    retryable = True
+
     def __init__(self, until: datetime) -> None:
         self.until = until
         super().__init__()

@@ -17,7 +17,7 @@ from app.documents.restamping import restamp_documents
 from app.documents.scopes import Scope
 from app.documents.settling import count_objects, settle_documents
 from app.documents.sweeping import EVENTS_JOB, EXPIRED_JOB, OBJECTS_JOB, RECORDS_JOB, Sweeper
-from app.errors import AppError, Unavailable
+from app.errors import AppError, Postponed, Unavailable
 from app.ids import derived_id
 from app.indexing.dropping import DROP_JOB, IndexDropping
 from app.indexing.routing import RoutingUpkeep
@@ -26,7 +26,7 @@ from app.inference.embedding import EmbeddingMismatch, EmbeddingRejected, Embedd
 from app.ingestion.chunker_nodes import remove_unnamed_nodes
 from app.ingestion.pipeline import IngestionPipeline
 from app.ingestion.rebuilding import DocumentRebuilder
-from app.ingestion.reindexing import BuildUnderWay, Reindexer
+from app.ingestion.reindexing import Reindexer
 from app.ingestion.types import IngestionError
 from app.job_queue import JobFailure
 from app.knowledge_bases.reindexing import REINDEX_JOB
@@ -154,7 +154,7 @@ class UnknownJob(Unavailable):
 def describe_failure(error: BaseException) -> JobFailure:
     """What a failed job says: only our own errors' sentences, never a library's, which may quote the document."""
     match error:
-        case IngestionError() | BuildUnderWay():
+        case IngestionError() | Postponed():
             return JobFailure(error.code, error.message, error.retryable)
         case EmbeddingUnavailable() | TemporaryFull():
             return JobFailure(error.code, error.message, True, error.retry_after)

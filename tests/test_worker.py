@@ -334,6 +334,25 @@ async def test_a_reindex_that_waits_for_anothers_build_takes_nobodys_place(works
     await running
 
 
+async def test_a_reindex_whose_index_is_maintained_waits_for_that(workshop: Workshop) -> None:
+    """A re-weighing may take minutes, and five attempts do not."""
+    services = await workshop.new_tenant()
+    await workshop.drop_jobs()
+    await services.reindexing.start("default", ReindexWishes())
+    worker = Worker(workshop.resources, workshop.pipeline)
+    async with workshop.owner.transaction():
+        await workshop.owner.execute("select from search_index where state = 'building' for update")
+        running = asyncio.create_task(worker.run(grace_seconds=0))
+        await until(lambda: is_postponed(workshop))
+        waits = (await services.knowledge_bases.describe("default")).reindexing
+        assert waits is not None
+        assert (waits.state, (waits.last_error or {})["code"]) == ("building", "index_busy")
+    await until(lambda: no_jobs(workshop))
+    assert (await services.knowledge_bases.describe("default")).reindexing is None
+    worker.stop()
+    await running
+
+
 async def is_postponed(workshop: Workshop) -> bool:
     return [(job["kind"], job["state"], job["attempts"]) for job in await jobs(workshop) if job["error"]] == [
         (REINDEX_JOB, "ready", 0)

@@ -87,17 +87,10 @@ class IndexMaintenance:
                 await self._complete(tenant_id, figures)
 
     async def prepare(self, tenant_id: UUID, index_id: UUID) -> bool:
-        """Do for one that is whole what it wants as soon as it is live; False where that has to wait.
+        """Do for one that is whole what it wants as soon as it is live; False where another's build has to end first.
 
-        So it has for another's build, and for whoever maintains this one, which may take minutes. Raises
-        MaintenanceFailed, and DBAPIError where writers are in the way for long.
+        Raises as ``maintain``.
         """
-        try:
-            return await self._prepare(tenant_id, index_id)
-        except IndexBusy:
-            return False
-
-    async def _prepare(self, tenant_id: UUID, index_id: UUID) -> bool:
         figures = await self._fold_and_weigh(tenant_id, index_id)
         if figures is None:
             return True

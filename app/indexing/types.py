@@ -2,12 +2,13 @@
 
 import math
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Self
 from uuid import UUID
 
 from app.db.maintenance import MOST_DIMENSIONS
-from app.errors import Unavailable
+from app.errors import Postponed
 
 # How far the live mean length may be from the one that the weights were made with.
 DRIFT = 0.05
@@ -20,12 +21,16 @@ ANOTHER_TRY = 1.5
 # Centroids are made anew when so many chunks were added or removed, as a share of those they were made of, or at most.
 CHANGED, MOST_CHANGED = 0.1, 1000
 THRESHOLD_DIMENSIONS = 384
+BUSY_REST_SECONDS = 5.0
 
 
-class IndexBusy(Unavailable):
-    """The search index is being maintained at this moment; try again."""
+class IndexBusy(Postponed):
+    """The search index is being maintained, which may take minutes; whoever waits for that is in nobody's place."""
 
     code = "index_busy"
+
+    def __init__(self) -> None:
+        super().__init__(datetime.now(UTC) + timedelta(seconds=BUSY_REST_SECONDS))
 
 
 class Step(StrEnum):

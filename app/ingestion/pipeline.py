@@ -52,7 +52,7 @@ REINDEXED = "The knowledge base was reindexed while this document was embedded."
 class Retitled(Postponed):
     """The document has another title by now; its passages are made anew with it."""
 
-    code, retryable = "retitled", True
+    code = "retitled"
 
 
 @dataclass(frozen=True, slots=True)

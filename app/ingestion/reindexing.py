@@ -37,9 +37,9 @@ IN_THE_WAY = ("55P03", "40P01")
 
 
 class BuildUnderWay(Postponed):
-    """Another search index gets its vector index, or this one is being maintained; it has its turn after that."""
+    """Another search index gets its vector index, one at a time in a database; this one has its turn after that."""
 
-    code, retryable = "build_under_way", True
+    code = "build_under_way"
 
 
 @dataclass(frozen=True, slots=True)

@@ -807,18 +807,6 @@ async def test_a_large_one_has_its_vector_index_before_it_is_live(desk: Desk) ->
     assert names == []
 
 
-async def test_one_that_is_being_maintained_waits_for_that(desk: Desk) -> None:
-    """A re-weighing may take minutes: no attempt is counted meanwhile."""
-    await desk.add(1)
-    await desk.start()
-    index_id = (await desk.index("building"))["id"]
-    maintenance = desk.context.maintenance
-    async with desk.owner.transaction():
-        await desk.owner.execute("select from search_index where id = $1 for update", index_id)
-        assert not await maintenance.prepare(desk.tenant, index_id)
-    assert await maintenance.prepare(desk.tenant, index_id)
-
-
 async def test_why_one_waits_is_told(desk: Desk) -> None:
     """No worker has the model; the day's tokens are used up. It is not said to have failed."""
     await desk.add(1)
