@@ -76,6 +76,24 @@ def test_the_question_is_the_last_of_the_asking_side(zoo: Tenant, messages: list
     assert animal in reply.json()[0]
 
 
+def test_a_search_takes_conversations_as_chat_clients_keep_them(zoo: Tenant) -> None:
+    """What calls tools says nothing, parts are its texts, and what else a message has is ignored."""
+    messages = [
+        said("dolphins", "user"),
+        {**said(None, "assistant"), "tool_calls": [{"id": "1", "type": "function"}], "refusal": None},
+        {**said("dolphins", "tool"), "tool_call_id": "1"},
+        {**said([{"type": "text", "text": "camels"}, {"type": "image_url", "image_url": {}}], "user"), "name": "Ann"},
+    ]
+    reply = zoo.admin.post("/v1/search", json={"messages": messages, "top_k": 3, "strategy": "lexical"})
+    assert reply.status_code == 200, reply.text
+    assert "camels" in reply.json()["results"][0]["text"]
+    assert "camels" in ask(zoo, messages, top_k=1)[0]
+    for wrong in (said(5, "user"), said({"text": "camels"}, "user"), {"role": "user"}, said("camels\0", "user")):
+        refused = zoo.admin.post("/v1/search", json={"messages": [wrong]})
+        assert refused.status_code == 422
+        assert [error["loc"] for error in refused.json()["errors"]] == [["body", "messages", 0, "content"]]
+
+
 @pytest.mark.parametrize(
     "body",
     [

@@ -13,6 +13,7 @@ from app.agents.types import BindingSettings
 from app.api.dependencies import CurrentReader, GuardedRoute
 from app.api.searching import admitted_search
 from app.api.v1.bound_search import DEFAULT_TOP_K, bound_request, snippet
+from app.api.v1.messages import words_of
 from app.bootstrap import TenantServices
 from app.documents.scopes import MAX_SCOPE_ID
 from app.retrieval.admission import certain
@@ -38,11 +39,9 @@ class AgentMessage(BaseModel):
         return _words(value)
 
 
-def _words(value: Any) -> str:
-    if isinstance(value, list):
-        parts = [part.get("text") if isinstance(part, dict) else part for part in value]
-        value = "\n".join(part for part in parts if isinstance(part, str))
-    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else ""
+def _words(content: Any) -> str:
+    words = words_of(content)
+    return words.encode("utf-8", "replace").decode() if isinstance(words, str) else ""
 
 
 def _asks(message: Any) -> bool:

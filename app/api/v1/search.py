@@ -4,11 +4,12 @@ from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Response
-from pydantic import ConfigDict, Field, StringConstraints, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
-from app.api.bodies import STORABLE, Text
+from app.api.bodies import Text
 from app.api.dependencies import CurrentReader, GuardedRoute
 from app.api.searching import admitted_search
+from app.api.v1.messages import MessageIn
 from app.api.v1.routing import ROUTE, RouteIn, wished_route
 from app.api.v1.schemas import Input, Options, ScopeId
 from app.api.v1.search_queries import QueryIn, Words, query_of
@@ -19,13 +20,6 @@ from app.errors import InvalidInput
 from app.retrieval.types import Expansion, Message, Query, SearchRequest
 
 router = APIRouter(tags=["search"], route_class=GuardedRoute)
-
-
-class MessageIn(Input):
-    """One turn of a conversation."""
-
-    role: Annotated[str, StringConstraints(pattern=r"^(customer|agent|tool|user|assistant|system)$"), STORABLE]
-    content: Text
 
 
 class ScopeIn(Input, frozen=True):
