@@ -10,6 +10,7 @@ from app.audit.types import Action, Event
 from app.db.models.ingestion_state import Deletion
 from app.db.receipts import Amount
 from app.db.session import TenantDatabase
+from app.documents.batches import BATCH_CHUNKS
 from app.documents.deletion_repository import DeletionRepository
 from app.documents.finding import find_readable
 from app.documents.narrowing import require_own
@@ -115,7 +116,9 @@ class DeletionService:
             async with self.db.transaction() as session:
                 kb = await self.knowledge_bases.find_in(session, reference)
                 repository = DeletionRepository(session, self.db.tenant_id)
-                found = await repository.lock(kb.row.id, filters, before=before, limit=BATCH)
+                found, goes_on = await repository.lock(
+                    kb.row.id, filters, before=before, limit=BATCH, chunks=BATCH_CHUNKS
+                )
                 if found:
                     counts = await remove_documents(
                         session, self.queue, self.db.tenant_id, kb.row.id, found,
@@ -123,7 +126,7 @@ class DeletionService:
                     )  # fmt: skip
                     await self.knowledge_bases.record(session, Event(action, found, kb.row.id, deletion, counts))
             total, before = total + len(found), begun
-            if len(found) < BATCH:
+            if not goes_on:
                 return deletion, total
 
     async def receipt(self, deletion_id: UUID) -> Deletion:

@@ -10,6 +10,7 @@ from app.db.models.tenant_data import Document
 from app.db.receipts import Amount, open_receipt
 from app.db.session import Session
 from app.db.statements import statement
+from app.documents.batches import with_chunks
 from app.documents.repository import DocumentFilters, narrowed
 from app.filters import refusing
 from app.idempotency import forget_answers
@@ -24,19 +25,24 @@ class DeletionRepository:
         self.session = session
         self.tenant_id = tenant_id
 
-    async def lock(self, kb_id: UUID, filters: DocumentFilters, *, before: datetime | None, limit: int) -> list[UUID]:
+    async def lock(
+        self, kb_id: UUID, filters: DocumentFilters, *, before: datetime | None, limit: int, chunks: int
+    ) -> tuple[list[UUID], bool]:
         """The ids of some documents that the filters mean and that were there ``before``, kept until the end.
 
-        Raises InvalidInput for a filter that the database refuses.
+        At most ``limit``, and so many that they have about ``chunks``: one at least. Returns whether there may be more
+        as well. Raises InvalidInput for a filter that the database refuses.
         """
-        statement = narrowed(select(Document.id), filters)
+        statement = narrowed(select(Document.id, Document.chunk_count), filters)
         statement = statement.where(Document.tenant_id == self.tenant_id, Document.kb_id == kb_id)
         if before is not None:
             statement = statement.where(Document.created_at <= before)
         # In order, so that of two deletions at once neither waits for the other for ever.
         statement = statement.order_by(Document.id).limit(limit).with_for_update()
         with refusing(loc=("query", "filter")):
-            return list(await self.session.scalars(statement))
+            rows = (await self.session.execute(statement)).all()
+        found = with_chunks(rows, chunks)
+        return found, len(rows) == limit or len(found) < len(rows)
 
     async def remove(self, kb_id: UUID, documents: Sequence[UUID], *, with_file: UUID | None = None) -> Amount:
         """Remove documents with all that hangs on them, out of every search at once; returns what there was.

@@ -3,12 +3,12 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Any
 from uuid import UUID
 
 from app.db.session import Session
 from app.db.statements import statement
+from app.documents.batches import with_chunks
 from app.filters import filterable_metadata
 from app.knowledge_bases.repository import KnowledgeBaseRepository
 
@@ -53,8 +53,7 @@ class RestampRepository:
         At most ``limit``, and so many that they have about ``chunks``: one at least.
         """
         rows = await self.session.rows(_TAKE, {**self._place, **restamp.values(), "limit": limit})
-        before = accumulate((row["chunk_count"] for row in rows), initial=0)
-        return [row["id"] for row, so_many in zip(rows, before, strict=False) if so_many < chunks]
+        return with_chunks(((row["id"], row["chunk_count"]) for row in rows), chunks)
 
     async def advance(self, document_id: UUID) -> None:
         """Give one document what is under way, before it is changed; nothing where it has it already.

@@ -11,6 +11,7 @@ from app.db.models.ingestion_state import EmbeddingCheckpoint, IdempotencyKey
 from app.db.models.openai import KeptFile
 from app.db.models.tenant_data import Document
 from app.db.models.webhooks import WebhookDelivery
+from app.documents.batches import BATCH_CHUNKS, with_chunks
 from app.idempotency import KEPT_FOR
 
 # An ingestion that rests longer pays for its vectors again.
@@ -35,15 +36,18 @@ class SweepRepository:
         return set(found)
 
     async def lock_expired(self, kb_id: UUID, documents: Collection[UUID]) -> list[UUID]:
-        """Those whose time has passed, by the database's clock, kept until the end of the transaction."""
+        """Those whose time has passed, by the database's clock, kept until the end of the transaction.
+
+        No more than have about BATCH_CHUNKS chunks: the others at another time.
+        """
         statement = (
-            select(Document.id)
+            select(Document.id, Document.chunk_count)
             .where(Document.tenant_id == self.tenant_id, Document.kb_id == kb_id, Document.id.in_(documents))
             .where(Document.expires_at <= func.now())
             .order_by(Document.id)  # two deletions at once must not wait for each other
             .with_for_update()
         )
-        return list(await self.session.scalars(statement))
+        return with_chunks(await self.session.execute(statement), BATCH_CHUNKS)
 
     async def remove_old_answers(self) -> int:
         """Answers kept for retries that will not come any more; returns how many."""

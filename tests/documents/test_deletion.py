@@ -5,10 +5,12 @@ from uuid import UUID, uuid4
 from app.bootstrap import TenantServices
 from app.db.models.ingestion_state import Deletion
 from app.db.receipts import Amount
+from app.documents.batches import BATCH_CHUNKS
+from app.documents.deletion import Selection
 from app.documents.deletion_repository import DeletionRepository
 from app.documents.settling import settle_documents
 from app.knowledge_bases.service import PURGE_JOB
-from tests.ingestion.workshop import Workshop
+from tests.ingestion.workshop import Workshop, add_text
 
 
 async def batch(services: TenantServices, deletion: UUID) -> UUID:
@@ -55,3 +57,21 @@ async def test_a_job_whose_record_is_gone_is_no_failure(workshop: Workshop, serv
     await workshop.owner.execute(f"delete from {Deletion.__tablename__} where id = $1", deletion)
     await settle(services, deletion, job)
     assert not await workshop.owner.fetchval("select count(*) from job where id = $1", job)
+
+
+async def test_documents_of_many_chunks_go_few_at_a_time(workshop: Workshop, services: TenantServices) -> None:
+    """A statement that removes them has two minutes; the receipt is of all of them."""
+    made = [await add_text(services, f"A text {number}.") for number in range(5)]
+    for document in made:
+        await workshop.ingest(document)
+    most = [document.id for document in made[:4]]
+    await workshop.owner.execute("update document set chunk_count = $2 where id = any($1)", most, BATCH_CHUNKS * 2 // 3)
+    await workshop.drop_jobs()
+    chosen = Selection(ids=[document.id for document in made])
+    deletion, deleted = await services.deletions.delete_many("default", chosen, confirm=None)
+    assert deleted == 5
+    purges = await workshop.owner.fetch("select payload from job where kind = $1 order by created_at", PURGE_JOB)
+    assert [purge["payload"].count(f"{services.principal.tenant_id}/") for purge in purges] == [2, 2, 1]
+    receipt = await services.deletions.receipt(deletion)
+    assert (receipt.documents, receipt.chunks) == (5, 5)
+    assert await workshop.inconsistencies() == {}

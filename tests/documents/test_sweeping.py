@@ -12,8 +12,10 @@ import pytest
 
 from app.bootstrap import TenantServices
 from app.db.models.control_rows import ExpiredDocument
+from app.documents.batches import BATCH_CHUNKS
 from app.documents.sweeping import Sweeper, SweptObjects, sweep_temporary
 from app.job_handlers import JobContext
+from app.knowledge_bases.service import PURGE_JOB
 from tests.ingestion.workshop import Workshop, add_text, until
 
 HOUR = timedelta(hours=1)
@@ -22,7 +24,8 @@ HOUR = timedelta(hours=1)
 @pytest.fixture(autouse=True)
 async def empty(workshop: Workshop) -> None:
     await workshop.owner.execute(
-        "delete from tenant where id <> system_tenant(); delete from job; delete from lex_df; delete from lex_totals"
+        "delete from tenant where id <> system_tenant(); delete from job; delete from deletion; "
+        "delete from lex_df; delete from lex_totals"
     )
     for key in await stored(workshop):
         await workshop.resources.objects.delete(key)
@@ -53,6 +56,19 @@ async def expire(owner: asyncpg.Connection, document: UUID, after: str) -> None:
 async def titles(services: TenantServices, workshop: Workshop) -> set[str]:
     rows = await workshop.owner.fetch("select title from document where tenant_id = $1", services.principal.tenant_id)
     return {row["title"] for row in rows}
+
+
+async def test_the_expired_of_many_chunks_go_few_at_a_time(workshop: Workshop, sweeper: Sweeper) -> None:
+    services = await workshop.new_tenant()
+    for number in range(5):
+        document = await add_text(services, f"A text {number}.")
+        await workshop.ingest(document)
+        await expire(workshop.owner, document.id, "-1 s")
+    await workshop.owner.execute("update document set chunk_count = $1", BATCH_CHUNKS * 2 // 3)
+    await workshop.drop_jobs()
+    assert await sweeper.expired() == 5
+    assert await titles(services, workshop) == set()
+    assert await workshop.owner.fetchval("select count(*) from job where kind = $1", PURGE_JOB) == 3
 
 
 async def test_the_expired_of_every_tenant_go_as_if_deleted(workshop: Workshop, sweeper: Sweeper) -> None:
