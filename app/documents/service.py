@@ -148,7 +148,7 @@ class DocumentService:
     async def update(
         self, reference: str, document_id: UUID, changes: Mapping[str, Any], *, retries: bool = True
     ) -> Document:
-        """Set ``metadata``, ``title``, ``source_uri``, ``source_created_at`` or ``scope``, here and for search.
+        """Set ``metadata``, ``title``, ``source_uri``, ``scope`` or another field of the row, here and for search.
 
         All of it holds at once but the words of another title: they are embedded and indexed with every passage, and a
         job makes a document that is ready or has failed anew with them; without ``retries`` one that has failed is left

@@ -82,7 +82,7 @@ class DocumentFacts:
     source_uri: str | None = None
     source_created_at: datetime | None = None
     encoding: str | None = None
-    dynamic: bool = False
+    dynamic: bool | None = None
     expires_at: datetime | None = None
     scope: Scope = field(default_factory=Scope)
 

@@ -235,7 +235,7 @@ class UploadService:
         """Answer with the document that is there; other facts are applied, a failed one is tried again."""
         given: dict[str, Any] = {"metadata": facts.metadata, "title": facts.title}
         given |= {"source_uri": facts.source_uri, "source_created_at": facts.source_created_at}
-        given |= {"expires_at": facts.expires_at}
+        given |= {"dynamic": facts.dynamic, "expires_at": facts.expires_at}
         changes = {name: value for name, value in given.items() if value is not None}
         document = await self.documents.update(kb.row.name, found.id, changes, retries=False)
         if settle is not None:
@@ -275,7 +275,7 @@ def _new_document(
         user_id=facts.scope.user_id,
         chat_id=facts.scope.chat_id,
         agent_id=facts.scope.agent_id,
-        dynamic=facts.dynamic,
+        dynamic=bool(facts.dynamic),
         expires_at=facts.expires_at,
         attributes={**(facts.metadata or {}), **kb.row.stamp},
         stamp_number=kb.row.stamp_number,

@@ -73,6 +73,20 @@ def test_the_same_bytes_again_are_the_same_document(tenant: Tenant) -> None:
     assert len(tenant.admin.get(DOCUMENTS).json()["items"]) == 1
 
 
+def test_the_same_bytes_again_may_become_dynamic(tenant: Tenant) -> None:
+    steps: list[tuple[dict[str, Any], bool]] = [
+        ({}, False),
+        ({"dynamic": "true"}, True),
+        ({}, True),
+        ({"dynamic": "false"}, False),
+    ]
+    for said, dynamic in steps:
+        shown = put(tenant.admin, "The lock of the canal.", **said).json()
+        assert (shown["version"], shown["dynamic"]) == (1, dynamic)
+        assert len(texts(tenant, "canal", exclude_dynamic=True)) == (not dynamic)
+        assert len(texts(tenant, "canal", filter={"$dynamic": True})) == dynamic
+
+
 def test_the_same_bytes_elsewhere_are_another_document(tenant: Tenant) -> None:
     tenant.admin.post("/v1/knowledge-bases", json={"name": "other"}).raise_for_status()
     ids = {put(tenant.admin, "Same words.", wait=0).json()["id"]}

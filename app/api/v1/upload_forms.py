@@ -38,7 +38,7 @@ class Facts(LargeInput):
     user_id: ScopeId | None = None
     chat_id: ScopeId | None = None
     agent_id: ScopeId | None = None
-    dynamic: bool = False
+    dynamic: bool | None = None
     expires_at: Annotated[GivenTime, AfterValidator(to_come)] | None = None
 
     def facts(self) -> DocumentFacts:
