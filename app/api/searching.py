@@ -1,5 +1,7 @@
 """A search as its caller's quotas admit it, and what its reply says of them."""
 
+from collections.abc import Sequence
+
 from fastapi import Response
 
 from app.api.timings import server_timing
@@ -25,10 +27,14 @@ async def admit(tenant: TenantServices, response: Response) -> None:
         response.headers.update(_rate_headers(rate))
 
 
-def told_score(hit: Hit) -> float:
-    """What a door tells whose callers compare their threshold with it: the cosine from 0 to 1, else what orders."""
-    score = hit.score if hit.similarity is None else hit.similarity
-    return round(min(max(score, 0.0), 1.0), 6)
+def told_scores(hits: Sequence[Hit]) -> list[float]:
+    """What a door tells whose callers compare their threshold with it: the cosine from 0 to 1, else what orders.
+
+    That of words has no upper end: where it goes beyond 1, the best of them is 1.
+    """
+    best = max((hit.score for hit in hits if hit.similarity is None), default=1.0)
+    scores = [hit.score / max(best, 1.0) if hit.similarity is None else hit.similarity for hit in hits]
+    return [round(min(max(score, 0.0), 1.0), 6) for score in scores]
 
 
 def _rate_headers(rate: RateState) -> dict[str, str]:

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from app.db.models.base import SYSTEM_TENANT
 from app.errors import Conflict, NotFound
 from app.http_sources.types import HttpSource
 from app.inference.embedding import Embedder, EmbeddingIdentity
@@ -219,6 +220,20 @@ class KnowledgeBaseView:
         """Typed form of the stored settings; the texts are there where they were counted."""
         return RoutingSettings(**self.row.routing, **self.routing_texts)
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether it is the operator's, which tenants search beside their own of its name."""
+        return self.row.tenant_id == SYSTEM_TENANT
+
+    @property
+    def called(self) -> str:
+        """Its name in what a caller is told, who may have one of the same name."""
+        return f"the shared {self.row.name!r}" if self.is_shared else repr(self.row.name)
+
+    @property
+    def _subject(self) -> str:
+        return f"{'Shared knowledge' if self.is_shared else 'Knowledge'} base {self.row.name!r}"
+
     def mismatch(self, configured: Sequence[EmbeddingIdentity]) -> str | None:
         """What differs between the index and what would be put in, as a sentence; None when a configured model fits."""
         for name, made_with in asdict(EmbeddingIdentity.stored(self.index.identity)).items():
@@ -226,7 +241,7 @@ class KnowledgeBaseView:
             if not fitting:
                 there = " or ".join(dict.fromkeys(repr(getattr(one, name)) for one in configured))
                 return (
-                    f"Knowledge base {self.row.name!r} was embedded with {name} {made_with!r}, "
+                    f"{self._subject} was embedded with {name} {made_with!r}, "
                     f"but {there} is configured; reindex it or restore the setting."
                 )
             configured = fitting
@@ -237,7 +252,7 @@ class KnowledgeBaseView:
         """That the words of the index were made by another analyser than a query's are, as a sentence."""
         made_with, analyser = self.index.identity.get("analyser"), identity_name(self.row.language)
         if made_with != analyser:
-            return f"Knowledge base {self.row.name!r} was analysed by {made_with!r}, not {analyser!r}; reindex it."
+            return f"{self._subject} was analysed by {made_with!r}, not {analyser!r}; reindex it."
         return None
 
     def require_match(self, configured: Sequence[EmbeddingIdentity]) -> None:

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 from uuid import UUID
 
-from app.db.models.base import SYSTEM_TENANT
 from app.errors import Unavailable
 from app.http_sources.client import HttpSources
 from app.http_sources.types import Asked, Found, SourceUnavailable
@@ -100,7 +99,7 @@ class Outside:
     def explained(self) -> list[ExplainedIndex]:
         """What each was asked for."""
         return [
-            ExplainedIndex(one.row.name, one.row.tenant_id == SYSTEM_TENANT, None, None, self.asked.get(one.row.id, ()))
+            ExplainedIndex(one.row.name, one.is_shared, None, None, self.asked.get(one.row.id, ()))
             for one in self.views
         ]
 

@@ -6,7 +6,6 @@ from typing import Any, Self
 
 from pydantic import BaseModel
 
-from app.db.models.base import SYSTEM_TENANT
 from app.inference.chat import ChatModel
 from app.knowledge_bases.types import KnowledgeBaseView, Retrieval
 from app.prompts.types import PromptInUse, PromptName
@@ -88,7 +87,7 @@ class Plan:
         indexes = [
             ExplainedIndex(
                 knowledge_base=target.kb.row.name,
-                shared=target.kb.row.tenant_id == SYSTEM_TENANT,
+                shared=target.kb.is_shared,
                 filter=target.understood,
                 plan=plans.get(target.kb.index.id.bytes),
             )

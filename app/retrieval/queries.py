@@ -227,8 +227,8 @@ def check_dimensions(queries: Sequence[Query], sizes: Sequence[int]) -> None:
 
 
 def tell_dimensions(queries: Sequence[Query], course: Course, *, name: str, size: int) -> None:
-    """Warn of given vectors that a knowledge base's index of this size cannot be asked for."""
+    """Warn of given vectors that the index of this size, of what is called ``name``, cannot be asked for."""
     for query in queries:
         if query.vector is not None and len(query.vector) != size:
-            told = f"Query vectors of {len(query.vector)} dimensions were left out in {name!r}"
+            told = f"Query vectors of {len(query.vector)} dimensions were left out in {name}"
             course.warn(f"{told}: its index has {size}.")

@@ -214,7 +214,7 @@ class RetrievalService:
         if strategy.name == "lexical":
             return
         for target in targets:
-            tell_dimensions(queries, context.course, name=target.kb.row.name, size=target.kb.index.dim)
+            tell_dimensions(queries, context.course, name=target.kb.called, size=target.kb.index.dim)
         given = [query for query in queries if query.vector is not None]
         if len(given) == len(queries):
             return
@@ -224,9 +224,9 @@ class RetrievalService:
         for kb in misfits:
             context.course.warn(f"{kb.mismatch(self.embedders.identities)} Its dense lane was left out.")
         if any(query.picture is not None for query in queries):
-            blind = [target.kb.row.name for target in targets if target.embedder and target.embedder.pictures is None]
+            blind = [target.kb.called for target in targets if target.embedder and target.embedder.pictures is None]
             for name in blind:
-                context.course.warn(f"Image queries were left out in {name!r}: its embedding model takes only texts.")
+                context.course.warn(f"Image queries were left out in {name}: its embedding model takes only texts.")
 
 
 async def _look(db: TenantDatabase) -> None:

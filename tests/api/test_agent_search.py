@@ -97,9 +97,7 @@ def test_a_search_takes_conversations_as_chat_clients_keep_them(zoo: Tenant) -> 
 @pytest.mark.parametrize(
     "body",
     [
-        {},
         {"messages": []},
-        {"messages": None},
         {
             "messages": [
                 said("camels", "agent"),
@@ -108,24 +106,43 @@ def test_a_search_takes_conversations_as_chat_clients_keep_them(zoo: Tenant) -> 
                 said("camels", "assistant"),
             ]
         },
-        {"messages": [said("camels", "robot"), said("camels", ""), said("camels", None), said("camels", 5)]},
-        {
-            "messages": [
-                said(""),
-                said(None),
-                said(5),
-                said({"text": "camels"}),
-                {"role": "user"},
-                {"content": "camels"},
-                {},
-            ]
-        },
+        {"messages": [said(""), said(None), said([{"type": "image_url"}]), {"role": "user"}]},
     ],
 )
 def test_without_a_question_there_is_nothing_to_find(zoo: Tenant, body: dict[str, Any]) -> None:
     for route in ROUTES:
         reply = zoo.admin.post(route, json=body)
         assert (reply.status_code, reply.json()) == (200, [])
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ({}, "required"),
+        ({"message": [said("camels")]}, "required"),
+        ({"messages": None}, "list"),
+        ({"messages": "camels"}, "list"),
+        ({"messages": [said("camels", "human")]}, "message 0 has none of the roles customer, agent, tool, user"),
+        ({"messages": [said("camels", "agent"), said("camels", "User")]}, "message 1 has none of the roles"),
+        ({"messages": [said("camels", None)]}, "message 0 has none of the roles"),
+        ({"messages": [{"content": "camels"}]}, "message 0 has none of the roles"),
+        ({"messages": [said(""), said(5)]}, "message 1 has a content that is no text"),
+        ({"messages": [said({"text": "camels"})]}, "message 0 has a content that is no text"),
+        ({"messages": ["camels"]}, "message 0 is no object"),
+    ],
+)
+def test_what_was_not_understood_is_not_told_as_nothing_found(zoo: Tenant, body: dict[str, Any], told: str) -> None:
+    for route in ROUTES:
+        reply = zoo.admin.post(route, json=body)
+        assert reply.status_code == 422
+        [error] = reply.json()["errors"]
+        assert error["loc"] == ["body", "messages"]
+        assert told.lower() in error["msg"].lower()
+
+
+def test_beside_a_question_what_is_not_understood_is_ignored(zoo: Tenant) -> None:
+    odd = [said("dolphins", "robot"), said("dolphins", ""), said("dolphins", None), said(5), {}]
+    assert "camels" in ask(zoo, [said("camels"), *odd], top_k=1)[0]
 
 
 def test_unknown_fields_are_ignored(zoo: Tenant) -> None:

@@ -124,6 +124,16 @@ def test_queries_and_messages(shelf: Tenant) -> None:
     problem(shelf.admin.post(KB_SEARCH, json={"top_k": 3}), 422, "invalid")
 
 
+@pytest.mark.parametrize("query", ["the of", "🍕", "…?!"])
+def test_queries_without_a_word_are_told_of_where_words_are_looked_for(shelf: Tenant, query: str) -> None:
+    told = "The queries have no words to look for: stop words, signs and symbols are none."
+    found = search(shelf, KB_SEARCH, query=query, strategy="lexical")
+    assert (found["results"], found["warnings"]) == ([], [told])
+    assert search(shelf, KB_SEARCH, query="zeppelins", strategy="lexical")["warnings"] == []
+    asked = {"messages": [{"role": "user", "content": query}]}
+    assert shelf.admin.post("/v1/agent-search", json=asked).status_code == 200
+
+
 def test_the_threshold_cuts_by_similarity(shelf: Tenant) -> None:
     results = search(shelf, KB_SEARCH, query="one-way rentals", top_k=20)["results"]
     middle = sorted(result["similarity"] for result in results)[10]

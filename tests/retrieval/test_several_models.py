@@ -18,6 +18,7 @@ from tests.api.problems import problem
 from tests.fixtures.database import MakeDatabase
 from tests.fixtures.service import Service, Tenant, run_service, settings_for
 from tests.ingestion.illustrated import square
+from tests.isolation.worlds import operators
 from tests.protocol_servers.embedding import EmbeddingServer, text_vector
 
 LARGE, SMALL = 64, 24
@@ -207,6 +208,29 @@ def test_each_knowledge_base_that_a_vector_does_not_fit_is_told_of(models: Model
     assert together.json()["warnings"] == [left_out(SMALL), left_out(LARGE)]
     alone = {"queries": queries[:1], "knowledge_bases": ["second"]}
     assert models.tenant.admin.post("/v1/search", json=alone).json()["warnings"] == []
+
+
+def test_a_shared_knowledge_base_of_the_name_is_told_apart(models: Models) -> None:
+    """Beside a tenant's own of another model: what is said of it is not said of the tenant's."""
+    operator = operators(models.service)
+    new_kb(operator.admin, "second", model=f"words-{LARGE}").raise_for_status()
+    try:
+        queries = [{"vector": text_vector("otter", SMALL)}]
+        body = {"queries": queries, "knowledge_bases": ["second"], "strategy": "simple"}
+        told = f"Query vectors of {SMALL} dimensions were left out in the shared 'second': its index has {LARGE}."
+        assert models.tenant.admin.post("/v1/search", json=body).json()["warnings"] == [told]
+        picture = {"image": base64.b64encode(square("red", (40, 40))).decode()}
+        body = {"queries": [picture, fresh()], "knowledge_bases": ["second"]}
+        told = "Image queries were left out in the shared 'second': its embedding model takes only texts."
+        assert models.tenant.admin.post("/v1/search", json=body).json()["warnings"] == [told]
+        models.large.fail(503, times=None)
+        answer = models.search(fresh(), knowledge_bases=["second"])
+        assert answer["warnings"] == [
+            f"The embedding model 'words-{LARGE}' is not answering: only the lexical lane was searched in the shared"
+            " 'second'."
+        ]
+    finally:
+        operator.admin.delete("/v1/knowledge-bases/second").raise_for_status()
 
 
 @pytest.mark.parametrize(("dimensions", "searched"), [(SMALL, "nothing was searched"), (LARGE, VECTORS)])

@@ -9,7 +9,7 @@ from app.api.bodies import STORABLE, Body, Text
 from app.api.dependencies import CurrentReader
 from app.api.dify.conditions import condition_filter, joined
 from app.api.dify.errors import DifyError, DifyRoute
-from app.api.searching import admitted_search, told_score
+from app.api.searching import admitted_search, told_scores
 from app.bootstrap import TenantServices
 from app.documents.scopes import Scope
 from app.ids import encode_id
@@ -64,7 +64,7 @@ class RetrievalIn(Body):
 
 
 class Record(BaseModel):
-    """A passage; ``score`` is its cosine similarity with the query, from 0 to 1."""
+    """A passage; ``score`` is its cosine similarity, from 0 to 1, or what orders where that is not known."""
 
     content: str
     score: float
@@ -82,7 +82,7 @@ def _listed(names: Any) -> Any:
     return [names] if isinstance(names, str) else names
 
 
-def _record(hit: Hit) -> Record:
+def _record(hit: Hit, score: float) -> Record:
     chunk, document = hit.chunk, hit.document
     facts = {
         "document_id": None if hit.outside else encode_id("doc", document.id),
@@ -98,7 +98,7 @@ def _record(hit: Hit) -> Record:
     known = {name: value for name, value in facts.items() if value is not None}
     return Record(
         content=hit.passage.text,
-        score=told_score(hit),
+        score=score,
         title=document.title or document.source,
         metadata={**known, **document.attributes, **chunk.attributes},
     )
@@ -117,7 +117,7 @@ async def _found(tenant: TenantServices, body: RetrievalIn, response: Response) 
         timeout_seconds=SECONDS,
     )
     result = certain(await admitted_search(tenant, request, response))
-    return [_record(hit) for hit in result.hits]
+    return list(map(_record, result.hits, told_scores(result.hits)))
 
 
 def _told(text: str) -> dict[str, Any]:

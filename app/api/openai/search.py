@@ -12,7 +12,7 @@ from app.api.openai.envelope import RESPONSES
 from app.api.openai.filters import GivenFilter, filter_of
 from app.api.openai.shapes import Asked
 from app.api.openai.store_files import TextPart, plain
-from app.api.searching import admitted_search, told_score
+from app.api.searching import admitted_search, told_scores
 from app.documents.scopes import Scope
 from app.errors import InvalidInput
 from app.filters import compile_filter
@@ -50,7 +50,8 @@ class HybridWeights(Asked):
 class RankingOptions(Asked):
     """How results are ordered, and which are left out.
 
-    ``ranker`` auto and default-2024-11-15 are the configured reranker, where there is one.
+    ``ranker`` auto and default-2024-11-15 are the configured reranker, where there is one. A ``score_threshold`` of 0
+    asks for none.
     """
 
     ranker: Literal["none", "auto", "default-2024-11-15"] = "auto"
@@ -76,7 +77,7 @@ class VectorStoreSearchIn(Asked):
             queries=[Query(one) for one in words],
             knowledge_bases=[kb],
             top_k=self.max_num_results,
-            score_threshold=self.ranking_options.score_threshold,
+            score_threshold=self.ranking_options.score_threshold or None,
             strategy=None if weights is None else "hybrid",
             strategy_options={} if weights is None else {"dense_weight": weights.dense_weight()},
             transformers=transformers,
@@ -123,11 +124,11 @@ class ResultsOut(BaseModel):
     warnings: list[str]
 
 
-def _result(hit: Hit, name: str) -> ResultOut:
+def _result(hit: Hit, name: str, score: float) -> ResultOut:
     return ResultOut(
         file_id=name,
         filename=hit.document.source,
-        score=told_score(hit),
+        score=score,
         attributes=plain(hit.document.attributes),
         content=[TextPart(text=hit.passage.text)],
         similarity=None if hit.similarity is None else round(hit.similarity, 6),
@@ -149,6 +150,9 @@ async def search_vector_store(
     names = await tenant.attachments.names([hit.document.id for hit in result.hits]) if result.hits else {}
     return ResultsOut(
         search_query=list(result.queries),
-        data=[_result(hit, names[hit.document.id]) for hit in result.hits],
+        data=[
+            _result(hit, names[hit.document.id], score)
+            for hit, score in zip(result.hits, told_scores(result.hits), strict=True)
+        ],
         warnings=list(result.warnings),
     )

@@ -13,7 +13,7 @@ from app.agents.types import BindingSettings
 from app.api.dependencies import CurrentReader, GuardedRoute
 from app.api.searching import admitted_search
 from app.api.v1.bound_search import DEFAULT_TOP_K, bound_request, snippet
-from app.api.v1.messages import words_of
+from app.api.v1.messages import ROLES, words_of
 from app.bootstrap import TenantServices
 from app.documents.scopes import MAX_SCOPE_ID
 from app.retrieval.admission import certain
@@ -51,16 +51,26 @@ def _asks(message: Any) -> bool:
     return bool(_words(message.get("content")).strip())
 
 
-class AgentSearchIn(BaseModel):
-    """The conversation, most recent message last; unknown fields are ignored.
+def _unread(message: Any) -> str | None:
+    """Why a message was not understood, if it was not."""
+    if not isinstance(message, dict):
+        return "is no object"
+    if message.get("role") not in ROLES:
+        return f"has none of the roles {', '.join(ROLES)}"
+    return None if isinstance(words_of(message.get("content")), str) else "has a content that is no text"
 
+
+class AgentSearchIn(BaseModel):
+    """The conversation, most recent message last; unknown fields are ignored, and so are messages beside a question.
+
+    Where nothing asks, all of them are to be understood: that nothing was found would be told of a mistake.
     ``agent_id`` chooses the agent's binding, and ``session_id`` names the chat whose documents a binding may open; what
     cannot be such an id names nothing.
     """
 
     model_config = ConfigDict(extra="ignore")
 
-    messages: list[AgentMessage] = []
+    messages: list[AgentMessage]
     top_k: int | None = Field(None, ge=1, le=500)
     agent_id: str | None = None
     session_id: str | None = None
@@ -77,9 +87,14 @@ class AgentSearchIn(BaseModel):
     def _newest(cls, value: Any) -> Any:
         """The newest ones, and the newest question if it is none of them."""
         if not isinstance(value, list):
-            return value or []
-        older = (one for one in reversed(value[:-MAX_MESSAGES]) if _asks(one))
-        return [*islice(older, 1), *value[-MAX_MESSAGES:]]
+            return value
+        newest = value[-MAX_MESSAGES:]
+        older = [*islice((one for one in reversed(value[:-MAX_MESSAGES]) if _asks(one)), 1)]
+        if not older and not any(map(_asks, newest)):
+            for number, one in enumerate(value):
+                if (reason := _unread(one)) is not None:
+                    raise ValueError(f"nothing in it asks, and message {number} {reason}")
+        return [*older, *newest]
 
 
 async def _answer(

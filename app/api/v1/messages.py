@@ -6,6 +6,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, StringConstraints
 
 from app.api.bodies import STORABLE, Body, Text
 
+ROLES = ("customer", "agent", "tool", "user", "assistant", "system")
+
 
 def words_of(content: Any) -> Any:
     """What ``content`` says in words: of a list of parts their texts, a line each; none is no words."""
@@ -27,5 +29,5 @@ class MessageIn(Body):
 
     model_config = ConfigDict(extra="ignore")
 
-    role: Annotated[str, StringConstraints(pattern=r"^(customer|agent|tool|user|assistant|system)$"), STORABLE]
+    role: Annotated[str, StringConstraints(pattern=f"^({'|'.join(ROLES)})$"), STORABLE]
     content: Annotated[Text, BeforeValidator(words_of, json_schema_input_type=str | list[Part] | None)]

@@ -34,7 +34,10 @@ class ScoresOut(BaseModel):
 
 
 class PlaceOut(BaseModel):
-    """Where a lane had it for a query: ``query`` counts those searched from 0, ``rank`` from 1."""
+    """Where a lane had it for a query; ``rank`` counts from 1.
+
+    ``query`` counts all that was searched for from 0, also the vectors and pictures that ``queries`` leaves out.
+    """
 
     query: int
     lane: str

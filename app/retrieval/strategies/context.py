@@ -26,6 +26,7 @@ NEW_WORDS = "words without a kept vector were looked for in the lexical lane alo
 ONLY_KNOWN = "only what has a kept or a given vector was searched for"
 NO_COSINES = "similarities are not known"
 NOTHING = "nothing was searched"
+NO_WORDS = "The queries have no words to look for: stop words, signs and symbols are none."
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +107,8 @@ class SearchContext:
             if dense:
                 # No vector, and no word to look for: that nothing was found says nothing.
                 raise self.vectors.nothing_to_ask(self.queries)
+            if self.queries and any(target.kb.languages for target in self.targets):  # without, nothing is there
+                self.course.remark(NO_WORDS)
             return []
 
         extra = frozenset(number for number in range(len(calls)) if self.queries[number // len(self.targets)].extra)
@@ -165,7 +168,7 @@ class SearchContext:
         told = {"without": alone, "partly": NEW_WORDS if lexical else ONLY_KNOWN} if dense else {"without": NO_COSINES}
         if len(targets) == len(self.targets):
             return {"silent": "The embedding model is not answering", **told}
-        names = ", ".join(dict.fromkeys(repr(target.kb.row.name) for target in targets))
+        names = ", ".join(dict.fromkeys(target.kb.called for target in targets))
         told = {name: f"{what} in {names}" for name, what in told.items()}
         return {"silent": f"The embedding model {model.model!r} is not answering", **told}
 

@@ -8,6 +8,7 @@ import asyncpg
 import httpx
 import pytest
 
+from app.api.openai.search import VectorStoreSearchIn
 from app.ids import decode_id
 from tests.api.conftest import Fragile
 from tests.api.openai.errors import failure
@@ -243,6 +244,36 @@ def test_the_threshold_compares_with_the_score_that_is_told(tenant: Tenant) -> N
     kept = [one for one in everything if one["score"] >= middle]
     assert searched(score_threshold=middle - 1e-6) == kept
     assert len(kept) == 3
+
+
+def test_what_is_told_of_words_alone_orders_the_results(tenant: Tenant) -> None:
+    """BM25 goes beyond 1, where all of it would be told as 1."""
+    settings = {"name": "words", "retrieval": {"strategy": "lexical"}}
+    tenant.admin.post("/v1/knowledge-bases", json=settings).raise_for_status()
+    for number in range(1, 5):
+        tenant.add_text(f"{'osprey ' * number} {'nest ' * (number > 2)} by the water {number}.", kb="words")
+    for number in range(8):
+        tenant.add_text(f"Nothing of the kind, {number}.", kb="words")
+    store = "/openai/v1/vector_stores/words"
+    found = tenant.admin.post(f"{store}/search", json={"query": "osprey nest"}).json()["data"]
+    first = tenant.admin.post("/v1/knowledge-bases/words/search", json={"query": "osprey nest"}).json()["results"]
+    assert first[1]["score"] > 1
+    scores = [one["score"] for one in found]
+    assert scores == pytest.approx([one["score"] / first[0]["score"] for one in first], abs=1e-5)
+    assert (len(set(scores)), scores[0]) == (4, 1)
+    asked = {"knowledge_id": "words", "query": "osprey nest", "retrieval_setting": {"top_k": 10}}
+    records = tenant.admin.post("/dify/retrieval", json=asked).json()["records"]
+    assert [record["score"] for record in records] == scores
+
+
+def test_a_threshold_of_nothing_leaves_nothing_out() -> None:
+    """What points away from the query is told as 0 as well."""
+    asked = [
+        VectorStoreSearchIn.model_validate({"query": "x", "ranking_options": {"score_threshold": least}})
+        for least in (None, 0, 0.5)
+    ]
+    thresholds = [one.request("kb", user_id=None, reranks=False).score_threshold for one in asked]
+    assert thresholds == [None, None, 0.5]
 
 
 def test_who_calls_a_document_after_a_file_is_not_in_its_way(tenant: Tenant) -> None:
