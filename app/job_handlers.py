@@ -1,4 +1,4 @@
-"""What is done for each kind of job, and what a failure of it says."""
+"""What is done for each kind of job."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -13,30 +13,25 @@ from app.db.models.control_rows import ClaimedJob
 from app.db.session import TenantDatabase
 from app.documents.erasing import DELETIONS_JOB, STALE, DeletionUpkeep, Erasing
 from app.documents.file_batches import ATTACH_JOB
-from app.documents.restamping import restamp_documents
+from app.documents.restamping import RestampUpkeep, restamp_documents
 from app.documents.scopes import Scope
 from app.documents.settling import count_objects, settle_documents
 from app.documents.sweeping import EVENTS_JOB, EXPIRED_JOB, OBJECTS_JOB, RECORDS_JOB, Sweeper
-from app.errors import AppError, Postponed, Unavailable
+from app.errors import AppError
 from app.ids import derived_id
 from app.indexing.dropping import DROP_JOB, IndexDropping
 from app.indexing.routing import RoutingUpkeep
 from app.indexing.service import CENTROIDS_JOB, INDEX_JOB, PERIODIC_JOB, IndexMaintenance
-from app.inference.embedding import EmbeddingMismatch, EmbeddingRejected, EmbeddingUnavailable
+from app.inference.embedding import EmbeddingUnavailable
 from app.ingestion.chunker_nodes import remove_unnamed_nodes
 from app.ingestion.pipeline import IngestionPipeline
 from app.ingestion.rebuilding import DocumentRebuilder
 from app.ingestion.reindexing import Reindexer
-from app.ingestion.types import IngestionError
-from app.job_queue import JobFailure
 from app.knowledge_bases.reindexing import REINDEX_JOB
 from app.knowledge_bases.service import ERASE_JOB, RESTAMP_JOB, ROUTING_JOB
-from app.knowledge_bases.types import IndexMismatch
-from app.lexical.weights import TooManyTerms
 from app.publications.service import PUBLISH_JOB
 from app.publications.settling import PublicationSettling
-from app.quotas.types import NO_KEY, QuotaExceeded
-from app.temporary import TemporaryFull
+from app.quotas.types import NO_KEY
 from app.tenants.callers import caller_of
 from app.webhooks.delivering import Delivering
 from app.webhooks.types import SEND_JOB
@@ -80,6 +75,7 @@ class JobContext:
             resources.database,
             resources.queue,
             partial(resources.system.changed_indexes, limit=CHANGED_AT_ONCE),
+            partial(resources.system.unsettled_indexes, limit=CHANGED_AT_ONCE),
             self.owner,
             resources.settings.worker.hnsw_threshold,
         )
@@ -104,6 +100,12 @@ class JobContext:
     def publications(self) -> PublicationSettling:
         """What makes publications and takes them away."""
         return PublicationSettling(self.resources.database, self.resources.queue, self.owner)
+
+    @property
+    def restamp_upkeep(self) -> RestampUpkeep:
+        """What sees that stamps come to all documents."""
+        find_stalled = partial(self.resources.system.stalled_restamps, limit=CHANGED_AT_ONCE)
+        return RestampUpkeep(self.resources.database, self.resources.queue, find_stalled)
 
     @property
     def deletion_upkeep(self) -> DeletionUpkeep:
@@ -145,28 +147,6 @@ class JobContext:
 
 
 Handler = Callable[[JobContext, ClaimedJob], Awaitable[None]]
-
-
-class UnknownJob(Unavailable):
-    """This worker does not know that kind of job; a newer one may."""
-
-
-def describe_failure(error: BaseException) -> JobFailure:
-    """What a failed job says: only our own errors' sentences, never a library's, which may quote the document."""
-    match error:
-        case IngestionError() | Postponed():
-            return JobFailure(error.code, error.message, error.retryable)
-        case EmbeddingUnavailable() | TemporaryFull():
-            return JobFailure(error.code, error.message, True, error.retry_after)
-        case EmbeddingMismatch() | EmbeddingRejected() | IndexMismatch():
-            return JobFailure("embedding_unavailable", error.message, False)
-        case QuotaExceeded() | TooManyTerms():
-            return JobFailure(error.code, error.message, False)
-        case Unavailable():
-            return JobFailure("internal", error.message, True, error.retry_after)
-        case AppError():
-            return JobFailure("internal", error.message, False)
-    return JobFailure("internal", "Something went wrong inside Carrel.", True)
 
 
 async def ingest_document(context: JobContext, job: ClaimedJob) -> None:
@@ -234,10 +214,18 @@ async def sweep(context: JobContext, job: ClaimedJob) -> None:
 
 
 async def maintain_indexes(context: JobContext, job: ClaimedJob) -> None:  # noqa: ARG001  (as all handlers)
-    """A periodic job: look after every search index that has changed, and those that nobody goes back to."""
-    await context.maintenance.look_after_all()
-    await context.dropping.look_after_all()
-    await context.publications.look_after_all()
+    """A periodic job: look after what has changed, what nobody goes back to, and what has stopped.
+
+    What one of them cannot reach, as the tables' owner, the others may do without. Raises the first failure.
+    """
+    failures: list[AppError] = []
+    for upkeep in (context.maintenance, context.dropping, context.publications, context.restamp_upkeep):
+        try:
+            await upkeep.look_after_all()
+        except AppError as exc:
+            failures.append(exc)
+    if failures:
+        raise failures[0]
 
 
 async def maintain_index(context: JobContext, job: ClaimedJob) -> None:

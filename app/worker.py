@@ -16,7 +16,8 @@ from app.documents.sweeping import sweep_periods, sweep_temporary
 from app.errors import Postponed
 from app.indexing.service import PERIODIC_JOB
 from app.ingestion.pipeline import IngestionPipeline
-from app.job_handlers import HANDLERS, JobContext, UnknownJob, describe_failure
+from app.job_failures import UnknownJob, describe_failure
+from app.job_handlers import HANDLERS, JobContext
 from app.knowledge_bases.types import IndexMismatch
 from app.logging import bind, get_logger
 from app.quotas.types import TokensSpent

@@ -143,6 +143,7 @@ class ScaleDatabase:
             resources.database,
             resources.queue,
             partial(resources.system.changed_indexes, limit=100),
+            partial(resources.system.unsettled_indexes, limit=100),
             OwnerDatabase(self.urls.owner),
             threshold,
         )

@@ -19,7 +19,7 @@ from app.errors import AppError, Unavailable
 from app.inference.embedding import EmbeddingMismatch, EmbeddingRejected, EmbeddingUnavailable
 from app.ingestion.parsers import PARSERS, ParserSpec
 from app.ingestion.types import Corrupt, ParserCrashed
-from app.job_handlers import describe_failure
+from app.job_failures import describe_failure
 from app.job_queue import JobFailure
 from app.knowledge_bases.reindexing import REINDEX_JOB
 from app.knowledge_bases.types import IndexMismatch, ReindexWishes

@@ -26,7 +26,17 @@ from app.errors import AppError, Unavailable
 
 # A kept plan would be made before a table has statistics, and checks of foreign keys then read a whole tenant; reading
 # transactions may ask for it (ADR 0007). JIT costs more than any of our queries.
-SERVER_SETTINGS = {"plan_cache_mode": "force_custom_plan", "jit": "off", "application_name": "carrel"}
+SERVER_SETTINGS = {
+    "plan_cache_mode": "force_custom_plan",
+    "jit": "off",
+    "application_name": "carrel",
+    # A process that has frozen, or whose machine is gone, keeps what it has locked no longer than this: a transaction
+    # waits for nothing but the database.
+    "idle_in_transaction_session_timeout": "60s",
+    "tcp_keepalives_idle": "30",
+    "tcp_keepalives_interval": "10",
+    "tcp_keepalives_count": "3",
+}
 # Of a pool: so many can have died at once.
 MOST_CONNECTIONS = 200
 # SQLSTATE classes: connection, resources, shutting down or starting up; one that only reads, as after a failover or

@@ -14,7 +14,9 @@ from app.db.models.control_rows import (
     ListedTenant,
     ReapedJob,
     RefusedKey,
+    StalledRestamp,
     UnfinishedDeletion,
+    UnsettledIndex,
 )
 from app.db.session import Database
 from app.db.statements import statement
@@ -35,6 +37,8 @@ _CLAIM_PACE = statement("""
 select claim_pace(:provider, :requests_per_minute, :tokens_per_minute, :tokens, :interactive) milliseconds""")
 _PAUSE_PROVIDER = statement("select pause_provider(:provider, :milliseconds)")
 _CHANGED_INDEXES = statement("select tenant_id, index_id from changed_indexes(:limit)")
+_UNSETTLED_INDEXES = statement("select * from unsettled_indexes(:drift, :changed, :most, :limit)")
+_STALLED_RESTAMPS = statement("select tenant_id, kb_id from stalled_restamps(:limit)")
 _UNFINISHED_DELETIONS = statement("select tenant_id, deletion_id from unfinished_deletions(:age, :limit)")
 _REMOVE_OLD_DELETIONS = statement("select remove_old_deletions(:keep, :limit) as removed")
 _EXPIRED_INDEXES = statement("select tenant_id, index_id from expired_indexes(:undo, :limit)")
@@ -97,6 +101,23 @@ class SystemDatabase:
         async with self.database.single_statement() as session:
             rows = await session.rows(_CHANGED_INDEXES, {"limit": limit})
         return [ChangedIndex(**row) for row in rows]
+
+    async def unsettled_indexes(self, *, drift: float, changed: float, most: int, limit: int) -> list[UnsettledIndex]:
+        """Search indexes whose mean length is further than the share ``drift`` from that of their weights.
+
+        And those of which more than the share ``changed``, or ``most`` chunks, are unknown to what they are routed by.
+        Up to 10,000.
+        """
+        values = {"drift": drift, "changed": changed, "most": most, "limit": limit}
+        async with self.database.single_statement() as session:
+            rows = await session.rows(_UNSETTLED_INDEXES, values)
+        return [UnsettledIndex(**row) for row in rows]
+
+    async def stalled_restamps(self, *, limit: int) -> list[StalledRestamp]:
+        """Knowledge bases whose restamp has stopped ten minutes ago or more, up to 10,000."""
+        async with self.database.single_statement() as session:
+            rows = await session.rows(_STALLED_RESTAMPS, {"limit": limit})
+        return [StalledRestamp(**row) for row in rows]
 
     async def expired_indexes(self, *, undo: timedelta, limit: int) -> list[ChangedIndex]:
         """Search indexes that nobody goes back to any more, up to 10,000; ``undo`` is how long one may."""

@@ -1,9 +1,14 @@
 """A new stamp of a knowledge base goes round: to every document in it, a few at a time."""
 
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from uuid import UUID
 
-from app.db.session import TenantDatabase
+from app.db.models.control_rows import StalledRestamp
+from app.db.session import Database, TenantDatabase
 from app.documents.restamp_repository import RestampRepository
+from app.job_queue import BULK, JobQueue
+from app.knowledge_bases.service import RESTAMP_JOB
 from app.logging import get_logger
 
 logger = get_logger(__name__)
@@ -37,3 +42,22 @@ async def restamp_documents(db: TenantDatabase, kb_id: UUID) -> None:
             if await RestampRepository(session, db.tenant_id, kb_id).finish(restamp):
                 logger.info("knowledge_base.restamped", knowledge_base=str(kb_id), documents=documents)
                 return
+
+
+@dataclass(frozen=True, slots=True)
+class RestampUpkeep:
+    """A restamp whose job was given up goes on: until it has ended, the knowledge base takes no other stamp."""
+
+    database: Database
+    queue: JobQueue
+    find_stalled: Callable[[], Awaitable[Sequence[StalledRestamp]]]
+
+    async def look_after_all(self) -> None:
+        """Give each a job again. Raises DatabaseUnavailable."""
+        for one in await self.find_stalled():
+            async with self.database.transaction(one.tenant_id) as session:
+                await self.queue.enqueue_once(
+                    session, RESTAMP_JOB, about=one.kb_id, tenant_id=one.tenant_id,
+                    payload={"knowledge_base": str(one.kb_id)}, priority=BULK,
+                )  # fmt: skip
+            logger.info("knowledge_base.restamp_resumed", knowledge_base=str(one.kb_id))

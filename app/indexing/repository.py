@@ -79,8 +79,6 @@ class IndexRepository:
             deleted_chunks=row["deleted_chunks"],
             chunks=int(row["chunks"]),
             tokens=int(row["tokens"]),
-            routed_chunks=row["routed_chunks"],
-            changed_chunks=row["changed_chunks"] or 0,
         )
 
     async def fold(self) -> None:
@@ -181,11 +179,9 @@ _LIMIT_WAITING = statement("select set_config('lock_timeout', :ms, true)")
 _FIGURES = statement("""
 select i.dim, i.state, i.avgdl, (i.identity ->> 'k1')::float8 as k1, (i.identity ->> 'b')::float8 as b, i.vector_index,
        i.held_back, i.built_chunks, i.deleted_chunks,
-       coalesce(t.chunks, 0) as chunks, coalesce(t.tokens, 0) as tokens,
-       p.chunks as routed_chunks, p.changed_chunks
+       coalesce(t.chunks, 0) as chunks, coalesce(t.tokens, 0) as tokens
   from search_index i cross join (select sum(chunks) as chunks, sum(tokens) as tokens from lex_totals
                                    where tenant_id = :tenant and index_id = :index) t
-  left join routing_profile p on p.tenant_id = i.tenant_id and p.index_id = i.id
  where i.tenant_id = :tenant and i.id = :index""")
 _COUNT_FREQUENCIES = statement("""
 select coalesce(sum(g.n), 0)::bigint as rows, count(*) as keys

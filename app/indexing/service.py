@@ -1,17 +1,28 @@
 """Keep search indexes small, exact and quick, beside everything that goes on in them."""
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
 import numpy as np
 
 from app.db.maintenance import MOST_DIMENSIONS, OwnerConnection, OwnerDatabase, PromotedIndex
-from app.db.models.control_rows import ChangedIndex
+from app.db.models.control_rows import ChangedIndex, UnsettledIndex
 from app.db.session import Database
 from app.indexing.repository import IndexRepository
-from app.indexing.types import DEAD, GROWN, HeldBack, IndexBusy, IndexFigures, Step, next_step
+from app.indexing.types import (
+    CHANGED,
+    DEAD,
+    DRIFT,
+    GROWN,
+    MOST_CHANGED,
+    HeldBack,
+    IndexBusy,
+    IndexFigures,
+    Step,
+    next_step,
+)
 from app.job_queue import MAINTENANCE, JobQueue
 from app.logging import get_logger
 
@@ -29,30 +40,30 @@ LEAST_RECALL = 0.9
 
 @dataclass(frozen=True, slots=True)
 class IndexMaintenance:
-    """What the jobs call. Without ``owner`` every search index stays exact, and says why."""
+    """What the jobs call. Without ``owner`` every search index stays exact, and says why.
+
+    ``find_unsettled`` is ``SystemDatabase.unsettled_indexes``, up to some number.
+    """
 
     database: Database
     queue: JobQueue
     find_changed: Callable[[], Awaitable[Sequence[ChangedIndex]]]
+    find_unsettled: Callable[..., Awaitable[Sequence[UnsettledIndex]]]
     owner: OwnerDatabase | None
     threshold: int
 
     async def look_after_all(self) -> int:
         """Fold what has changed, and give every search index that wants more a job; returns how many have changed.
 
-        Raises DatabaseUnavailable, MaintenanceFailed.
+        What is wanted is asked of the database: who has seen it may be gone before it has a job, and a job that runs
+        may have begun before. Raises DatabaseUnavailable; MaintenanceFailed after all that needs no owner.
         """
         changed = await self.find_changed()
-        wanting, unrouted = [], []
-        for one in changed:
-            try:
-                figures = await self._fold(one.tenant_id, one.index_id)
-            except IndexBusy:  # it stays among those that have changed
-                continue
-            if figures is not None and (figures.has_drifted or self._step(figures) is not Step.NOTHING):
-                wanting.append((one.tenant_id, one.index_id))
-            if figures is not None and figures.wants_centroids:
-                unrouted.append((one.tenant_id, one.index_id))
+        wanting = [(one.tenant_id, one.index_id) for one in changed if await self._wants_a_step(one)]
+        unsettled = await self.find_unsettled(drift=DRIFT, changed=CHANGED, most=MOST_CHANGED)
+        wanting += [(one.tenant_id, one.index_id) for one in unsettled if one.drifted]
+        await self._request(INDEX_JOB, wanting)
+        await self._request(CENTROIDS_JOB, [(one.tenant_id, one.index_id) for one in unsettled if one.unrouted])
         if self.owner is not None:
             async with self.owner.connect() as owner:
                 if changed:
@@ -60,11 +71,16 @@ class IndexMaintenance:
                 if strays := await owner.drop_strays():
                     logger.info("index.strays_dropped", indexes=strays)
                 due = await owner.due(threshold=self.threshold, dead=DEAD, grown=GROWN)
-                wanting += [place for place in due if place not in wanting]
-        for kind, places in ((INDEX_JOB, wanting), (CENTROIDS_JOB, unrouted)):
-            for tenant_id, index_id in places:
-                await self._request(kind, tenant_id, index_id)
+            await self._request(INDEX_JOB, due)
         return len(changed)
+
+    async def _wants_a_step(self, changed: ChangedIndex) -> bool:
+        """Fold it, and see whether its vector index is not what it should be."""
+        try:
+            figures = await self._fold(changed.tenant_id, changed.index_id)
+        except IndexBusy:  # it stays among those that have changed
+            return False
+        return figures is not None and self._step(figures) is not Step.NOTHING
 
     async def maintain(self, tenant_id: UUID, index_id: UUID) -> None:
         """Do what one search index wants; doing it again changes nothing.
@@ -113,12 +129,13 @@ class IndexMaintenance:
     def _step(self, figures: IndexFigures) -> Step:
         return next_step(figures, threshold=self.threshold)
 
-    async def _request(self, kind: str, tenant_id: UUID, index_id: UUID) -> None:
-        async with self.database.transaction(tenant_id) as session:
-            await self.queue.enqueue_once(
-                session, kind, about=index_id, tenant_id=tenant_id, payload={"index": str(index_id)},
-                priority=MAINTENANCE,
-            )  # fmt: skip
+    async def _request(self, kind: str, places: Iterable[tuple[UUID, UUID]]) -> None:
+        for tenant_id, index_id in dict.fromkeys(places):
+            async with self.database.transaction(tenant_id) as session:
+                await self.queue.enqueue_once(
+                    session, kind, about=index_id, tenant_id=tenant_id, payload={"index": str(index_id)},
+                    priority=MAINTENANCE,
+                )  # fmt: skip
 
     async def _fold(self, tenant_id: UUID, index_id: UUID) -> IndexFigures | None:
         async with self.database.transaction(tenant_id) as session:

@@ -69,8 +69,7 @@ _SENTENCES = {
 class IndexFigures:
     """A search index as maintenance finds it; chunks and tokens are counted, the others remembered.
 
-    One that is ``building`` is to become the live one. ``routed_chunks`` are those that its centroids were made of, and
-    ``changed_chunks`` have come or gone since then.
+    One that is ``building`` is to become the live one.
     """
 
     id: UUID
@@ -86,8 +85,6 @@ class IndexFigures:
     chunks: int
     tokens: int
     building: bool = False
-    routed_chunks: int | None = None
-    changed_chunks: int = 0
 
     def once_live(self) -> Self:
         """The same when it is the live one."""
@@ -103,15 +100,6 @@ class IndexFigures:
         """Whether the weights were made with a mean length that is too far from the live one."""
         mean = self.mean_length
         return mean is not None and abs(mean / self.avgdl - 1) > DRIFT
-
-    @property
-    def wants_centroids(self) -> bool:
-        """Whether searches are routed by what the index was, not by what it is."""
-        if not self.live:
-            return False
-        if self.routed_chunks is None:
-            return self.chunks > 0
-        return self.changed_chunks > min(CHANGED * self.routed_chunks, MOST_CHANGED - 1)
 
 
 def chunks_to_promote(threshold: int, dim: int) -> float:

@@ -109,6 +109,7 @@ def _generation(row: Record) -> Generation:
         language=settings["language"],
         error=row["error"],
         job_id=row["job_id"],
+        was_live=row["was_live"],
     )
 
 
@@ -130,7 +131,7 @@ def _reindexing(row: Record) -> Reindexing:
 
 
 _GENERATION = """
-select id, kb_id, identity, dim, avgdl, settings, error, job_id from search_index
+select id, kb_id, identity, dim, avgdl, settings, error, job_id, retired_at is not null as was_live from search_index
  where tenant_id = :tenant and state = 'building'"""
 _OF_KNOWLEDGE_BASE = statement(f"{_GENERATION} and kb_id = :kb")
 _BY_ID = statement(f"{_GENERATION} and id = :index")

@@ -63,6 +63,8 @@ class ReindexService:
     async def undo(self, reference: str) -> KnowledgeBaseView:
         """Go back to the index of before: it gets what has come in since, then it is the live one again.
 
+        The same again goes on with an undo that has stopped.
+
         Raises KnowledgeBaseNotFound, NothingToUndo, ReindexUnderWay, Forbidden; IndexMismatch where the model that made
         it is not configured any more.
         """
@@ -70,9 +72,13 @@ class ReindexService:
         async with self.db.transaction() as session:
             kb = await self._lock(session, reference)
             repository = GenerationRepository(session, self.db.tenant_id)
-            if await repository.building(kb.row.id) is not None:
+            building = await repository.building(kb.row.id)
+            if building is None:
+                last = await repository.last(kb.row.id, window=self.undo_window)
+            elif building.was_live and not await repository.is_worked_on(building):
+                last = building.id, building.identity
+            else:
                 raise ReindexUnderWay
-            last = await repository.last(kb.row.id, window=self.undo_window)
             if last is None:
                 raise NothingToUndo
             index_id, identity = last

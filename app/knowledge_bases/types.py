@@ -120,7 +120,10 @@ class ReindexWishes:
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """A search index that is built beside the live one, with its own settings; ``job_id`` is the job that builds it."""
+    """A search index that is built beside the live one, with its own settings; ``job_id`` is the job that builds it.
+
+    One that ``was_live`` is being gone back to.
+    """
 
     id: UUID
     kb_id: UUID
@@ -131,6 +134,7 @@ class Generation:
     language: str
     error: dict[str, Any] | None
     job_id: UUID | None
+    was_live: bool = False
 
     @property
     def settings(self) -> dict[str, Any]:

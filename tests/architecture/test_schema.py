@@ -34,6 +34,8 @@ CALLABLE = {
     "require_unchanged",
     "remove_old_audit_events",
     "unfinished_deletions",
+    "unsettled_indexes",
+    "stalled_restamps",
     "remove_old_deletions",
 }
 # Bound at creation.
@@ -137,7 +139,7 @@ async def test_policies_of_definer_roles_are_the_listed_ones(owner: asyncpg.Conn
             for table in (
                 *("tenant", "api_key", "job", "job_lane", "document", "provider_pace", "lex_totals"),
                 *("search_index", "audit_event", "deletion", "knowledge_base"),
-                *("webhook", "webhook_delivery", "tenant_usage", "usage_day"),
+                *("webhook", "webhook_delivery", "tenant_usage", "usage_day", "routing_profile"),
             )
         ),
         *(
@@ -182,7 +184,7 @@ async def test_grants_are_the_listed_ones(owner: asyncpg.Connection) -> None:
     assert {tuple(row) for row in columns} == {
         *(("document", name, "SELECT") for name in ("tenant_id", "id", "version", "status", "kb_id", "expires_at")),
         *(("document", name, "UPDATE") for name in ("status", "error", "progress", "updated_at")),
-        *(("lex_totals", name, "SELECT") for name in ("tenant_id", "index_id", "folded")),
+        *(("lex_totals", name, "SELECT") for name in ("tenant_id", "index_id", "folded", "chunks", "tokens")),
         *(("audit_event", name, "SELECT") for name in ("tenant_id", "created_at", "id")),
         *(("deletion", name, "SELECT") for name in ("tenant_id", "id", "requested_at", "finished_at")),
         *(("knowledge_base", name, "SELECT") for name in ("tenant_id", "id", "deleted_at", "name")),
@@ -198,7 +200,8 @@ async def test_grants_are_the_listed_ones(owner: asyncpg.Connection) -> None:
         *(("chunk", name, "SELECT") for name in ("tenant_id", "index_id", "id", "document_id", "content")),
         *(("publication", name, "SELECT") for name in ("tenant_id", "id", "kb_id", "index_id", "removed_at")),
         *(("tenant", name, "SELECT") for name in ("id", "deleted_at")),
-        *(("search_index", name, "SELECT") for name in ("tenant_id", "id", "kb_id", "state", "retired_at")),
+        *(("search_index", name, "SELECT") for name in ("tenant_id", "id", "kb_id", "state", "retired_at", "avgdl")),
+        *(("routing_profile", name, "SELECT") for name in ("tenant_id", "index_id", "chunks", "changed_chunks")),
     }
 
 

@@ -52,6 +52,21 @@ async def test_the_scope_ends_with_the_transaction(database: DatabaseUrls) -> No
             assert await connection.scalar(COUNT) == 0
 
 
+async def test_who_has_frozen_or_is_gone_keeps_no_locks(database: DatabaseUrls) -> None:
+    """The database itself is told when to give up a connection of which nothing is heard."""
+    async with connected(database.app) as db, db.transaction(TENANT) as session:
+        told = {}
+        for name in ("idle_in_transaction_session_timeout", "tcp_keepalives_idle", "tcp_keepalives_interval"):
+            row = await session.row(statement(f"show {name}"), {})
+            assert row is not None
+            told[name] = row[0]
+    assert told == {
+        "idle_in_transaction_session_timeout": "1min",
+        "tcp_keepalives_idle": "30",
+        "tcp_keepalives_interval": "10",
+    }
+
+
 async def test_the_scope_ends_with_a_transaction_that_failed(database: DatabaseUrls) -> None:
     async with connected(database.app) as db:
         with pytest.raises(ZeroDivisionError):

@@ -10,6 +10,7 @@ from uuid import UUID
 import pytest
 
 from app.bootstrap import TenantServices
+from app.db.models.control_rows import ClaimedJob
 from app.db.models.tenant_data import Document
 from app.documents.deletion import Selection
 from app.documents.repository import DocumentFilters
@@ -18,6 +19,8 @@ from app.documents.restamping import restamp_documents
 from app.documents.types import DocumentFacts, DocumentNotFound, GivenChunk, filterable
 from app.errors import InvalidInput
 from app.filters import compile_filter
+from app.job_handlers import HANDLERS, JobContext
+from app.knowledge_bases.service import RESTAMP_JOB
 from app.knowledge_bases.types import NewKnowledgeBase, StampUnderWay
 from app.retrieval.types import SearchRequest
 from tests.ingestion.workshop import Workshop
@@ -481,3 +484,40 @@ async def _waiting(staff: Staff, number: int) -> None:
     async with asyncio.timeout(30):
         while await staff.workshop.owner.fetchval("select count(*) from pg_locks where not granted") < number:
             await asyncio.sleep(0.02)
+
+
+async def test_one_whose_job_was_given_up_is_taken_up_again(staff: Staff) -> None:
+    document = await staff.add("lantern")
+    owner, tenant = staff.workshop.owner, staff.services.principal.tenant_id
+    upkeep = JobContext(staff.workshop.resources, staff.workshop.pipeline).restamp_upkeep
+    await owner.execute("delete from job")
+    await staff.change(NEW)
+    kb = (await staff.services.knowledge_bases.find(KB)).row.id
+
+    async def jobs() -> list[str]:
+        rows = await owner.fetch("select state from job where tenant_id = $1 and kind = $2", tenant, RESTAMP_JOB)
+        return sorted(row["state"] for row in rows)
+
+    for state in ("ready", "running", "dead"):  # it waits, runs, or has just been given up
+        await owner.execute("update job set state = $1, run_at = now() - interval '5 min'", state)
+        await upkeep.look_after_all()
+        assert await jobs() == [state]
+    await owner.execute("update job set run_at = now() - interval '11 min'")
+    for _ in range(2):
+        await upkeep.look_after_all()
+        assert await jobs() == ["dead", "ready"]
+    await owner.execute("update job set state = 'dead', run_at = now() - interval '11 min'")
+    await upkeep.look_after_all()
+    assert await jobs() == ["dead", "ready"]
+    row = await owner.fetchrow("select * from job where tenant_id = $1 and state = 'ready'", tenant)
+    job = ClaimedJob(tenant, row["id"], RESTAMP_JOB, None, json.loads(row["payload"]), 1, 5)
+    await HANDLERS[RESTAMP_JOB](JobContext(staff.workshop.resources, staff.workshop.pipeline), job)
+    assert (await staff.stamps(), await staff.seen({"department": "it"})) == ((NEW, None), {document.id})
+    await owner.execute("delete from job")
+    await upkeep.look_after_all()
+    assert await jobs() == []
+    await staff.change({"department": "sales"})
+    await owner.execute("delete from job")
+    await owner.execute("update knowledge_base set deleted_at = now() where id = $1", kb)
+    await upkeep.look_after_all()
+    assert await jobs() == []

@@ -58,23 +58,3 @@ def test_drift_is_more_than_a_twentieth(chunks: int, tokens: int, drifted: bool)
 
 def test_every_reason_has_a_sentence() -> None:
     assert len({reason.sentence for reason in HeldBack}) == len(HeldBack)
-
-
-@pytest.mark.parametrize(
-    ("figures", "wants"),
-    [
-        (PLAIN, False),
-        (replace(PLAIN, chunks=1), True),
-        (replace(PLAIN, chunks=1, live=False), False),
-        (replace(PLAIN, chunks=9, routed_chunks=9), False),
-        (replace(PLAIN, chunks=9, routed_chunks=9, changed_chunks=1), True),
-        (replace(PLAIN, chunks=0, routed_chunks=1, changed_chunks=1), True),
-        (replace(PLAIN, chunks=1, routed_chunks=0, changed_chunks=1), True),
-        (replace(PLAIN, chunks=100, routed_chunks=100, changed_chunks=10), False),
-        (replace(PLAIN, chunks=100, routed_chunks=100, changed_chunks=11), True),
-        (replace(PLAIN, chunks=100_000, routed_chunks=100_000, changed_chunks=999), False),
-        (replace(PLAIN, chunks=100_000, routed_chunks=100_000, changed_chunks=1000), True),
-    ],
-)
-def test_centroids_are_made_anew_when_enough_has_changed(figures: IndexFigures, wants: bool) -> None:
-    assert figures.wants_centroids is wants

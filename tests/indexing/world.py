@@ -20,7 +20,7 @@ from app.db.session import Database
 from app.db.system import SystemDatabase
 from app.embedded_postgres import DatabaseUrls
 from app.filters import CompiledFilter
-from app.indexing.service import IndexMaintenance
+from app.indexing.service import CENTROIDS_JOB, IndexMaintenance
 from app.job_queue import JobQueue
 
 IDENTITY = '{"k1": 1.2, "b": 0.75}'
@@ -174,7 +174,9 @@ class World:
         return made
 
     async def jobs(self) -> list[asyncpg.Record]:
-        found: list[asyncpg.Record] = await self.owner.fetch("select * from job order by id")
+        """Without those for what searches are routed by: nothing here is, so that they are always wanted."""
+        sql = "select * from job where kind <> $1 order by id"
+        found: list[asyncpg.Record] = await self.owner.fetch(sql, CENTROIDS_JOB)
         return found
 
     async def until(self, sql: str, *values: Any) -> None:
@@ -193,6 +195,7 @@ async def open_world(urls: DatabaseUrls, *, threshold: int) -> AsyncIterator[Wor
         database,
         JobQueue(database, system, 3),
         partial(system.changed_indexes, limit=100),
+        partial(system.unsettled_indexes, limit=100),
         OwnerDatabase(urls.owner),
         threshold,
     )

@@ -14,7 +14,8 @@ import pytest
 from sqlalchemy.exc import IntegrityError
 
 from app.bootstrap import TenantServices
-from app.db.maintenance import OwnerDatabase
+from app.db.maintenance import MaintenanceFailed, OwnerDatabase
+from app.db.models.base import SYSTEM_TENANT
 from app.db.models.control_rows import ClaimedJob
 from app.db.models.tenant_data import Document
 from app.db.session import TenantDatabase
@@ -25,10 +26,12 @@ from app.embedded_postgres import DatabaseUrls
 from app.ids import encode_id
 from app.indexing.dropping import DROP_JOB
 from app.indexing.repository import IndexRepository
+from app.indexing.service import PERIODIC_JOB
 from app.inference.embedding import EmbeddingUnavailable
 from app.ingestion.chunker_nodes import remove_unnamed_nodes
 from app.ingestion.reindexing import SLICE_SECONDS, Reindexer
-from app.job_handlers import HANDLERS, JobContext, describe_failure
+from app.job_failures import describe_failure
+from app.job_handlers import HANDLERS, JobContext
 from app.knowledge_bases.generation_repository import GenerationRepository
 from app.knowledge_bases.reindexing import REINDEX_JOB
 from app.knowledge_bases.service import ERASE_JOB
@@ -473,6 +476,23 @@ async def test_the_last_one_is_kept_for_a_while(desk: Desk) -> None:
     assert second in {one.index_id for one in await desk.context.dropping.find_expired()}
 
 
+async def test_old_ones_are_dropped_also_where_the_tables_owner_cannot_be_had(desk: Desk) -> None:
+    """Maintenance needs it, and comes first."""
+    await desk.add(1)
+    await desk.start()
+    await desk.work()
+    await desk.owner.execute(
+        "update search_index set retired_at = now() - interval '2 days' where tenant_id = $1 and state = 'retired'",
+        desk.tenant,
+    )
+    nobody = OwnerDatabase("postgresql://nobody:secret@127.0.0.1:1/nothing")
+    job = ClaimedJob(SYSTEM_TENANT, UUID(int=1), PERIODIC_JOB, None, {}, 1, 5)
+    with pytest.raises(MaintenanceFailed):
+        await HANDLERS[PERIODIC_JOB](replace(desk.context, owner=nobody), job)
+    jobs = await desk.owner.fetch("select 1 from job where tenant_id = $1 and kind = $2", desk.tenant, DROP_JOB)
+    assert len(jobs) == 1
+
+
 async def test_an_undo_that_is_cancelled_leaves_what_it_was(desk: Desk) -> None:
     await desk.add(2)
     first = (await desk.index("live"))["id"]
@@ -491,6 +511,27 @@ async def test_an_undo_that_is_cancelled_leaves_what_it_was(desk: Desk) -> None:
     await desk.work()
     kb = await desk.kb()
     assert (kb.index.id, kb.chunking, desk.workshop.endpoint.requests) == (first, Chunking(), requests)
+
+
+async def test_an_undo_that_has_stopped_goes_on_when_it_is_asked_for_again(desk: Desk) -> None:
+    await desk.add(2)
+    first = (await desk.index("live"))["id"]
+    await desk.start()
+    await desk.work()
+    await desk.services.reindexing.undo("default")
+    job = (await desk.index("building"))["job_id"]
+    await desk.owner.execute("update job set state = 'dead' where id = $1", job)
+    await desk.services.reindexing.undo("default")
+    assert (await desk.index("building"))["job_id"] != job
+    with pytest.raises(ReindexUnderWay):
+        await desk.services.reindexing.undo("default")
+    await desk.work()
+    assert (await desk.kb()).index.id == first
+    # One that is built, and was never live, is nothing to go back to.
+    await desk.start(chunking=Chunking("hierarchical", 24, 0))
+    await desk.owner.execute("update job set state = 'dead' where tenant_id = $1", desk.tenant)
+    with pytest.raises(ReindexUnderWay):
+        await desk.services.reindexing.undo("default")
 
 
 async def test_what_is_cancelled_meanwhile_is_built_no_further(desk: Desk) -> None:

@@ -85,6 +85,24 @@ class ChangedIndex:
 
 
 @dataclass(frozen=True, slots=True)
+class UnsettledIndex:
+    """A search index whose weights, or what it is routed by, are too far from what is in it."""
+
+    tenant_id: UUID
+    index_id: UUID
+    drifted: bool
+    unrouted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StalledRestamp:
+    """A knowledge base whose next stamp nobody carries to its documents."""
+
+    tenant_id: UUID
+    kb_id: UUID
+
+
+@dataclass(frozen=True, slots=True)
 class UnfinishedDeletion:
     """A deletion that is not over although it was asked for some time ago."""
 

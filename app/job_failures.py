@@ -1,0 +1,32 @@
+"""What a failed job says."""
+
+from app.errors import AppError, Postponed, Unavailable
+from app.inference.embedding import EmbeddingMismatch, EmbeddingRejected, EmbeddingUnavailable
+from app.ingestion.types import IngestionError
+from app.job_queue import JobFailure
+from app.knowledge_bases.types import IndexMismatch
+from app.lexical.weights import TooManyTerms
+from app.quotas.types import QuotaExceeded
+from app.temporary import TemporaryFull
+
+
+class UnknownJob(Unavailable):
+    """This worker does not know that kind of job; a newer one may."""
+
+
+def describe_failure(error: BaseException) -> JobFailure:
+    """What a failed job says: only our own errors' sentences, never a library's, which may quote the document."""
+    match error:
+        case IngestionError() | Postponed():
+            return JobFailure(error.code, error.message, error.retryable)
+        case EmbeddingUnavailable() | TemporaryFull():
+            return JobFailure(error.code, error.message, True, error.retry_after)
+        case EmbeddingMismatch() | EmbeddingRejected() | IndexMismatch():
+            return JobFailure("embedding_unavailable", error.message, False)
+        case QuotaExceeded() | TooManyTerms():
+            return JobFailure(error.code, error.message, False)
+        case Unavailable():
+            return JobFailure("internal", error.message, True, error.retry_after)
+        case AppError():
+            return JobFailure("internal", error.message, False)
+    return JobFailure("internal", "Something went wrong inside Carrel.", True)
