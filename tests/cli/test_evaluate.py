@@ -144,6 +144,20 @@ def test_tables_for_people(evaluate: Evaluate) -> None:
     assert tables[4].split()[-1] == "1/0/2"
 
 
+def test_figures_that_are_not_what_they_are_called_are_told(evaluate: Evaluate) -> None:
+    few = 'few={"top_k": 5}'
+    settings = figures(evaluate("--json", "--setting", "all={}", "--setting", few, "--measure", "recall@10"))[
+        "settings"
+    ]
+    told = "recall@10: no more than 5 passages were asked for (top_k)"
+    assert [setting["remarks"] for setting in settings] == [[], [told]]
+    assert f"  {told}" in evaluate("--setting", few, "--measure", "recall@10").stdout.splitlines()
+    [setting] = figures(evaluate("--json", "--documents", "title", "--measure", "recall@5"))["settings"]
+    assert setting["measures"]["recall@5"]["mean"] == 0
+    [remark] = setting["remarks"]
+    assert remark.startswith("no query found a judged document: by title they are called otherwise")
+
+
 @pytest.mark.parametrize(
     ("floors", "status", "said"),
     [

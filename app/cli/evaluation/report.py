@@ -20,6 +20,7 @@ class Outcome:
     problems: Counter[str]
     warnings: Counter[str]
     unlocated: int
+    remarks: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,7 @@ class Report:
             "errors": dict(outcome.problems),
             "warnings": dict(outcome.warnings),
             "unlocated": outcome.unlocated,
+            "remarks": list(outcome.remarks),
             "measures": {figure.label: _figure_json(figure) for figure in self.figures(outcome)},
         }
 
@@ -93,6 +95,7 @@ class Report:
                 yield from (f"  {number} queries {text}: {message}" for message, number in count.most_common(5))
             if outcome.unlocated:
                 yield f"  {outcome.unlocated} passages were not found in the text of their document"
+            yield from (f"  {remark}" for remark in outcome.remarks)
 
 
 def _figure_json(figure: Figure) -> dict[str, Any]:

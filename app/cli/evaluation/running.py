@@ -1,13 +1,13 @@
 """One evaluation: look the judged documents up, ask every query under every setting, and measure the answers."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from carrel_client import Client
 
-from app.cli.evaluation.asking import EXTERNAL_ID, Naming, Setting, ask_all, find_documents
+from app.cli.evaluation.asking import EXTERNAL_ID, Answer, Naming, Setting, ask_all, find_documents
 from app.cli.evaluation.excerpts import Texts
 from app.cli.evaluation.measures import Measure, passages_needed, score_documents, score_excerpts
 from app.cli.evaluation.report import Outcome
@@ -87,4 +87,14 @@ class Evaluation:
         warnings = Counter(warning for answer in answers.values() for warning in answer.warnings)
         by_label = {**scores, **of_excerpts}
         ordered = {measure.label: by_label[measure.label] for measure in self.measures}
-        return Outcome(setting, ordered, problems, warnings, unlocated)
+        return Outcome(setting, ordered, problems, warnings, unlocated, tuple(self._remarks(setting, answers)))
+
+    def _remarks(self, setting: Setting, answers: Mapping[str, Answer]) -> Iterator[str]:
+        """Why figures may not be what they are called."""
+        top_k = setting.body["top_k"]
+        deeper = [one.label for one in self.measures if isinstance(top_k, int) and (one.cutoff or 0) > top_k]
+        if deeper:
+            yield f"{', '.join(deeper)}: no more than {top_k} passages were asked for (top_k)"
+        judged = set().union(*(query.documents for query in self.chosen.queries))
+        if not any(judged.intersection(answer.documents) for answer in answers.values()):
+            yield f"no query found a judged document: by {self.documents} they are called otherwise, or not there"
