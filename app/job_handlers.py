@@ -7,6 +7,8 @@ from datetime import timedelta
 from functools import partial
 from uuid import UUID
 
+from sqlalchemy.exc import DBAPIError
+
 from app.bootstrap import Resources
 from app.db.maintenance import OwnerDatabase
 from app.db.models.control_rows import ClaimedJob
@@ -218,11 +220,11 @@ async def maintain_indexes(context: JobContext, job: ClaimedJob) -> None:  # noq
 
     What one of them cannot reach, as the tables' owner, the others may do without. Raises the first failure.
     """
-    failures: list[AppError] = []
+    failures: list[Exception] = []
     for upkeep in (context.maintenance, context.dropping, context.publications, context.restamp_upkeep):
         try:
             await upkeep.look_after_all()
-        except AppError as exc:
+        except (AppError, DBAPIError, TimeoutError) as exc:
             failures.append(exc)
     if failures:
         raise failures[0]

@@ -49,17 +49,19 @@ class RetryDecision:
     delay: timedelta
 
 
-def decide_retry(failure: JobFailure, *, attempts: int, max_attempts: int | None, jitter: float) -> RetryDecision:
+def decide_retry(
+    failure: JobFailure, *, attempts: int, max_attempts: int | None, jitter: float, every: timedelta | None = None
+) -> RetryDecision:
     """Backoff from 1 s to 10 min, at least what the failure asks for; ``jitter`` in [0, 1) spreads it by ±20 %.
 
-    Without ``max_attempts`` it is never the end, whatever failed.
+    Without ``max_attempts`` it is never the end, whatever failed. What is due ``every`` so often rests no longer.
     """
     if max_attempts is not None and (not failure.retryable or attempts >= max_attempts):
         return RetryDecision(dead=True, delay=timedelta(0))
     asked = min(LONGEST_DELAY_SECONDS, failure.retry_after)
-    exponent = min(attempts, LONGEST_DELAY_ATTEMPTS) - 1
-    seconds = min(LONGEST_DELAY_SECONDS, 4.0**exponent) * (0.8 + 0.4 * jitter)
-    return RetryDecision(dead=False, delay=timedelta(seconds=max(asked, seconds)))
+    grown = 4.0 ** (min(attempts, LONGEST_DELAY_ATTEMPTS) - 1)
+    delay = timedelta(seconds=max(asked, min(LONGEST_DELAY_SECONDS, grown) * (0.8 + 0.4 * jitter)))
+    return RetryDecision(dead=False, delay=min(delay, every or delay))
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +190,7 @@ class JobQueue:
         """Put the job back for later, or declare it dead and its document failed, in one transaction."""
         jitter = random.random()  # noqa: S311  (spreads retries, guards nothing)
         limit = job.max_attempts if job.every is None else None
-        decision = decide_retry(failure, attempts=job.attempts, max_attempts=limit, jitter=jitter)
+        decision = decide_retry(failure, attempts=job.attempts, max_attempts=limit, jitter=jitter, every=job.every)
         values = {
             **_fence(job, worker),
             "state": "dead" if decision.dead else "ready",

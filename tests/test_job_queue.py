@@ -123,6 +123,13 @@ def test_without_a_last_attempt_there_is_always_another(attempts: int, seconds: 
     assert decision.delay.total_seconds() == pytest.approx(seconds)
 
 
+@pytest.mark.parametrize(("attempts", "seconds"), [(1, 1.0), (4, 60.0), (100, 60.0)])
+def test_what_is_periodic_rests_no_longer_than_its_period(attempts: int, seconds: float) -> None:
+    every = timedelta(minutes=1)
+    decision = decide_retry(FAILURE, attempts=attempts, max_attempts=None, jitter=0.5, every=every)
+    assert decision.delay.total_seconds() == pytest.approx(seconds)
+
+
 async def test_a_job_is_claimed_once_and_the_attempt_counted(queue: JobQueue, owner: asyncpg.Connection) -> None:
     tenant = await new_tenant(owner)
     await enqueue(queue, tenant, payload={"version": 7})

@@ -114,7 +114,7 @@ class SystemDatabase:
         return [UnsettledIndex(**row) for row in rows]
 
     async def stalled_restamps(self, *, limit: int) -> list[StalledRestamp]:
-        """Knowledge bases whose restamp has stopped ten minutes ago or more, up to 10,000."""
+        """Knowledge bases whose restamp has stopped half an hour ago or more, up to 10,000."""
         async with self.database.single_statement() as session:
             rows = await session.rows(_STALLED_RESTAMPS, {"limit": limit})
         return [StalledRestamp(**row) for row in rows]

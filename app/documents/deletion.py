@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, NoReturn
 from uuid import UUID
 
@@ -109,23 +109,25 @@ class DeletionService:
         with_file: UUID | None = None,
     ) -> tuple[UUID, int]:
         """In batches, each gone at once and an event of its own; what comes in meanwhile stays."""
-        deletion, begun, total = new_id(), datetime.now(UTC), 0
+        deletion, total = new_id(), 0
         filters = replace(filters, reader=self.knowledge_bases.principal.user_id, own=True, expired=True)
-        before: datetime | None = None  # the first batch needs none: it sees what is there, whatever the clocks say
+        newest: datetime | None = None  # of those that are there at first: no clock is asked, for hosts differ
         while True:
             async with self.db.transaction() as session:
                 kb = await self.knowledge_bases.find_in(session, reference)
                 repository = DeletionRepository(session, self.db.tenant_id)
                 found, goes_on = await repository.lock(
-                    kb.row.id, filters, before=before, limit=BATCH, chunks=BATCH_CHUNKS
+                    kb.row.id, filters, until=newest, limit=BATCH, chunks=BATCH_CHUNKS
                 )
+                if goes_on and newest is None:
+                    newest = await repository.newest(kb.row.id, filters)
                 if found:
                     counts = await remove_documents(
                         session, self.queue, self.db.tenant_id, kb.row.id, found,
                         deletion=deletion, document_id=document_id, with_file=with_file,
                     )  # fmt: skip
                     await self.knowledge_bases.record(session, Event(action, found, kb.row.id, deletion, counts))
-            total, before = total + len(found), begun
+            total += len(found)
             if not goes_on:
                 return deletion, total
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 
 from app.db.models.tenant_data import Document
 from app.db.receipts import Amount, open_receipt
@@ -26,23 +26,30 @@ class DeletionRepository:
         self.tenant_id = tenant_id
 
     async def lock(
-        self, kb_id: UUID, filters: DocumentFilters, *, before: datetime | None, limit: int, chunks: int
+        self, kb_id: UUID, filters: DocumentFilters, *, until: datetime | None, limit: int, chunks: int
     ) -> tuple[list[UUID], bool]:
-        """The ids of some documents that the filters mean and that were there ``before``, kept until the end.
+        """The ids of some documents that the filters mean, and that are no newer than ``until``, kept until the end.
 
         At most ``limit``, and so many that they have about ``chunks``: one at least. Returns whether there may be more
         as well. Raises InvalidInput for a filter that the database refuses.
         """
         statement = narrowed(select(Document.id, Document.chunk_count), filters)
         statement = statement.where(Document.tenant_id == self.tenant_id, Document.kb_id == kb_id)
-        if before is not None:
-            statement = statement.where(Document.created_at <= before)
+        if until is not None:
+            statement = statement.where(Document.created_at <= until)
         # In order, so that of two deletions at once neither waits for the other for ever.
         statement = statement.order_by(Document.id).limit(limit).with_for_update()
         with refusing(loc=("query", "filter")):
             rows = (await self.session.execute(statement)).all()
         found = with_chunks(rows, chunks)
         return found, len(rows) == limit or len(found) < len(rows)
+
+    async def newest(self, kb_id: UUID, filters: DocumentFilters) -> datetime | None:
+        """When the last of those that the filters mean was made; None where there is none."""
+        statement = narrowed(select(func.max(Document.created_at)), filters)
+        statement = statement.where(Document.tenant_id == self.tenant_id, Document.kb_id == kb_id)
+        made: datetime | None = await self.session.scalar(statement)
+        return made
 
     async def remove(self, kb_id: UUID, documents: Sequence[UUID], *, with_file: UUID | None = None) -> Amount:
         """Remove documents with all that hangs on them, out of every search at once; returns what there was.

@@ -11,6 +11,7 @@ from app.db.statements import statement
 from app.documents.batches import with_chunks
 from app.filters import filterable_metadata
 from app.knowledge_bases.repository import KnowledgeBaseRepository
+from app.knowledge_bases.service import RESTAMP_JOB
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,10 @@ class RestampRepository:
         Uploads that have looked at the stamp are waited for, and later ones see the new one.
         """
         await self.session.rows(_HOLD, self._place)
-        return await self.session.row(_FINISH, {**self._place, **restamp.values()}) is not None
+        is_over = await self.session.row(_FINISH, {**self._place, **restamp.values()}) is not None
+        if is_over:
+            await self.session.rows(_FORGET_DEAD, {**self._place, "kind": RESTAMP_JOB})
+        return is_over
 
     @property
     def _place(self) -> dict[str, Any]:
@@ -120,6 +124,10 @@ update {lane} l set metadata = {_SEEN}
  where l.tenant_id = :t and l.index_id = row.index_id and l.chunk_id = row.chunk_id""")  # noqa: S608
     for lane in ("chunk_embedding", "chunk_lexical")
 ]
+# Dead letters of what is done now.
+_FORGET_DEAD = statement("""
+delete from job
+ where tenant_id = :t and kind = :kind and state = 'dead' and payload ->> 'knowledge_base' = (:kb::uuid)::text""")
 _HOLD = statement("select 1 from knowledge_base where tenant_id = :t and id = :kb for update")
 _FINISH = statement(f"""
 update knowledge_base set metadata_filter = pending_filter, pending_filter = null, filter_number = :number::int,

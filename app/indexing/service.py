@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from uuid import UUID
 
 import numpy as np
+from sqlalchemy.exc import DBAPIError
 
 from app.db.maintenance import MOST_DIMENSIONS, OwnerConnection, OwnerDatabase, PromotedIndex
 from app.db.models.control_rows import ChangedIndex, UnsettledIndex
-from app.db.session import Database
+from app.db.session import Database, Session
 from app.indexing.repository import IndexRepository
 from app.indexing.types import (
     CHANGED,
@@ -56,13 +57,20 @@ class IndexMaintenance:
         """Fold what has changed, and give every search index that wants more a job; returns how many have changed.
 
         What is wanted is asked of the database: who has seen it may be gone before it has a job, and a job that runs
-        may have begun before. Raises DatabaseUnavailable; MaintenanceFailed after all that needs no owner.
+        may have begun before. Raises DatabaseUnavailable, MaintenanceFailed, and what one index could not be folded
+        for, after all the others.
         """
         changed = await self.find_changed()
-        wanting = [(one.tenant_id, one.index_id) for one in changed if await self._wants_a_step(one)]
+        failures: list[Exception] = []
+        for one in changed:
+            try:
+                await self._look_after(one.tenant_id, one.index_id)
+            except IndexBusy:  # it stays among those that have changed
+                continue
+            except (DBAPIError, TimeoutError) as exc:
+                failures.append(exc)
         unsettled = await self.find_unsettled(drift=DRIFT, changed=CHANGED, most=MOST_CHANGED)
-        wanting += [(one.tenant_id, one.index_id) for one in unsettled if one.drifted]
-        await self._request(INDEX_JOB, wanting)
+        await self._request(INDEX_JOB, [(one.tenant_id, one.index_id) for one in unsettled if one.drifted])
         await self._request(CENTROIDS_JOB, [(one.tenant_id, one.index_id) for one in unsettled if one.unrouted])
         if self.owner is not None:
             async with self.owner.connect() as owner:
@@ -72,15 +80,16 @@ class IndexMaintenance:
                     logger.info("index.strays_dropped", indexes=strays)
                 due = await owner.due(threshold=self.threshold, dead=DEAD, grown=GROWN)
             await self._request(INDEX_JOB, due)
+        if failures:
+            raise failures[0]
         return len(changed)
 
-    async def _wants_a_step(self, changed: ChangedIndex) -> bool:
-        """Fold it, and see whether its vector index is not what it should be."""
-        try:
-            figures = await self._fold(changed.tenant_id, changed.index_id)
-        except IndexBusy:  # it stays among those that have changed
-            return False
-        return figures is not None and self._step(figures) is not Step.NOTHING
+    async def _look_after(self, tenant_id: UUID, index_id: UUID) -> None:
+        """Fold one, and ask for a job in the same transaction where its vector index is not what it should be."""
+        async with self.database.transaction(tenant_id) as session:
+            figures = await self._folded(session, tenant_id, index_id)
+            if figures is not None and self._step(figures) is not Step.NOTHING:
+                await self._enqueue(session, INDEX_JOB, tenant_id, index_id)
 
     async def maintain(self, tenant_id: UUID, index_id: UUID) -> None:
         """Do what one search index wants; doing it again changes nothing.
@@ -130,23 +139,29 @@ class IndexMaintenance:
         return next_step(figures, threshold=self.threshold)
 
     async def _request(self, kind: str, places: Iterable[tuple[UUID, UUID]]) -> None:
-        for tenant_id, index_id in dict.fromkeys(places):
+        for tenant_id, index_id in places:
             async with self.database.transaction(tenant_id) as session:
-                await self.queue.enqueue_once(
-                    session, kind, about=index_id, tenant_id=tenant_id, payload={"index": str(index_id)},
-                    priority=MAINTENANCE,
-                )  # fmt: skip
+                await self._enqueue(session, kind, tenant_id, index_id)
+
+    async def _enqueue(self, session: Session, kind: str, tenant_id: UUID, index_id: UUID) -> None:
+        payload = {"index": str(index_id)}
+        await self.queue.enqueue_once(
+            session, kind, about=index_id, tenant_id=tenant_id, payload=payload, priority=MAINTENANCE
+        )
 
     async def _fold(self, tenant_id: UUID, index_id: UUID) -> IndexFigures | None:
         async with self.database.transaction(tenant_id) as session:
-            repository = IndexRepository(session, tenant_id, index_id)
-            if not await repository.hold():
-                return None
-            await repository.fold()
-            figures = await repository.figures()
-            if figures is not None and figures.vector_index == "hnsw":
-                await repository.measure(PromotedIndex(tenant_id, index_id, figures.dim).names)
-            return figures
+            return await self._folded(session, tenant_id, index_id)
+
+    async def _folded(self, session: Session, tenant_id: UUID, index_id: UUID) -> IndexFigures | None:
+        repository = IndexRepository(session, tenant_id, index_id)
+        if not await repository.hold():
+            return None
+        await repository.fold()
+        figures = await repository.figures()
+        if figures is not None and figures.vector_index == "hnsw":
+            await repository.measure(PromotedIndex(tenant_id, index_id, figures.dim).names)
+        return figures
 
     async def _reweigh(self, tenant_id: UUID, index_id: UUID) -> None:
         """In one transaction, so that every search sees the old weights or the new ones.

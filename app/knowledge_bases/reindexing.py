@@ -84,7 +84,8 @@ class ReindexService:
             index_id, identity = last
             if self.knowledge_bases.settings.embedders.of(identity) is None:
                 raise IndexMismatch(f"The model of the index of before, {identity['model']!r}, is not configured now.")
-            await repository.begin(index_id)
+            if building is None:
+                await repository.begin(index_id)
             await self._work_on(session, index_id)
             await self._record(session, Action.KNOWLEDGE_BASE_REINDEX_UNDO, kb)
             return await KnowledgeBaseRepository(session, self.db.tenant_id).counted(kb)

@@ -88,7 +88,8 @@ def test_a_search_takes_conversations_as_chat_clients_keep_them(zoo: Tenant) -> 
     assert reply.status_code == 200, reply.text
     assert "camels" in reply.json()["results"][0]["text"]
     assert "camels" in ask(zoo, messages, top_k=1)[0]
-    for wrong in (said(5, "user"), said({"text": "camels"}, "user"), {"role": "user"}, said("camels\0", "user")):
+    odd = [5], [{"type": "text"}], ["camels", {}], {"text": "camels"}, 5, "camels\0"
+    for wrong in (*(said(one, "user") for one in odd), {"role": "user"}):
         refused = zoo.admin.post("/v1/search", json={"messages": [wrong]})
         assert refused.status_code == 422
         assert [error["loc"] for error in refused.json()["errors"]] == [["body", "messages", 0, "content"]]
@@ -128,6 +129,9 @@ def test_without_a_question_there_is_nothing_to_find(zoo: Tenant, body: dict[str
         ({"messages": [{"content": "camels"}]}, "message 0 has none of the roles"),
         ({"messages": [said(""), said(5)]}, "message 1 has a content that is no text"),
         ({"messages": [said({"text": "camels"})]}, "message 0 has a content that is no text"),
+        ({"messages": [said([{"type": "text", "content": "camels"}])]}, "message 0 has a content that is no text"),
+        ({"messages": [said([{"type": "text", "text": {"value": "camels"}}])]}, "has a content that is no text"),
+        ({"messages": [said([5])]}, "message 0 has a content that is no text"),
         ({"messages": ["camels"]}, "message 0 is no object"),
     ],
 )

@@ -499,20 +499,21 @@ async def test_one_whose_job_was_given_up_is_taken_up_again(staff: Staff) -> Non
         return sorted(row["state"] for row in rows)
 
     for state in ("ready", "running", "dead"):  # it waits, runs, or has just been given up
-        await owner.execute("update job set state = $1, run_at = now() - interval '5 min'", state)
+        await owner.execute("update job set state = $1, run_at = now() - interval '20 min'", state)
         await upkeep.look_after_all()
         assert await jobs() == [state]
-    await owner.execute("update job set run_at = now() - interval '11 min'")
+    await owner.execute("update job set run_at = now() - interval '31 min'")
     for _ in range(2):
         await upkeep.look_after_all()
         assert await jobs() == ["dead", "ready"]
-    await owner.execute("update job set state = 'dead', run_at = now() - interval '11 min'")
+    await owner.execute("update job set state = 'dead', run_at = now() - interval '31 min'")
     await upkeep.look_after_all()
     assert await jobs() == ["dead", "ready"]
     row = await owner.fetchrow("select * from job where tenant_id = $1 and state = 'ready'", tenant)
     job = ClaimedJob(tenant, row["id"], RESTAMP_JOB, None, json.loads(row["payload"]), 1, 5)
     await HANDLERS[RESTAMP_JOB](JobContext(staff.workshop.resources, staff.workshop.pipeline), job)
     assert (await staff.stamps(), await staff.seen({"department": "it"})) == ((NEW, None), {document.id})
+    assert await jobs() == ["ready"]  # that is this one's; dead letters of it are gone
     await owner.execute("delete from job")
     await upkeep.look_after_all()
     assert await jobs() == []

@@ -1,12 +1,15 @@
 """What search indexes want is told by what is there: nobody's having seen it once settles it."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
+from sqlalchemy.exc import DBAPIError
 
 from app.db.maintenance import MaintenanceFailed, OwnerDatabase
+from app.db.models.control_rows import UnsettledIndex
 from app.indexing.service import CENTROIDS_JOB, INDEX_JOB
 from tests.fixtures.database import MakeDatabase
 from tests.indexing.world import FilledIndex, World, open_world
@@ -26,6 +29,10 @@ async def index(world: World) -> FilledIndex:
     made = await world.new_index(4)
     await made.add(100)
     return made
+
+
+async def _never(**_: float) -> list[UnsettledIndex]:
+    raise TimeoutError
 
 
 async def wanted(world: World) -> set[str]:
@@ -126,8 +133,40 @@ async def test_what_nobody_searches_is_not_routed_by(world: World, index: Filled
     assert await wanted(world) == set()
 
 
-async def test_a_job_that_was_given_up_is_asked_for_again(world: World, index: FilledIndex) -> None:
+async def test_a_job_that_was_given_up_is_asked_for_again_after_a_rest(world: World, index: FilledIndex) -> None:
+    await weigh_with(index, 100)
     await world.maintenance.look_after_all()
-    await world.owner.execute("update job set state = 'dead'")
-    await world.maintenance.look_after_all()
-    assert await wanted(world) == {CENTROIDS_JOB}
+    for state, run_at, is_asked in (("running", "-1 h", False), ("dead", "-5 min", False), ("dead", "-11 min", True)):
+        await world.owner.execute("update job set state = $1, run_at = now() + $2::text::interval", state, run_at)
+        await world.maintenance.look_after_all()
+        assert await wanted(world) == ({INDEX_JOB, CENTROIDS_JOB} if is_asked else set())
+
+
+async def test_a_step_is_asked_for_with_what_shows_it(world: World, index: FilledIndex) -> None:
+    """Nothing but a change shows that one without an owner wants a vector index."""
+    small = replace(world.maintenance, owner=None, threshold=5)
+    await route_by(index, 100)
+    with pytest.raises(TimeoutError):
+        await replace(small, find_unsettled=_never).look_after_all()
+    assert await wanted(world) == {INDEX_JOB}
+
+
+async def test_one_that_cannot_be_folded_is_in_nobodys_way(world: World, index: FilledIndex) -> None:
+    other = await world.new_index(4)
+    await other.add(10)
+    for one in (index, other):
+        await weigh_with(one, 100)
+    broken = "create function stop() returns trigger language plpgsql as $$ begin raise 'stopped'; end $$"
+    await world.owner.execute(broken)
+    await world.owner.execute(
+        "create trigger stop before delete on lex_totals for each row when (old.index_id = "
+        f"'{index.id}') execute function stop()"
+    )
+    try:
+        with pytest.raises(DBAPIError, match="stopped"):
+            await world.maintenance.look_after_all()
+    finally:
+        await world.owner.execute("drop trigger stop on lex_totals; drop function stop()")
+    jobs = await world.owner.fetch("select payload from job where kind = $1", INDEX_JOB)
+    assert {json.loads(job["payload"])["index"] for job in jobs} == {str(index.id), str(other.id)}
+    assert await world.owner.fetchval("select bool_and(folded) from lex_totals where index_id = $1", other.id)

@@ -523,6 +523,7 @@ async def test_an_undo_that_has_stopped_goes_on_when_it_is_asked_for_again(desk:
     await desk.owner.execute("update job set state = 'dead' where id = $1", job)
     await desk.services.reindexing.undo("default")
     assert (await desk.index("building"))["job_id"] != job
+    assert not await desk.owner.fetchval("select count(*) from job where id = $1", job)
     with pytest.raises(ReindexUnderWay):
         await desk.services.reindexing.undo("default")
     await desk.work()

@@ -40,8 +40,10 @@ class AgentMessage(BaseModel):
 
 
 def _words(content: Any) -> str:
-    words = words_of(content)
-    return words.encode("utf-8", "replace").decode() if isinstance(words, str) else ""
+    """As far as it is understood."""
+    parts = content if isinstance(content, list) else [content]
+    words = [part.get("text") if isinstance(content, list) and isinstance(part, dict) else part for part in parts]
+    return "\n".join(one for one in words if isinstance(one, str)).encode("utf-8", "replace").decode()
 
 
 def _asks(message: Any) -> bool:

@@ -7,14 +7,28 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, StringConstraints
 from app.api.bodies import STORABLE, Body, Text
 
 ROLES = ("customer", "agent", "tool", "user", "assistant", "system")
+# How chat clients call parts that are text.
+TEXT_PARTS = ("text", "input_text", "output_text")
 
 
 def words_of(content: Any) -> Any:
-    """What ``content`` says in words: of a list of parts their texts, a line each; none is no words."""
-    if isinstance(content, list):
-        parts = [part.get("text") if isinstance(part, dict) else part for part in content]
-        return "\n".join(part for part in parts if isinstance(part, str))
-    return "" if content is None else content
+    """What ``content`` says in words: of a list of parts their texts, a line each; none is no words.
+
+    What is neither, or has a part that was not understood, comes back as it is.
+    """
+    if not isinstance(content, list):
+        return "" if content is None else content
+    said = [_text_of(part) for part in content]
+    return content if None in said else "\n".join(one for one in said if one)
+
+
+def _text_of(part: Any) -> str | None:
+    """None for what is no part; one of another type than text, as a picture, says nothing."""
+    text = part.get("text") if isinstance(part, dict) else part
+    if isinstance(text, str):
+        return text
+    kind = part.get("type") if isinstance(part, dict) else None
+    return "" if isinstance(kind, str) and text is None and kind not in TEXT_PARTS else None
 
 
 class Part(BaseModel):

@@ -97,4 +97,4 @@ class Evaluation:
             yield f"{', '.join(deeper)}: no more than {top_k} passages were asked for (top_k)"
         judged = set().union(*(query.documents for query in self.chosen.queries))
         if not any(judged.intersection(answer.documents) for answer in answers.values()):
-            yield f"no query found a judged document: by {self.documents} they are called otherwise, or not there"
+            yield f"no query found a judged document: by {self.documents} they may be called otherwise, or not be there"
