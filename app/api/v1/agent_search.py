@@ -63,9 +63,10 @@ def _unread(message: Any) -> str | None:
 
 
 class AgentSearchIn(BaseModel):
-    """The conversation, most recent message last; unknown fields are ignored, and so are messages beside a question.
+    """The conversation, most recent message last; unknown fields are ignored.
 
-    Where nothing asks, all of them are to be understood: that nothing was found would be told of a mistake.
+    A message that is not understood is ignored beside a question. Where nothing asks it is refused: a mistake is not to
+    be told as nothing found.
     ``agent_id`` chooses the agent's binding, and ``session_id`` names the chat whose documents a binding may open; what
     cannot be such an id names nothing.
     """
