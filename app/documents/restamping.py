@@ -7,7 +7,7 @@ from uuid import UUID
 from app.db.models.control_rows import StalledRestamp
 from app.db.session import Database, TenantDatabase
 from app.documents.restamp_repository import RestampRepository
-from app.job_queue import BULK, JobQueue
+from app.job_queue import INTERACTIVE, JobQueue
 from app.knowledge_bases.service import RESTAMP_JOB
 from app.logging import get_logger
 
@@ -53,11 +53,11 @@ class RestampUpkeep:
     find_stalled: Callable[[], Awaitable[Sequence[StalledRestamp]]]
 
     async def look_after_all(self) -> None:
-        """Give each a job again. Raises DatabaseUnavailable."""
+        """Give each a job again, as its PATCH did. Raises DatabaseUnavailable."""
         for one in await self.find_stalled():
             async with self.database.transaction(one.tenant_id) as session:
                 await self.queue.enqueue_once(
                     session, RESTAMP_JOB, about=one.kb_id, tenant_id=one.tenant_id,
-                    payload={"knowledge_base": str(one.kb_id)}, priority=BULK,
+                    payload={"knowledge_base": str(one.kb_id)}, priority=INTERACTIVE,
                 )  # fmt: skip
             logger.info("knowledge_base.restamp_resumed", knowledge_base=str(one.kb_id))

@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
 
 from app.bootstrap import TenantServices
+from app.db.models.base import SYSTEM_TENANT
 from app.db.models.tenant_data import Document
 from app.documents.types import DocumentFacts
 from app.knowledge_bases.repository import KnowledgeBaseRepository
@@ -83,6 +85,16 @@ async def test_a_language_that_is_set_is_not_written_down(workshop: Workshop, se
     assert (await workshop.document(document.id))["language"] == "english"
     assert await stored(workshop, document.kb_id) == []
     assert (await services.knowledge_bases.find("default")).languages == ["english"]
+
+
+async def test_one_that_is_shared_is_told_as_such(services: TenantServices) -> None:
+    """A tenant may have one of the same name, and can reindex that alone."""
+    kb = await found(services)
+    index = replace(kb.index, identity={**kb.index.identity, "analyser": "auto-v0"})
+    told = [replace(kb, row=replace(kb.row, tenant_id=owner), index=index) for owner in (UUID(int=9), SYSTEM_TENANT)]
+    sentence = "nowledge base 'mixed' was analysed by 'auto-v0', not 'auto-v1'; reindex it."
+    assert [one.other_words for one in told] == [f"K{sentence}", f"Shared k{sentence}"]
+    assert [one.called for one in told] == ["'mixed'", "the shared 'mixed'"]
 
 
 async def test_an_index_of_another_analyser_is_refused(workshop: Workshop, services: TenantServices) -> None:

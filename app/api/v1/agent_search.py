@@ -13,7 +13,7 @@ from app.agents.types import BindingSettings
 from app.api.dependencies import CurrentReader, GuardedRoute
 from app.api.searching import admitted_search
 from app.api.v1.bound_search import DEFAULT_TOP_K, bound_request, snippet
-from app.api.v1.messages import ROLES, words_of
+from app.api.v1.messages import ROLES, texts_of
 from app.bootstrap import TenantServices
 from app.documents.scopes import MAX_SCOPE_ID
 from app.retrieval.admission import certain
@@ -41,9 +41,7 @@ class AgentMessage(BaseModel):
 
 def _words(content: Any) -> str:
     """As far as it is understood."""
-    parts = content if isinstance(content, list) else [content]
-    words = [part.get("text") if isinstance(content, list) and isinstance(part, dict) else part for part in parts]
-    return "\n".join(one for one in words if isinstance(one, str)).encode("utf-8", "replace").decode()
+    return "\n".join(one for one in texts_of(content) if one).encode("utf-8", "replace").decode()
 
 
 def _asks(message: Any) -> bool:
@@ -59,7 +57,7 @@ def _unread(message: Any) -> str | None:
         return "is no object"
     if message.get("role") not in ROLES:
         return f"has none of the roles {', '.join(ROLES)}"
-    return None if isinstance(words_of(message.get("content")), str) else "has a content that is no text"
+    return "has a content that is no text" if None in texts_of(message.get("content")) else None
 
 
 class AgentSearchIn(BaseModel):

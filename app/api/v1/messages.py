@@ -11,14 +11,16 @@ ROLES = ("customer", "agent", "tool", "user", "assistant", "system")
 TEXT_PARTS = ("text", "input_text", "output_text")
 
 
-def words_of(content: Any) -> Any:
-    """What ``content`` says in words: of a list of parts their texts, a line each; none is no words.
+def texts_of(content: Any) -> list[str | None]:
+    """What each part of a message's ``content`` says: a string is the only one; None for what is not understood."""
+    if isinstance(content, list):
+        return [_text_of(part) for part in content]
+    return [] if content is None else [content if isinstance(content, str) else None]
 
-    What is neither, or has a part that was not understood, comes back as it is.
-    """
-    if not isinstance(content, list):
-        return "" if content is None else content
-    said = [_text_of(part) for part in content]
+
+def words_of(content: Any) -> Any:
+    """The texts of all parts, a line each; what is not understood throughout comes back as it is."""
+    said = texts_of(content)
     return content if None in said else "\n".join(one for one in said if one)
 
 
