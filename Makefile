@@ -5,11 +5,13 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WEIGHTS := models/all-MiniLM-L6-v2
 
+PROOFS := $(subst _,-,$(patsubst benchmarks/prove_%.py,%,$(wildcard benchmarks/prove_*.py)))
+
 # COVERAGE="--cov --cov-report=term:skip-covered" lists the lines that no test runs, and takes a third longer. Seldom a
 # run hangs with Python 3.11: traced code that greenlet's clean-up of an ended thread calls goes round in a circle.
 COVERAGE ?=
 
-.PHONY: demo test check format lint types contracts bench bench-load bench-scale bench-floor bench-steps bench-deletion bench-answers bench-memory bench-routing bench-planner deadline-test bench-transfer rewriting quality walls api-fuzz audit fairness-test kill-test upgrade-test torture swift-test door-tests setup clean
+.PHONY: demo test check format lint types contracts bench bench-load bench-scale bench-floor bench-steps bench-deletion bench-answers bench-memory bench-routing bench-planner deadline-test bench-transfer rewriting quality walls api-fuzz audit fairness-test kill-test upgrade-test torture swift-test door-tests prove setup clean
 .DEFAULT_GOAL := help
 
 help:
@@ -35,6 +37,7 @@ help:
 	@echo "make door-tests      the clients people have, each in an environment of its own"
 	@echo "make swift-test      the object store against OpenStack Swift, where it is installed"
 	@echo "make upgrade-test    from an earlier commit to this one while clients write and search (ARGUMENTS=--from COMMIT)"
+	@echo "make prove NAME=x    one proof by its name: $(PROOFS)"
 	@echo "make kill-test       kill -9, 204 times, in every stage of ingestion (about 15 minutes)"
 
 # Installed anew when the lock or the project file changes; a half-made environment has no stamp. The lock names all that
@@ -143,6 +146,11 @@ swift-test: setup
 
 torture: setup
 	@$(BIN)/python -m benchmarks.torture
+
+# One proof by name: make prove NAME=memory runs benchmarks/prove_memory.py.
+prove: setup
+	@test -n "$(NAME)" || { echo "make prove NAME=…: one of $(PROOFS)"; exit 2; }
+	@$(BIN)/python -m benchmarks.prove_$(subst -,_,$(NAME)) $(ARGUMENTS)
 
 clean:
 	rm -rf $(VENV) .carrel-demo .mypy_cache .ruff_cache .pytest_cache .coverage*

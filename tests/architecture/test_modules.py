@@ -22,7 +22,7 @@ FORBIDDEN_NAMES = {
     "managers",
     "base_service",
 }
-MODULE_LINES = 300
+MODULE_LINES = 400
 FUNCTION_LINES = 60
 # Loads the parsers that it is told to, by name, so that a child imports one library and not all.
 BY_NAME = {"ingestion/parsers/child.py"}
