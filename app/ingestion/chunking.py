@@ -13,6 +13,7 @@ from app.inference.embedding import Embedder, Vectors
 from app.ingestion.chunk_rules import check_drafts
 from app.ingestion.chunkers import Chunked, ChunkerSpec, ChunkSizes, ChunkTools
 from app.ingestion.chunkers.installed import installed_chunkers
+from app.ingestion.titles import limit_section_titles
 from app.ingestion.tree import add_sentences, add_topics
 from app.ingestion.types import ChunkDraft, ChunkerFailed, DocumentTree, TreeNode
 from app.knowledge_bases.types import Chunking
@@ -84,7 +85,9 @@ def chunk_document(tree: DocumentTree, chunking: Chunking, tools: ChunkTools) ->
     add_topics(tree, made.topics)
     counts = tools.count_tokens([draft.text for draft in made.drafts])
     check_drafts(tree, made.drafts, counts, max_tokens=tools.max_tokens)
-    return made.drafts, counts
+    drafts, warnings = limit_section_titles(made.drafts, len(tree.text))
+    tree.warnings.extend(warnings)
+    return drafts, counts
 
 
 def _chunked(

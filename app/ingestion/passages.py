@@ -5,6 +5,9 @@ from dataclasses import dataclass, field
 
 from app.ingestion.types import ChunkDraft, DocumentTree, Picture
 
+# Characters; what is longer is counted by itself before titles are put before it.
+LONG_PASSAGE = 20_000
+
 
 @dataclass(frozen=True, slots=True)
 class Passages:
@@ -41,7 +44,7 @@ def passage_texts(
     """
     prefixes = [_prefix(title, draft) for draft in drafts]
     texts = [_join(prefix, draft) for prefix, draft in zip(prefixes, drafts, strict=True)]
-    open_indexes = [index for index, prefix in enumerate(prefixes) if prefix]
+    open_indexes = _fitting(texts, prefixes, drafts, count_tokens, limit)
     while open_indexes:
         counts = count_tokens([texts[index] for index in open_indexes])
         too_long = [index for index, tokens in zip(open_indexes, counts, strict=True) if tokens > limit]
@@ -50,6 +53,25 @@ def passage_texts(
             texts[index] = _join(prefixes[index], drafts[index])
         open_indexes = [index for index in too_long if prefixes[index]]
     return texts
+
+
+def _fitting(
+    texts: list[str],
+    prefixes: list[list[str]],
+    drafts: Sequence[ChunkDraft],
+    count_tokens: Callable[[Sequence[str]], list[int]],
+    limit: int,
+) -> list[int]:
+    """The texts that titles may stay in; a passage that is too long by itself loses all of them at once.
+
+    Such passages come with their vectors, and may be megabytes long: they are counted once, not once for each title.
+    """
+    long = [at for at, draft in enumerate(drafts) if prefixes[at] and len(draft.text) > LONG_PASSAGE]
+    counts = count_tokens([drafts[at].text for at in long])
+    for at, tokens in zip(long, counts, strict=True):
+        if tokens > limit:
+            prefixes[at], texts[at] = [], drafts[at].text
+    return [index for index, prefix in enumerate(prefixes) if prefix]
 
 
 def _prefix(title: str | None, draft: ChunkDraft) -> list[str]:

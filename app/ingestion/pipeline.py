@@ -246,7 +246,7 @@ def _chunk(document: Document, kb: KnowledgeBaseView, parsed: ParsedDocument, to
     drafts, counts = chunk_document(tree, kb.chunking, tools)
     if not drafts:
         raise NoText
-    title = document.title or parsed.title
+    title = document.title or tree.root.title
     texts = passage_texts(title, drafts, count_tokens=tools.count_tokens, limit=tools.max_tokens)
     shown = pictures_of_drafts(tree, drafts)
     return Passages(
@@ -254,9 +254,9 @@ def _chunk(document: Document, kb: KnowledgeBaseView, parsed: ParsedDocument, to
         drafts,
         counts,
         texts,
-        parsed.title,
+        tree.root.title,
         parsed.page_count,
-        parsed.warnings,
+        [*parsed.warnings, *tree.warnings],
         shown=shown,
         pictures={number: parsed.pictures[number] for number in sorted(set(shown.values()))},
     )

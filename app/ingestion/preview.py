@@ -173,9 +173,9 @@ def _show(parsed: ParsedDocument, media_type: str, chunking: Chunking, tools: Ch
         raise NoText
     return Preview(
         media_type=media_type,
-        title=parsed.title,
+        title=tree.root.title,
         page_count=parsed.page_count,
-        warnings=parsed.warnings,
+        warnings=[*parsed.warnings, *tree.warnings],
         quality=measure_quality(parsed, media_type=media_type),
         tokens=sum(tools.count_tokens([block.text for block in shown])),
         tree=tree,

@@ -6,6 +6,7 @@ from uuid import UUID
 
 from app.documents.types import node_id
 from app.ingestion.chunkers.drafting import Leaves
+from app.ingestion.titles import split_title
 from app.ingestion.types import BlockKind, DocumentTree, NodeKind, TreeNode
 
 # What a chunker adds to the tree that the parser's blocks have made.
@@ -52,7 +53,8 @@ def stored_tree(text: str, nodes: Sequence[StoredNode]) -> DocumentTree:
         if row.kind in OF_CHUNKERS:
             continue
         parent = None if row.parent_id is None else made[row.parent_id]
-        node = TreeNode(row.kind, row.level, row.start, row.end, title=row.title, block=row.block)
+        node = TreeNode(row.kind, row.level, row.start, row.end, block=row.block)
+        node.title = row.title and split_title(row.title)[0]  # older versions stored titles of any length
         node.page, node.page_end, node.slide = row.page, row.page_end, row.slide
         if parent is None:
             root = node

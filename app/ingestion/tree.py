@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from app.ingestion.sentences import sentence_spans, stripped
+from app.ingestion.titles import MAX_TITLE, split_headings, split_title, title_warnings
 from app.ingestion.types import (
     Block,
     BlockKind,
@@ -20,6 +21,9 @@ SEPARATOR = "\n\n"
 MAX_PAGE_LINES = 10_000
 """More lines than a page has to be read; those of further blocks are not placed."""
 
+FIRST_BLOCKS = 20
+"""Blocks that are asked whether they repeat a long title."""
+
 PROSE = frozenset({BlockKind.PARAGRAPH, BlockKind.LIST_ITEM, BlockKind.NOTE})
 
 
@@ -30,14 +34,17 @@ def build_tree(parsed: ParsedDocument) -> DocumentTree:
     slide or sheet is at least one section of its own below the document: it takes its title from a heading that comes
     first, else it has none. A section's ``level`` is its heading's, an untitled slide's is 1; the document and leaves
     have 0.
+
+    Titles and headings are cut to ``MAX_TITLE`` characters, with a warning; their rest is a paragraph.
     """
-    root = TreeNode(NodeKind.DOCUMENT, 0, 0, 0, title=parsed.title)
+    title, blocks = _limited(parsed)
+    root = TreeNode(NodeKind.DOCUMENT, 0, 0, 0, title=title)
     # The open sections, outermost first, each with the rank that a heading must be above to close it.
     open_sections: list[tuple[int, TreeNode]] = [(0, root)]
     place: tuple[int | None, int | None] = (None, None)
     printed: dict[int, PrintedLines] = {}
     position = 0
-    for block in parsed.blocks:
+    for block in blocks:
         end = position + len(block.text)
         heading = block.kind is BlockKind.HEADING
         if (block.slide, block.sheet) != place:
@@ -54,7 +61,8 @@ def build_tree(parsed: ParsedDocument) -> DocumentTree:
         _add_lines(printed, block, position)
         position = end + len(SEPARATOR)
     _number(root)
-    return DocumentTree(SEPARATOR.join(block.text for block in parsed.blocks), root, printed)
+    warnings = title_warnings(parsed.title, parsed.blocks)
+    return DocumentTree(SEPARATOR.join(block.text for block in blocks), root, printed, warnings)
 
 
 def add_sentences(tree: DocumentTree) -> None:
@@ -99,6 +107,19 @@ def find_node(tree: DocumentTree, path: Sequence[int]) -> TreeNode | None:
             return None
         node = node.children[index]
     return node
+
+
+def _limited(parsed: ParsedDocument) -> tuple[str | None, list[Block]]:
+    """The title and blocks within their limits; the rest of a title that no block repeats is the first paragraph."""
+    blocks = list(split_headings(parsed.blocks))
+    if parsed.title is None or len(parsed.title) <= MAX_TITLE:
+        return parsed.title, blocks
+    title, rest = split_title(parsed.title)
+    if rest and not any(rest in block.text for block in blocks[:FIRST_BLOCKS]):
+        first = blocks[0] if blocks else Block(BlockKind.PARAGRAPH, rest)
+        place = (first.page, first.slide, first.sheet)
+        blocks.insert(0, Block(BlockKind.PARAGRAPH, rest, 0, *place))
+    return title or None, blocks
 
 
 def _sentence(paragraph: TreeNode, start: int, end: int) -> TreeNode:

@@ -122,12 +122,13 @@ class TreeNode:
 class DocumentTree:
     """The stored text of a document (blocks joined by a blank line) and the tree over it.
 
-    ``printed`` are the lines of each page that has some.
+    ``printed`` are the lines of each page that has some; ``warnings`` are sentences for the document's owner.
     """
 
     text: str
     root: TreeNode
     printed: Mapping[int, PrintedLines] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

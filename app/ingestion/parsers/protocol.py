@@ -32,6 +32,9 @@ from app.ingestion.types import (
 BATCH_CHARACTERS = 32 * 1024
 MAX_WARNINGS = 50
 MAX_SENTENCE = 2000
+MAX_TITLE = 20_000
+"""Characters of a title on its way; the document tree keeps fewer of them as the title."""
+
 MAX_BLOCK_LINES = 10_000
 MAX_LINES = 1_000_000
 """Printed lines that have a place, of a block and of a document."""
@@ -74,7 +77,7 @@ def encode_document(document: ParsedDocument, *, resident_mb: int) -> Iterator[b
             batch, characters = [], 0
     yield _encode_blocks(batch)
     yield from (encode({"picture": piece}) for piece in picture_pieces(document.pictures))
-    done = {"title": document.title and document.title[:MAX_SENTENCE], "page_count": document.page_count}
+    done = {"title": document.title and document.title[:MAX_TITLE], "page_count": document.page_count}
     warnings = [warning[:MAX_SENTENCE] for warning in document.warnings[:MAX_WARNINGS]]
     yield encode({"done": {**done, "warnings": warnings}, "resident_mb": resident_mb})
 
