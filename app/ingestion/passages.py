@@ -67,7 +67,7 @@ def _fitting(
     Such passages come with their vectors, and may be megabytes long: they are counted once, not once for each title.
     """
     long = [at for at, draft in enumerate(drafts) if prefixes[at] and len(draft.text) > LONG_PASSAGE]
-    counts = count_tokens([drafts[at].text for at in long])
+    counts = count_tokens([drafts[at].text for at in long]) if long else []
     for at, tokens in zip(long, counts, strict=True):
         if tokens > limit:
             prefixes[at], texts[at] = [], drafts[at].text
