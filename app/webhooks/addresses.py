@@ -9,23 +9,20 @@ import re
 import socket
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from ipaddress import ip_address
 
 import httpx
 
 from app.errors import AppError
+from app.public_addresses import Address, Network, is_public
 from app.webhooks.types import Reason
 
-Address = IPv4Address | IPv6Address
-Network = IPv4Network | IPv6Network
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
 RESOLVE_SECONDS = 5.0
 # Visible characters alone, and none that programs read differently.
 _PLAIN = re.compile(r"https?://[!-~]+", re.IGNORECASE)
 _ODD = re.compile(r"[\\#@<>\"^`|{}\s]")
-# An IPv4 address in an IPv6 one, which a gateway would send it on to; and what has been private since RFC 8215.
-_NAT64, _LOCAL_NAT64 = IPv6Network("64:ff9b::/96"), IPv6Network("64:ff9b:1::/48")
 
 
 class AddressRefused(AppError):
@@ -75,19 +72,6 @@ class AddressGate:
         if parsed.scheme != "https" and len(private) < len(addresses):
             raise AddressRefused("The URL must begin with https://.", Reason.ADDRESS_REFUSED)
         return Target(parsed, addresses)
-
-
-def is_public(address: Address) -> bool:
-    """Whether it is one of the internet's hosts, also by way of what it stands for."""
-    if isinstance(address, IPv6Address):
-        if address in _LOCAL_NAT64 or address.scope_id is not None:
-            return False
-        inner = address.ipv4_mapped or address.sixtofour or (address.teredo and address.teredo[1])
-        if inner is None and address in _NAT64:
-            inner = IPv4Address(int(address) & 0xFFFFFFFF)
-        if inner is not None:
-            return is_public(inner)
-    return address.is_global and not address.is_multicast and not address.is_reserved
 
 
 def _parsed(url: str) -> httpx.URL:

@@ -16,8 +16,9 @@ import httpx
 from standardwebhooks import Webhook as Signer
 
 from app.ids import encode_id
+from app.public_addresses import Address
 from app.settings.webhooks import WebhookSettings
-from app.webhooks.addresses import Address, AddressGate, AddressRefused, Target
+from app.webhooks.addresses import AddressGate, AddressRefused, Target
 from app.webhooks.types import Delivery, Outcome, Reason
 
 # Of a host with several addresses so many are tried.

@@ -1,31 +1,11 @@
 """Where webhooks may lead, and where not."""
 
 from collections.abc import Sequence
-from ipaddress import ip_address, ip_network
+from ipaddress import ip_network
 
 import pytest
 
-from app.webhooks.addresses import AddressGate, AddressRefused, is_public
-
-PUBLIC = ["93.184.216.34", "1.1.1.1", "2606:4700:4700::1111", "::ffff:1.1.1.1", "64:ff9b::101:101", "2002:101:101::1"]
-NOT_PUBLIC = [
-    "127.0.0.1", "127.8.9.1", "0.0.0.0", "10.0.0.1", "172.16.0.1", "172.31.255.255", "192.168.1.1", "169.254.169.254",
-    "100.64.0.1", "192.0.2.1", "198.18.0.1", "198.51.100.1", "203.0.113.1", "224.0.0.1", "239.1.1.1", "240.0.0.1",
-    "255.255.255.255", "::", "::1", "fe80::1", "fe80::1%eth0", "fc00::1", "fd00:ec2::254", "ff02::1", "2001:db8::1",
-    "::ffff:127.0.0.1", "::ffff:10.0.0.1", "64:ff9b::7f00:1", "64:ff9b::a9fe:a9fe", "64:ff9b:1::1", "2002:7f00:1::",
-    "2001:0:4136:e378:8000:63bf:80ff:fffe",
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("address", PUBLIC)
-def test_public_addresses(address: str) -> None:
-    assert is_public(ip_address(address))
-
-
-@pytest.mark.parametrize("address", NOT_PUBLIC)
-def test_addresses_that_are_not(address: str) -> None:
-    assert not is_public(ip_address(address))
-
+from app.webhooks.addresses import AddressGate, AddressRefused
 
 def knows(*addresses: str) -> AddressGate:
     """A gate for which every name has these addresses."""
@@ -42,7 +22,10 @@ async def test_a_name_leads_to_the_addresses_that_were_checked() -> None:
     assert str(target.url) == "https://example.com:8443/a?b=c"
 
 
-@pytest.mark.parametrize("addresses", [("10.0.0.1",), ("1.1.1.1", "127.0.0.1"), ("10.9.0.1", "10.8.0.1")])
+@pytest.mark.parametrize(
+    "addresses",
+    [("10.0.0.1",), ("1.1.1.1", "127.0.0.1"), ("10.9.0.1", "10.8.0.1"), ("168.63.129.16",), ("fec0::1",), ("3fff::1",)],
+)
 async def test_one_private_address_is_enough_to_be_refused(addresses: tuple[str, ...]) -> None:
     with pytest.raises(AddressRefused, match="public internet"):
         await knows(*addresses).check("https://example.com/")
