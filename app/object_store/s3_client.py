@@ -2,12 +2,13 @@
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import botocore.session
 from boto3.s3.transfer import TransferConfig, create_transfer_manager
 from boto3.session import Session
 from botocore.config import Config
+from botocore.exceptions import ReadTimeoutError
 
 if TYPE_CHECKING:
     from s3transfer.manager import TransferManager
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
 
 PART_BYTES = 16 * 1024 * 1024
 PARTS_AT_ONCE = 4
+# The longest silence of a server: for a connection, and for a reply or more of one. A request that has gone out whole
+# is not sent again after such a silence, so a frozen server costs a call this time once. What a slow link takes to
+# carry a part is not counted, as long as bytes move.
+CONNECT_TIMEOUT_SECONDS, READ_TIMEOUT_SECONDS = 3, 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +42,8 @@ def connect(
     # Checksums in trailers are newer than many of the servers that speak S3.
     checksums: Literal["when_required", "when_supported"] = "when_required" if endpoint_url else "when_supported"
     config = Config(
-        connect_timeout=3,
-        read_timeout=30,
+        connect_timeout=CONNECT_TIMEOUT_SECONDS,
+        read_timeout=READ_TIMEOUT_SECONDS,
         retries={"mode": "standard", "total_max_attempts": 3},
         signature_version="s3v4",
         s3={"addressing_style": "path" if endpoint_url else "auto"},
@@ -61,6 +66,7 @@ def connect(
         region_name=region or "us-east-1",
         botocore_session=session,
     ).client("s3", endpoint_url=endpoint_url, config=config)
+    client.meta.events.register_first("needs-retry.s3", _give_up_on_silence)
     transfers = TransferConfig(
         multipart_threshold=PART_BYTES,
         multipart_chunksize=PART_BYTES,
@@ -68,3 +74,9 @@ def connect(
         preferred_transfer_client="classic",
     )
     return S3Connection(client, create_transfer_manager(client, transfers))
+
+
+def _give_up_on_silence(caught_exception: Exception | None = None, **_: Any) -> None:
+    """Raise the error of a request that got no reply in time; leave every other failure to the retry rules."""
+    if isinstance(caught_exception, ReadTimeoutError):
+        raise caught_exception

@@ -4,6 +4,7 @@ import asyncio
 import os
 import socket
 import threading
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
@@ -15,7 +16,7 @@ import pytest
 
 from app.object_store import ObjectMissing, ObjectStoreUnavailable, StoredObject
 from app.object_store.s3 import S3ObjectStore
-from tests.fixtures.s3 import CROWD, S3Server
+from tests.fixtures.s3 import CROWD, MotoProcess, S3Server
 from tests.object_store.conftest import S3Opener
 from tests.protocol_servers.s3 import AwkwardS3, Request, awkward_s3
 
@@ -85,6 +86,43 @@ async def test_a_server_that_is_down_is_unavailable(
         assert s3_server.access_key_id not in told
     assert not (tmp_path / "target").exists()
     await store.close()
+
+
+async def test_frozen_server_every_call_ends_after_one_silence(
+    open_s3: S3Opener, freezable_s3: MotoProcess, a_file: AFile, tmp_path: Path
+) -> None:
+    store = open_s3(endpoint_url=freezable_s3.endpoint)
+    await store.put("t/d/1", a_file(b"x"))
+    freezable_s3.freeze()
+    started = time.monotonic()
+    big = asyncio.create_task(store.put("t/d/2", a_file(bytes(BIG))))
+    found = await outcomes(store, a_file, tmp_path / "target")
+    assert [type(error) for error in found] == [ObjectStoreUnavailable] * 9
+    with pytest.raises(ObjectStoreUnavailable):
+        await big
+    assert time.monotonic() - started < 60  # three silences of half a minute each were 93 s
+    freezable_s3.thaw()
+    await store.put("t/d/1", a_file(b"xy"))
+    assert await store.size("t/d/1") == 2
+    await store.close()
+
+
+async def test_server_frozen_between_parts_upload_ends(
+    open_s3: S3Opener, freezable_s3: MotoProcess, a_file: AFile
+) -> None:
+    def freeze_at_second_part(request: Request) -> None:
+        if "partNumber=2" in request.path:
+            freezable_s3.freeze()
+
+    with awkward_s3(freezable_s3.endpoint) as server:
+        server.rule = freeze_at_second_part
+        store = open_s3(endpoint_url=server.url)
+        started = time.monotonic()
+        with pytest.raises(ObjectStoreUnavailable):
+            await store.put("t/d/2", a_file(bytes(BIG)))
+        assert time.monotonic() - started < 80
+        freezable_s3.thaw()
+        await store.close()
 
 
 async def test_a_refusal_is_unavailable_and_named(
