@@ -33,8 +33,12 @@ async def open_receipt(
     kb_id: UUID | None,
     amount: Amount,
     adds: bool = False,
+    user_key: UUID | None = None,
 ) -> None:
-    """Begin a receipt. One that is there stays as it is, or with ``adds`` is open again for a further batch."""
+    """Begin a receipt. One that is there stays as it is, or with ``adds`` is open again for a further batch.
+
+    ``user_key`` is the scope key of the user whose restricted key asked for the deletion.
+    """
     values = {
         "tenant": tenant_id,
         "id": deletion_id,
@@ -45,13 +49,14 @@ async def open_receipt(
         "chunks": amount.chunks,
         "bytes": amount.bytes,
         "kept_files": amount.kept_files,
+        "user": user_key,
     }
     await session.rows(_ADD if adds else _OPEN, values)
 
 
 _INSERT = """
-insert into deletion (tenant_id, id, kind, object_id, kb_id, documents, chunks, bytes, kept_files)
-values (:tenant, :id, :kind, :object, :kb, :documents, :chunks, :bytes, :kept_files)
+insert into deletion (tenant_id, id, kind, object_id, kb_id, documents, chunks, bytes, kept_files, user_key)
+values (:tenant, :id, :kind, :object, :kb, :documents, :chunks, :bytes, :kept_files, :user)
 on conflict (tenant_id, id)"""
 _OPEN = statement(f"{_INSERT} do nothing")
 _ADD = statement(f"""{_INSERT} do update

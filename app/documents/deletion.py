@@ -17,6 +17,7 @@ from app.documents.narrowing import require_own
 from app.documents.receipt_repository import ReceiptRepository
 from app.documents.removing import remove_documents
 from app.documents.repository import DocumentFilters
+from app.documents.scopes import Scope
 from app.documents.settling import settle_documents
 from app.documents.types import DocumentNotFound
 from app.errors import InvalidInput, NotFound
@@ -96,7 +97,9 @@ class DeletionService:
         deletion, deleted = await self._delete(reference, selection.filters(), Action.DOCUMENT_DELETE_MANY)
         if not deleted:
             async with self.db.transaction() as session:
-                await DeletionRepository(session, self.db.tenant_id).record(deletion, kb.row.id, Amount())
+                await DeletionRepository(session, self.db.tenant_id).record(
+                    deletion, kb.row.id, Amount(), user_id=self.knowledge_bases.principal.user_id
+                )
             await settle_documents(self.db, [], deletion_id=deletion, job_id=deletion, objects=0)
         return deletion, deleted
 
@@ -125,6 +128,7 @@ class DeletionService:
                     counts = await remove_documents(
                         session, self.queue, self.db.tenant_id, kb.row.id, found,
                         deletion=deletion, document_id=document_id, with_file=with_file,
+                        user_id=filters.reader,
                     )  # fmt: skip
                     await self.knowledge_bases.record(session, Event(action, found, kb.row.id, deletion, counts))
             total += len(found)
@@ -134,10 +138,14 @@ class DeletionService:
     async def receipt(self, deletion_id: UUID) -> Deletion:
         """What was deleted, and what was left of it when all was removed. Raises DeletionNotFound.
 
-        A tenant's own is the operator's to read; a key that is narrowed to some knowledge bases reads theirs.
+        The operator reads a tenant's own. A key restricted to knowledge bases reads the receipts of those. A key
+        restricted to a user reads only the receipts of deletions that keys restricted to the same user asked for.
         """
+        principal = self.knowledge_bases.principal
         async with self.db.transaction() as session:
             found = await ReceiptRepository(session, self.db.tenant_id).get(deletion_id)
-        if found is None or not (found.kb_id is None or self.knowledge_bases.principal.may_see(found.kb_id)):
+        if found is None or (found.kb_id is not None and not principal.may_see(found.kb_id)):
+            raise DeletionNotFound
+        if principal.user_id is not None and found.user_key != Scope(principal.user_id).key():
             raise DeletionNotFound
         return found

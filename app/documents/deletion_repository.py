@@ -12,6 +12,7 @@ from app.db.session import Session
 from app.db.statements import statement
 from app.documents.batches import with_chunks
 from app.documents.repository import DocumentFilters, narrowed
+from app.documents.scopes import Scope
 from app.filters import refusing
 from app.idempotency import forget_answers
 from app.ids import decode_id
@@ -68,8 +69,19 @@ class DeletionRepository:
         kept = await count_kept(self.session, self.tenant_id, made, but=with_file)
         return Amount(removed["documents"], chunks["chunks"], removed["bytes"], kept)
 
-    async def record(self, deletion_id: UUID, kb_id: UUID, amount: Amount, *, document_id: UUID | None = None) -> None:
-        """Begin the receipt, or add to it; of one document where it was asked for by its id."""
+    async def record(
+        self,
+        deletion_id: UUID,
+        kb_id: UUID,
+        amount: Amount,
+        *,
+        document_id: UUID | None = None,
+        user_id: str | None = None,
+    ) -> None:
+        """Begin the receipt, or add to it; of one document where it was asked for by its id.
+
+        ``user_id`` is the user that the asking key is restricted to.
+        """
         await open_receipt(
             self.session,
             self.tenant_id,
@@ -79,6 +91,7 @@ class DeletionRepository:
             kb_id=kb_id,
             amount=amount,
             adds=True,
+            user_key=None if user_id is None else Scope(user_id).key(),
         )
 
 

@@ -19,14 +19,16 @@ async def remove_documents(
     deletion: UUID,
     document_id: UUID | None = None,
     with_file: UUID | None = None,
+    user_id: str | None = None,
 ) -> Mapping[str, int]:
     """Out of every search at once; returns how many documents and chunks, for the event.
 
-    ``document_id`` is the one that was asked for by its id, ``with_file`` a kept file that goes as well.
+    ``document_id`` is the one that was asked for by its id, ``with_file`` a kept file that goes as well,
+    ``user_id`` the user that the asking key is restricted to.
     """
     repository = DeletionRepository(session, tenant_id)
     amount = await repository.remove(kb_id, documents, with_file=with_file)
-    await repository.record(deletion, kb_id, amount, document_id=document_id)
+    await repository.record(deletion, kb_id, amount, document_id=document_id, user_id=user_id)
     payload = {"prefixes": [f"{tenant_id}/{each}/" for each in documents], "deletion": str(deletion)}
     await queue.enqueue(session, PURGE_JOB, tenant_id=tenant_id, payload=payload)
     return {"documents": amount.documents, "chunks": amount.chunks}

@@ -309,6 +309,27 @@ def test_who_sees_a_receipt(service: Service, tenant: Tenant, shelf: dict[str, s
         problem(tenant.admin.get(f"/v1/deletions/{nothing}"), 404, "deletion_not_found")
 
 
+def test_receipt_other_users_deletion_is_not_found_for_restricted_key(tenant: Tenant) -> None:
+    of_bob = [add(tenant, f"Bob's note {number}.", user_id="bob") for number in range(2)]
+    of_alice = add(tenant, "Alice's note.", user_id="alice")
+    bob, alice = (tenant.client("writer", user_id=user) for user in ("bob", "alice"))
+    deletions = {
+        "bob": bob.delete(f"{DOCUMENTS}/{of_bob[0]}").headers[HEADER],
+        "alice": alice.delete(f"{DOCUMENTS}/{of_alice}").headers[HEADER],
+        "admin": delete(tenant, ids=[of_bob[1]])["deletion"],
+        "nothing": delete(tenant, ids=[of_bob[1]])["deletion"],
+    }
+    for name, deletion in deletions.items():
+        path = f"/v1/deletions/{deletion}"
+        assert tenant.admin.get(path).status_code == 200
+        for user, client in (("bob", bob), ("alice", alice)):
+            if user == name:
+                assert client.get(path).json()["documents"] == 1
+            else:
+                problem(client.get(path), 404, "deletion_not_found")
+        assert tenant.client("reader", user_id=name).get(path).status_code == (200 if name in ("bob", "alice") else 404)
+
+
 def test_what_a_receipt_says(tenant: Tenant) -> None:
     document = add(tenant, "Proven.")
     bytes_kept = tenant.admin.get(f"{DOCUMENTS}/{document}").json()["bytes"]

@@ -7,6 +7,7 @@ import pytest
 
 from app.webhooks.addresses import AddressGate, AddressRefused
 
+
 def knows(*addresses: str) -> AddressGate:
     """A gate for which every name has these addresses."""
 

@@ -90,6 +90,7 @@ class Deletion(TenantOwned, Base):
 
     That of a tenant is the system tenant's. ``remaining`` is what was left when all was removed, by table.
     ``kept_files`` counts documents that were made of a file that is kept for itself, and was not deleted with them.
+    ``user_key`` is the scope key of the user whose restricted key asked for the deletion; None for every other key.
     """
 
     __tablename__ = "deletion"
@@ -110,3 +111,4 @@ class Deletion(TenantOwned, Base):
     finished_at: Mapped[datetime | None]
     remaining: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
     kept_files: Mapped[int] = mapped_column(server_default=text("0"))
+    user_key: Mapped[UUID | None]
