@@ -1,19 +1,15 @@
 """The application: lifespan, middleware, and the doors."""
 
 import asyncio
-import base64
-import hashlib
-import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from fastapi import FastAPI, Request
-from fastapi.openapi.docs import get_swagger_ui_html
-from fastapi.responses import HTMLResponse, JSONResponse
+from fastapi.responses import JSONResponse
 from starlette.middleware.cors import CORSMiddleware
 
 from app import __version__
-from app.api import dify, health, mcp, openai, problems, v1
+from app.api import api_docs, dify, health, mcp, openai, problems, v1
 from app.api.idempotency import REPLAYED
 from app.api.middleware import GuardMiddleware, RequestMiddleware
 from app.bootstrap import Resources
@@ -44,8 +40,6 @@ READ_BY_PAGES = [
     "Carrel-Deletion-Id",
     REPLAYED,
 ]
-# Where FastAPI's page has its scripts from.
-SWAGGER = "https://cdn.jsdelivr.net/npm/swagger-ui-dist@5/"
 OpenResources = Callable[[], AbstractAsyncContextManager[Resources]]
 
 
@@ -84,7 +78,7 @@ def create_app(open_resources: OpenResources, *, cors_origins: tuple[str, ...] =
         )
     app.add_middleware(RequestMiddleware)
     app.add_route("/openapi.json", description, include_in_schema=False)
-    app.add_api_route("/docs", docs_page, include_in_schema=False)
+    api_docs.install(app)
     v1.install(app)
     app.include_router(health.router)
     app.include_router(mcp.router)
@@ -98,16 +92,3 @@ async def description(request: Request) -> JSONResponse:
     app, root = request.app, request.scope.get("root_path", "").rstrip("/")
     servers = {"servers": [{"url": root}]} if root else {}
     return await asyncio.to_thread(lambda: JSONResponse({**app.openapi(), **servers}))
-
-
-async def docs_page(request: Request) -> HTMLResponse:
-    """The interactive description: the one page that runs scripts, which may speak to this server alone."""
-    root = request.scope.get("root_path", "").rstrip("/")
-    page = get_swagger_ui_html(openapi_url=f"{root}/openapi.json", title="Carrel", swagger_favicon_url="data:,")
-    script = re.search(rb"<script>(.*?)</script>", bytes(page.body), re.DOTALL)
-    digest = base64.b64encode(hashlib.sha256(script[1] if script else b"").digest()).decode()
-    page.headers["Content-Security-Policy"] = (
-        f"default-src 'none'; script-src {SWAGGER} 'sha256-{digest}'; style-src {SWAGGER} 'unsafe-inline'; "
-        "img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    )
-    return page

@@ -40,6 +40,11 @@ def test_the_wheel_holds_the_package_and_nothing_beside_it(wheel: Path) -> None:
     assert revisions | {"app/_migrations/env.py"} <= names
     assert [name for name in names if "__pycache__" in name or name.endswith((".pyc", ".safetensors", ".env"))] == []
     assert any(name.endswith(".onnx") for name in names)
+    static = {
+        path.relative_to(ROOT).as_posix() for path in (ROOT / "app/api/api_docs/static").rglob("*") if path.is_file()
+    }
+    assert static
+    assert static <= names
 
 
 def test_what_the_wheel_installs_migrates_a_database(

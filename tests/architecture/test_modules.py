@@ -97,9 +97,9 @@ def test_modules_are_imported_by_name(trees: dict[str, ast.Module]) -> None:
 
 
 def test_only_the_settings_read_the_environment(trees: dict[str, ast.Module]) -> None:
-    """The command line hands it on to its child processes."""
+    """The command line hands it on to its child processes; the package's first module sets one variable of it."""
     readers = {name for name, tree in trees.items() if {"os.environ", "os.getenv", "os.environb"} & attributes(tree)}
-    assert {name for name in readers if not name.startswith("cli/")} == {"settings/environment.py"}
+    assert {name for name in readers if not name.startswith("cli/")} == {"__init__.py", "settings/environment.py"}
 
 
 def test_importing_a_module_calls_nothing(trees: dict[str, ast.Module]) -> None:
