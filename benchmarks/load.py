@@ -46,7 +46,7 @@ def make_pdf(path: Path, text: str, *, pages: int, seed: int) -> None:
         page = document.new_page()
         page.insert_text((72, 50), f"Chapter {number // 10 + 1}", fontsize=15)
         page.insert_textbox((72, 70, 540, 800), plain[start : start + 2500], fontsize=9)
-    document.save(path, deflate=True)
+    document.save(path, deflate=True, no_new_id=True)
     document.close()
 
 

@@ -5,8 +5,6 @@ random.
 """
 
 import io
-import re
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,8 @@ from pptx.chart.data import CategoryChartData
 from pptx.enum.chart import XL_CHART_TYPE
 from pptx.util import Cm
 
+from benchmarks.reproducible import with_fixed_times
+
 fitz: Any = pymupdf  # it ships without types
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -26,8 +26,6 @@ TESTS = ROOT / "tests" / "samples"
 DATE = "D:20260105090000Z"
 WIDTH, HEIGHT, MARGIN = 595.0, 842.0, 64.0
 PLAIN, BOLD = "helv", "hebo"
-
-_TIME = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 
 COLUMNS = {
     "left": "The left column tells of harbours. Ships come in with the tide and wait for the pilot, who climbs aboard "
@@ -225,20 +223,6 @@ def product_tour() -> bytes:
     target = io.BytesIO()
     deck.save(target)
     return with_fixed_times(target.getvalue())
-
-
-def with_fixed_times(archive: bytes) -> bytes:
-    """The same zip with one time for all members; embedded workbooks are done too."""
-    target = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(archive)) as old, zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as new:
-        for name in old.namelist():
-            data = old.read(name)
-            if name.endswith(".xlsx"):
-                data = with_fixed_times(data)
-            elif name == "docProps/core.xml":
-                data = _TIME.sub(b"2026-01-05T09:00:00Z", data)
-            new.writestr(zipfile.ZipInfo(name, (2026, 1, 5, 9, 0, 0)), data, zipfile.ZIP_DEFLATED)
-    return target.getvalue()
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ from io import BytesIO
 
 from benchmarks.hostile import HostileFile
 from benchmarks.hostile.packages import Members, book, cell, packed, paragraph, shape, slides, word, workbook
+from benchmarks.reproducible import zip_member
 
 MEBIBYTE = 1 << 20
 MEMBERS = 21_000
@@ -79,10 +80,10 @@ def _repeated(members: Members, name: str) -> bytes:
     file = BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         for member, content in members.items():
-            archive.writestr(member, content)
+            archive.writestr(zip_member(member, zipfile.ZIP_STORED), content)
     # zipfile warns of a name that comes twice, so the names are made equal afterwards.
     other = "z" * len(name)
     with zipfile.ZipFile(file, "a") as archive:
-        archive.writestr(other, "<a>")
-        archive.writestr(other[:-1] + "y", members[name])
+        archive.writestr(zip_member(other, zipfile.ZIP_STORED), "<a>")
+        archive.writestr(zip_member(other[:-1] + "y", zipfile.ZIP_STORED), members[name])
     return file.getvalue().replace(other.encode(), name.encode()).replace((other[:-1] + "y").encode(), name.encode())

@@ -4,6 +4,8 @@ import io
 import zipfile
 from collections.abc import Mapping
 
+from benchmarks.reproducible import zip_member
+
 OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 PACKAGE = "http://schemas.openxmlformats.org/package/2006"
 WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
@@ -16,11 +18,11 @@ Members = Mapping[str, str | bytes]
 
 
 def packed(members: Members) -> bytes:
-    """A zip of these members."""
+    """Return a zip of these members; the same members always give the same bytes."""
     file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(file, "w") as archive:
         for name, content in members.items():
-            archive.writestr(name, content)
+            archive.writestr(zip_member(name), content)
     return file.getvalue()
 
 

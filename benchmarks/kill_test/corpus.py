@@ -14,6 +14,7 @@ from pptx import Presentation
 from pptx.util import Inches
 
 from benchmarks.kill_test.checking import mark
+from benchmarks.reproducible import with_fixed_times
 
 SAMPLES = Path(__file__).resolve().parents[2] / "samples"
 WORDS = ["harbour", "island", "jetty", "kelp", "lagoon", "marsh", "northern", "oxbow", "peninsula", "quarry", "reef"]
@@ -73,7 +74,7 @@ def _pdf_pages(texts: Sequence[str]) -> Content:
             page = made.new_page()
             page.insert_textbox((60, 90, 540, 760), "\n\n".join(texts[start : start + PARTS_OF_A_PAGE]), fontsize=9)
         made.insert_pdf(handbook)
-        data: bytes = made.tobytes()
+        data: bytes = made.tobytes(no_new_id=True)
     return Content("PDF", "handbook.pdf", "application/pdf", data)
 
 
@@ -87,7 +88,7 @@ def _pptx(texts: Sequence[str]) -> Content:
     data = io.BytesIO()
     show.save(data)
     kind = "application/vnd.openxmlformats-officedocument.presentationml.presentation"
-    return Content("PPTX", "tour.pptx", kind, data.getvalue())
+    return Content("PPTX", "tour.pptx", kind, with_fixed_times(data.getvalue()))
 
 
 def _docx(texts: Sequence[str]) -> Content:
@@ -98,7 +99,7 @@ def _docx(texts: Sequence[str]) -> Content:
     data = io.BytesIO()
     document.save(data)
     kind = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
-    return Content("DOCX", "notes.docx", kind, data.getvalue())
+    return Content("DOCX", "notes.docx", kind, with_fixed_times(data.getvalue()))
 
 
 def _chunks(texts: Sequence[str]) -> Content:

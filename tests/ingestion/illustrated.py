@@ -10,6 +10,8 @@ from PIL import Image
 from pptx import Presentation
 from pptx.util import Inches
 
+from benchmarks.reproducible import with_fixed_times
+
 FITZ: Any = pymupdf  # it ships without types
 WORD: Any = word
 
@@ -34,7 +36,7 @@ def pdf(path: Path, *, text: bool = True, colours: tuple[str, str] = ("red", "bl
             page.insert_image(FITZ.Rect(50, 120, 170, 220), stream=picture)
             if number:
                 page.insert_image(FITZ.Rect(250, 120, 370, 220), stream=first)
-        document.save(path)
+        document.save(path, no_new_id=True)
     return path
 
 
@@ -47,6 +49,7 @@ def pptx(path: Path) -> Path:
         slide.shapes.add_picture(io.BytesIO(picture), Inches(1), Inches(2))
     slide.shapes.add_picture(io.BytesIO(square("red", (10, 10))), Inches(4), Inches(2))
     presentation.save(str(path))
+    path.write_bytes(with_fixed_times(path.read_bytes()))
     return path
 
 
@@ -58,4 +61,5 @@ def docx(path: Path, *, words: str = "A few words on {}.") -> Path:
         document.add_paragraph(words.format(title.lower()))
         document.add_picture(io.BytesIO(picture))
     document.save(str(path))
+    path.write_bytes(with_fixed_times(path.read_bytes()))
     return path

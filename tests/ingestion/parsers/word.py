@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from app.ingestion.types import ParsedDocument
+from benchmarks.reproducible import zip_member
 
 WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 STRICT_WORD = "http://purl.oclc.org/ooxml/wordprocessingml/main"
@@ -36,13 +37,16 @@ def write(path: Path, body: str, parts: dict[str, str] | None = None, *, extra_l
     """A document of this body; a part's name is its id, and its kind without the digits: ``header2`` is a header."""
     parts = parts or {}
     targets = [(name, name.rstrip("0123456789"), f"{name}.xml") for name in parts if "/" not in name]
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("_rels/.rels", links([("d", "officeDocument", "word/document.xml"),
-                                               ("c", "metadata/core-properties", "/docProps/core.xml")]))  # fmt: skip
-        archive.writestr("word/document.xml", part("w:document", f"<w:body>{body}</w:body>"))
-        archive.writestr("word/_rels/document.xml.rels", links(targets, extra_links))
+    with zipfile.ZipFile(path, "w") as archive:
+        package = [
+            ("d", "officeDocument", "word/document.xml"),
+            ("c", "metadata/core-properties", "/docProps/core.xml"),
+        ]
+        archive.writestr(zip_member("_rels/.rels"), links(package))
+        archive.writestr(zip_member("word/document.xml"), part("w:document", f"<w:body>{body}</w:body>"))
+        archive.writestr(zip_member("word/_rels/document.xml.rels"), links(targets, extra_links))
         for name, content in parts.items():
-            archive.writestr(name if "/" in name else f"word/{name}.xml", content)
+            archive.writestr(zip_member(name if "/" in name else f"word/{name}.xml"), content)
     return path
 
 

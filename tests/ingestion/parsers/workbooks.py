@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from xml.sax.saxutils import escape
 
+from benchmarks.reproducible import zip_member
+
 MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 LINKS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 PACKAGE_LINKS = "http://schemas.openxmlformats.org/package/2006/relationships"
@@ -25,15 +27,14 @@ def write(path: Path, sheets: Mapping[str, str], *, states: Mapping[str, str] | 
         for number, name in enumerate(sheets, start=1)
     )
     targets = [("worksheet", f"worksheets/sheet{number}.xml") for number in range(1, len(sheets) + 1)]
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("_rels/.rels", links([("officeDocument", "xl/workbook.xml")]))
-        archive.writestr("xl/_rels/workbook.xml.rels", links([*targets, ("styles", "styles.xml")]))
-        archive.writestr("xl/styles.xml", STYLES)
-        archive.writestr(
-            "xl/workbook.xml", f'<workbook xmlns="{MAIN}" xmlns:r="{LINKS}"><sheets>{names}</sheets></workbook>'
-        )
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(zip_member("_rels/.rels"), links([("officeDocument", "xl/workbook.xml")]))
+        archive.writestr(zip_member("xl/_rels/workbook.xml.rels"), links([*targets, ("styles", "styles.xml")]))
+        archive.writestr(zip_member("xl/styles.xml"), STYLES)
+        workbook = f'<workbook xmlns="{MAIN}" xmlns:r="{LINKS}"><sheets>{names}</sheets></workbook>'
+        archive.writestr(zip_member("xl/workbook.xml"), workbook)
         for (_, target), content in zip(targets, sheets.values(), strict=True):
-            archive.writestr(f"xl/{target}", content)
+            archive.writestr(zip_member(f"xl/{target}"), content)
     return path
 
 
