@@ -46,6 +46,7 @@ class Worker:
     resources: Resources
     pipeline: IngestionPipeline
     owner: OwnerDatabase | None = None
+    poll_seconds: float = POLL_SECONDS
     name: str = field(default_factory=new_name)
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
     _stopping: bool = False
@@ -102,7 +103,7 @@ class Worker:
             task.add_done_callback(self._ended)
             return
         with suppress(TimeoutError):
-            async with asyncio.timeout(POLL_SECONDS):
+            async with asyncio.timeout(self.poll_seconds):
                 await self._wake.wait()
         if not self._stopping:
             self._wake.clear()

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime
 from typing import Any
 from uuid import UUID
 
@@ -26,8 +26,12 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class TokensToday:
-    """What was embedded today for a tenant, and of that for a key's line; and the quotas of both as they are now."""
+    """What was embedded today for a tenant, and of that for a key's line; and the quotas of both as they are now.
 
+    ``now`` is the database's time: the day that was looked at is the day of that moment.
+    """
+
+    now: datetime
     of_tenant: int
     of_key: int
     quotas: Quotas
@@ -86,7 +90,7 @@ class QuotaRepository:
         row = await self.session.row(_TOKENS, {"t": self.tenant_id, "key": key_id})
         assert row is not None
         quotas, key_quotas = Quotas.stored(row["quotas"]), Quotas.stored(row["key_quotas"])
-        return TokensToday(row["of_tenant"], row["of_key"], quotas, key_quotas)
+        return TokensToday(row["now"], row["of_tenant"], row["of_key"], quotas, key_quotas)
 
     async def add(self, rows: Mapping[tuple[date, UUID], Mapping[str, int]]) -> None:
         """Add what keys did on days."""
@@ -150,7 +154,7 @@ with recursive line(id) as (
     select k.replaced_by id from api_key k
      where k.tenant_id = :t and k.id = l.id and k.replaced_by is not null offset 0) following
 )
-select coalesce(sum(embedding_tokens + query_tokens), 0)::bigint of_tenant,
+select now() now, coalesce(sum(embedding_tokens + query_tokens), 0)::bigint of_tenant,
        coalesce(sum(embedding_tokens + query_tokens) filter (where key_id = any(array(select id from line))), 0)::bigint
          of_key,
        (select t.quotas from tenant t where t.id = :t) quotas,

@@ -1,7 +1,6 @@
 """Embedding tokens a day: asked before a model is."""
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Self
 from uuid import UUID
 
@@ -38,4 +37,5 @@ class TokenBudget:
         for quotas, tokens in ((today.quotas, today.of_tenant), (today.key_quotas, today.of_key)):
             limit = quotas.embedding_tokens_per_day
             if limit is not None and tokens >= limit:
-                raise TokensSpent(limit, datetime.now(UTC))
+                # Use the database's clock, which counted the tokens: another clock may already be in the next day.
+                raise TokensSpent(limit, today.now)

@@ -12,6 +12,7 @@ from tests.api.problems import problem
 from tests.api.test_key_quotas import add, new_key, used
 from tests.api.test_quotas import CLIENTS, DOCUMENTS, ask, refused
 from tests.fixtures.service import Service, Tenant
+from tests.fixtures.waiting import day_with_time_left
 
 FILES = "/openai/v1/files"
 BATCHES = "/openai/v1/vector_stores/default/file_batches"
@@ -88,6 +89,7 @@ def test_a_spent_rate_is_no_fuller_for_the_next_keys(tenant: Tenant) -> None:
 
 
 def test_the_day_s_tokens_are_those_of_the_line(tenant: Tenant) -> None:
+    day_with_time_left()
     key, old = new_key(tenant, **{DAILY: 1})
     assert add(old, "The first owl, by the old key.").json()["status"] == "ready"
     key, new = successor(tenant, key)
@@ -105,6 +107,7 @@ def test_the_day_s_tokens_are_those_of_the_line(tenant: Tenant) -> None:
 
 
 def test_what_the_new_key_spends_is_gone_for_the_old_one(tenant: Tenant) -> None:
+    day_with_time_left()
     key, old = new_key(tenant, **{DAILY: 1})
     _, new = successor(tenant, key)
     assert add(new, "A rail, by the new key.").json()["status"] == "ready"

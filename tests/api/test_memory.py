@@ -7,8 +7,8 @@ import asyncpg
 import pytest
 
 from app.ids import decode_id
-from tests.api.test_deletions import eventually
 from tests.fixtures.service import Tenant
+from tests.fixtures.waiting import soon_expired
 
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
 NOTE = "The tool lookup_booking answered: booking 4711 is a van from Leeds, paid by Ada."
@@ -82,12 +82,9 @@ async def test_after_its_expiry_no_search_has_it(remembering: Tenant) -> None:
 
 
 def test_its_time_ends_by_itself(remembering: Tenant) -> None:
-    until = datetime.now(UTC) + timedelta(seconds=2)
-    remembering.admin.post(
-        DOCUMENTS, json={"text": NOTE, "dynamic": True, "expires_at": until.isoformat(), **MINE}
-    ).raise_for_status()
+    body = {"text": NOTE, "dynamic": True, **MINE}
     note(remembering, OTHER)
-    eventually(lambda: datetime.now(UTC) > until)
+    soon_expired(lambda end: remembering.admin.post(DOCUMENTS, json={**body, "expires_at": end.isoformat()}))
     assert recalled(remembering) == [OTHER]
 
 

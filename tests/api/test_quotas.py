@@ -4,7 +4,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import asyncpg
@@ -14,6 +14,7 @@ import pytest
 from app.ids import decode_id
 from tests.api.problems import problem
 from tests.fixtures.service import Service, Tenant
+from tests.fixtures.waiting import day_with_time_left
 
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
 NONE = dict.fromkeys(
@@ -322,6 +323,7 @@ def test_a_key_has_a_rate_of_its_own(tenant: Tenant) -> None:
 
 
 def test_documents_wait_for_tomorrow_when_the_tokens_are_spent(tenant: Tenant) -> None:
+    tomorrow = day_with_time_left() + timedelta(days=1)
     assert tenant.add_text("The osprey of today.")["status"] == "ready"
     set_quotas(tenant, embedding_tokens_per_day=1)
     path = f"{DOCUMENTS}/{upload(tenant, 'The osprey of tomorrow.').json()['id']}"
@@ -331,7 +333,6 @@ def test_documents_wait_for_tomorrow_when_the_tokens_are_spent(tenant: Tenant) -
         time.sleep(0.02)
     assert waiting["status"] == "queued"
     assert waiting["error"] is None
-    tomorrow = datetime.now(UTC).date() + timedelta(days=1)
     assert f"until {tomorrow}T00:00:00Z" in waiting["warnings"][0]
     assert tenant.admin.get("/v1/me").json()["used"]["embedding_tokens_per_day"] >= 1
 
@@ -356,6 +357,7 @@ def test_documents_wait_for_tomorrow_when_the_tokens_are_spent(tenant: Tenant) -
 
 
 def test_tokens_of_a_key(tenant: Tenant) -> None:
+    day_with_time_left()
     writer, other = tenant.client("writer", quotas={"embedding_tokens_per_day": 1}), tenant.client("writer")
     assert writer.post(DOCUMENTS, params={"wait": 30}, json={"text": "The first owl."}).json()["status"] == "ready"
     path = f"{DOCUMENTS}/{writer.post(DOCUMENTS, json={'text': 'The second owl.'}).json()['id']}"

@@ -1,6 +1,6 @@
 """GET /v1/usage: by day, by key, and what is stored now; of one's own tenant alone."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import date, timedelta
 from typing import Any
 
 import httpx
@@ -8,6 +8,7 @@ import pytest
 
 from tests.api.problems import problem
 from tests.fixtures.service import Service, Tenant
+from tests.fixtures.waiting import day_with_time_left
 
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
 
@@ -19,15 +20,19 @@ def usage(client: httpx.Client, **query: str) -> dict[str, Any]:
     return found
 
 
-def test_a_tenant_that_has_done_nothing(tenant: Tenant) -> None:
-    today = datetime.now(UTC).date()
+@pytest.fixture
+def today() -> date:
+    return day_with_time_left()
+
+
+def test_a_tenant_that_has_done_nothing(tenant: Tenant, today: date) -> None:
     found = usage(tenant.admin)
     assert (found["to"], found["by"], found["items"]) == (str(today), "day", [])
     assert found["from"] == str(today - timedelta(days=29))
     assert found["stored"] == {"documents": 0, "stored_bytes": 0, "chunks": 0}
 
 
-def test_what_was_done_by_day_and_by_key(service: Service, tenant: Tenant) -> None:
+def test_what_was_done_by_day_and_by_key(service: Service, tenant: Tenant, today: date) -> None:
     writer, stranger = tenant.client("writer"), service.new_tenant("stranger")
     text = "# Waders\n\nThe avocet has a bill that bends upwards."
     assert writer.post(DOCUMENTS, params={"wait": 30}, json={"text": text}).json()["status"] == "ready"
@@ -38,9 +43,9 @@ def test_what_was_done_by_day_and_by_key(service: Service, tenant: Tenant) -> No
     stranger.add_text("Of another tenant.")
     stranger.admin.post("/v1/search", json={"query": "which bill bends"}).raise_for_status()
 
-    (today,) = usage(tenant.admin)["items"]
-    assert today["day"] == str(datetime.now(UTC).date())
-    numbers = {name: today[name] for name in ("uploads", "documents", "bytes", "chunks", "searches")}
+    (used,) = usage(tenant.admin)["items"]
+    assert used["day"] == str(today)
+    numbers = {name: used[name] for name in ("uploads", "documents", "bytes", "chunks", "searches")}
     assert numbers == {
         "uploads": 2, "documents": 2, "bytes": len(text) + len("A second text."), "chunks": 2, "searches": 3,
     }  # fmt: skip
@@ -50,23 +55,23 @@ def test_what_was_done_by_day_and_by_key(service: Service, tenant: Tenant) -> No
     assert by_key["a writer"]["key"] == writer.get("/v1/me").json()["key"]["id"]
     assert by_key["first key"]["bytes"] == len("A second text.")
     assert all(item["embedding_tokens"] > 0 for item in by_key.values())
-    assert sum(item["embedding_tokens"] for item in by_key.values()) == today["embedding_tokens"]
+    assert sum(item["embedding_tokens"] for item in by_key.values()) == used["embedding_tokens"]
     assert usage(tenant.admin)["stored"] == {"documents": 2, "stored_bytes": numbers["bytes"], "chunks": 2}
     (theirs,) = usage(stranger.admin)["items"]
     assert (theirs["uploads"], theirs["searches"]) == (1, 1)
 
 
-def test_what_is_deleted_was_used_all_the_same(tenant: Tenant) -> None:
+def test_what_is_deleted_was_used_all_the_same(tenant: Tenant, today: date) -> None:
     document = tenant.add_text("It comes, and it goes.")
     tenant.admin.delete(f"{DOCUMENTS}/{document['id']}").raise_for_status()
-    found = usage(tenant.admin)
+    found = usage(tenant.admin, to=str(today))
     assert found["stored"]["documents"] == 0
     assert found["items"][0]["documents"] == 1
 
 
-def test_other_days_have_nothing(tenant: Tenant) -> None:
+def test_other_days_have_nothing(tenant: Tenant, today: date) -> None:
     tenant.add_text("Today.")
-    yesterday = str(datetime.now(UTC).date() - timedelta(days=1))
+    yesterday = str(today - timedelta(days=1))
     assert usage(tenant.admin, to=yesterday)["items"] == []
     assert usage(tenant.admin, **{"from": yesterday})["items"]
 

@@ -26,7 +26,7 @@ from app.ingestion.parsers import PARSERS, ParserSpec
 from app.ingestion.parsers.pool import ParserPool
 from app.ingestion.pipeline import IngestionPipeline
 from app.job_handlers import HANDLERS, JobContext
-from app.worker import Worker
+from app.worker import POLL_SECONDS, Worker
 from tests.fixtures.service import OPERATOR_KEY, settings_for
 from tests.ingestion.recount import inconsistencies
 from tests.protocol_servers.embedding import EmbeddingServer
@@ -105,9 +105,9 @@ class Workshop:
         return await inconsistencies(self.urls.owner)
 
     @asynccontextmanager
-    async def working(self, *, grace_seconds: float = 0.0) -> AsyncIterator[Worker]:
+    async def working(self, *, grace_seconds: float = 0.0, poll_seconds: float = POLL_SECONDS) -> AsyncIterator[Worker]:
         """A worker, until the end of the block."""
-        worker = Worker(self.resources, self.pipeline)
+        worker = Worker(self.resources, self.pipeline, poll_seconds=poll_seconds)
         running = asyncio.create_task(worker.run(grace_seconds=grace_seconds))
         try:
             yield worker

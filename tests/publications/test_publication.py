@@ -2,17 +2,18 @@
 
 import asyncio
 import json
-from datetime import UTC, datetime, timedelta
 
 import asyncpg
 import pytest
 
 from tests.api.problems import problem
 from tests.fixtures.service import Service, Tenant
+from tests.fixtures.waiting import soon_expired
 from tests.publications.platform import ENDED, Published, eventually, publish, texts
 
 KB = "/v1/knowledge-bases/default"
 PATH = f"{KB}/publication"
+DOCUMENTS = f"{KB}/documents"
 HERON, OTTER = "The heron fishes at dawn.", "The otter sleeps by day."
 
 
@@ -85,8 +86,7 @@ def test_only_what_every_search_of_the_tenant_sees_is_in_it(tenant: Tenant) -> N
     tenant.add_text("A chat's.", chat_id="c")
     tenant.add_text("An agent's.", chat_id="c", agent_id="a")
     tenant.add_text("Passing.", dynamic=True)
-    soon = (datetime.now(UTC) + timedelta(seconds=3)).isoformat()
-    tenant.add_text("Expired.", expires_at=soon)
+    soon_expired(lambda end: tenant.admin.post(DOCUMENTS, json={"text": "Expired.", "expires_at": end.isoformat()}))
     published = publish(tenant)
     eventually(lambda: asyncio.run(published.texts()) == {HERON})
     tenant.add_text(OTTER, metadata={"title": "x"})

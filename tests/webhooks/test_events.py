@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator
+from datetime import date, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -12,6 +13,7 @@ from app.documents.deletion import Selection
 from app.ids import new_id
 from app.knowledge_bases.types import NewKnowledgeBase, ReindexWishes
 from app.webhooks.types import EventName
+from tests.fixtures.waiting import day_with_time_left
 from tests.ingestion.workshop import Workshop, add_text
 
 NOWHERE = "http://127.0.0.1:9/"
@@ -210,14 +212,14 @@ async def test_a_quota_that_is_set_lower(workshop: Workshop, services: TenantSer
 
 async def test_tokens_of_a_day(workshop: Workshop, services: TenantServices) -> None:
     """Of all keys together, anew each day."""
-    tenant = services.principal.tenant_id
+    tenant, today = services.principal.tenant_id, day_with_time_left()
     await set_quotas(workshop, services, embedding_tokens_per_day=100)
     await listen(services, "quota.near")
 
-    async def use(key: UUID, tokens: int, day: str = "today") -> None:
+    async def use(key: UUID, tokens: int, day: date = today) -> None:
         await workshop.owner.execute(
             "insert into usage_day as d (tenant_id, day, key_id, query_tokens)"
-            " values ($1, $4::text::date, $2, $3) on conflict (tenant_id, day, key_id) do update"
+            " values ($1, $4, $2, $3) on conflict (tenant_id, day, key_id) do update"
             " set query_tokens = d.query_tokens + excluded.query_tokens, searches = d.searches + 1",
             tenant, key, tokens, day,
         )  # fmt: skip
@@ -231,5 +233,5 @@ async def test_tokens_of_a_day(workshop: Workshop, services: TenantServices) -> 
     assert await near(workshop, services) == [{"quota": "embedding_tokens_per_day", "limit": 100, "used": 85}]
     await use(other, 50)
     assert await near(workshop, services) == []
-    await use(other, 81, "tomorrow")
+    await use(other, 81, today + timedelta(days=1))
     assert await near(workshop, services) == [{"quota": "embedding_tokens_per_day", "limit": 100, "used": 81}]
