@@ -20,6 +20,7 @@ class Endpoint(ThreadingHTTPServer):
     """``with Endpoint() as endpoint`` serves ``base_url``; queries are answered at once."""
 
     daemon_threads = True
+    request_queue_size = 128
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)

@@ -2,11 +2,13 @@
 
 import asyncio
 import json
+import socket
 import threading
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
+import httpx
 import pytest
 from pydantic import BaseModel
 
@@ -150,7 +152,10 @@ async def test_nobody_at_home(server: ChatServer) -> None:
     url = server.base_url
     server.__exit__(None, None, None)
     chat = OpenAIChat(url, None, "talker", first_delay=0.01)
-    assert (await refused_for(chat)).reason == "unreachable"
+    with socket.socket() as reserved:  # it does not listen, and keeps the port from others
+        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        reserved.bind(("127.0.0.1", httpx.URL(url).port or 0))
+        assert (await refused_for(chat)).reason == "unreachable"
     await chat.close()
     server.__enter__()
 

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
-from tests.protocol_servers.serving import ProtocolServer
+from tests.protocol_servers.serving import LongQueueServer, ProtocolServer
 
 AUDIENCE = "carrel-of-the-tests"
 PrivateKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey
@@ -80,7 +80,7 @@ class Issuer(ProtocolServer):
             def log_message(self, format: str, *args: Any) -> None:
                 """Not among the tests' output."""
 
-        return ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        return LongQueueServer(("127.0.0.1", 0), Handler)
 
     @property
     def url(self) -> str:

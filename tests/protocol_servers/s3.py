@@ -5,8 +5,10 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from urllib.parse import urlsplit
+
+from tests.protocol_servers.serving import LongQueueServer
 
 HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "server", "date", "content-length"}
 CODES = {400: "InvalidRequest", 403: "AccessDenied", 404: "NoSuchKey", 501: "NotImplemented"}
@@ -25,7 +27,7 @@ class Request:
 Rule = Callable[[Request], int | None]
 
 
-class AwkwardS3(ThreadingHTTPServer):
+class AwkwardS3(LongQueueServer):
     """``rule`` sees each request before it is passed on; a number that it returns, one of CODES, refuses it."""
 
     def __init__(self, upstream: str) -> None:

@@ -54,7 +54,16 @@ class ProtocolServer(ABC):
 ServedT = TypeVar("ServedT", bound=ProtocolServer)
 
 
-class Http(ThreadingHTTPServer, Generic[ServedT]):
+class LongQueueServer(ThreadingHTTPServer):
+    """An HTTP server with a long queue of connections.
+
+    With the default of 5, the sixth client of a busy machine waits a second until its system connects again.
+    """
+
+    request_queue_size = 128
+
+
+class Http(LongQueueServer, Generic[ServedT]):
     """What listens for one of them."""
 
     daemon_threads = True

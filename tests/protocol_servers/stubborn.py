@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from tests.protocol_servers.serving import ProtocolServer
+from tests.protocol_servers.serving import LongQueueServer, ProtocolServer
 
 
 @dataclass(frozen=True)
@@ -57,4 +57,4 @@ class StubbornServer(ProtocolServer):
             def log_message(self, *arguments: object) -> None:
                 pass
 
-        return ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        return LongQueueServer(("127.0.0.1", 0), Handler)

@@ -8,7 +8,7 @@ from typing import Any
 
 from standardwebhooks import Webhook
 
-from tests.protocol_servers.serving import ProtocolServer
+from tests.protocol_servers.serving import LongQueueServer, ProtocolServer
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class WebhookReceiver(ProtocolServer):
             def log_message(self, format: str, *args: Any) -> None:
                 """Nobody reads it."""
 
-        class Server(ThreadingHTTPServer):
+        class Server(LongQueueServer):
             def handle_error(self, request: Any, client_address: Any) -> None:
                 """A client that does not believe a certificate just goes."""
 

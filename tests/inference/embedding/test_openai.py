@@ -12,6 +12,7 @@ from app.inference.embedding import (
     EmbeddingRejected,
     EmbeddingUnavailable,
 )
+from tests.fixtures.waiting import until
 from tests.inference.embedding.conftest import EmbedderOpener
 from tests.protocol_servers.embedding import EmbeddingServer, text_vector
 
@@ -176,8 +177,8 @@ async def test_a_query_does_not_wait_long(server: EmbeddingServer, open_embedder
 async def test_a_slow_endpoint_is_unavailable(server: EmbeddingServer, open_embedder: EmbedderOpener) -> None:
     server.fail("slow", times=None)
     with pytest.raises(EmbeddingUnavailable, match="no answer in time"):
-        await open_embedder(timeout_seconds=0.2).embed_queries(["desk"])
-    assert server.requests == 2
+        await open_embedder(timeout_seconds=0.5).embed_queries(["desk"])
+    await until(lambda: server.requests == 2)  # a busy server may look at the second one later
 
 
 async def test_a_closed_port_is_unavailable(open_embedder: EmbedderOpener) -> None:

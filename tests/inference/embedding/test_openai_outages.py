@@ -131,13 +131,13 @@ async def test_searches_that_give_up_on_a_hanging_endpoint(
 
 
 async def test_a_closed_port_and_then_an_endpoint(open_embedder: EmbedderOpener) -> None:
-    with socket.socket() as reserved:
+    with socket.socket() as reserved:  # it does not listen, and keeps the port from others
         reserved.bind(("127.0.0.1", 0))
         port = reserved.getsockname()[1]
-    embedder = open_embedder(base_url=f"http://127.0.0.1:{port}/v1")
-    for _ in range(3):
-        with pytest.raises(EmbeddingUnavailable, match=r"no connection|left alone"):
-            await embedder.embed_queries(["desk"])
+        embedder = open_embedder(base_url=f"http://127.0.0.1:{port}/v1")
+        for _ in range(3):
+            with pytest.raises(EmbeddingUnavailable, match=r"no connection|left alone"):
+                await embedder.embed_queries(["desk"])
     with EmbeddingServer(port=port):
         await recovered(embedder)
 
