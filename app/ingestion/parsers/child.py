@@ -1,51 +1,57 @@
 """The parser process: requests on standard input, answers on standard output; only here untrusted files are opened.
 
-``python -I -m app.ingestion.parsers.child``; the conversation is described in ``protocol.py``.
+``python -I -m app.ingestion.parsers.child``; the conversation is described in ``protocol``, the confinement in
+``app.sandbox``.
 """
 
 import contextlib
-import ctypes
-import gc
 import importlib
-import json
-import os
 import resource
-import signal
-import sys
 import time
 from collections.abc import Mapping
-from io import FileIO
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from app.ingestion.parsers import LanguageData, ParseOptions, Parser
 from app.ingestion.parsers.protocol import encode, encode_document, encode_error
 from app.ingestion.types import Corrupt, IngestionError, NoText, ParsedDocument, ParserMemory, UnsupportedFormat
+from app.sandbox.channel import Channel
+from app.sandbox.confinement import Confined, Limits
 
-OPEN_FILES = 64
 REPORT_SECONDS = 0.25
-NICENESS = 10
-_PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS = 1, 38
-_FORBIDDEN_EVENTS = frozenset(
-    {"subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork", "os.forkpty", "pty.spawn"}
-)
 
 
 def main() -> None:
     """Set up, say ready, and answer until the input ends."""
-    replies = _claim_stdout()
-    setup = json.loads(sys.stdin.buffer.readline())
-    _detach(parent=setup["parent"])
+    channel = Channel()
+    setup = channel.setup
     # Imported before the limits: the files that fill an import are ours, and later requests find them warm.
     modules = {media_type: importlib.import_module(name) for media_type, name in setup["modules"].items()}
-    gc.freeze()
-    _limit(memory_mb=setup["memory_mb"])
+    tessdata = setup["ocr"]["directory"]
+    confined = channel.confine(
+        Limits(
+            memory_mb=setup["memory_mb"],
+            readable=(Path(tessdata),) if tessdata else (),
+            modules=tuple(setup["plugins"].values()),
+        )
+    )
     modules |= _plugins(setup["plugins"])
-    replies.write(encode({"ready": True, "resident_mb": resident_mb()}))
-    for line in sys.stdin.buffer:
-        request = json.loads(line)
+    channel.write(encode({"ready": True, "resident_mb": resident_mb()}))
+    for request, descriptors in channel.requests():
         _limit_cpu(setup["cpu_seconds"])
-        _answer(request, modules, replies)
+        path = f"/proc/self/fd/{descriptors[0]}" if descriptors else request["path"]
+        _answer(_Request(Path(path), request, setup, confined), modules, channel)
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """One file to parse, and what the service said about it and about all files."""
+
+    path: Path
+    message: Mapping[str, Any]
+    setup: Mapping[str, Any]
+    confined: Confined
 
 
 def _plugins(names: Mapping[str, str]) -> dict[str, Any]:
@@ -55,39 +61,6 @@ def _plugins(names: Mapping[str, str]) -> dict[str, Any]:
         with contextlib.suppress(Exception):  # what a stranger's module may raise
             found[media_type] = importlib.import_module(name)
     return found
-
-
-def _claim_stdout() -> FileIO:
-    """Libraries that print must not break the protocol: they get standard error."""
-    replies = FileIO(os.dup(1), "w")
-    os.dup2(2, 1)
-    return replies
-
-
-def _detach(*, parent: int) -> None:
-    """Die with the service and never gain rights."""
-    if sys.platform == "linux":
-        libc = ctypes.CDLL(None, use_errno=True)
-        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-    if os.getppid() != parent:  # it died before the line above took effect
-        sys.exit(1)
-
-
-def _limit(*, memory_mb: int) -> None:
-    os.nice(NICENESS)  # interactive work goes first
-    sys.dont_write_bytecode = True
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_NOFILE, (OPEN_FILES, OPEN_FILES))
-    resource.setrlimit(resource.RLIMIT_AS, (memory_mb << 20, memory_mb << 20))
-    sys.addaudithook(_refuse)
-
-
-def _refuse(event: str, _arguments: tuple[Any, ...]) -> None:
-    """Nothing is fetched and nothing is started while parsing."""
-    if event.startswith("socket.") or event in _FORBIDDEN_EVENTS:
-        raise PermissionError(f"{event} is not allowed while parsing")
 
 
 def _limit_cpu(seconds: int) -> None:
@@ -106,56 +79,50 @@ def resident_mb() -> int:
     return pages * resource.getpagesize() >> 20
 
 
-def _answer(request: dict[str, Any], modules: Mapping[str, Any], replies: FileIO) -> None:
+def _answer(request: _Request, modules: Mapping[str, Any], channel: Channel) -> None:
     try:
-        document = _parse(request, modules, replies)
+        document = _parse(request, modules, channel)
     except IngestionError as exc:
-        _send(replies, encode_error(exc, resident_mb=resident_mb()))
+        channel.write(encode_error(exc, resident_mb=resident_mb()))
     except MemoryError:
-        _send(replies, encode_error(ParserMemory(), resident_mb=resident_mb()))
+        channel.write(encode_error(ParserMemory(), resident_mb=resident_mb()))
     except Exception:  # a parser library that trips over a damaged file may raise anything
-        _send(replies, encode_error(Corrupt(), resident_mb=resident_mb()))
+        channel.write(encode_error(Corrupt(), resident_mb=resident_mb()))
     else:
         for line in encode_document(document, resident_mb=resident_mb()):
-            _send(replies, line)
+            channel.write(line)
 
 
-def _parse(request: dict[str, Any], modules: Mapping[str, Any], replies: FileIO) -> ParsedDocument:
-    parser: Parser | None = modules.get(request["media_type"])
+def _parse(request: _Request, modules: Mapping[str, Any], channel: Channel) -> ParsedDocument:
+    parser: Parser | None = modules.get(request.message["media_type"])
     if parser is None:
         raise UnsupportedFormat
-    document = parser.parse(Path(request["path"]), _options(request, replies))
+    document = parser.parse(request.path, _options(request, channel))
     if not document.blocks:
         raise NoText
     return document
 
 
-def _options(request: dict[str, Any], replies: FileIO) -> ParseOptions:
-    ocr, told = request["ocr"], time.monotonic()
+def _options(request: _Request, channel: Channel) -> ParseOptions:
+    setup, told = request.setup, time.monotonic()
+    ocr = setup["ocr"]
 
     def report(done: int, total: int) -> None:
         nonlocal told
         if time.monotonic() - told >= REPORT_SECONDS:
             told = time.monotonic()
-            _send(replies, encode({"pages": [done, total]}))
+            channel.write(encode({"pages": [done, total]}))
 
     return ParseOptions(
-        encoding=request["encoding"],
-        max_pages=request["max_pages"],
-        max_characters=request["max_characters"],
-        ocr=LanguageData(ocr["directory"], tuple(ocr["languages"]), tuple(ocr["missing"])),
-        cpu_seconds=request["cpu_seconds"],
-        wall_seconds=request["wall_seconds"],
+        encoding=request.message["encoding"],
+        max_pages=setup["max_pages"],
+        max_characters=setup["max_characters"],
+        ocr=LanguageData(request.confined.path(ocr["directory"]), tuple(ocr["languages"]), tuple(ocr["missing"])),
+        cpu_seconds=setup["cpu_seconds"],
+        wall_seconds=setup["wall_seconds"],
         report=report,
-        pictures=request["pictures"],
+        pictures=request.message["pictures"],
     )
-
-
-def _send(replies: FileIO, line: bytes) -> None:
-    """A raw write to a pipe may be short."""
-    view = memoryview(line)
-    while view:
-        view = view[replies.write(view) :]
 
 
 if __name__ == "__main__":

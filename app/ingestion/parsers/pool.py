@@ -1,18 +1,30 @@
 """Parsing in killable processes: a pool of children, each under limits, none of them trusted."""
 
 import asyncio
-import contextlib
-import os
 import signal
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from app.errors import Unavailable
 from app.ingestion.parsers import NO_OCR, PARSERS, LanguageData, ParserSpec
 from app.ingestion.parsers.protocol import Answer, encode, line_limit
-from app.ingestion.types import ParsedDocument, ParserCrashed, ParserMemory, ParserTimeout, UnsupportedFormat
+from app.ingestion.types import (
+    Corrupt,
+    ParsedDocument,
+    ParserCrashed,
+    ParserMemory,
+    ParserTimeout,
+    UnsupportedFormat,
+)
+from app.logging import get_logger
+from app.sandbox.confinement import Confinement
+from app.sandbox.descriptors import sealed_copy
+from app.sandbox.process import AnswerTooLong, SandboxedProcess, SandboxUnavailable
+
+logger = get_logger(__name__)
 
 RECYCLE_AFTER_CALLS = 200
 RECYCLE_ABOVE_MB = 300
@@ -31,49 +43,6 @@ class ParserUnavailable(Unavailable):
     """A parser process cannot be started; try again."""
 
     code = "parser_unavailable"
-
-
-class _Child:
-    """One parser process and the bytes that it said but nobody has read yet."""
-
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self.process = process
-        self.calls = 0
-        self._said = bytearray()
-
-    async def send(self, line: bytes) -> None:
-        assert self.process.stdin is not None
-        with contextlib.suppress(ConnectionError):  # a dead child shows at the next read
-            self.process.stdin.write(line)
-            await self.process.stdin.drain()
-
-    async def line(self, limit: int) -> bytes | None:
-        """The next line without its end; None when the child is gone. Raises ParserCrashed above ``limit`` bytes."""
-        assert self.process.stdout is not None
-        looked_at = 0
-        while (end := self._said.find(b"\n", looked_at)) < 0:
-            looked_at = len(self._said)
-            if looked_at > limit:
-                raise ParserCrashed("The parser process gave too long an answer.")
-            piece = await self.process.stdout.read(_PIECE)
-            if not piece:
-                return None
-            self._said += piece
-        line = bytes(self._said[:end])
-        del self._said[: end + 1]
-        return line
-
-    async def kill(self) -> None:
-        """End the process with all that it started, and wait until it is gone."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.close()
-        # The transport of a pipe that still holds bytes would never close.
-        while await self.process.stdout.read(_PIECE):
-            pass
-        await self.process.wait()
 
 
 class ParserPool:
@@ -101,23 +70,21 @@ class ParserPool:
         self._max_characters = max_characters
         self._parsers = parsers
         self._recycle_after_calls = recycle_after_calls
-        self._options = {
-            "max_pages": max_pages,
-            "max_characters": max_characters,
-            "ocr": asdict(ocr),
-            "cpu_seconds": cpu_seconds,
-            "wall_seconds": wall_seconds,
-        }
         self._setup = {
             "memory_mb": memory_mb,
             "cpu_seconds": cpu_seconds,
+            "wall_seconds": wall_seconds,
+            "max_pages": max_pages,
+            "max_characters": max_characters,
+            "ocr": asdict(ocr),
             "modules": {name: spec.module for name, spec in parsers.items() if not spec.plugin},
             "plugins": {name: spec.module for name, spec in parsers.items() if spec.plugin},
         }
         self._processes = processes
         self._slots = asyncio.Semaphore(processes)
-        self._idle: list[_Child] = []
+        self._idle: list[SandboxedProcess] = []
         self._closed = False
+        self._confinement: Confinement | None = None
 
     async def parse(
         self,
@@ -135,12 +102,14 @@ class ParserPool:
         """
         if media_type not in self._parsers:
             raise UnsupportedFormat(media_type=media_type)
-        request = {"path": str(path), "media_type": media_type, "encoding": encoding, **self._options}
-        request["pictures"] = pictures
-        async with self._slots:
+        request: dict[str, Any] = {"media_type": media_type, "encoding": encoding, "pictures": pictures}
+        async with self._slots, _opened(path) as descriptor:
+            if descriptor is None:
+                request["path"] = str(path)
+            descriptors = () if descriptor is None else (descriptor,)
             child = self._idle.pop() if self._idle else await self._spawn()
             try:
-                answer = await self._ask(child, encode(request), on_pages)
+                answer = await self._ask(child, encode(request), descriptors, on_pages)
             except BaseException:  # whatever happened, our cancellation included: the child's state is unknown
                 await child.kill()
                 raise
@@ -168,21 +137,15 @@ class ParserPool:
     async def _start_idle(self) -> None:
         self._idle.append(await self._spawn())
 
-    async def _spawn(self) -> _Child:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-I", "-m", "app.ingestion.parsers.child",
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-            start_new_session=True,
-            env={"PATH": os.defpath, "LANG": "C.UTF-8", "MALLOC_ARENA_MAX": "2"},
-        )  # fmt: skip
-        child = _Child(process)
+    async def _spawn(self) -> SandboxedProcess:
+        try:
+            child = await SandboxedProcess.start("app.ingestion.parsers.child", self._setup)
+        except SandboxUnavailable as exc:
+            raise ParserUnavailable from exc
         try:
             async with asyncio.timeout(START_SECONDS):
-                await child.send(encode({"parent": os.getpid(), **self._setup}))
                 ready = await child.line(_PIECE)
-        except TimeoutError as exc:
+        except (TimeoutError, AnswerTooLong) as exc:
             await child.kill()
             raise ParserUnavailable from exc
         except BaseException:
@@ -191,14 +154,24 @@ class ParserPool:
         if ready is None:
             await child.kill()
             raise ParserUnavailable
+        self._note(child.confinement)
         return child
 
-    async def _ask(self, child: _Child, request: bytes, on_pages: OnPages) -> Answer:
+    def _note(self, confinement: Confinement) -> None:
+        """Log the measures that are in force, once, and again whenever they differ."""
+        if confinement != self._confinement:
+            self._confinement = confinement
+            log = logger.info if confinement.level == "full" else logger.warning
+            log("parser.confinement", in_force=confinement.level, **asdict(confinement))
+
+    async def _ask(
+        self, child: SandboxedProcess, request: bytes, descriptors: Sequence[int], on_pages: OnPages
+    ) -> Answer:
         answer = Answer(max_characters=self._max_characters)
         limit = line_limit(self._max_characters)
         try:
             async with asyncio.timeout(self._wall_seconds):
-                await child.send(request)
+                await child.send(request, descriptors)
                 while (line := await child.line(limit)) is not None:
                     if answer.feed(line):
                         return answer
@@ -207,13 +180,18 @@ class ParserPool:
                 status = await child.process.wait()
         except TimeoutError as exc:
             raise ParserTimeout from exc
+        except AnswerTooLong as exc:
+            raise ParserCrashed("The parser process gave too long an answer.") from exc
         if status == -signal.SIGXCPU:
             raise ParserTimeout
         if status == -signal.SIGKILL:  # nobody here did it: the kernel was out of memory
             raise ParserMemory
+        if status == -signal.SIGSYS:  # no parser makes such a call by itself
+            logger.warning("parser.forbidden_call")
+            raise ParserCrashed("The parser process made a forbidden system call and was ended.")
         raise ParserCrashed(status=status)
 
-    async def _settle(self, child: _Child, answer: Answer) -> None:
+    async def _settle(self, child: SandboxedProcess, answer: Answer) -> None:
         """Keep the child for the next document, unless it is worn out."""
         child.calls += 1
         worn = child.calls >= self._recycle_after_calls or answer.resident_mb > RECYCLE_ABOVE_MB
@@ -221,3 +199,16 @@ class ParserPool:
             await child.kill()
         else:
             self._idle.append(child)
+
+
+@asynccontextmanager
+async def _opened(path: Path) -> AsyncIterator[int | None]:
+    """The file as a descriptor for the child. Raises Corrupt for one that cannot be read, ParserUnavailable."""
+    async with AsyncExitStack() as stack:
+        try:
+            descriptor = await stack.enter_async_context(sealed_copy(path))
+        except (FileNotFoundError, IsADirectoryError, PermissionError) as exc:
+            raise Corrupt from exc
+        except OSError as exc:  # no memory or no descriptor is left
+            raise ParserUnavailable from exc
+        yield descriptor

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from app.ingestion.parsers import ParseOptions
@@ -15,10 +16,11 @@ from app.ingestion.types import Block, BlockKind, ParsedDocument
 
 def parse(path: Path, options: ParseOptions) -> ParsedDocument:
     command, _, argument = path.read_text().partition(" ")
-    text = {
+    actions: dict[str, Callable[[str], str]] = {
         "loop": loop,
-        "sleep": sleep,
+        "sleep": partial(sleep, options),
         "eat": eat,
+        "grow": grow,
         "crash": crash,
         "killed": killed,
         "giant": giant,
@@ -28,8 +30,8 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
         "environment": environment,
         "fail": fail,
         "process": process,
-    }[command](argument)
-    return ParsedDocument([Block(BlockKind.PARAGRAPH, text)])
+    }
+    return ParsedDocument([Block(BlockKind.PARAGRAPH, actions[command](argument))])
 
 
 def loop(_: str) -> str:
@@ -37,15 +39,24 @@ def loop(_: str) -> str:
         pass
 
 
-def sleep(argument: str) -> str:
+def sleep(options: ParseOptions, argument: str) -> str:
     if argument:
-        Path(argument).touch()
+        time.sleep(1)  # reports that follow each other more closely are left out
+        options.report(1, 2)
     time.sleep(3600)
     return "awake"
 
 
 def eat(_: str) -> str:
     return str(sum(len(piece) for piece in [bytearray(1 << 26) for _ in range(1000)]))
+
+
+_HOARD: list[bytes] = []
+
+
+def grow(argument: str) -> str:
+    _HOARD.append(b"x" * (int(argument) << 20))
+    return str(os.getpid())
 
 
 def crash(_: str) -> str:

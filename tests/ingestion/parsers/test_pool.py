@@ -104,7 +104,7 @@ async def test_a_child_out_of_order_is_a_clear_error_and_the_pool_works_on(
         ("resolve", "PermissionError"),
         ("run", "PermissionError"),
         ("fork", "PermissionError"),
-        ("write", "OSError"),
+        ("write", "PermissionError"),
         ("nothing", "no exception"),
     ],
 )
@@ -133,12 +133,21 @@ async def test_a_worn_child_is_replaced(open_pool: OpenPool, tmp_path: Path) -> 
     assert pids[0] == pids[1] != pids[2] == pids[3]
 
 
+async def test_parse_in_child_that_has_grown_uses_another_child_next(open_pool: OpenPool, tmp_path: Path) -> None:
+    pool = open_pool()
+    grown = await text_of(pool, tmp_path, "grow 400")
+    assert await text_of(pool, tmp_path, "process") != grown
+    assert not is_alive(int(grown))
+
+
 async def test_cancelling_kills_the_child(open_pool: OpenPool, tmp_path: Path) -> None:
-    pool, started = open_pool(), tmp_path / "started"
+    pool, started = open_pool(), asyncio.Event()
     child = int(await text_of(pool, tmp_path, "process"))
-    task = asyncio.create_task(ask(pool, tmp_path, f"sleep {started}"))
-    while not started.exists() and not task.done():
-        await asyncio.sleep(0.02)
+    path = tmp_path / "command.bad"
+    path.write_text("sleep loudly")
+    task = asyncio.create_task(pool.parse(path, MISBEHAVING.media_type, on_pages=lambda *_: started.set()))
+    async with asyncio.timeout(GUARD):
+        await started.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -1,0 +1,76 @@
+"""A file as an open descriptor that a process of another user can read, and nobody can change."""
+
+import asyncio
+import fcntl
+import os
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+_SMALL = 256 * 1024
+_NO_EXECUTE_SEAL = 0x8
+_SEALS = 0x1 | 0x2 | 0x4 | 0x8
+"""F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_GROW, F_SEAL_WRITE."""
+
+
+@asynccontextmanager
+async def sealed_copy(path: Path) -> AsyncIterator[int | None]:
+    """Open a copy of the file in memory that can be read and never changed, for as long as the block runs.
+
+    The descriptor of the file itself would be readable, but libraries open files by name: that asks for rights on the
+    file once more, which the sandbox lacks. Opening ``/proc/self/fd/N`` of the copy asks for rights on the copy alone.
+
+    Yields:
+        The descriptor, or None on a platform without such copies. Raises OSError if the file cannot be read.
+    """
+    if not hasattr(os, "memfd_create"):
+        yield None
+        return
+    if _is_small(path):  # copied before a thread would have begun
+        descriptor = _copy(path)
+    else:
+        descriptor = await _copy_in_thread(path)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _is_small(path: Path) -> bool:
+    return path.stat().st_size <= _SMALL
+
+
+async def _copy_in_thread(path: Path) -> int:
+    copying = asyncio.ensure_future(asyncio.to_thread(_copy, path))
+    try:
+        return await asyncio.shield(copying)
+    except asyncio.CancelledError:
+        copying.add_done_callback(_close_result)
+        raise
+
+
+def _close_result(copying: asyncio.Future[int]) -> None:
+    if not copying.cancelled() and copying.exception() is None:
+        os.close(copying.result())
+
+
+def _copy(path: Path) -> int:
+    copy = _create()
+    try:
+        with path.open("rb") as original, os.fdopen(copy, "wb", closefd=False) as target:
+            shutil.copyfileobj(original, target, 1 << 20)
+        os.fchmod(copy, 0o444)
+        fcntl.fcntl(copy, fcntl.F_ADD_SEALS, _SEALS)
+    except BaseException:
+        os.close(copy)
+        raise
+    return copy
+
+
+def _create() -> int:
+    flags = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
+    try:
+        return os.memfd_create("document", flags | _NO_EXECUTE_SEAL)
+    except OSError:  # before Linux 6.3
+        return os.memfd_create("document", flags)

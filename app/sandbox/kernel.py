@@ -1,0 +1,82 @@
+"""The kernel's interfaces that Python's standard library lacks: prctl, capset and raw system calls, by ctypes."""
+
+import ctypes
+import os
+import sys
+
+PR_SET_PDEATHSIG = 1
+PR_SET_DUMPABLE = 4
+PR_CAPBSET_DROP = 24
+PR_SET_SECUREBITS = 28
+PR_SET_CHILD_SUBREAPER = 36
+PR_SET_NO_NEW_PRIVS = 38
+PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 47, 4
+PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 22, 2
+
+_CAPABILITY_VERSION = 0x20080522
+_LAST_CAPABILITY = 63
+
+
+def is_linux() -> bool:
+    """Return whether the interfaces of this module exist here."""
+    return sys.platform == "linux"
+
+
+def libc() -> ctypes.CDLL:
+    """Return the C library of this process."""
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def prctl(option: int, *arguments: int) -> bool:
+    """Call prctl(2) and return whether it succeeded."""
+    if not is_linux():
+        return False
+    values = [ctypes.c_ulong(argument) for argument in (*arguments, 0, 0, 0, 0)[:4]]
+    return bool(libc().prctl(ctypes.c_int(option), *values) == 0)
+
+
+def syscall(number: int, *arguments: object) -> int:
+    """Make a system call and return its result. Raises OSError."""
+    library = libc()
+    library.syscall.restype = ctypes.c_long
+    values = [ctypes.c_long(value) if isinstance(value, int) else value for value in arguments]
+    result = library.syscall(ctypes.c_long(number), *values)
+    if result < 0:
+        number_of_error = ctypes.get_errno()
+        raise OSError(number_of_error, os.strerror(number_of_error))
+    return int(result)
+
+
+class _Header(ctypes.Structure):
+    _fields_ = [("version", ctypes.c_uint32), ("pid", ctypes.c_int)]
+
+
+def capabilities() -> int:
+    """Return the effective capabilities of this process as a bit mask; 0 if the kernel does not say."""
+    header, data = _Header(_CAPABILITY_VERSION, 0), (ctypes.c_uint32 * 6)()
+    if not is_linux() or libc().capget(ctypes.byref(header), data) != 0:
+        return 0
+    return int(data[0]) | int(data[3]) << 32
+
+
+def drop_bounding_set() -> None:
+    """Take every capability out of reach of programs that this process might execute; needs CAP_SETPCAP."""
+    for number in range(_LAST_CAPABILITY + 1):
+        prctl(PR_CAPBSET_DROP, number)
+
+
+def drop_capabilities() -> None:
+    """Give up every capability of this process. Raises OSError if the kernel refuses."""
+    prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
+    header, data = _Header(_CAPABILITY_VERSION, 0), (ctypes.c_uint32 * 6)()
+    if libc().capset(ctypes.byref(header), data) != 0:
+        raise OSError(ctypes.get_errno(), "capset")
+
+
+def protect_memory() -> None:
+    """Close memory, environment and descriptors of this process to other processes of the same user.
+
+    The kernel then also writes no core dump of this process, and only root can attach a debugger or profiler.
+    The setting ends when the process executes another program. Other platforms than Linux have no such setting.
+    """
+    prctl(PR_SET_DUMPABLE, 0)

@@ -1,0 +1,139 @@
+"""The service's side of a sandboxed process: start it, speak with it, end it with all that it started."""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import socket
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+from app.errors import Unavailable
+from app.sandbox.confinement import Confinement
+
+START_SECONDS = 60
+_PIECE = 64 * 1024
+
+
+class SandboxUnavailable(Unavailable):
+    """A sandboxed process cannot be started; try again."""
+
+    code = "sandbox_unavailable"
+
+
+class AnswerTooLong(ValueError):
+    """A line of a sandboxed process is longer than the caller allows."""
+
+
+class SandboxedProcess:
+    """One sandboxed process, and the bytes of its answers that are not read yet."""
+
+    def __init__(self, process: asyncio.subprocess.Process, requests: socket.socket) -> None:
+        self.process = process
+        self.calls = 0
+        """How many requests it has answered, counted by its user."""
+        self.confinement = Confinement(own_user=False, system_call_filter=False, landlock=0)
+        self._requests = requests
+        self._said = bytearray()
+
+    @classmethod
+    async def start(cls, module: str, setup: Mapping[str, Any]) -> Self:
+        """Start ``module``, which opens a ``Channel``, and wait until it is confined.
+
+        Args:
+            module: The full name of the program's module; ``python -I -m`` runs it, in the directory ``/``.
+            setup: What the program gets as ``Channel.setup``: JSON values, never a secret.
+
+        Raises:
+            SandboxUnavailable: The process cannot be started, or ends before it is confined.
+        """
+        started = await cls._spawn(module)
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                opening = {"parent": os.getpid(), "setup": setup}
+                await started.send(json.dumps(opening, separators=(",", ":")).encode("ascii") + b"\n")
+                line = await started.line(_PIECE)
+            started.confinement = Confinement.from_message(json.loads(line or b"null")["confinement"])
+        except (TimeoutError, ValueError, TypeError, KeyError) as exc:
+            await started.kill()
+            raise SandboxUnavailable from exc
+        except BaseException:
+            await started.kill()
+            raise
+        return started
+
+    @classmethod
+    async def _spawn(cls, module: str) -> Self:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            ours.setblocking(False)
+            with theirs:
+                process = await asyncio.create_subprocess_exec(
+                    sys.executable, "-I", "-m", module,
+                    stdin=theirs.fileno(),
+                    stdout=asyncio.subprocess.PIPE,
+                    stderr=asyncio.subprocess.DEVNULL,
+                    cwd="/",
+                    start_new_session=True,
+                    env={"PATH": os.defpath, "LANG": "C.UTF-8", "MALLOC_ARENA_MAX": "2"},
+                )  # fmt: skip
+            ours.shutdown(socket.SHUT_RD)  # answers come by the pipe
+        except BaseException:
+            ours.close()
+            raise
+        return cls(process, ours)
+
+    async def send(self, line: bytes, descriptors: Sequence[int] = ()) -> None:
+        """Send one line, with open descriptors that the process gets copies of; a dead one shows at the next read."""
+        loop = asyncio.get_running_loop()
+        view = memoryview(line)
+        with contextlib.suppress(ConnectionError):
+            if descriptors:
+                view = view[await self._send_with(view, descriptors) :]
+            if view:
+                await loop.sock_sendall(self._requests, view)
+
+    async def _send_with(self, view: memoryview, descriptors: Sequence[int]) -> int:
+        while True:
+            try:
+                return socket.send_fds(self._requests, [view], list(descriptors))
+            except BlockingIOError:  # it has not read the line before
+                await self._until_writable()
+
+    async def _until_writable(self) -> None:
+        loop = asyncio.get_running_loop()
+        writable = asyncio.Event()
+        loop.add_writer(self._requests.fileno(), writable.set)
+        try:
+            await writable.wait()
+        finally:
+            loop.remove_writer(self._requests.fileno())
+
+    async def line(self, limit: int) -> bytes | None:
+        """Return the next line without its end; None if the process is gone. Raises AnswerTooLong above ``limit``."""
+        assert self.process.stdout is not None
+        looked_at = 0
+        while (end := self._said.find(b"\n", looked_at)) < 0:
+            looked_at = len(self._said)
+            if looked_at > limit:
+                raise AnswerTooLong(f"more than {limit} bytes")
+            piece = await self.process.stdout.read(_PIECE)
+            if not piece:
+                return None
+            self._said += piece
+        line = bytes(self._said[:end])
+        del self._said[: end + 1]
+        return line
+
+    async def kill(self) -> None:
+        """End the process with all that it started, and wait until it is gone."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self._requests.close()
+        assert self.process.stdout is not None
+        # The transport of a pipe that still holds bytes would never close.
+        while await self.process.stdout.read(_PIECE):
+            pass
+        await self.process.wait()
