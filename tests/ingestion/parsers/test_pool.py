@@ -115,7 +115,7 @@ async def test_what_a_parser_may_not_do(action: str, outcome: str, bad_pool: Par
 async def test_the_child_sees_no_secrets(open_pool: OpenPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CARREL_OPERATOR_KEY", "secret")
     names = (await text_of(open_pool(), tmp_path, "environment")).split()
-    assert set(names) <= {"PATH", "LANG", "LC_CTYPE", "MALLOC_ARENA_MAX"}
+    assert set(names) <= {"PATH", "LANG", "LC_CTYPE", "MALLOC_ARENA_MAX", "ORT_DISABLE_TELEMETRY"}
 
 
 async def test_a_child_serves_many_documents_and_is_replaced_after_a_kill(open_pool: OpenPool, tmp_path: Path) -> None:
