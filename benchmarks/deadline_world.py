@@ -24,7 +24,7 @@ from benchmarks.processes import ROOT, answer_of, environment_without_settings, 
 from tests.protocol_servers.chat import ChatServer, Talk
 from tests.protocol_servers.embedding import EmbeddingServer
 from tests.protocol_servers.rerank import RerankServer
-from tests.protocol_servers.site_search import SiteSearchServer
+from tests.protocol_servers.site_search import SiteSearchServer, bound_to
 from tests.protocol_servers.slow_link import SlowLink
 
 OPERATOR_KEY = "deadline-test-operator-key-0123456789"
@@ -77,7 +77,7 @@ class World:
                 "CARREL_CHAT_BASE_URL": chat.base_url,
                 "CARREL_CHAT_MODEL": "talker",
                 "CARREL_RERANK_URL": reranker.url,
-                "CARREL_HTTP_SOURCE_HOSTS": site.address,
+                **bound_to(site),
                 "CARREL_LOG_LEVEL": "error",
                 "CARREL_OPERATOR_KEY": OPERATOR_KEY,
                 **embedding.settings,

@@ -18,6 +18,7 @@ S3 = {
 }
 ENDPOINT = {"CARREL_EMBEDDING_BASE_URL": "http://models:1/v1/", "CARREL_EMBEDDING_DIMENSIONS": "8"}
 OIDC = {"CARREL_OIDC_ISSUER": "https://login.example/", "CARREL_OIDC_AUDIENCE": "carrel"}
+SECRET = {"header": "X-Api-Key", "value": "hidden"}
 FURTHER = {"model": "further", "base_url": "http://models:2/v1/", "dimensions": 16}
 
 
@@ -26,10 +27,10 @@ def models(*listed: Any) -> dict[str, str]:
     return {"CARREL_EMBEDDING_MODELS": json.dumps(listed)}
 
 
-def secret(**changes: Any) -> dict[str, str]:
-    """One that may be sent to an HTTP source."""
-    given = {"value": "hidden", "hosts": ["search.example.com"], "tenants": ["*"], **changes}
-    return {"CARREL_HTTP_SOURCE_SECRETS": json.dumps({"ONE": given})}
+def binding(**changes: Any) -> dict[str, str]:
+    """Allows tenants to ask one address, and to send it a secret."""
+    given = {"url": "https://search.example.com/search", "tenants": ["*"], "secrets": {"ONE": SECRET}, **changes}
+    return {"CARREL_HTTP_SOURCES": json.dumps([given])}
 
 
 class Environment:
@@ -128,15 +129,39 @@ def test_the_example_s_defaults_are_the_defaults(environment: Environment) -> No
         ({"CARREL_EMBEDDING_PICTURES": "input"}, "CARREL_EMBEDDING_BASE_URL"),
         ({**ENDPOINT, "CARREL_EMBEDDING_PICTURES": "true"}, "CARREL_EMBEDDING_PICTURES"),
         # HTTP sources
-        ({"CARREL_HTTP_SOURCE_HOSTS": "https://hidden.example/path"}, "CARREL_HTTP_SOURCE_HOSTS"),
-        ({"CARREL_HTTP_SOURCE_HOSTS": "*.hidden.example"}, "CARREL_HTTP_SOURCE_HOSTS"),
-        ({"CARREL_HTTP_SOURCE_HOSTS": "user@hidden.example"}, "CARREL_HTTP_SOURCE_HOSTS"),
-        ({"CARREL_HTTP_SOURCE_HOSTS": "hidden.example:70000"}, "CARREL_HTTP_SOURCE_HOSTS"),
-        ({"CARREL_HTTP_SOURCE_SECRETS": "hidden"}, "CARREL_HTTP_SOURCE_SECRETS: must be a JSON object"),
-        (secret(value="hidden\nX: y"), "CARREL_HTTP_SOURCE_SECRETS.ONE.value: a secret's value"),
-        (secret(hosts=[]), "CARREL_HTTP_SOURCE_SECRETS.ONE.hosts"),
-        (secret(tenants=[]), "CARREL_HTTP_SOURCE_SECRETS.ONE.tenants"),
-        ({"CARREL_HTTP_SOURCE_SECRETS": '{"ONE": "hidden"}'}, "CARREL_HTTP_SOURCE_SECRETS.ONE: input should be"),
+        (
+            {"CARREL_HTTP_SOURCE_HOSTS": "hidden.example"},
+            "CARREL_HTTP_SOURCE_HOSTS was replaced by CARREL_HTTP_SOURCES",
+        ),
+        ({"CARREL_HTTP_SOURCE_SECRETS": "{}"}, "CARREL_HTTP_SOURCE_SECRETS was replaced by CARREL_HTTP_SOURCES"),
+        ({"CARREL_HTTP_SOURCES": "hidden"}, "CARREL_HTTP_SOURCES: must be a JSON list"),
+        ({"CARREL_HTTP_SOURCES": "[" * 100_000}, "CARREL_HTTP_SOURCES: must be a JSON list"),
+        ({"CARREL_HTTP_SOURCES": '{"url": "hidden"}'}, "CARREL_HTTP_SOURCES: input should be a valid"),
+        ({"CARREL_HTTP_SOURCES": '["hidden"]'}, "CARREL_HTTP_SOURCES.0: input should be"),
+        (binding(url="https://hidden.example"), "CARREL_HTTP_SOURCES.0.url: needs a path"),
+        (binding(url="*.hidden.example/"), "CARREL_HTTP_SOURCES.0.url: takes an address"),
+        (binding(url="https://user@hidden.example/"), "CARREL_HTTP_SOURCES.0.url: takes an address"),
+        (binding(url="https://hidden.example:70000/"), "CARREL_HTTP_SOURCES.0.url: takes an address"),
+        (binding(url="https://hidden.example/a?b=c"), "CARREL_HTTP_SOURCES.0.url: takes a path without"),
+        (binding(url="https://hidden.example/a/../b"), "CARREL_HTTP_SOURCES.0.url: takes a path without"),
+        (binding(tenants=[]), "CARREL_HTTP_SOURCES.0.tenants"),
+        (binding(tenants=["hidden"]), "CARREL_HTTP_SOURCES.0.tenants.0: takes ids of tenants"),
+        (binding(methods=["PUT"]), "CARREL_HTTP_SOURCES.0.methods.0"),
+        (binding(methods=[]), "CARREL_HTTP_SOURCES.0.methods"),
+        (binding(headers=["Host"]), "CARREL_HTTP_SOURCES.0.headers.0: takes the name of a header"),
+        (binding(headers=["Authorization"]), "CARREL_HTTP_SOURCES.0.headers.0: credentials are sent as a secret"),
+        (binding(private="yes"), "CARREL_HTTP_SOURCES.0.private"),
+        (binding(hosts=["hidden"]), "CARREL_HTTP_SOURCES.0.hosts: extra inputs are not permitted"),
+        (
+            binding(secrets={"ONE": {**SECRET, "value": "hidden\nX: y"}}),
+            "CARREL_HTTP_SOURCES.0.secrets.ONE.value: a secret",
+        ),
+        (binding(secrets={"ONE": {"value": "hidden"}}), "CARREL_HTTP_SOURCES.0.secrets.ONE.header: field required"),
+        (
+            binding(secrets={"ONE": {**SECRET, "header": "Cookie"}}),
+            "CARREL_HTTP_SOURCES.0.secrets.ONE.header: takes the name",
+        ),
+        (binding(secrets={"ONE": "hidden"}), "CARREL_HTTP_SOURCES.0.secrets.ONE: input should be"),
         # the list of models
         ({"CARREL_EMBEDDING_MODELS": "hidden"}, "CARREL_EMBEDDING_MODELS: must be a JSON list of models"),
         ({"CARREL_EMBEDDING_MODELS": '{"model": "hidden"}'}, "CARREL_EMBEDDING_MODELS: input should be a valid"),

@@ -9,23 +9,18 @@ from app.http_sources.gate import HEADERS, SourceGate
 from app.http_sources.paths import PathRefused, compiled
 from app.http_sources.templates import strings_of
 from app.http_sources.types import HeaderValue, HttpSource
+from app.settings.http_sources import RESERVED_HEADERS
 
 _NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 _VALUE = re.compile(r"(?:[!-~](?:[ -~]*[!-~])?)?")
-# The transport's own, or what would make another request of it; and cookies, which nothing here keeps.
-_OURS = frozenset(
-    """host content-length content-type content-encoding transfer-encoding connection keep-alive te trailer upgrade
-    expect accept accept-encoding proxy-connection cookie http2-settings""".split()  # noqa: SIM905
-)
 # What is in them is a secret, and everybody who may read the knowledge base could see it.
 _SECRET = frozenset({"authorization", "proxy-authorization"})
 
 
 def check_source(source: HttpSource, gate: SourceGate, tenant_id: UUID) -> None:
     """Raises InvalidInput that says where it is wrong."""
-    address = gate.address(source.url)
     _check_headers(source.headers)
-    gate.headers(source.headers, address, tenant_id)
+    gate.allow(source, tenant_id)
     _check_templates(source)
     for name in ("items", "text", "title", "url", "score"):
         path = getattr(source.response, name)
@@ -45,7 +40,7 @@ def _check_headers(headers: Mapping[str, HeaderValue]) -> None:
     for name, value in headers.items():
         if not _NAME.fullmatch(name) or (isinstance(value, str) and not _VALUE.fullmatch(value)):
             raise InvalidInput(f"{name!r} is no header that can be sent.", loc=HEADERS)
-        if name.lower() in _OURS:
+        if name.lower() in RESERVED_HEADERS:
             raise InvalidInput(f"The header {name!r} is not the caller's to set.", loc=HEADERS)
         if name.lower() in _SECRET and isinstance(value, str):
             raise InvalidInput(f'{name!r} is given as a secret: {{"secret": "NAME"}}.', loc=HEADERS)

@@ -10,7 +10,8 @@ from uuid import UUID
 import httpx
 
 from app.errors import InvalidInput
-from app.http_sources.gate import SourceGate
+from app.http_sources.addresses import SourceConnections
+from app.http_sources.gate import AllowedRequest, SourceGate
 from app.http_sources.reading import Flags, read_reply
 from app.http_sources.templates import filled
 from app.http_sources.types import Asked, Found, HttpSource, SourceUnavailable
@@ -31,29 +32,23 @@ HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Ag
 
 
 class HttpSources:
-    """One for all searches of a process.
+    """One for all searches of a process."""
 
-    The transport alone, without a client around it: so there are no cookies that one tenant's search would bring to
-    another's, no redirects, no credentials from a netrc file, no proxy from the environment.
-    """
-
-    def __init__(self, gate: SourceGate, flags: Flags, transport: httpx.AsyncHTTPTransport | None) -> None:
+    def __init__(self, gate: SourceGate, flags: Flags, connections: SourceConnections) -> None:
         self.gate = gate
         self._flags = flags
-        self._transport = transport
+        self._connections = connections
         self._breakers: OrderedDict[tuple[UUID, str], Breaker] = OrderedDict()
 
     @classmethod
     def open(cls, settings: HttpSourceSettings, flags: Flags) -> Self:
-        """Blocking; without an allowed host there is nothing to open. ``flags`` are what a text is flagged with."""
-        gate = SourceGate(frozenset(settings.hosts), settings.secrets or {})
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=20)
-        return cls(gate, flags, httpx.AsyncHTTPTransport(trust_env=False, limits=limits) if settings.hosts else None)
+        """Open the client; blocking, for it reads certificates. ``flags`` tell what a text is flagged with."""
+        connections = SourceConnections(httpx.create_ssl_context(trust_env=False))
+        return cls(SourceGate(settings.bindings), flags, connections)
 
     async def close(self) -> None:
         """Close the connections."""
-        if self._transport is not None:
-            await self._transport.aclose()
+        await self._connections.close()
 
     async def ask(
         self, source: HttpSource, asked: Asked, *, tenant_id: UUID, kb_id: UUID, seconds: float
@@ -61,47 +56,35 @@ class HttpSources:
         """The first ``top_k`` results, within ``seconds`` and the source's own limit. Raises SourceUnavailable."""
         seconds = min(seconds, source.timeout_seconds)
         try:
-            request = self._request(source, asked, tenant_id)
+            allowed = self.gate.allow(source, tenant_id)
+            request = _request(source, asked, allowed)
             async with asyncio.timeout(seconds):
                 with self._breaker(kb_id, source.url).call(hangs_after=min(HANGS_AFTER, source.timeout_seconds)):
-                    content = await self._content(request)
+                    content = await self._content(allowed, request)
                     # In a thread: what paths cost is bounded, but not by what other searches can wait for.
-                    return await asyncio.to_thread(read_reply, content, source, most=asked.top_k, flags=self._flags)
+                    return await asyncio.to_thread(
+                        read_reply, content, source, most=asked.top_k, flags=self._flags, secrets=allowed.secrets
+                    )
         except TimeoutError as exc:
             raise SourceUnavailable("Its endpoint gave no answer in time.") from exc
         except EndpointFailed as exc:
             raise SourceUnavailable(f"Its endpoint failed: {exc}.") from exc
-        except InvalidInput as exc:  # the operator allows it no more
-            raise SourceUnavailable("The service does not allow its endpoint or its secret any more.") from exc
+        except InvalidInput as exc:
+            raise SourceUnavailable("The service does not allow this request to its endpoint any more.") from exc
 
-    def _request(self, source: HttpSource, asked: Asked, tenant_id: UUID) -> httpx.Request:
-        """Host and secrets are checked here, each time. Raises InvalidInput."""
-        address = self.gate.address(source.url)
-        headers = HEADERS | self.gate.headers(source.headers, address, tenant_id)
-        query = asked.query[-LONGEST_QUERY:].encode("utf-8", "replace").decode()
-        asked = Asked(query, asked.top_k)
-        content = None
-        if source.body is not None:
-            content = json.dumps(filled(source.body, asked)).encode()
-            headers["Content-Type"] = "application/json"
-        params = filled(source.params, asked)
-        url = address.copy_with(params=params) if params else address
-        return httpx.Request(source.method, url, headers=headers, content=content)
-
-    async def _content(self, request: httpx.Request) -> bytes:
-        """Raises EndpointFailed, and SourceUnavailable for a refusal."""
+    async def _content(self, allowed: AllowedRequest, request: httpx.Request) -> bytes:
+        """Raises EndpointFailed, SourceUnavailable for a refusal, InvalidInput for a host that is not public."""
         try:
             try:
-                return await self._send(request)
+                return await self._send(allowed, request)
             except STALE:
-                return await self._send(request)
+                return await self._send(allowed, request)
         except (httpx.HTTPError, httpx.InvalidURL) as exc:
             raise EndpointFailed("no connection", kind="unreachable") from exc
 
-    async def _send(self, request: httpx.Request) -> bytes:
+    async def _send(self, allowed: AllowedRequest, request: httpx.Request) -> bytes:
         """What the endpoint says. Raises as ``_content``, and httpx.HTTPError."""
-        assert self._transport is not None  # the gate lets nothing through without hosts
-        reply = await self._transport.handle_async_request(request)
+        reply = await self._connections.send(allowed, request)
         try:
             _check_head(reply)
             content = bytearray()
@@ -122,6 +105,21 @@ class HttpSources:
         if len(self._breakers) > BREAKERS:
             self._breakers.popitem(last=False)
         return breaker
+
+
+def _request(source: HttpSource, asked: Asked, allowed: AllowedRequest) -> httpx.Request:
+    """Fill the source's templates."""
+    headers = httpx.Headers(HEADERS)
+    headers.update(allowed.headers)
+    query = asked.query[-LONGEST_QUERY:].encode("utf-8", "replace").decode()
+    asked = Asked(query, asked.top_k)
+    content = None
+    if source.body is not None:
+        content = json.dumps(filled(source.body, asked)).encode()
+        headers["Content-Type"] = "application/json"
+    params = filled(source.params, asked)
+    url = allowed.address.copy_with(params=params) if params else allowed.address
+    return httpx.Request(source.method, url, headers=headers, content=content)
 
 
 def _check_head(reply: httpx.Response) -> None:

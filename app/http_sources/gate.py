@@ -1,60 +1,127 @@
-"""What the operator allows: which hosts are asked, and which secret goes where, for whom."""
+"""The operator's bindings: which tenant may ask which address, by which method, with which headers and secrets."""
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from uuid import UUID
 
 import httpx
 
 from app.errors import InvalidInput
-from app.http_sources.types import HeaderValue
+from app.http_sources.types import HeaderValue, HttpSource
 from app.ids import encode_id
-from app.settings.http_sources import SourceSecret, origin
+from app.settings.http_sources import SourceBinding, is_plain_path, origin
 
 # No user, query, fragment, place of a template, or character that programs read differently.
 _PLAIN = re.compile(r"https?://[!-~]+", re.IGNORECASE)
-_ODD = re.compile(r"[\\?#@{}<>\"^`|]")
-EVERYBODY = "*"
+_ODD = re.compile(r"[\\?#@{}<>\"^`|;]")
+EVERY_TENANT = "*"
 URL, HEADERS = ("body", "source", "url"), ("body", "source", "headers")
 
 
 @dataclass(frozen=True, slots=True)
+class AllowedRequest:
+    """What a binding lets through.
+
+    ``headers`` have the secrets filled in. ``secrets`` are the values among them, which no reply may repeat.
+    ``private`` says whether the host's name may resolve to an address outside the public internet.
+    """
+
+    address: httpx.URL
+    headers: Mapping[str, str]
+    secrets: Sequence[str]
+    private: bool
+
+
+@dataclass(frozen=True, slots=True)
 class SourceGate:
-    """``hosts`` are origins, with their ports. It is passed when a source is kept, and again by each request."""
+    """Checks a source when it is stored, and again before every request."""
 
-    hosts: frozenset[str] = frozenset()
-    secrets: Mapping[str, SourceSecret] = field(default_factory=dict)
+    bindings: Sequence[SourceBinding] = ()
 
-    def address(self, url: str) -> httpx.URL:
-        """The address to ask, as it is read here and sent. Raises InvalidInput."""
-        if not self.hosts:
-            raise InvalidInput("This service allows no HTTP sources: see CARREL_HTTP_SOURCE_HOSTS.", loc=URL)
+    def allow(self, source: HttpSource, tenant_id: UUID) -> AllowedRequest:
+        """Return the request that a tenant's source may make.
+
+        One binding must allow address, method, parameters, headers and secrets together.
+
+        Args:
+            source: How the tenant wants to ask.
+            tenant_id: The tenant that the knowledge base belongs to.
+
+        Raises:
+            InvalidInput: No binding of this tenant allows the source. The message never tells what other tenants may
+                do, and never holds a secret's value.
+        """
+        address = self._parse(source.url)
+        who = (EVERY_TENANT, encode_id("ten", tenant_id))
+        found = [one for one in self.bindings if _covers(one, address) and any(name in one.tenants for name in who)]
+        if not found:
+            message = "This service does not allow this tenant to ask this address (scheme, host, port and path)."
+            raise InvalidInput(message, loc=URL)
+        found = [one for one in found if source.method in one.methods]
+        if not found:
+            message = f"This service does not allow {source.method} at this address."
+            raise InvalidInput(message, loc=("body", "source", "method"))
+        found = [one for one in found if one.params is None or set(source.params) <= set(one.params)]
+        if not found:
+            message = "This service does not allow all of these parameters at this address."
+            raise InvalidInput(message, loc=("body", "source", "params"))
+        return _with_headers(found, source.headers, address)
+
+    def _parse(self, url: str) -> httpx.URL:
+        """Return the address as it is sent. Raises InvalidInput."""
+        if not self.bindings:
+            raise InvalidInput("This service allows no HTTP sources: see CARREL_HTTP_SOURCES.", loc=URL)
         if not _PLAIN.fullmatch(url) or _ODD.search(url):
-            message = "It is an http or https URL without user, query and fragment; what is asked stands in params."
+            message = "Give an http or https URL without user, query and fragment; put what is asked into params."
             raise InvalidInput(message, loc=URL)
         try:
             address = httpx.URL(url)
         except httpx.InvalidURL:
-            raise InvalidInput("It is no URL.", loc=URL) from None
-        if _origin(address) not in self.hosts:
-            raise InvalidInput("Its scheme, host and port are not among those that this service allows.", loc=URL)
+            raise InvalidInput("This is not a URL.", loc=URL) from None
+        if not is_plain_path(_path(url)) or not is_plain_path(address.raw_path.decode("ascii")):
+            message = "Give a path without dot segments, empty segments and path parameters."
+            raise InvalidInput(message, loc=URL)
         return address
 
-    def headers(self, given: Mapping[str, HeaderValue], address: httpx.URL, tenant_id: UUID) -> dict[str, str]:
-        """As they are sent, secrets filled in. Raises InvalidInput, which names a secret and never holds its value."""
-        return {
-            name: value if isinstance(value, str) else self._secret(value["secret"], address, tenant_id)
-            for name, value in given.items()
-        }
 
-    def _secret(self, name: str, address: httpx.URL, tenant_id: UUID) -> str:
-        """One answer for all that is not there for this caller: what others have is not told."""
-        secret = self.secrets.get(name)
-        who = (EVERYBODY, encode_id("ten", tenant_id))
-        if secret is None or _origin(address) not in secret.hosts or not any(one in secret.tenants for one in who):
-            raise InvalidInput(f"There is no secret {name!r} that may be sent to this host.", loc=HEADERS)
-        return secret.value.get_secret_value()
+def _path(url: str) -> str:
+    """Return the path as the tenant wrote it: the parser resolves dot segments."""
+    return "/" + url.split("://", 1)[1].partition("/")[2]
+
+
+def _covers(binding: SourceBinding, address: httpx.URL) -> bool:
+    asked = _origin(address) + address.raw_path.decode("ascii")
+    return asked.startswith(binding.url) if binding.url.endswith("/") else asked == binding.url
+
+
+def _with_headers(
+    bindings: Sequence[SourceBinding], wanted: Mapping[str, HeaderValue], address: httpx.URL
+) -> AllowedRequest:
+    """Take the first binding that allows all headers. Raises InvalidInput with the first binding's reason."""
+    refusal: InvalidInput | None = None
+    for binding in bindings:
+        try:
+            headers = {name: _value(binding, name, value) for name, value in wanted.items()}
+        except InvalidInput as exc:
+            refusal = refusal or exc
+            continue
+        secrets = [headers[name] for name, value in wanted.items() if not isinstance(value, str)]
+        return AllowedRequest(address, headers, secrets, binding.private)
+    assert refusal is not None  # there is at least one binding
+    raise refusal
+
+
+def _value(binding: SourceBinding, name: str, value: HeaderValue) -> str:
+    if isinstance(value, str):
+        if name.lower() not in binding.headers:
+            raise InvalidInput(f"This service does not allow the header {name!r} at this address.", loc=HEADERS)
+        return value
+    secret = binding.secrets.get(value["secret"])
+    if secret is None or secret.header != name.lower():
+        message = f"There is no secret {value['secret']!r} that may be sent to this address in the header {name!r}."
+        raise InvalidInput(message, loc=HEADERS)
+    return secret.value.get_secret_value()
 
 
 def _origin(address: httpx.URL) -> str:

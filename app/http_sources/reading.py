@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
+from app.http_sources.echoes import repeats_secret
 from app.http_sources.paths import FAILURES, compiled
 from app.http_sources.types import Found, HttpSource
 from app.inference.breaker import EndpointFailed
@@ -18,13 +19,21 @@ Flags = Callable[[str], Sequence[str]]
 LONGEST_TEXT, LONGEST_TITLE, LONGEST_URL = 20_000, 500, 2048
 
 
-def read_reply(content: bytes, source: HttpSource, *, most: int, flags: Flags) -> list[Found]:
-    """The first results with a text; blocking, for as long as paths take. Raises EndpointFailed."""
+def read_reply(
+    content: bytes, source: HttpSource, *, most: int, flags: Flags, secrets: Sequence[str] = ()
+) -> list[Found]:
+    """The first results with a text; blocking, for as long as paths take.
+
+    ``secrets`` are the request's: a reply that repeats one is not read. Raises EndpointFailed.
+    """
     try:
         reply = json.loads(content)
+        _check_size(reply)
+        repeats = repeats_secret(content, reply, secrets)
     except (ValueError, RecursionError) as exc:
         raise EndpointFailed("it is no JSON") from exc
-    _check_size(reply)
+    if repeats:
+        raise EndpointFailed("its answer repeats the secret of its request")
     paths = {name: compiled(path) for name, path in asdict(source.response).items() if path is not None}
     items = _chosen(paths, "items", reply)
     if items is None:

@@ -219,6 +219,8 @@ class Settings(BaseModel):
 
 GROUPS: dict[str, Any] = {name: field.annotation for name, field in Settings.model_fields.items()}
 # Read by programs around the service, not by the service itself: the evaluation data, and the client commands.
+# Settings of earlier versions, and the setting that took the place of each.
+REPLACED = {PREFIX + "HTTP_SOURCE_HOSTS": "HTTP_SOURCES", PREFIX + "HTTP_SOURCE_SECRETS": "HTTP_SOURCES"}
 FOREIGN = {PREFIX + "EVAL_DATA", PREFIX + "URL", PREFIX + "API_KEY"}
 
 
@@ -236,6 +238,8 @@ def load_settings(**overrides: dict[str, Any]) -> Settings:
     # The keys of further models stand in variables of any name, which their list says.
     keys = set(re.findall(r"\w+", given.get(f"{PREFIX}EMBEDDING_MODELS", "").upper()))
     unknown = sorted({name for name in given if name.startswith(PREFIX)} - known_variables() - FOREIGN - keys)
+    if unknown and unknown[0] in REPLACED:
+        raise SettingsError(f"{unknown[0]} was replaced by {PREFIX}{REPLACED[unknown[0]]}; .env.example explains it")
     if unknown:
         raise SettingsError(f"unknown setting {unknown[0]}; .env.example lists the known ones")
     groups: dict[str, Any] = {}

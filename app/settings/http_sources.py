@@ -1,31 +1,83 @@
-"""Settings of HTTP sources: which hosts knowledge bases may ask, and the secrets that may be sent to them."""
+"""Settings of HTTP sources: which addresses tenants may ask, how, and the secrets that the requests carry."""
 
 import json
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
+from urllib.parse import unquote
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, field_validator
 from pydantic_settings import NoDecode
 
 from app.settings.group import Group, env
 
-_HOST = re.compile(
-    r"(?:(https?)://)?([a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(?::([0-9]{1,5}))?", re.IGNORECASE
+_URL = re.compile(
+    r"(https?)://([a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(?::([0-9]{1,5}))?(/[!-~]*)?", re.IGNORECASE
 )
 _PORTS = {"https": 443, "http": 80}
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
+# The transport sets these headers, or they would turn one request into another. Nothing here keeps cookies.
+RESERVED_HEADERS = frozenset(
+    """host content-length content-type content-encoding transfer-encoding connection keep-alive te trailer upgrade
+    expect accept accept-encoding proxy-connection cookie http2-settings""".split()  # noqa: SIM905
+)
+# What a path may hold apart from `%` and two hexadecimal digits.
+_SEGMENT = re.compile(r"(?:[A-Za-z0-9._~!$&'()*+,=:@-]|%[0-9A-Fa-f]{2})+")
 
 
 def origin(scheme: str, host: str, port: int | None) -> str:
-    """Where a request goes, in one form: with its port, in small letters."""
+    """Return scheme, host and port in one form: lower case, always with the port."""
     return f"{scheme}://{host}:{port or _PORTS[scheme]}".lower()
 
 
-def _origin(value: str) -> str:
-    """Of one entry; https unless it says otherwise."""
-    found = _HOST.fullmatch(value.strip())
-    if found is None or int(found[3] or 1) not in range(1, 65536):
-        raise ValueError("takes hosts such as search.example.com, search.example.com:8443 or http://10.0.0.5:9200")
-    return origin((found[1] or "https").lower(), found[2], int(found[3]) if found[3] else None)
+def is_plain_path(path: str) -> bool:
+    """Return whether every server reads this path alike.
+
+    Refused are dot segments, empty segments, path parameters, and encoded forms of the characters that separate
+    segments, also if they are encoded several times.
+    """
+    segments = path.split("/")
+    if segments[0] != "" or not all(segments[1:-1]):
+        return False
+    return all(_is_plain_segment(segment) for segment in segments[1:] if segment)
+
+
+def _is_plain_segment(segment: str) -> bool:
+    decoded = unquote(segment, errors="replace")
+    return bool(
+        _SEGMENT.fullmatch(segment)
+        and decoded.strip(".")
+        and decoded.isprintable()
+        and not set(decoded) & set("/\\%;?#\ufffd")
+    )
+
+
+def _bound_url(value: str) -> str:
+    match = _URL.fullmatch(value.strip())
+    if match is None or int(match[3] or 1) not in range(1, 65536):
+        raise ValueError("takes an address such as https://search.example.com/search, without user, query and fragment")
+    if match[4] is None:
+        raise ValueError("needs a path: /search allows that path alone, /search/ all below it, / the whole host")
+    if not is_plain_path(match[4]):
+        raise ValueError("takes a path without dot segments, empty segments and path parameters")
+    return origin(match[1].lower(), match[2], int(match[3]) if match[3] else None) + match[4]
+
+
+def _header_name(value: str) -> str:
+    if not _HEADER.fullmatch(value) or value.lower() in RESERVED_HEADERS:
+        raise ValueError("takes the name of a header that Carrel does not set itself")
+    return value.lower()
+
+
+def _open_header_name(value: str) -> str:
+    if value.lower() in ("authorization", "proxy-authorization"):
+        raise ValueError("credentials are sent as a secret: name the header in secrets")
+    return _header_name(value)
+
+
+def _tenant(value: str) -> str:
+    if not re.fullmatch(r"\*|ten_[0-9a-z]{26}", value):
+        raise ValueError("takes ids of tenants (ten_…), or * for all tenants")
+    return value
 
 
 def _sendable(value: SecretStr) -> SecretStr:
@@ -34,37 +86,43 @@ def _sendable(value: SecretStr) -> SecretStr:
     return value
 
 
-Origin = Annotated[str, AfterValidator(_origin)]
-
-
 class SourceSecret(BaseModel):
-    """A header's value, the hosts that it may be sent to, and the tenants (``ten_…``, or ``*`` for all) that may.
+    """A header that a tenant's source may add by the secret's name; its value is never shown."""
 
-    Both are named for each: who may name a secret reads what it opens.
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    header: Annotated[str, AfterValidator(_header_name)]
+    value: Annotated[SecretStr, AfterValidator(_sendable)]
+
+
+class SourceBinding(BaseModel):
+    """One permission of the operator: these tenants may ask this address in these ways.
+
+    A ``url`` that ends with ``/`` allows every path below it; any other allows exactly this path. ``headers`` are the
+    names that tenants may set. ``params`` are the query parameters that tenants may set, None for any. ``private``
+    allows the host's name to resolve to addresses outside the public internet; a literal IP address needs no such word.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    value: Annotated[SecretStr, AfterValidator(_sendable)]
-    hosts: tuple[Origin, ...] = Field(min_length=1)
-    tenants: tuple[str, ...] = Field(min_length=1)
+    url: Annotated[str, AfterValidator(_bound_url)]
+    tenants: tuple[Annotated[str, AfterValidator(_tenant)], ...] = Field(min_length=1)
+    methods: tuple[Literal["GET", "POST"], ...] = Field(("GET",), min_length=1)
+    headers: tuple[Annotated[str, AfterValidator(_open_header_name)], ...] = ()
+    params: tuple[str, ...] | None = None
+    secrets: dict[Annotated[str, Field(min_length=1, max_length=100)], SourceSecret] = Field(default_factory=dict)
+    private: bool = Field(False, strict=True)
 
 
 class HttpSourceSettings(Group):
-    """Nothing is called without a host in the list."""
+    """Without a binding nothing is called."""
 
-    hosts: Annotated[tuple[Origin, ...], NoDecode] = env("HTTP_SOURCE_HOSTS", ())
-    secrets: Annotated[dict[str, SourceSecret] | None, NoDecode] = env("HTTP_SOURCE_SECRETS", None)
+    bindings: Annotated[tuple[SourceBinding, ...], NoDecode] = env("HTTP_SOURCES", ())
 
-    @field_validator("hosts", mode="before")
+    @field_validator("bindings", mode="before")
     @classmethod
-    def _split(cls, value: Any) -> Any:
-        return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
-
-    @field_validator("secrets", mode="before")
-    @classmethod
-    def _object(cls, value: Any) -> Any:
+    def _list(cls, value: Any) -> Any:
         try:
             return json.loads(value) if isinstance(value, str) else value
-        except ValueError:
-            raise ValueError("must be a JSON object of secrets by name") from None
+        except (ValueError, RecursionError):
+            raise ValueError("must be a JSON list of bindings") from None

@@ -38,14 +38,17 @@ def service(
     make_database: MakeDatabase,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Service]:
-    secrets = {
-        "SITE_SEARCH": {"value": SECRET, "hosts": [site.address], "tenants": ["*"]},
-        "OF_ANOTHER": {"value": SECRET, "hosts": [site.address], "tenants": ["ten_01h455vb4pex5vsknk084sn02q"]},
-    }
-    given = {
-        "CARREL_HTTP_SOURCE_HOSTS": f"search.example.com, {site.address}, {web.address}",
-        "CARREL_HTTP_SOURCE_SECRETS": json.dumps(secrets),
-    }
+    secret = {"header": "X-Api-Key", "value": SECRET}
+    whole = {"methods": ["GET", "POST"], "headers": ["X-Plain"]}
+    bindings = [
+        {"url": f"{site.address}/", "tenants": ["*"], "secrets": {"SITE_SEARCH": secret}, **whole},
+        {"url": f"{site.address}/", "tenants": ["ten_01h455vb4pex5vsknk084sn02q"], "secrets": {"OF_ANOTHER": secret}},
+        {"url": f"{web.address}/", "tenants": ["*"], **whole},
+        {"url": "https://search.example.com/", "tenants": ["*"]},
+        {"url": "https://bound.example.com/of-all/", "tenants": ["*"], "params": ["q", "n"]},
+        {"url": "https://bound.example.com/of-one/", "tenants": ["ten_01h455vb4pex5vsknk084sn02q"]},
+    ]
+    given = {"CARREL_HTTP_SOURCES": json.dumps(bindings)}
     settings = settings_for(tmp_path_factory.mktemp("sources"), http_sources=given)
     with run_service(settings, make_database()) as running:
         yield running
@@ -299,6 +302,16 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"url": "https://search.example.com/\r\nX: y"}, "url"),
     ({"url": "file:///etc/passwd"}, "url"),
     ({"url": "http://169.254.169.254/latest"}, "url"),
+    ({"url": "https://bound.example.com/", "headers": None}, "url"),
+    ({"url": "https://bound.example.com/of-all", "headers": None}, "url"),
+    ({"url": "https://bound.example.com/of-one/q", "headers": None}, "url"),
+    ({"url": "https://bound.example.com/of-all/../of-one/q", "headers": None}, "url"),
+    ({"url": "https://bound.example.com/of-all/%2e%2e/of-one/q", "headers": None}, "url"),
+    ({"url": "https://bound.example.com/of-all/q", "headers": None, "method": "POST"}, "method"),
+    ({"url": "https://bound.example.com/of-all/q", "headers": {"X-Plain": "a"}}, "headers"),
+    ({"url": "https://bound.example.com/of-all/q"}, "headers"),
+    ({"url": "https://bound.example.com/of-all/q", "headers": None, "params": {"q": "{query}", "x": "y"}}, "params"),
+    ({"headers": {"X-Plain": {"secret": "SITE_SEARCH"}}}, "headers"),
     ({"headers": {"X-Api-Key": {"secret": "UNKNOWN"}}}, "headers"),
     ({"headers": {"X-Api-Key": {"secret": "OF_ANOTHER"}}}, "headers"),
     ({"headers": {"Host": "elsewhere.example"}}, "headers"),
@@ -432,3 +445,16 @@ def test_dify_is_told_no_ids_that_name_nothing(tenant: Tenant, site: SiteSearchS
     assert best["content"] == PAGES["/opening"][1]
     assert best["metadata"]["source_uri"] == f"{site.address}/opening"
     assert not {"document_id", "chunk_id"} & best["metadata"].keys()
+
+
+def test_search_reply_that_repeats_the_secret_is_left_out(tenant: Tenant, site: SiteSearchServer) -> None:
+    make(tenant, source_at(site, url=f"{site.address}/echo"))
+    reply = tenant.admin.post("/v1/search", json={"query": QUESTION, "timeout_seconds": 30})
+    assert SECRET not in reply.text
+    assert "repeats the secret" in reply.text
+    assert site.received[0].headers["x-api-key"] == SECRET
+
+
+def test_create_address_of_a_binding_is_stored(tenant: Tenant, site: SiteSearchServer) -> None:
+    bound = source_at(site, url="https://bound.example.com/of-all/search", headers=None)
+    assert make(tenant, bound)["source"]["url"] == bound["url"]

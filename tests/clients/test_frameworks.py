@@ -11,7 +11,7 @@ import pytest
 
 from tests.fixtures.database import MakeDatabase
 from tests.fixtures.service import Tenant, run_service, settings_for
-from tests.protocol_servers.site_search import PAGES, SiteSearchServer
+from tests.protocol_servers.site_search import PAGES, SiteSearchServer, bound_to
 
 ROOT = Path(__file__).parents[2]
 ENVIRONMENTS = os.environ.get("DOOR_ENVIRONMENTS")
@@ -53,8 +53,7 @@ def with_site(make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFact
     """A tenant with a web site's search as a knowledge base."""
     response = {"items": "results", "text": "snippet", "title": "title", "url": "link"}
     with SiteSearchServer() as site:
-        allowed = {"CARREL_HTTP_SOURCE_HOSTS": site.address}
-        settings = settings_for(tmp_path_factory.mktemp("site"), http_sources=allowed)
+        settings = settings_for(tmp_path_factory.mktemp("site"), http_sources=bound_to(site))
         with run_service(settings, make_database()) as running:
             tenant = running.new_tenant()
             source = {"url": site.url, "params": {"q": "{query}"}, "response": response}

@@ -1,12 +1,17 @@
-"""What the operator allows: hosts to the letter, and secrets for their hosts and tenants."""
+"""What the operator's bindings allow: address, method, parameters, headers, secrets and tenants, only together."""
 
 import json
+import ssl
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
 import pytest
 
 from app.errors import InvalidInput
+from app.http_sources.addresses import SourceConnections
 from app.http_sources.client import HttpSources
 from app.http_sources.gate import SourceGate
 from app.http_sources.types import Asked, HeaderValue, HttpSource, ResponsePaths, SourceUnavailable
@@ -15,112 +20,210 @@ from app.settings.http_sources import HttpSourceSettings
 from tests.protocol_servers.site_search import SiteSearchServer
 
 ONE, OTHER = UUID(int=1), UUID(int=2)
-HOSTS = "search.example.com, EXAMPLE.com:8443, http://10.0.0.5:9200, http://[::1]:80, xn--bcher-kva.example"
-SECRETS = {
-    "OF_ONE": {"value": "swordfish", "hosts": ["search.example.com"], "tenants": [encode_id("ten", ONE)]},
-    "OF_ALL": {"value": "goldfish", "hosts": ["http://10.0.0.5:9200", "search.example.com"], "tenants": ["*"]},
-}
+EXACT = {"url": "https://search.example.com/search", "tenants": ["*"]}
+BELOW = {"url": "http://10.0.0.5:9200/of-one/", "tenants": [encode_id("ten", ONE)], "methods": ["POST"]}
+WHOLE = {"url": "https://EXAMPLE.com:8443/", "tenants": ["*"], "methods": ["GET", "POST"], "headers": ["X-Plain"]}
+SECRETS = {"KEY": {"header": "X-Api-Key", "value": "swordfish"}}
 
 
-def settings(hosts: str = HOSTS, secrets: Any = SECRETS) -> HttpSourceSettings:
-    given = {"CARREL_HTTP_SOURCE_HOSTS": hosts, "CARREL_HTTP_SOURCE_SECRETS": json.dumps(secrets)}
-    return HttpSourceSettings(**given)  # type: ignore[arg-type]  # by alias
+def settings(*bindings: Any) -> HttpSourceSettings:
+    return HttpSourceSettings(**{"CARREL_HTTP_SOURCES": json.dumps(bindings)})  # type: ignore[arg-type]  # by alias
 
 
-@pytest.fixture
-def gate() -> SourceGate:
-    made = settings()
-    return SourceGate(frozenset(made.hosts), made.secrets or {})
+def gate(*bindings: Any) -> SourceGate:
+    return SourceGate(settings(*(bindings or (EXACT, BELOW, WHOLE))).bindings)
+
+
+def source(url: str, **changes: Any) -> HttpSource:
+    return replace(HttpSource(url, ResponsePaths("results", "snippet"), params={"q": "{query}"}), **changes)
+
+
+def is_allowed(made: SourceGate, asked: HttpSource, tenant: UUID = ONE) -> bool:
+    try:
+        made.allow(asked, tenant)
+    except InvalidInput:
+        return False
+    return True
 
 
 @pytest.mark.parametrize(
-    "url",
+    ("url", "method"),
     [
-        "https://search.example.com/q",
-        "HTTPS://SEARCH.example.com:443/q",
-        "https://example.com:8443/",
-        "http://10.0.0.5:9200/index/_search",
-        "http://[::1]/q",
-        "https://xn--bcher-kva.example/q",
+        ("https://search.example.com/search", "GET"),
+        ("HTTPS://SEARCH.example.com:443/search", "GET"),
+        ("http://10.0.0.5:9200/of-one/", "POST"),
+        ("http://10.0.0.5:9200/of-one/index/_search", "POST"),
+        ("https://example.com:8443/", "GET"),
+        ("https://example.com:8443", "POST"),
+        ("https://example.com:8443/a/b.c/%20d", "GET"),
     ],
 )
-def test_who_is_asked(gate: SourceGate, url: str) -> None:
-    assert str(gate.address(url)).lower().startswith(url[:8].lower())
+def test_allow_address_of_binding_passes(url: str, method: str) -> None:
+    assert str(gate().allow(source(url, method=method), ONE).address).lower().startswith(url[:8].lower())
 
 
 @pytest.mark.parametrize(
     "url",
     [
+        # other hosts, schemes and ports
         "https://example.com/q",
-        "https://example.com:443/q",
-        "http://search.example.com/q",
-        "https://search.example.com.",
-        "https://a.search.example.com/",
-        "https://search.example.com:8443/",
-        "https://10.0.0.5:9200/",
-        "http://10.0.0.5/",
-        "http://167772165:9200/",
-        "http://0x0a000005:9200/",
-        "http://[::ffff:10.0.0.5]:9200/",
-        "http://localhost/",
-        "https://search.example.com\t.elsewhere.example/",
-        "https://search.example.com%2eelsewhere.example/",
-        "https://search.example.com%00.elsewhere.example/",
-        "https:///search.example.com/",
-        "//search.example.com/",
-        "https://search.example.com:99999999/",
-        "https://\u2160search.example.com/",
+        "http://search.example.com/search",
+        "https://search.example.com./search",
+        "https://a.search.example.com/search",
+        "https://search.example.com:8443/search",
+        "https://10.0.0.5:9200/of-one/q",
+        "http://10.0.0.5/of-one/q",
+        "http://167772165:9200/of-one/q",
+        "http://0x0a000005:9200/of-one/q",
+        "http://[::ffff:10.0.0.5]:9200/of-one/q",
+        "https://search.example.com\t.elsewhere.example/search",
+        "https://search.example.com%2eelsewhere.example/search",
+        "https:///search.example.com/search",
+        "//search.example.com/search",
+        "https://search.example.com:99999999/search",
+        "https://\u2160search.example.com/search",
         "",
+        # other paths of an allowed host
+        "https://search.example.com",
+        "https://search.example.com/",
+        "https://search.example.com/search/",
+        "https://search.example.com/search/x",
+        "https://search.example.com/searches",
+        "https://search.example.com/SEARCH",
+        "https://search.example.com/%73earch",
+        "https://search.example.com//search",
+        "https://search.example.com/x/../search",
+        "https://search.example.com/search?q=1",
+        "https://search.example.com/search#x",
+        "https://search.example.com/search;x=1",
+        "http://10.0.0.5:9200/",
+        "http://10.0.0.5:9200/of-one",
+        "http://10.0.0.5:9200/of-one-more/q",
+        "http://10.0.0.5:9200/of-one/../of-two/q",
+        "http://10.0.0.5:9200/of-one/./q",
+        "http://10.0.0.5:9200/of-one/%2e%2e/of-two/q",
+        "http://10.0.0.5:9200/of-one/%2E./of-two/q",
+        "http://10.0.0.5:9200/of-one/.%2e/of-two/q",
+        "http://10.0.0.5:9200/of-one/%252e%252e/of-two/q",
+        "http://10.0.0.5:9200/of-one/..%2fof-two/q",
+        "http://10.0.0.5:9200/of-one/..%5cof-two/q",
+        "http://10.0.0.5:9200/of-one/..;/of-two/q",
+        "http://10.0.0.5:9200/of-one/..%3b/of-two/q",
+        "http://10.0.0.5:9200/of-one/%2fof-two/q",
+        "http://10.0.0.5:9200/of-one//of-two/q",
+        "http://10.0.0.5:9200/of-one/%00/q",
+        "http://10.0.0.5:9200/of-one/%0d%0aX:%20y",
+        "http://10.0.0.5:9200/of-one/%c0%ae%c0%ae/of-two",
+        "http://10.0.0.5:9200/of-one/a%zz",
     ],
 )
-def test_who_is_not(gate: SourceGate, url: str) -> None:
-    with pytest.raises(InvalidInput):
-        gate.address(url)
-
-
-def test_without_a_list_nobody_is() -> None:
-    with pytest.raises(InvalidInput, match="CARREL_HTTP_SOURCE_HOSTS"):
-        SourceGate().address("https://search.example.com/q")
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_allow_other_address_is_refused(url: str, method: str) -> None:
+    assert not is_allowed(gate(), source(url, method=method))
 
 
 @pytest.mark.parametrize(
-    ("name", "url", "tenant", "value"),
+    ("changes", "tenant"),
     [
-        ("OF_ONE", "https://search.example.com/q", ONE, "swordfish"),
-        ("OF_ONE", "https://search.example.com/q", OTHER, None),
-        ("OF_ONE", "http://10.0.0.5:9200/q", ONE, None),
-        ("OF_ONE", "https://example.com:8443/q", ONE, None),
-        ("OF_ALL", "https://search.example.com/q", OTHER, "goldfish"),
-        ("OF_ALL", "http://10.0.0.5:9200/q", ONE, "goldfish"),
-        ("OF_ALL", "https://example.com:8443/q", ONE, None),
-        ("of_all", "https://search.example.com/q", ONE, None),
+        ({"method": "POST"}, ONE),
+        ({"method": "POST", "body": {"query": "{query}"}}, ONE),
+        ({"headers": {"X-Plain": "a"}}, ONE),
+        ({"headers": {"X-Api-Key": "a"}}, ONE),
+        ({"headers": {"Authorization": {"secret": "KEY"}}}, ONE),
+        ({"headers": {"X-Plain": {"secret": "KEY"}}}, ONE),
+        ({"headers": {"X-Api-Key": {"secret": "key"}}}, ONE),
+        ({"params": {"q": "{query}", "shards": "elsewhere"}}, ONE),
+        ({}, OTHER),
     ],
 )
-def test_a_secret_goes_where_it_may_for_whom_it_may(
-    gate: SourceGate, name: str, url: str, tenant: UUID, value: str | None
-) -> None:
-    asked: dict[str, HeaderValue] = {"X-Api-Key": {"secret": name}, "X-Plain": "plain"}
-    if value is not None:
-        assert gate.headers(asked, gate.address(url), tenant) == {"X-Api-Key": value, "X-Plain": "plain"}
-        return
-    with pytest.raises(InvalidInput) as refused:
-        gate.headers(asked, gate.address(url), tenant)
-    # The same for one that is another's and one that is nobody's.
-    assert refused.value.message == f"There is no secret {name!r} that may be sent to this host."
-    assert "fish" not in repr(gate)
+def test_allow_binding_that_differs_in_one_part_is_refused(changes: dict[str, Any], tenant: UUID) -> None:
+    bound = {**EXACT, "tenants": [encode_id("ten", ONE)], "params": ["q"], "secrets": SECRETS}
+    whole = {**WHOLE, "secrets": SECRETS}
+    made = gate(bound, BELOW, whole)
+    asked = source("https://search.example.com/search", headers={"x-api-KEY": {"secret": "KEY"}})
+    assert is_allowed(made, asked)
+    assert not is_allowed(made, replace(asked, **changes), tenant)
 
 
-async def test_what_is_allowed_no_more_is_not_asked() -> None:
+def test_allow_several_bindings_of_one_address_are_not_mixed() -> None:
+    made = gate({**EXACT, "secrets": SECRETS}, {**EXACT, "methods": ["POST"], "headers": ["X-Plain"]})
+    both: dict[str, HeaderValue] = {"X-Api-Key": {"secret": "KEY"}, "X-Plain": "a"}
+    url = "https://search.example.com/search"
+    assert is_allowed(made, source(url, headers={"X-Api-Key": {"secret": "KEY"}}))
+    assert is_allowed(made, source(url, method="POST", headers={"X-Plain": "a"}))
+    for method in ("GET", "POST"):
+        assert not is_allowed(made, source(url, method=method, headers=both))
+
+
+def test_allow_secret_is_filled_in_and_shown_nowhere() -> None:
+    made = gate({**EXACT, "secrets": SECRETS})
+    asked = source("https://search.example.com/search", headers={"X-Api-Key": {"secret": "KEY"}})
+    allowed = made.allow(asked, ONE)
+    assert (allowed.headers, allowed.secrets) == ({"X-Api-Key": "swordfish"}, ["swordfish"])
+    assert "swordfish" not in repr(made)
+    # A secret of another tenant's binding is refused like a name that does not exist.
+    other = gate({**EXACT, "secrets": SECRETS, "tenants": [encode_id("ten", OTHER)]}, EXACT)
+    messages = []
+    for name in ("KEY", "NOTHING"):
+        with pytest.raises(InvalidInput) as refused:
+            other.allow(replace(asked, headers={"X-Api-Key": {"secret": name}}), ONE)
+        messages.append(refused.value.message.replace(name, ""))
+    assert messages[0] == messages[1]
+
+
+def test_allow_without_bindings_names_the_setting() -> None:
+    with pytest.raises(InvalidInput, match="CARREL_HTTP_SOURCES"):
+        SourceGate().allow(source("https://search.example.com/q"), ONE)
+
+
+async def test_ask_binding_taken_away_is_not_called() -> None:
     with SiteSearchServer() as site:
-        source = HttpSource(
-            site.url,
-            ResponsePaths("results", "snippet"),
-            params={"q": "{query}"},
-            headers={"X-Api-Key": {"secret": "OF_ALL"}},
-        )
-        for hosts in ("", "search.example.com", site.address):
-            sources = HttpSources.open(settings(hosts), lambda _text: [])
+        asked = source(site.url, headers={"X-Api-Key": {"secret": "KEY"}})
+        for bindings in ([], [EXACT], [{"url": site.url, "tenants": ["*"]}]):
+            sources = HttpSources.open(settings(*bindings), lambda _text: [])
             with pytest.raises(SourceUnavailable, match="any more"):
-                await sources.ask(source, Asked("ferry", 5), tenant_id=ONE, kb_id=ONE, seconds=30)
+                await sources.ask(asked, Asked("ferry", 5), tenant_id=ONE, kb_id=ONE, seconds=30)
             await sources.close()
         assert site.received == []
+
+
+@asynccontextmanager
+async def resolving(site: SiteSearchServer, addresses: Sequence[str], **changes: Any) -> AsyncIterator[HttpSources]:
+    """A client for which every name has these addresses."""
+
+    async def resolve(host: str, port: int) -> Sequence[str]:
+        return addresses
+
+    bound = {"url": f"http://site.example:{site.address.rpartition(':')[2]}/", "tenants": ["*"], **changes}
+    connections = SourceConnections(ssl.create_default_context(), resolve)
+    sources = HttpSources(SourceGate(settings(bound).bindings), lambda _text: [], connections)
+    yield sources
+    await sources.close()
+
+
+@pytest.mark.parametrize(
+    ("addresses", "changes", "arrives"),
+    [
+        (["127.0.0.1"], {"private": True}, True),
+        (["127.0.0.1"], {}, False),
+        (["1.1.1.1", "127.0.0.1"], {}, False),
+        (["::ffff:127.0.0.1"], {}, False),
+        (["127.0.0.9", "127.0.0.1"], {"private": True}, True),
+    ],
+)
+async def test_ask_name_of_private_address_needs_the_operators_word(
+    addresses: list[str], changes: dict[str, Any], arrives: bool
+) -> None:
+    """127.0.0.9 takes no connection: the next address is tried, and the name stays in the Host header."""
+    with SiteSearchServer() as site:
+        port = site.address.rpartition(":")[2]
+        asked = source(f"http://site.example:{port}/search", timeout_seconds=30.0)
+        async with resolving(site, addresses, **changes) as sources:
+            if arrives:
+                found = await sources.ask(asked, Asked("ferry", 5), tenant_id=ONE, kb_id=ONE, seconds=30)
+                assert "ferry" in found[0].text
+                assert [one.headers["host"] for one in site.received] == [f"site.example:{port}"]
+            else:
+                with pytest.raises(SourceUnavailable, match="does not allow"):
+                    await sources.ask(asked, Asked("ferry", 5), tenant_id=ONE, kb_id=ONE, seconds=30)
+                assert site.received == []

@@ -37,7 +37,8 @@ class Received:
 class SiteSearchServer(ProtocolServer):
     """``/search`` (GET, ``q`` and ``n``, answers ``results``) and ``/api/query`` (POST JSON, answers ``hits.hits``).
 
-    ``/web`` is a search engine over many sites, which heeds ``site:``. With a ``key`` it wants ``X-Api-Key``.
+    ``/web`` is a search engine over many sites, which heeds ``site:``. ``/echo`` shows the request's headers.
+    With a ``key`` it wants ``X-Api-Key``.
     """
 
     key: str | None = None
@@ -99,6 +100,12 @@ class SiteSearchServer(ProtocolServer):
         ]
 
 
+def bound_to(*sites: SiteSearchServer, **binding: Any) -> dict[str, str]:
+    """Settings that allow all tenants to ask anything of these sites; ``binding`` has other fields of each binding."""
+    whole = {"tenants": ["*"], "methods": ["GET", "POST"], **binding}
+    return {"CARREL_HTTP_SOURCES": json.dumps([{"url": f"{site.address}/", **whole} for site in sites])}
+
+
 class _Handler(Handler[SiteSearchServer]):
     def do_GET(self) -> None:
         self.serve(None)
@@ -122,6 +129,8 @@ class _Handler(Handler[SiteSearchServer]):
 
     def found(self, path: str, params: dict[str, str], body: Any) -> Any:
         site = self.served
+        if path == "/echo":
+            return {"results": [{"snippet": f"{name}: {value}"} for name, value in self.given_headers().items()]}
         if path == "/search":
             return {"results": site.results(params["q"])[: int(params.get("n", 10))]}
         if path == "/web":

@@ -20,7 +20,7 @@ from tests.fixtures.service import Service, Tenant, run_service, settings_for
 from tests.protocol_servers.chat import ChatServer, Talk
 from tests.protocol_servers.embedding import EmbeddingServer
 from tests.protocol_servers.rerank import RerankServer
-from tests.protocol_servers.site_search import SiteSearchServer
+from tests.protocol_servers.site_search import SiteSearchServer, bound_to
 from tests.protocol_servers.slow_link import SlowLink
 from tests.retrieval.test_degradation import Fragile
 
@@ -96,7 +96,7 @@ def world(make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory)
             embedding=embedding.settings,
             models={"CARREL_CHAT_BASE_URL": chat.base_url, "CARREL_CHAT_MODEL": "talker"},
             rerank={"CARREL_RERANK_URL": reranker.url},
-            http_sources={"CARREL_HTTP_SOURCE_HOSTS": site.address},
+            http_sources=bound_to(site),
         )
         with run_service(settings, type(urls)(urls.owner, link.url)) as service:
             tenant = service.new_tenant()

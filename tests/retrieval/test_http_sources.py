@@ -17,7 +17,7 @@ from app.retrieval.http_sources import MOST_SOURCES, Outside
 from app.retrieval.sources import fuse_sources
 from app.retrieval.types import Hit, Query, SearchRequest, SearchUnavailable
 from app.settings.http_sources import HttpSourceSettings
-from tests.protocol_servers.site_search import PAGES, SiteSearchServer
+from tests.protocol_servers.site_search import PAGES, SiteSearchServer, bound_to
 from tests.retrieval.hits import hit
 
 LOCAL = hit("The harbour museum is old.", 0.4)
@@ -31,7 +31,7 @@ def site() -> Iterator[SiteSearchServer]:
 
 @pytest.fixture
 async def sources(site: SiteSearchServer) -> AsyncIterator[HttpSources]:
-    given: dict[str, Any] = {"CARREL_HTTP_SOURCE_HOSTS": site.address}
+    given: dict[str, Any] = bound_to(site)
     made = HttpSources.open(HttpSourceSettings(**given), lambda _text: [])
     yield made
     await made.close()

@@ -42,7 +42,7 @@ Number = Annotated[int, Field(strict=True, ge=-(2**53), le=2**53)]
 
 
 class SecretIn(Input):
-    """A secret of the operator's, by its name (CARREL_HTTP_SOURCE_SECRETS); its value is never shown."""
+    """A secret of the operator's, by its name (CARREL_HTTP_SOURCES); its value is never shown."""
 
     secret: Annotated[str, StringConstraints(min_length=1, max_length=100), STORABLE]
 
@@ -64,7 +64,7 @@ class ResponsePathsIn(Input):
 class HttpSourceIn(Input):
     """How another's search is asked: ``{query}`` and ``{top_k}`` are filled in, in ``params`` and strings of ``body``.
 
-    The host must be one that the operator allows. With ``domains`` a result counts only where its url is on one of
+    The operator's binding must allow address, method, parameters and headers. With ``domains`` a result counts only where its url is on one of
     them or below.
     """
 

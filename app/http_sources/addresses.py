@@ -1,0 +1,102 @@
+"""Connections to HTTP sources: a host's name is resolved and checked first, and the connection goes to that address."""
+
+import asyncio
+import socket
+import ssl
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+
+import httpx
+
+from app.errors import InvalidInput
+from app.http_sources.gate import AllowedRequest
+from app.public_addresses import Address, is_public
+
+Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
+# How long the addresses of a name are used before it is resolved again.
+RESOLVED_SECONDS = 30.0
+MAX_ADDRESSES = 3
+MAX_CONNECTIONS_KEPT = 5
+
+
+async def resolve(host: str, port: int) -> Sequence[str]:
+    """Return the addresses of a name, as the system has them. Raises OSError."""
+    results = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(one[4][0]) for one in results))
+
+
+@dataclass
+class SourceConnections:
+    """The open connections to all hosts of a process.
+
+    The hosts are those of the operator's bindings. Each has a transport of its own, which pools connections by IP
+    address: a connection that was opened for one host must not carry the request for another host at that address. The
+    transport knows no cookies, redirects, credentials of a netrc file, or proxies of the environment.
+    """
+
+    certificates: ssl.SSLContext
+    resolve: Resolve = resolve
+    _transports: dict[str, httpx.AsyncHTTPTransport] = field(default_factory=dict)
+    _resolved: dict[tuple[str, int], tuple[float, Sequence[Address]]] = field(default_factory=dict)
+
+    async def send(self, allowed: AllowedRequest, request: httpx.Request) -> httpx.Response:
+        """Send the request to the first address of its host that takes a connection.
+
+        Raises:
+            InvalidInput: The name resolves to an address outside the public internet, and its binding forbids that.
+            httpx.HTTPError: There was no connection, or it broke.
+        """
+        addresses = await self._addresses(allowed)
+        transport = self._transport(f"{request.url.scheme}://{request.url.netloc.decode()}")
+        for address in addresses[:-1]:
+            try:
+                return await transport.handle_async_request(_pinned(request, address))
+            except httpx.ConnectError:
+                continue
+        return await transport.handle_async_request(_pinned(request, addresses[-1]))
+
+    async def close(self) -> None:
+        """Close all connections."""
+        for transport in self._transports.values():
+            await transport.aclose()
+        self._transports.clear()
+
+    async def _addresses(self, allowed: AllowedRequest) -> Sequence[Address]:
+        host = allowed.address.raw_host.decode()
+        try:
+            return [ip_address(host)]  # the operator wrote this very address
+        except ValueError:
+            pass
+        port = allowed.address.port or (443 if allowed.address.scheme == "https" else 80)
+        until, addresses = self._resolved.get((host, port), (0.0, []))
+        if until < time.monotonic():
+            try:
+                addresses = [ip_address(one) for one in await self.resolve(host, port)][:MAX_ADDRESSES]
+            except (OSError, UnicodeError, ValueError) as exc:
+                raise httpx.ConnectError("the host's name is not known") from exc
+            if not addresses:
+                raise httpx.ConnectError("the host's name is not known")
+            self._resolved[host, port] = (time.monotonic() + RESOLVED_SECONDS, addresses)
+        if not allowed.private and not all(is_public(one) for one in addresses):
+            raise InvalidInput("The host's name does not lead to the public internet.")
+        return addresses
+
+    def _transport(self, host: str) -> httpx.AsyncHTTPTransport:
+        if host not in self._transports:
+            limits = httpx.Limits(max_connections=None, max_keepalive_connections=MAX_CONNECTIONS_KEPT)
+            self._transports[host] = httpx.AsyncHTTPTransport(verify=self.certificates, trust_env=False, limits=limits)
+        return self._transports[host]
+
+
+def _pinned(request: httpx.Request, address: Address) -> httpx.Request:
+    """Return the same request for an address: the name stays in the Host header and in the certificate's check."""
+    extensions = {"sni_hostname": request.url.raw_host.decode()} if request.url.scheme == "https" else {}
+    return httpx.Request(
+        request.method,
+        request.url.copy_with(host=str(address)),
+        headers=request.headers,
+        content=request.content,
+        extensions=extensions,
+    )

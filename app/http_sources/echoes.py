@@ -1,0 +1,60 @@
+"""Replies that repeat a secret: found in every form that an endpoint is likely to show a request header in."""
+
+import base64
+import binascii
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+from urllib.parse import quote, quote_plus
+
+# A shorter part of a secret may stand in a reply by chance.
+MIN_PART_CHARACTERS = 6
+
+
+def repeats_secret(content: bytes, reply: Any, secrets: Sequence[str]) -> bool:
+    """Return whether a reply shows a secret that its request carried.
+
+    Args:
+        content: The reply as it came.
+        reply: The JSON value that it was read as: escapes are resolved there.
+        secrets: The header values of the request.
+
+    Raises:
+        RecursionError: The reply is nested too deeply to be searched.
+    """
+    if not secrets:
+        return False
+    texts = (content.decode("utf-8", "replace").lower(), json.dumps(reply, ensure_ascii=False).lower())
+    return any(form in text for form in _forms(secrets) for text in texts)
+
+
+def _forms(secrets: Sequence[str]) -> set[str]:
+    """Return all spellings to look for, in lower case."""
+    parts = set(secrets) | {part for secret in secrets for part in _parts(secret)}
+    spelled = {form for part in parts for form in _spellings(part)}
+    return {text.lower() for form in spelled for text in (form, json.dumps(form)[1:-1])}
+
+
+def _parts(secret: str) -> Iterator[str]:
+    """Yield the credentials behind a scheme's name, and the password inside Basic credentials."""
+    scheme, _, credentials = secret.partition(" ")
+    found = [credentials]
+    if scheme.lower() == "basic":
+        try:
+            plain = base64.b64decode(credentials, validate=True).decode("utf-8", "replace")
+        except binascii.Error:
+            plain = ""
+        found += [plain, plain.partition(":")[2]]
+    yield from (part for part in found if len(part) >= MIN_PART_CHARACTERS)
+
+
+def _spellings(part: str) -> Iterator[str]:
+    raw = part.encode()
+    yield from (part, part[::-1], quote(part, safe=""), quote(part), quote_plus(part), raw.hex())
+    # Base64 of a longer text holds one of three spellings, whatever stands before and behind the part.
+    for before in range(3):
+        whole = base64.b64encode(b"\0" * before + raw).decode().rstrip("=")
+        first = {0: 0, 1: 2, 2: 3}[before]
+        inner = whole[first : len(whole) - (1 if (before + len(raw)) % 3 else 0)]
+        if len(inner) >= MIN_PART_CHARACTERS:
+            yield from (inner, inner.translate(str.maketrans("+/", "-_")))
