@@ -64,8 +64,8 @@ class ResponsePathsIn(Input):
 class HttpSourceIn(Input):
     """How another's search is asked: ``{query}`` and ``{top_k}`` are filled in, in ``params`` and strings of ``body``.
 
-    The operator's binding must allow address, method, parameters and headers. With ``domains`` a result counts only where its url is on one of
-    them or below.
+    The operator's binding must allow address, method, parameters and headers. With ``domains`` a result counts only
+    where its url is on one of them or below.
     """
 
     url: Annotated[str, StringConstraints(max_length=2000), STORABLE]
