@@ -20,7 +20,7 @@ from app.object_store import (
     checked_prefix,
 )
 from app.object_store.disposition import content_disposition, safe_media_type
-from app.object_store.s3_client import PART_BYTES, PARTS_AT_ONCE, S3Connection, connect
+from app.object_store.s3_client import PART_BYTES, PARTS_AT_ONCE, READ_TIMEOUT_SECONDS, S3Connection, connect
 from app.object_store.s3_errors import code_of, status_of, translated
 from app.object_store.threads import StoreThreads
 
@@ -44,7 +44,7 @@ class S3ObjectStore:
 
     Without ``region`` it signs for us-east-1; ``endpoint_url`` means another server than AWS, spoken to in path style.
     Whether callers can reach that one is not known: it makes links only with ``public_endpoint_url``, the server's
-    address for them.
+    address for them. ``silence_seconds`` is the longest silence of the server during a reply.
     """
 
     def __init__(
@@ -56,6 +56,7 @@ class S3ObjectStore:
         access_key_id: str,
         secret_access_key: str,
         region: str | None,
+        silence_seconds: float = READ_TIMEOUT_SECONDS,
     ) -> None:
         self._bucket = bucket
         self._connect = partial(
@@ -65,6 +66,7 @@ class S3ObjectStore:
             secret_access_key=secret_access_key,
             region=region,
             connections=THREADS + PARTS_AT_ONCE,
+            silence_seconds=silence_seconds,
         )
         self._makes_links = endpoint_url is None or public_endpoint_url is not None
         self._public_endpoint_url = public_endpoint_url

@@ -37,13 +37,14 @@ def connect(
     secret_access_key: str,
     region: str | None,
     connections: int,
+    silence_seconds: float = READ_TIMEOUT_SECONDS,
 ) -> S3Connection:
     """Make the client: blocking, about 0.3 s, no request yet. Raises botocore's errors for settings that cannot be."""
     # Checksums in trailers are newer than many of the servers that speak S3.
     checksums: Literal["when_required", "when_supported"] = "when_required" if endpoint_url else "when_supported"
     config = Config(
         connect_timeout=CONNECT_TIMEOUT_SECONDS,
-        read_timeout=READ_TIMEOUT_SECONDS,
+        read_timeout=silence_seconds,
         retries={"mode": "standard", "total_max_attempts": 3},
         signature_version="s3v4",
         s3={"addressing_style": "path" if endpoint_url else "auto"},

@@ -9,6 +9,7 @@ import pytest
 from app.object_store import ObjectStore
 from app.object_store.files import FileObjectStore
 from app.object_store.s3 import S3ObjectStore
+from app.object_store.s3_client import READ_TIMEOUT_SECONDS
 from tests.fixtures.s3 import S3Server
 
 S3Opener = Callable[..., S3ObjectStore]
@@ -32,6 +33,7 @@ def open_s3(s3_server: S3Server) -> S3Opener:
         endpoint_url: str | None = s3_server.endpoint_url,
         bucket: str = s3_server.bucket,
         public_endpoint_url: str | None = None,
+        silence_seconds: float = READ_TIMEOUT_SECONDS,
     ) -> S3ObjectStore:
         return S3ObjectStore(
             bucket,
@@ -40,6 +42,7 @@ def open_s3(s3_server: S3Server) -> S3Opener:
             access_key_id=s3_server.access_key_id,
             secret_access_key=s3_server.secret_access_key,
             region=None,
+            silence_seconds=silence_seconds,
         )
 
     return opened
