@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from app.settings import FOREIGN, GROUPS, Settings, SettingsError, known_variables, load_settings, variable
+from app.settings.origins import ADDRESS_OF
 
 EXAMPLE = Path(__file__).parents[1] / ".env.example"
 S3 = {
@@ -227,8 +228,7 @@ def test_a_plugin_s_embedder_needs_no_endpoint(environment: Environment) -> None
 
 def test_further_models_and_the_variables_of_their_keys(environment: Environment) -> None:
     listed = models({**FURTHER, "api_key_env": "CARREL_further_key"}, {"provider": "embedded", "precision": "int8"})
-    environment.file.write_text("CARREL_further_key=hidden-key\n")
-    settings = environment.load(listed)
+    settings = environment.load({**listed, "CARREL_further_key": "hidden-key"})
     endpoint, embedded = settings.embedding.models
     assert (endpoint.base_url, endpoint.dimensions, endpoint.max_tokens) == ("http://models:2/v1", 16, 8191)
     assert endpoint.api_key is not None
@@ -243,6 +243,82 @@ def test_a_key_of_the_environment_wins_over_the_file_s(environment: Environment)
     (endpoint,) = environment.load({**listed, "CARREL_FURTHER_KEY": "of-the-process"}).embedding.models
     assert endpoint.api_key is not None
     assert endpoint.api_key.get_secret_value() == "of-the-process"
+
+
+ADDRESSES = {
+    "CARREL_EMBEDDING_API_KEY": ("CARREL_EMBEDDING_BASE_URL", {"CARREL_EMBEDDING_DIMENSIONS": "3"}),
+    "CARREL_CHAT_API_KEY": ("CARREL_CHAT_BASE_URL", {"CARREL_CHAT_MODEL": "m"}),
+    "CARREL_RERANK_API_KEY": ("CARREL_RERANK_URL", {}),
+    "CARREL_S3_SECRET_ACCESS_KEY": (
+        "CARREL_S3_ENDPOINT_URL",
+        {"CARREL_S3_BUCKET": "b", "CARREL_S3_ACCESS_KEY_ID": "i"},
+    ),
+}
+FILE_AND_PROCESS = ["the file", "the process"]
+
+
+@pytest.mark.parametrize("of_key", FILE_AND_PROCESS)
+@pytest.mark.parametrize("of_address", FILE_AND_PROCESS)
+@pytest.mark.parametrize("secret", ADDRESSES)
+def test_settings_key_and_address_from_different_places_are_refused(
+    environment: Environment, secret: str, of_key: str, of_address: str
+) -> None:
+    address, others = ADDRESSES[secret]
+    places: dict[str, dict[str, str]] = {"the file": {}, "the process": {}}
+    places[of_key] |= {secret: "hidden-key", **({} if "S3" not in secret else {"CARREL_S3_ACCESS_KEY_ID": "i"})}
+    places[of_address] |= {address: "http://models:1/v1"}
+    places["the process"] |= {name: value for name, value in others.items() if name not in places["the file"]}
+    if "S3" in secret:
+        places["the process"].pop("CARREL_S3_ACCESS_KEY_ID", None) if of_key == "the file" else None
+    environment.file.write_text("".join(f"{name}={value}\n" for name, value in places["the file"].items()))
+    if of_key == of_address:
+        environment.load(places["the process"])
+        return
+    with pytest.raises(SettingsError, match=f"{address}.*set both in the same place") as refused:
+        environment.load(places["the process"])
+    assert "hidden" not in str(refused.value)
+    # Whoever sets the environment may say that the file is theirs.
+    environment.load({"CARREL_ENV_FILE": str(environment.file)})
+
+
+def test_settings_every_secret_has_its_address_beside_it() -> None:
+    """A new secret joins ``ADDRESS_OF``, or holds its address in the same variable, or is sent to nobody."""
+    alone = {"CARREL_OPERATOR_KEY", "CARREL_DATABASE_URL", "CARREL_ADMIN_DATABASE_URL"}
+    secrets = {
+        variable(field)
+        for group in GROUPS.values()
+        for field in group.model_fields.values()
+        if "SecretStr" in str(field.annotation)
+    }
+    assert secrets - alone <= {f"CARREL_{name}" for name in ADDRESS_OF}
+    assert {f"CARREL_{name}" for pair in ADDRESS_OF.items() for name in pair} <= known_variables()
+
+
+def test_settings_a_list_of_models_in_the_file_gets_no_key_of_the_process(environment: Environment) -> None:
+    [(name, listed)] = models({**FURTHER, "api_key_env": "ANYTHING_SECRET"}).items()
+    environment.file.write_text(f"{name}={listed}\n")
+    with pytest.raises(SettingsError, match="ANYTHING_SECRET comes from the environment"):
+        environment.load({"ANYTHING_SECRET": "hidden"})
+
+
+def test_settings_file_values_are_literal(environment: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOMEBODYS_SECRET", "hidden")
+    environment.file.write_text("CARREL_CHAT_BASE_URL=http://x/${SOMEBODYS_SECRET}\nCARREL_CHAT_MODEL=m\n")
+    assert environment.load({}).models.chat_base_url == "http://x/${SOMEBODYS_SECRET}"
+
+
+def test_settings_file_can_be_named_or_left_out(environment: Environment, tmp_path: Path) -> None:
+    environment.file.write_text("CARREL_PORT=9001\n")
+    named = tmp_path / "other"
+    named.write_text("CARREL_PORT=9002\n")
+    assert environment.load({}).server.port == 9001
+    assert environment.load({"CARREL_ENV_FILE": ""}).server.port == 8000
+    assert environment.load({"CARREL_ENV_FILE": str(named)}).server.port == 9002
+    with pytest.raises(SettingsError, match="does not exist"):
+        environment.load({"CARREL_ENV_FILE": str(tmp_path / "nothing")})
+    named.write_bytes(b"CARREL_HOST=\xff\n")
+    with pytest.raises(SettingsError, match="UTF-8"):
+        environment.load({"CARREL_ENV_FILE": str(named)})
 
 
 def test_an_issuer_is_kept_to_the_letter(environment: Environment) -> None:

@@ -1,6 +1,5 @@
 """``carrel demo``: the main job from upload to answer, on the sample documents, checked as it goes."""
 
-import os
 import signal
 import socket
 import subprocess
@@ -16,8 +15,11 @@ from typing import Annotated, Any
 import httpx
 import typer
 
+from app.cli import child_process
 from app.cli.runtime import read_credentials
 from app.errors import AppError
+from app.settings.environment import ENV_FILE
+from app.settings.group import PREFIX
 
 SAMPLES = ("handbook.pdf", "product-tour.pptx")
 START_SECONDS = 120
@@ -98,10 +100,13 @@ def _service(data_dir: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     port = _free_port()
     url = f"http://127.0.0.1:{port}"
-    ours = {name: value for name, value in os.environ.items() if not name.startswith("CARREL_")}
-    command = [sys.executable, "-m", "app.cli", "serve", "--port", str(port), "--data-dir", str(data_dir)]
+    inherited = child_process.inherited_environment()
+    ours = {name: value for name, value in inherited.items() if not name.upper().startswith(PREFIX)} | {ENV_FILE: ""}
+    command = child_process.command("serve", "--port", str(port), "--data-dir", str(data_dir.absolute()))
     with (data_dir / "serve.log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, env=ours)  # noqa: S603  (our own interpreter)
+        process = subprocess.Popen(  # noqa: S603  (our own interpreter)
+            command, stdout=log, stderr=log, env=ours, cwd=child_process.DIRECTORY
+        )
         try:
             _wait_until_ready(url, process, data_dir / "serve.log")
             yield url, process

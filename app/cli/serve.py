@@ -123,7 +123,7 @@ async def _serve(settings: Settings, database: _Database, listening: socket.sock
         credentials = await _first_tenant(settings, resources, url)
         server = _server(resources, _screen(url, data_dir, database.note, credentials))
         async with _kept_alive(database.embedded):
-            with nullcontext() if api_only else worker_process(data_dir):
+            with nullcontext() if api_only else worker_process(settings):
                 await server.serve([listening])
 
 

@@ -1,16 +1,15 @@
 """The worker that ``serve`` keeps: a process of its own, started again when it dies, gone when ``serve`` is."""
 
-import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
+from app.cli import child_process
 from app.logging import get_logger
+from app.settings import Settings
 
 logger = get_logger(__name__)
 
@@ -25,8 +24,8 @@ class WorkerProcess:
     Its standard input is a pipe from here: however this process ends, the kernel closes the pipe, and the child goes.
     """
 
-    def __init__(self, data_dir: Path) -> None:
-        self._environment = {**os.environ, "CARREL_DATA_DIR": str(data_dir)}
+    def __init__(self, settings: Settings) -> None:
+        self._environment = child_process.environment(settings)
         self._changing = threading.Lock()
         self._stopping = threading.Event()
         self._child = self._spawn()
@@ -47,10 +46,13 @@ class WorkerProcess:
         self._keeper.join()
 
     def _spawn(self) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "app.cli", "worker", "--attached"]
         # A session of its own: Ctrl-C in the terminal is for serve, which then stops the worker in order.
         return subprocess.Popen(  # noqa: S603  (our own program)
-            command, stdin=subprocess.PIPE, env=self._environment, start_new_session=True
+            child_process.command("worker", "--attached"),
+            stdin=subprocess.PIPE,
+            env=self._environment,
+            cwd=child_process.DIRECTORY,
+            start_new_session=True,
         )
 
     def _keep(self) -> None:
@@ -74,9 +76,9 @@ class WorkerProcess:
 
 
 @contextmanager
-def worker_process(data_dir: Path) -> Iterator[WorkerProcess]:
-    """A worker on ``data_dir``, or on the configured database, for as long as the block runs."""
-    process = WorkerProcess(data_dir)
+def worker_process(settings: Settings) -> Iterator[WorkerProcess]:
+    """Run a worker with the same settings for as long as the block runs."""
+    process = WorkerProcess(settings)
     try:
         yield process
     finally:

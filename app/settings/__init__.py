@@ -1,4 +1,4 @@
-"""Settings: typed, grouped, frozen, read once from ``CARREL_*`` variables and from ``.env`` where it is started."""
+"""Settings: typed, grouped, frozen, read once from ``CARREL_*`` variables and from the settings file."""
 
 import re
 from pathlib import Path
@@ -21,10 +21,11 @@ from app.settings.answers import AnswerSettings
 from app.settings.audit import AuditSettings
 from app.settings.deletion import DeletionSettings
 from app.settings.embedding import EmbeddingSettings, FurtherModel
-from app.settings.environment import environment, user_cache_dir
-from app.settings.group import PREFIX, Group, HttpUrl, PostgresUrl, env, variable
+from app.settings.environment import ENV_FILE, SettingsError, environment, user_cache_dir
+from app.settings.group import PREFIX, Group, HttpUrl, PostgresUrl, absolute, env, variable
 from app.settings.http_sources import HttpSourceSettings
 from app.settings.identity import IdentitySettings
+from app.settings.origins import check_origins
 from app.settings.publication import PublicationSettings
 from app.settings.quotas import Limits, QuotaSettings
 from app.settings.rerank import RerankSettings
@@ -66,18 +67,10 @@ __all__ = [
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://([a-z0-9.-]+|\[[0-9a-f:]+\])(:[0-9]{1,5})?")
 
 
-class SettingsError(Exception):
-    """A setting is wrong; the message is one line that names it."""
-
-
-def _absolute(path: Path) -> Path:
-    return path.expanduser().absolute()
-
-
 class ServerSettings(Group):
     """Where and how the service runs."""
 
-    data_dir: Annotated[Path, AfterValidator(_absolute)] = env("DATA_DIR", Path(".carrel"), validate_default=True)
+    data_dir: Annotated[Path, AfterValidator(absolute)] = env("DATA_DIR", Path(".carrel"), validate_default=True)
     host: str = env("HOST", "127.0.0.1")
     port: int = env("PORT", 8000, ge=0, le=65535)
     log_level: Literal["debug", "info", "warning", "error"] = env("LOG_LEVEL", "info")
@@ -163,7 +156,7 @@ class ParserSettings(Group):
     max_pages: int = env("PARSER_MAX_PAGES", 5000, ge=1)
     max_characters: int = env("PARSER_MAX_CHARACTERS", 20_000_000, ge=1000)
     ocr_languages: Annotated[tuple[str, ...], NoDecode] = env("OCR_LANGUAGES", ("eng",))
-    tessdata_dir: Annotated[Path, AfterValidator(_absolute)] | None = Field(
+    tessdata_dir: Annotated[Path, AfterValidator(absolute)] | None = Field(
         None, validation_alias=AliasChoices(PREFIX + "TESSDATA_DIR", "TESSDATA_PREFIX")
     )  # the latter is Tesseract's own
 
@@ -218,10 +211,10 @@ class Settings(BaseModel):
 
 
 GROUPS: dict[str, Any] = {name: field.annotation for name, field in Settings.model_fields.items()}
-# Read by programs around the service, not by the service itself: the evaluation data, and the client commands.
 # Settings of earlier versions, and the setting that took the place of each.
 REPLACED = {PREFIX + "HTTP_SOURCE_HOSTS": "HTTP_SOURCES", PREFIX + "HTTP_SOURCE_SECRETS": "HTTP_SOURCES"}
-FOREIGN = {PREFIX + "EVAL_DATA", PREFIX + "URL", PREFIX + "API_KEY"}
+# In no group: which file is read, and what programs around the service read: evaluation data, client commands.
+FOREIGN = {ENV_FILE, PREFIX + "EVAL_DATA", PREFIX + "URL", PREFIX + "API_KEY"}
 
 
 def known_variables() -> set[str]:
@@ -242,6 +235,7 @@ def load_settings(**overrides: dict[str, Any]) -> Settings:
         raise SettingsError(f"{unknown[0]} was replaced by {PREFIX}{REPLACED[unknown[0]]}; .env.example explains it")
     if unknown:
         raise SettingsError(f"unknown setting {unknown[0]}; .env.example lists the known ones")
+    check_origins()
     groups: dict[str, Any] = {}
     for name, group in GROUPS.items():
         try:

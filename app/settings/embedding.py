@@ -4,11 +4,11 @@ import json
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 from pydantic_settings import NoDecode
 
 from app.settings.environment import environment
-from app.settings.group import PREFIX, Group, HttpUrl, env
+from app.settings.group import PREFIX, Group, HttpUrl, absolute, env
 
 EMBEDDED_MODEL = "all-MiniLM-L6-v2"
 # What can be said of the embedded model in the list; the rest is about endpoints.
@@ -89,7 +89,7 @@ class EmbeddingSettings(Group):
     requests_per_minute: int | None = env("EMBEDDING_REQUESTS_PER_MINUTE", None, ge=1, le=10_000_000)
     tokens_per_minute: int | None = env("EMBEDDING_TOKENS_PER_MINUTE", None, ge=1, le=1_000_000_000)
     precision: Literal["fp32", "int8"] = env("EMBEDDING_PRECISION", "fp32")
-    weights_dir: Path | None = env("EMBEDDING_WEIGHTS_DIR", None)
+    weights_dir: Annotated[Path, AfterValidator(absolute)] | None = env("EMBEDDING_WEIGHTS_DIR", None)
     models: Annotated[tuple[FurtherModel, ...], NoDecode] = env("EMBEDDING_MODELS", ())
 
     @field_validator("models", mode="before")

@@ -1,11 +1,15 @@
 """What all groups of settings are made of: a frozen group read from ``CARREL_*`` variables, and kinds of URLs."""
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import AfterValidator, AliasChoices, Field, SecretStr, model_validator
 from pydantic.fields import FieldInfo
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+
+from app.settings.environment import file_variables
 
 PREFIX = "CARREL_"
 SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
@@ -34,28 +38,40 @@ HttpUrl = Annotated[str, AfterValidator(_http_url)]
 PostgresUrl = Annotated[SecretStr, AfterValidator(_postgres_url)]
 
 
+def absolute(path: Path) -> Path:
+    """Return the same place for every working directory."""
+    return path.expanduser().absolute()
+
+
 def env(name: str, default: Any = ..., **limits: Any) -> Any:
     """A field that is read from the variable of this name, without the prefix."""
     return Field(default, validation_alias=AliasChoices(PREFIX + name), **limits)
 
 
+class _FileSource(EnvSettingsSource):
+    """The settings file, read as ``file_variables`` reads it: the library would fill in other variables."""
+
+    def _load_env_vars(self) -> Mapping[str, str | None]:
+        return {name.lower(): value for name, value in file_variables().items() if value}
+
+
 class Group(BaseSettings):
     """One group of settings; an empty variable counts as not set."""
 
-    model_config = SettingsConfigDict(frozen=True, extra="ignore", env_ignore_empty=True, env_file=".env")
+    model_config = SettingsConfigDict(frozen=True, extra="ignore", env_ignore_empty=True)
     required_together: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
     def settings_customise_sources(
         cls,
-        settings_cls: type[BaseSettings],  # noqa: ARG003  (its signature is the library's)
+        settings_cls: type[BaseSettings],
         init_settings: PydanticBaseSettingsSource,
         env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003  (its signature is the library's)
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003  (the same)
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Process environment over ``.env``; no secrets directory."""
-        return init_settings, env_settings, dotenv_settings
+        """Process environment over the settings file; no secrets directory."""
+        return init_settings, env_settings, _FileSource(settings_cls)
 
     @model_validator(mode="after")
     def _complete(self) -> Self:

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,14 +110,19 @@ class Command:
 
 @contextmanager
 def started(
-    directory: Path, *arguments: str, user: str | None = None, stdout: Any = subprocess.PIPE, **settings: str
+    directory: Path,
+    *arguments: str,
+    user: str | None = None,
+    stdout: Any = subprocess.PIPE,
+    program: Sequence[str] = COMMAND,
+    **settings: str,
 ) -> Iterator[Command]:
     """Start a command in a session of its own; at the end nothing of it may be left."""
     log = directory / f"log-{time.monotonic_ns()}"
     account = pwd.getpwnam(user) if user else None
     with log.open("w") as stderr:
         process = subprocess.Popen(
-            [*COMMAND, *arguments],
+            [*program, *arguments],
             cwd=directory,
             env=environment({**SETTINGS, **({"HOME": str(directory)} if user else {}), **settings}),
             stdin=subprocess.DEVNULL,
@@ -138,9 +143,11 @@ def started(
 
 
 @contextmanager
-def serving(directory: Path, *arguments: str, user: str | None = None, **settings: str) -> Iterator[Command]:
+def serving(
+    directory: Path, *arguments: str, user: str | None = None, program: Sequence[str] = COMMAND, **settings: str
+) -> Iterator[Command]:
     """``carrel serve`` on a free port that answers."""
-    with started(directory, "serve", "--port", "0", *arguments, user=user, **settings) as command:
+    with started(directory, "serve", "--port", "0", *arguments, user=user, program=program, **settings) as command:
         command.read_screen()
         assert LAST_LINE in command.screen, command.log.read_text()
         yield command

