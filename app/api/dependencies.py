@@ -18,6 +18,7 @@ from fastapi.security.base import SecurityBase
 
 from app.access import Origin, Principal, Role
 from app.api.idempotency import CONFLICT, PARAMETER, WRITING, answer_once
+from app.api.leaving import while_connected
 from app.bootstrap import Resources, TenantServices
 from app.documents.uploads import OVERHEAD
 from app.errors import Forbidden, InvalidInput, TooMany, Unauthorized
@@ -27,6 +28,9 @@ from app.tenants.types import key_hash, looks_like_key
 _bearer = HTTPBearer(auto_error=False, description="An API key, or a token: `Authorization: Bearer carrel_…`")
 # What these routes are asked changes nothing, whatever the method: there is nothing that a retry could do twice.
 ASKING_TAGS = frozenset({"search", "agent search", "answers", "preview", "mcp", "dify"})
+
+# Long writes that can be sent again after any failure: they end when their caller leaves. Other writes are finished.
+LONG_WRITES = ("/documents", "/documents/batch", "/import", "/files")
 
 
 def get_resources(request: Request) -> Resources:
@@ -79,16 +83,21 @@ class GuardedRoute(APIRoute):
         """Raises Unauthorized, TooManyFailures."""
         handle = super().get_route_handler()
 
+        async def until_left(request: Request) -> Response:
+            async with while_connected(request) as watched:
+                return await handle(watched)
+
         async def guarded(request: Request) -> Response:
             request.state.began = time.monotonic()
             request.state.principal = principal = await _identify(request)
             if not self.writes:
-                return await handle(request)
+                return await until_left(request)
             request.state.principal = principal = replace(principal, origin=_origin(request))
             resources = get_resources(request)
             keys = IdempotencyKeys(resources.database)
             limit = resources.settings.server.max_upload_bytes + OVERHEAD
-            return await answer_once(request, handle, keys=keys, principal=principal, limit=limit)
+            work = until_left if self.path.endswith(LONG_WRITES) else handle
+            return await answer_once(request, work, keys=keys, principal=principal, limit=limit)
 
         return guarded
 

@@ -45,6 +45,7 @@ from app.tenants.authentication import Authenticator
 from app.tenants.opening import open_authenticator
 from app.tenants.service import TenantService
 from app.transfer.importing import AT_ONCE
+from app.transfer.places import TransferPlaces
 from app.webhooks.sending import WebhookSender
 
 
@@ -100,6 +101,7 @@ class Resources:
     meter: UsageMeter
     webhooks: WebhookSender
     imports_at_once: asyncio.Semaphore
+    transfers: TransferPlaces
     address: Address
 
     @classmethod
@@ -220,6 +222,7 @@ class Resources:
             meter=meter,
             webhooks=webhooks,
             imports_at_once=asyncio.Semaphore(AT_ONCE),
+            transfers=TransferPlaces.of(settings.transfers),
             address=address,
         )
 

@@ -169,13 +169,15 @@ class TenantServices:
     @cached_property
     def exports(self) -> ExportService:
         """Knowledge bases on their way out."""
-        return ExportService(self.db, self.knowledge_bases, self.resources.objects)
+        held = self.resources
+        return ExportService(self.db, self.knowledge_bases, held.objects, held.transfers.exports)
 
     @cached_property
     def imports(self) -> ImportService:
         """Knowledge bases on their way in."""
         held = self.resources
-        return ImportService(self.db, self.knowledge_bases, held.objects, held.queue, self.quotas, held.imports_at_once)
+        places, room = held.transfers.imports, held.imports_at_once
+        return ImportService(self.db, self.knowledge_bases, held.objects, held.queue, self.quotas, places, room)
 
     @cached_property
     def stores(self) -> StoreService:

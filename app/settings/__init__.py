@@ -29,6 +29,7 @@ from app.settings.origins import check_origins
 from app.settings.publication import PublicationSettings
 from app.settings.quotas import Limits, QuotaSettings
 from app.settings.rerank import RerankSettings
+from app.settings.transfers import TransferSettings
 from app.settings.webhooks import WebhookSettings
 
 __all__ = [
@@ -54,6 +55,7 @@ __all__ = [
     "ServerSettings",
     "Settings",
     "SettingsError",
+    "TransferSettings",
     "WebhookSettings",
     "WorkerSettings",
     "known_variables",
@@ -205,6 +207,7 @@ class Settings(BaseModel):
     parser: ParserSettings
     worker: WorkerSettings
     quotas: QuotaSettings
+    transfers: TransferSettings
     audit: AuditSettings
     deletion: DeletionSettings
     webhooks: WebhookSettings

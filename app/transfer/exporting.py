@@ -1,12 +1,13 @@
 """A knowledge base as one archive, written while it is sent."""
 
-import asyncio
 import hashlib
 import json
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import aclosing, asynccontextmanager, closing
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import IO
 from uuid import UUID
 
@@ -16,21 +17,27 @@ from app import __version__
 from app.audit.types import Action, Event
 from app.db.models.tenant_data import Document
 from app.db.session import Session, TenantDatabase
+from app.db.statements import Record
 from app.knowledge_bases.repository import KnowledgeBaseRepository
 from app.knowledge_bases.service import KnowledgeBaseService
 from app.knowledge_bases.types import KnowledgeBaseView
 from app.object_store import ObjectMissing, ObjectStore
 from app.settings.environment import temporary_directory
-from app.transfer.records import DOCUMENT, LEFT_OUT, MANIFEST, SUMS, Manifest, picture_name
-from app.transfer.repository import FoundDocument, StoredParts, TransferRepository
+from app.threads import run_in_thread
+from app.transfer.places import Places
+from app.transfer.records import DOCUMENT, LEFT_OUT, MANIFEST, SUMS, DocumentRecord, Manifest, picture_name
+from app.transfer.repository import FoundDocument, StoredText, TransferRepository
 from app.transfer.tar import END, header, padding, whole
 from app.transfer.types import FORMAT, PART_BYTES, VERSION, ExportBroken
-from app.transfer.writing import NotWritable, WrittenDocument, written
+from app.transfer.writing import DocumentWriter, NotWritable
 
 PAGE = 500
 # Of versions of prompts: the texts go along, and are counted anew.
 NUMBERS = {"rewrite_prompt_version", "answer_prompt_version"}
 IN_MEMORY = 1024 * 1024
+# What is written in less time than a thread would be worth.
+SMALL_ROWS = 50
+SMALL_TEXT = 64 * 1024
 
 
 class LeftOut(Exception):
@@ -52,6 +59,7 @@ class ExportService:
     db: TenantDatabase
     knowledge_bases: KnowledgeBaseService
     objects: ObjectStore
+    places: Places
 
     async def export(self, reference: str) -> "Export":
         """An archive that is yet to be written; that somebody wants it is recorded.
@@ -65,7 +73,7 @@ class ExportService:
             kb = await KnowledgeBaseRepository(session, self.db.tenant_id).counted(kb)
             event = Event(Action.KNOWLEDGE_BASE_EXPORT, [kb.row.id], kb.row.id)
             await self.knowledge_bases.record(session, event)
-        return Export(self.db, self.objects, kb)
+        return Export(self.db, self.objects, kb, self.places)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +83,15 @@ class Export:
     db: TenantDatabase
     objects: ObjectStore
     kb: KnowledgeBaseView
+    places: Places
 
-    async def pieces(self) -> AsyncIterator[bytes]:
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[AsyncIterator[bytes]]:
+        """Hold a place for the export while its bytes are sent. Raises TooManyTransfers, TransfersBusy."""
+        async with self.places.take(self.db.tenant_id), aclosing(self.pieces()) as pieces:
+            yield pieces
+
+    async def pieces(self) -> AsyncGenerator[bytes]:
         """Its bytes. Raises ExportBroken where the index is not the same any more; ObjectStoreUnavailable."""
         place = temporary_directory()
         with tempfile.TemporaryFile(dir=place) as sums, tempfile.TemporaryFile(dir=place) as left_out:
@@ -94,8 +109,9 @@ class Export:
                     if found is None:
                         continue
                     number += 1
-                    async for piece in self._document(f"documents/{number:07}", *found, sums):
-                        yield piece
+                    with closing(found.writer):
+                        async for piece in self._document(f"documents/{number:07}", found, sums):
+                            yield piece
             async for piece in _spooled(LEFT_OUT, left_out, sums):
                 yield piece
             async for piece in _spooled(SUMS, sums, None):
@@ -109,7 +125,7 @@ class Export:
                 raise ExportBroken
             return list(await repository.documents(after=after, limit=PAGE))
 
-    async def _read(self, document_id: UUID) -> tuple[StoredParts, WrittenDocument] | None:
+    async def _read(self, document_id: UUID) -> "_Written | None":
         """None where it is gone meanwhile. Raises LeftOut, ExportBroken."""
         async with self.db.transaction(snapshot=True) as session:
             repository = self._repository(session)
@@ -118,40 +134,55 @@ class Export:
                 return None
             if not found.is_live:
                 raise ExportBroken
-            document, stored = found.document, await _stored(repository, found)
+            document = found.document
+            stored = await _stored(repository, found)
+            writer = DocumentWriter(document, stored.content)
+            try:
+                written = await _write(repository, writer, stored.key)
+            except NotWritable as exc:
+                writer.close()
+                raise LeftOut(document, str(exc)) from exc
+            except ValidationError as exc:
+                writer.close()
+                raise LeftOut(document, "it breaks a rule of the format") from exc
+            except BaseException:
+                writer.close()
+                raise
         try:
-            await self._require_objects(stored)
-            return stored, await asyncio.to_thread(written, stored)
-        except NotWritable as exc:
-            raise LeftOut(document, str(exc)) from exc
-        except ObjectMissing as exc:
-            raise LeftOut(document, "its original is not in the object store") from exc
-        except ValidationError as exc:
-            raise LeftOut(document, "it breaks a rule of the format") from exc
+            await self._require_objects(written)
+        except BaseException as exc:
+            writer.close()
+            if isinstance(exc, NotWritable):
+                raise LeftOut(document, str(exc)) from exc
+            if isinstance(exc, ObjectMissing):
+                raise LeftOut(document, "its original is not in the object store") from exc
+            raise
+        return written
 
-    async def _require_objects(self, stored: StoredParts) -> None:
+    async def _require_objects(self, written: "_Written") -> None:
         """Before anything of the document is sent: afterwards it could not be left out."""
-        sizes = {stored.key: stored.document.bytes} | {one["key"]: one["bytes"] for one in stored.media}
+        document = written.writer.document
+        sizes = {written.key: document.bytes} | {one["key"]: one["bytes"] for one in written.media}
         for key, size in sizes.items():
             if await self.objects.size(key) != size:
                 raise NotWritable("its original has another size than it should have")
 
-    async def _document(
-        self, folder: str, stored: StoredParts, made: WrittenDocument, sums: IO[bytes]
-    ) -> AsyncIterator[bytes]:
-        content = made.record.encoded()
+    async def _document(self, folder: str, written: "_Written", sums: IO[bytes]) -> AsyncIterator[bytes]:
+        content = written.record.encoded()
         _note(sums, hashlib.sha256(content).hexdigest(), f"{folder}/{DOCUMENT}")
         yield whole(f"{folder}/{DOCUMENT}", content)
-        keys = {picture_name(one["ordinal"]): one["key"] for one in stored.media}
-        for part in made.record.parts:
+        keys = {picture_name(one["ordinal"]): one["key"] for one in written.media}
+        for part in written.record.parts:
             name = f"{folder}/{part.name}"
             _note(sums, part.sha256, name)
-            if part.name in made.files:
-                yield whole(name, made.files[part.name])
-                continue
             yield header(name, part.bytes)
-            async for piece in self.objects.stream(keys.get(part.name, stored.key), start=0, length=part.bytes):
-                yield piece
+            if part.name in written.writer.files:
+                for piece in written.writer.files[part.name].pieces():
+                    yield piece
+            else:
+                key = keys.get(part.name, written.key)
+                async for piece in self.objects.stream(key, start=0, length=part.bytes):
+                    yield piece
             yield padding(part.bytes)
 
     def _repository(self, session: Session) -> TransferRepository:
@@ -185,16 +216,48 @@ def manifest(kb: KnowledgeBaseView) -> Manifest:
     )
 
 
-async def _stored(repository: TransferRepository, found: FoundDocument) -> StoredParts:
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """A document whose parts are written: its record, the key of its original, and its pictures."""
+
+    writer: DocumentWriter
+    record: DocumentRecord
+    key: str
+    media: Sequence[Record]
+
+
+async def _stored(repository: TransferRepository, found: FoundDocument) -> StoredText:
     document = found.document
     if document.live_version != document.version or document.status != "ready":
         raise LeftOut(document, f"its newest version is {document.status}")
     if found.size > PART_BYTES:
         raise LeftOut(document, "it is too large")
-    stored = await repository.parts(document)
+    stored = await repository.text(document)
     if stored is None:
         raise LeftOut(document, "its text is not stored")
     return stored
+
+
+async def _write(repository: TransferRepository, writer: DocumentWriter, key: str) -> _Written:
+    """Write all parts, a batch of rows at a time. Raises NotWritable, ValidationError."""
+    document = writer.document
+    await _run(writer.add_text, len(writer.text) > SMALL_TEXT)
+    async for rows in repository.nodes(document):
+        await _run(partial(writer.add_nodes, rows), len(rows) > SMALL_ROWS)
+    async for rows in repository.pages(document):
+        await run_in_thread(writer.add_pages, rows)
+    async for rows in repository.chunks(document):
+        await _run(partial(writer.add_chunks, rows), len(rows) > SMALL_ROWS)
+    media = await repository.media(document)
+    return _Written(writer, writer.record(media), key, media)
+
+
+async def _run(work: Callable[[], None], is_large: bool) -> None:
+    """In a thread, if it is worth one."""
+    if is_large:
+        await run_in_thread(work)
+    else:
+        work()
 
 
 def _note(sums: IO[bytes], digest: str, name: str) -> None:

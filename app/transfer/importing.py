@@ -30,6 +30,7 @@ from app.object_store import ObjectStore
 from app.quotas.room import Room
 from app.quotas.service import QuotaService
 from app.quotas.types import NO_KEY
+from app.transfer.places import Places
 from app.transfer.reading import ReadDocument, read_document
 from app.transfer.receiving import Coming, pass_over, read_coming, read_small, received
 from app.transfer.records import (
@@ -61,6 +62,7 @@ class ImportService:
     objects: ObjectStore
     queue: JobQueue
     quotas: QuotaService
+    places: Places
     room: asyncio.Semaphore
 
     async def open(self, reference: str) -> KnowledgeBaseView:
@@ -75,8 +77,12 @@ class ImportService:
 
         Whatever was taken before an error stays. Raises IndexMismatch, ArchiveMismatch, ArchiveDamaged,
         ArchiveTruncated, ArchiveNewer, ArchiveTooLarge, TooManyTerms, QuotaExceeded, UploadConflict,
-        KnowledgeBaseNotFound.
+        KnowledgeBaseNotFound; TooManyTransfers and TransfersBusy before anything is read.
         """
+        async with self.places.take(self.db.tenant_id):
+            return await self._take_all(kb, body)
+
+    async def _take_all(self, kb: KnowledgeBaseView, body: AsyncIterator[bytes]) -> Imported:
         kb.require_match(self.knowledge_bases.settings.embedders.identities)
         tar = TarReader(body)
         first = await tar.next()

@@ -1,27 +1,28 @@
 """What an archive holds of a document, read at one moment; and the mean length that a knowledge base begins with."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 from app.db.models.tenant_data import Document
 from app.db.session import Session
-from app.db.statements import Record, statement
+from app.db.statements import Record, Statement, statement
 from app.documents.records import DOCUMENT_COLUMNS, document_from
+from app.documents.types import chunk_id
+
+BATCH = 500
+NODES_BATCH = 5_000
+PAGES_BATCH = 20
+"""Rows that are read at a time."""
 
 
 @dataclass(frozen=True, slots=True)
-class StoredParts:
-    """A ready document and all rows that were made of it; ``key`` is where its original is."""
+class StoredText:
+    """The text of a ready document; ``key`` is where its original is."""
 
-    document: Document
     key: str
-    text: str
-    nodes: Sequence[Record]
-    pages: Sequence[Record]
-    chunks: Sequence[Record]
-    media: Sequence[Record]
+    content: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,21 +55,41 @@ class TransferRepository:
         row = await self.session.row(_DOCUMENT, {**self._place, "d": document_id})
         return None if row is None else FoundDocument(document_from(row), row["is_live"], row["size"])
 
-    async def parts(self, document: Document) -> StoredParts | None:
-        """Everything of its live version; None where something is missing. In a transaction that sees one moment."""
-        values = self._of(document)
-        row = await self.session.row(_TEXT, values)
-        if row is None:
-            return None
-        return StoredParts(
-            document,
-            row["key"],
-            row["content"],
-            await self.session.rows(_NODES, values),
-            await self.session.rows(_PAGES, values),
-            await self.session.rows(_CHUNKS, values),
-            await self.session.rows(_MEDIA, values),
-        )
+    async def text(self, document: Document) -> StoredText | None:
+        """The text of its live version; None where it is missing."""
+        row = await self.session.row(_TEXT, self._of(document))
+        return None if row is None else StoredText(row["key"], row["content"])
+
+    def nodes(self, document: Document) -> AsyncIterator[Sequence[Record]]:
+        """Its nodes in batches, parents before children. In a transaction that sees one moment, as all of these."""
+        return self._batches(_NODES, document, "ordinal", NODES_BATCH)
+
+    def pages(self, document: Document) -> AsyncIterator[Sequence[Record]]:
+        """Its printed pages in batches."""
+        return self._batches(_PAGES, document, "page", PAGES_BATCH)
+
+    async def chunks(self, document: Document) -> AsyncIterator[Sequence[Record]]:
+        """Its chunks with their vectors, in batches; their ids are looked up one by one."""
+        for start in range(0, document.chunk_count, BATCH):
+            ordinals = range(start, min(start + BATCH, document.chunk_count))
+            ids = [chunk_id(document.id, document.version, ordinal) for ordinal in ordinals]
+            yield await self.session.rows(_CHUNKS, {**self._of(document), "ids": ids})
+
+    async def media(self, document: Document) -> Sequence[Record]:
+        """Its pictures."""
+        return await self.session.rows(_MEDIA, self._of(document))
+
+    async def _batches(
+        self, query: Statement, document: Document, number: str, most: int
+    ) -> AsyncIterator[Sequence[Record]]:
+        after = -1
+        while True:
+            rows = await self.session.rows(query, {**self._of(document), "after": after, "most": most})
+            if rows:
+                yield rows
+            if len(rows) < most:
+                return
+            after = rows[-1][number]
 
     async def begin_with(self, average_length: float) -> None:
         """Let the words of a search index that is empty be weighed with this mean length."""
@@ -98,16 +119,16 @@ select o.key, t.content from document_text t
   join document_object o on o.tenant_id = t.tenant_id and o.document_id = t.document_id and o.version = t.version
  where t.tenant_id = :t and t.document_id = :d and t.version = :v""")
 _NODES = statement("""
-select id, parent_id, kind, level, title, start_offset, end_offset, page, page_end, slide, block
-  from node where tenant_id = :t and document_id = :d order by ordinal""")
+select id, parent_id, kind, level, title, start_offset, end_offset, page, page_end, slide, block, ordinal
+  from node where tenant_id = :t and document_id = :d and ordinal > :after order by ordinal limit :most""")
 _PAGES = statement("""
 select page, width, height, starts, ends, boxes from document_page
- where tenant_id = :t and document_id = :d order by page""")
+ where tenant_id = :t and document_id = :d and page > :after order by page limit :most""")
 _CHUNKS = statement("""
 select c.content, c.start_offset, c.end_offset, c.token_count, c.page, c.page_end, c.slide, c.section_titles,
        c.node_path, c.metadata, c.media_ordinal, e.embedding
   from (select * from chunk where tenant_id = :t and kb_id = :kb and document_id = :d and version = :v
-           and index_id = :i) c
+           and index_id = :i and id = any(:ids::uuid[])) c
   left join lateral (select e.embedding from chunk_embedding e
                       where e.tenant_id = :t and e.index_id = :i and e.chunk_id = c.id offset 0) e on true
  order by c.ordinal""")

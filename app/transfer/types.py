@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from app.errors import Conflict, InvalidInput, TooLarge
+from app.errors import Conflict, InvalidInput, TooLarge, TooMany, Unavailable
 
 FORMAT = "carrel-knowledge-base"
 VERSION = 1
@@ -38,6 +38,18 @@ class ArchiveTooLarge(TooLarge):
     """A part of the archive is larger than the limit."""
 
     code = "too_large"
+
+
+class TooManyTransfers(TooMany):
+    """This tenant has as many exports or imports at work as it may have; try again when one has ended."""
+
+    code = "too_many_transfers"
+
+
+class TransfersBusy(Unavailable):
+    """The service works on as many exports or imports as it can; try again later."""
+
+    code = "transfers_busy"
 
 
 class ArchiveMismatch(Conflict):

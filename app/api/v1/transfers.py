@@ -5,11 +5,13 @@ from dataclasses import asdict
 from fastapi import APIRouter, Request
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel
+from starlette.types import Receive, Scope, Send
 
 from app.api.dependencies import CurrentAdmin, GuardedRoute
 from app.api.problems import PROBLEM
 from app.errors import Unsupported
 from app.object_store.disposition import content_disposition
+from app.transfer.exporting import Export
 
 ARCHIVE = "application/x-tar"
 router = APIRouter(prefix="/knowledge-bases/{kb}", tags=["knowledge bases"], route_class=GuardedRoute)
@@ -30,6 +32,20 @@ class ImportOut(BaseModel):
     conflicts: int
 
 
+class ExportResponse(StreamingResponse):
+    """An archive that is written while it is sent; it holds a place for an export until it ends."""
+
+    def __init__(self, export: Export, headers: dict[str, str]) -> None:
+        super().__init__((), 200, headers, media_type=ARCHIVE)
+        self._export = export
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it. Raises TooManyTransfers and TransfersBusy before anything is sent."""
+        async with self._export.opened() as pieces:
+            self.body_iterator = pieces
+            await super().__call__(scope, receive, send)
+
+
 @router.get(
     "/export",
     response_class=StreamingResponse,
@@ -45,7 +61,7 @@ async def export_knowledge_base(kb: str, tenant: CurrentAdmin) -> StreamingRespo
     """
     found = await tenant.exports.export(kb)
     headers = {"Content-Disposition": content_disposition(f"{found.kb.row.name}.tar", inline=False)}
-    return StreamingResponse(found.pieces(), 200, headers, media_type=ARCHIVE)
+    return ExportResponse(found, headers)
 
 
 @router.post(

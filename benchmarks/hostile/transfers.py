@@ -1,0 +1,89 @@
+"""Hostile archives: a document that a knowledge base exports, with one of its parts replaced."""
+
+import hashlib
+import io
+import json
+import tarfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+PIECE = 1 << 20
+Parts = dict[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """An archive with one document: its manifest, the record, and the parts by name."""
+
+    manifest: bytes
+    record: Mapping[str, Any]
+    parts: Mapping[str, bytes]
+
+    @classmethod
+    def read(cls, archive: bytes) -> "Exported":
+        """Read the archive of a knowledge base with one document."""
+        files: Parts = {}
+        with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+            for member in tar:
+                file = tar.extractfile(member)
+                files[member.name] = b"" if file is None else file.read()
+        folder = "documents/0000001/"
+        record = json.loads(files[f"{folder}document.json"])
+        parts = {part["name"]: files[folder + part["name"]] for part in record["parts"]}
+        return cls(files["manifest.json"], record, parts)
+
+    def with_parts(self, *, name: str, parts: Mapping[str, bytes] | None = None, **record: Any) -> Iterator[bytes]:
+        """Yield the archive with another original called ``name``, other parts and other facts of its document."""
+        files = {**self.parts, **(parts or {}), "original": name.encode()}
+        told = [
+            {"name": each, "bytes": len(body), "sha256": hashlib.sha256(body).hexdigest()}
+            for each, body in files.items()
+        ]
+        about = json.dumps({**self.record, **record, "parts": told, "source": name}).encode()
+        yield from _file("manifest.json", self.manifest)
+        yield from _file("documents/0000001/document.json", about)
+        for each, body in files.items():
+            yield from _file(f"documents/0000001/{each}", body)
+        yield bytes(1024)
+
+    def chunked(self, count: int, *, characters: int = 200) -> Parts:
+        """Return parts with a text of so many chunks, one paragraph each."""
+        words = [f"w{number:05} " + "lorem ipsum dolor sit amet " * (characters // 27) for number in range(count)]
+        starts, position = [], 0
+        for word in words:
+            starts.append(position)
+            position += len(word) + 2
+        text = "\n\n".join(words)
+        nodes = [{"kind": "document", "level": 0, "start": 0, "end": len(text)}]
+        chunks = []
+        for number, (start, word) in enumerate(zip(starts, words, strict=True)):
+            place = {"path": [number], "start": start, "end": start + len(word)}
+            nodes.append({**place, "kind": "paragraph", "level": 0, "block": "paragraph"})
+            chunks.append({**place, "tokens": len(word) // 4})
+        vector = self.parts["vectors.f16"][: len(self.parts["vectors.f16"]) // self.parts["chunks.jsonl"].count(b"\n")]
+        return {
+            "text.txt": text.encode(),
+            "nodes.jsonl": _lines(nodes),
+            "pages.jsonl": b"",
+            "chunks.jsonl": _lines(chunks),
+            "vectors.f16": vector * count,
+        }
+
+
+def edited(lines: bytes, edit: Callable[[dict[str, Any]], dict[str, Any]]) -> bytes:
+    """Return the JSON lines, each of them edited."""
+    return _lines([edit(json.loads(line)) for line in lines.splitlines()])
+
+
+def _lines(rows: list[dict[str, Any]]) -> bytes:
+    return b"".join(json.dumps(row, separators=(",", ":")).encode() + b"\n" for row in rows)
+
+
+def _file(name: str, body: bytes) -> Iterator[bytes]:
+    info = tarfile.TarInfo(name)
+    info.size = len(body)
+    yield info.tobuf(tarfile.USTAR_FORMAT)
+    for start in range(0, len(body), PIECE):
+        yield body[start : start + PIECE]
+    yield bytes(-len(body) % 512)
