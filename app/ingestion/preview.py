@@ -27,6 +27,7 @@ from app.ingestion.types import Block, ChunkDraft, DocumentTree, NoText, ParsedD
 from app.knowledge_bases.service import KnowledgeBaseService
 from app.knowledge_bases.types import Chunking
 from app.quotas.tokens import TokenBudget
+from app.threads import run_in_thread
 
 MOST_BYTES = 50 * 1024 * 1024
 # Of a longer text only so much is cut into chunks: the API process, which answers searches, does it.
@@ -150,7 +151,7 @@ class PreviewService:
             budget = TokenBudget.of(self.db, self.knowledge_bases.principal)
             book = partial(book_sentences, budget, embedder)  # what it costs is not forgotten
             async with open_tools(embedder, book=book, allow=budget.require) as tools:
-                return await asyncio.to_thread(_show, parsed, media_type, chunking, tools)
+                return await run_in_thread(_show, parsed, media_type, chunking, tools)
 
     async def _settings(self, wishes: PreviewWishes) -> tuple[Chunking, Embedder]:
         """A knowledge base brings its model too; its tokens are what is counted."""

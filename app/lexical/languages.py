@@ -1,12 +1,13 @@
 """In which languages words are analysed: in the one that is said, or each document in its own."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from uuid import UUID
 
 from app.characters import normalize_characters
 from app.lexical.analyser import DEFAULT_LANGUAGE, analyser_for, auto_name
 from app.lexical.detection import detect_language
 from app.lexical.weights import MOST_TERMS, LexicalEntry, TooManyTerms, document_entries, salt, term_id
+from app.threads import require_wanted
 
 AUTO = "auto"
 """The setting that leaves it to the text."""
@@ -29,9 +30,16 @@ def document_language(setting: str, text: str) -> str:
 
 
 def lexical_entries(texts: Sequence[str], *, language: str, index_id: UUID, avgdl: float) -> list[LexicalEntry]:
-    """The entries of a document's chunks in one search index, in their order. Raises TooManyTerms."""
+    """The entries of a document's chunks in one search index, in their order. Raises TooManyTerms, CancelledError."""
+    return document_entries(_tokens(texts, language), salt=salt(index_id), avgdl=avgdl)
+
+
+def _tokens(texts: Sequence[str], language: str) -> Iterator[Sequence[str]]:
+    """Text by text: the tokens of all of them take many times the memory of the texts."""
     tokens = analyser_for(language).tokens
-    return document_entries([tokens(text) for text in texts], salt=salt(index_id), avgdl=avgdl)
+    for text in texts:
+        require_wanted()
+        yield tokens(text)
 
 
 def require_few_terms(texts: Sequence[str], *, setting: str, whole: str) -> None:

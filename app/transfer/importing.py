@@ -30,6 +30,7 @@ from app.object_store import ObjectStore
 from app.quotas.room import Room
 from app.quotas.service import QuotaService
 from app.quotas.types import NO_KEY
+from app.threads import run_in_thread
 from app.transfer.places import Places
 from app.transfer.reading import ReadDocument, read_document
 from app.transfer.receiving import Coming, pass_over, read_coming, read_small, received
@@ -146,7 +147,7 @@ class _Incoming:
 
     async def store(self) -> int | None:
         """Object before row, all rows in one transaction; how many chunks, None where another was faster."""
-        read = await asyncio.to_thread(read_document, self.record, self.folder, self.kb, self.embedder)
+        read = await run_in_thread(read_document, self.record, self.folder, self.kb, self.embedder)
         document = self._document()
         try:
             key = await self._put(document, ORIGINAL)

@@ -84,18 +84,19 @@ def asking(tenant: Tenant, request: Mapping[str, Any]) -> Iterator[Callable[[], 
         client.close()
 
 
+MESSAGES = {"messages": [{"role": "user", "content": "Which bird dives?"}]}
 SEARCH = {"method": "POST", "json": {"query": "tern", "strategy": "hybrid"}}
 REQUESTS: dict[str, tuple[dict[str, Any], str]] = {
     "search": ({**SEARCH, "url": "/v1/search"}, "chunk_lexical"),
     "search of a knowledge base": ({**SEARCH, "url": "/v1/knowledge-bases/default/search"}, "chunk_lexical"),
-    "agent search": ({"method": "POST", "url": "/v1/agent-search", "json": {"query": "tern"}}, "chunk_lexical"),
+    "agent search": ({"method": "POST", "url": "/v1/agent-search", "json": MESSAGES}, "chunk_lexical"),
     "export": ({"method": "GET", "url": "/v1/knowledge-bases/default/export"}, "document_page"),
     "import": (
         {
             "method": "POST",
             "url": "/v1/knowledge-bases/default/import",
             "content": archive(Doc(["A puffin."])),
-            "headers": {"Content-Type": ARCHIVE},
+            "headers": ARCHIVE,
         },
         "document_text",
     ),
@@ -135,7 +136,7 @@ def test_import_caller_leaves_while_words_are_analysed_thread_ends(service: Serv
         "method": "POST",
         "url": "/v1/knowledge-bases/default/import",
         "content": archive(Doc(words)),
-        "headers": {"Content-Type": ARCHIVE},
+        "headers": ARCHIVE,
     }
     with asking(tenant, request) as leave:
         assert holds_soon(lambda: service.resources.transfers.imports.taken == 1)
