@@ -21,9 +21,29 @@ class Role(StrEnum):
         return order.index(self) >= order.index(needed)
 
 
+# Maximum number of rows of each kind in one tenant, unless the operator sets another. The database has the same numbers
+# in default_row_quota, and refuses what is over them; a test compares both.
+ROW_QUOTAS: Mapping[str, int] = {
+    "knowledge_bases": 1_000,
+    "api_keys": 1_000,
+    "agents": 10_000,
+    "prompt_versions": 10_000,
+    "webhooks": 50,
+    "kept_answers": 100_000,
+    "publications": 100,
+    "files": 100_000,
+    "file_batches": 100_000,
+    "batch_files": 1_000_000,
+    "chats": 1_000_000,
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Quotas:
-    """What a tenant, or a key of it, may use; None is without a limit."""
+    """What a tenant, or a key of it, may use; None is the default of the service, or no limit if there is none.
+
+    Quotas of rows, from ``knowledge_bases`` on, are of tenants alone.
+    """
 
     documents: int | None = None
     stored_bytes: int | None = None
@@ -31,7 +51,20 @@ class Quotas:
     upload_bytes: int | None = None
     embedding_tokens_per_day: int | None = None
     searches_per_second: float | None = None
+    concurrent_searches: int | None = None
+    event_streams: int | None = None
     concurrent_ingestions: int | None = None
+    knowledge_bases: int | None = None
+    api_keys: int | None = None
+    agents: int | None = None
+    prompt_versions: int | None = None
+    webhooks: int | None = None
+    kept_answers: int | None = None
+    publications: int | None = None
+    files: int | None = None
+    file_batches: int | None = None
+    batch_files: int | None = None
+    chats: int | None = None
 
     @classmethod
     def stored(cls, given: Mapping[str, Any] | None) -> Self:
@@ -43,6 +76,11 @@ class Quotas:
         """Those that are set."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: value for name, value in values.items() if value is not None}
+
+    def of_rows(self, quota: str) -> int:
+        """Return the maximum number of rows under a quota of ``ROW_QUOTAS``."""
+        value: int | None = getattr(self, quota)
+        return ROW_QUOTAS[quota] if value is None else value
 
     @property
     def counts_documents(self) -> bool:

@@ -14,8 +14,7 @@ from app.retrieval.types import Hit, SearchRequest, SearchResult
 async def admitted_search(tenant: TenantServices, request: SearchRequest, response: Response) -> SearchResult:
     """Search, and count it. Raises RateLimited, and as ``RetrievalService.search``."""
     result, rate = await admitted(tenant.retrieval, request)
-    if rate is not None:
-        response.headers.update(_rate_headers(rate))
+    response.headers.update(_rate_headers(rate))
     response.headers["Server-Timing"] = server_timing(result.timings_ms, result.dropped)
     return result
 
@@ -23,8 +22,7 @@ async def admitted_search(tenant: TenantServices, request: SearchRequest, respon
 async def admit(tenant: TenantServices, response: Response) -> None:
     """Take a search from the caller's rates, and say what is left. Raises RateLimited."""
     rate = await tenant.quotas.admit_search()
-    if rate is not None:
-        response.headers.update(_rate_headers(rate))
+    response.headers.update(_rate_headers(rate))
 
 
 def told_scores(hits: Sequence[Hit]) -> list[float]:

@@ -35,8 +35,10 @@ from app.knowledge_bases.service import furnish_tenant
 from app.object_store import ObjectStore
 from app.object_store.opening import open_object_store
 from app.publications.types import Address
+from app.quotas.local import LocalLimits
 from app.quotas.meter import UsageMeter
 from app.quotas.rates import Rates
+from app.retrieval.costs import SearchCosts
 from app.retrieval.queries import KnownVectors
 from app.retrieval.routing_profiles import KnownProfiles
 from app.retrieval.strategies import installed_strategies
@@ -51,6 +53,19 @@ from app.webhooks.sending import WebhookSender
 
 def _default_quotas(settings: QuotaSettings) -> Quotas:
     return UNLIMITED if settings.default is None else Quotas(**settings.default.model_dump())
+
+
+def _index_settings(embedders: Embedders, http_sources: HttpSources) -> IndexSettings:
+    return IndexSettings(
+        embedders=embedders,
+        chunkers=installed_chunkers().keys(),
+        strategies=installed_strategies().keys(),
+        sources=http_sources.gate,
+    )
+
+
+def _local_limits(settings: QuotaSettings) -> LocalLimits:
+    return LocalLimits(settings.searches_per_second, settings.concurrent_searches, settings.event_streams)
 
 
 def _preview_desk(settings: Settings, embedders: Embedders, vision: VisionModel | None) -> PreviewDesk:
@@ -85,6 +100,7 @@ class Resources:
     known_vectors: KnownVectors
     known_profiles: KnownProfiles
     known_knowledge_bases: KnownKnowledgeBases
+    search_costs: SearchCosts
     vision: VisionModel | None
     reranker: Reranker | None
     rewriter: ChatModel | None
@@ -98,6 +114,7 @@ class Resources:
     sign_ins: SignInAudit
     tenants: TenantService
     rates: Rates
+    local_limits: LocalLimits
     meter: UsageMeter
     webhooks: WebhookSender
     imports_at_once: asyncio.Semaphore
@@ -185,12 +202,7 @@ class Resources:
     ) -> Self:
         system = SystemDatabase(database)
         queue = JobQueue(database, system, settings.worker.max_attempts)
-        index_settings = IndexSettings(
-            embedders=embedders,
-            chunkers=installed_chunkers().keys(),
-            strategies=installed_strategies().keys(),
-            sources=http_sources.gate,
-        )
+        index_settings = _index_settings(embedders, http_sources)
 
         async def furnish(session: Session, tenant_id: UUID) -> None:
             await furnish_tenant(session, tenant_id, index_settings)
@@ -204,6 +216,7 @@ class Resources:
             known_vectors=KnownVectors(),
             known_profiles=KnownProfiles(),
             known_knowledge_bases=KnownKnowledgeBases(),
+            search_costs=SearchCosts.of(settings.database.pool_size),
             vision=vision,
             reranker=reranker,
             rewriter=rewriter,
@@ -219,6 +232,7 @@ class Resources:
                 database, system, queue, authenticator.known, furnish, _default_quotas(settings.quotas)
             ),
             rates=Rates(database),
+            local_limits=_local_limits(settings.quotas),
             meter=meter,
             webhooks=webhooks,
             imports_at_once=asyncio.Semaphore(AT_ONCE),

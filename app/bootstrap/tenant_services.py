@@ -150,6 +150,7 @@ class TenantServices:
             held.rewriter,
             held.known_profiles,
             held.known_knowledge_bases,
+            held.search_costs,
         )
 
     @cached_property
@@ -164,7 +165,8 @@ class TenantServices:
     def quotas(self) -> QuotaService:
         """What the caller may use, and has used."""
         held = self.resources
-        return QuotaService(self.db, self.principal, held.rates, held.meter, held.settings.server.max_upload_bytes)
+        most = held.settings.server.max_upload_bytes
+        return QuotaService(self.db, self.principal, held.rates, held.meter, most, held.local_limits)
 
     @cached_property
     def exports(self) -> ExportService:

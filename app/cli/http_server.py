@@ -18,6 +18,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from app.api.middleware import ALWAYS
 from app.api.problems import problem
+from app.cli.connections import Capacity, Connections, Idleness, TrustedProxies, raise_descriptor_limit
 from app.ids import encode_id, new_id
 from app.logging import get_logger
 from app.settings import ServerSettings
@@ -48,6 +49,13 @@ TOO_LARGE: Refusal = (
 )
 
 
+TOO_MANY: Refusal = (
+    429,
+    "too_many_connections",
+    "This address has too many connections, and all of them wait for answers: use fewer at once.",
+)
+
+
 class HeadTooLarge(Exception):
     """The head of a request is larger than anyone needs."""
 
@@ -64,12 +72,41 @@ class CarefulProtocol(HttpToolsProtocol):
     _asks_upgrade = False
     # When something of an answer was taken last, and how much was left of it then.
     _taken_at, _left = 0.0, 0
+    # All connections of the server; None for a server that does not count them.
+    _others: Connections | None = None
+    _address = ""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         """The head of the first request is due."""
         super().connection_made(transport)
         self._await("head")
         self._taken_at = self._since
+        self._others = getattr(self.config, "connections", None)
+        self._address = self.client[0] if self.client else ""
+        if self._others is not None and not self._others.add(self._address, self):
+            self._refuse(TOO_MANY)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Make room for another one."""
+        if self._others is not None:
+            self._others.discard(self._address, self)
+        super().connection_lost(exc)
+
+    @property
+    def idleness(self) -> Idleness:
+        """What the caller does, as ``Connections`` asks."""
+        if self.cycle is None or self.cycle.response_complete:
+            return "waiting" if self.cycle else "unused"
+        return "sending" if self._awaits == "body" and not self.pipeline else "busy"
+
+    @property
+    def since(self) -> float:
+        """When the caller began with that."""
+        return self._since
+
+    def drop(self) -> None:
+        """Close the connection at once; the caller can come again."""
+        self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
         """The first bytes after an answer begin a head, even where they are empty lines, which the parser skips."""
@@ -208,11 +245,18 @@ def _answer(status: int, code: str, detail: str) -> bytes:
     return b"\r\n".join([*head, b"", bytes(reply.body)])
 
 
+class _Config(uvicorn.Config):
+    """uvicorn's, with the connections that the protocol counts."""
+
+    connections: Connections
+
+
 class HttpServer(uvicorn.Server):
     """uvicorn's, with an eye on slow callers; the application writes the access log."""
 
-    def __init__(self, app: ASGIApp, settings: ServerSettings) -> None:
-        config = uvicorn.Config(
+    def __init__(self, app: ASGIApp, settings: ServerSettings, *, descriptors: int | None = None) -> None:
+        capacity = Capacity.of(raise_descriptor_limit() if descriptors is None else descriptors)
+        config = _Config(
             app,
             http=CarefulProtocol,
             ws="none",
@@ -222,7 +266,10 @@ class HttpServer(uvicorn.Server):
             timeout_keep_alive=settings.keep_alive_seconds,
             timeout_graceful_shutdown=GRACE_SECONDS,
             lifespan="on",
+            backlog=capacity.backlog,
         )
+        proxies = TrustedProxies(config.forwarded_allow_ips)
+        config.connections = Connections(capacity.connections, settings.connections_per_address, proxies)
         super().__init__(config)
         self._patience = settings.client_seconds
 

@@ -10,6 +10,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from app.db.statements import Record, Statement, statement
 
 OUTDATED = "U0001"  # as require_unchanged has it
+OVER_QUOTA = "U0002"  # raised by the triggers of quotas of rows
 # The last is what the driver says between the server's last word on a connection and the end of its stream.
 DEAD = (OSError, asyncpg.InterfaceError, asyncpg.PostgresConnectionError, asyncpg.InternalClientError)
 _NAME_SNAPSHOT = statement("select pg_export_snapshot()")

@@ -1,7 +1,7 @@
 """A connection of the pool for as long as somebody waits for the database, and its way back when nobody does."""
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -14,30 +14,43 @@ from sqlalchemy.util import greenlet_spawn
 # Of a connection whose answer nobody has waited for.
 ROLLBACK_SECONDS = 5.0
 Returning = set[asyncio.Task[None]]
+GiveBack = Callable[[], None]
 
 
 @asynccontextmanager
-async def lent(engine: AsyncEngine, returning: Returning) -> AsyncIterator[AsyncConnection]:
+async def lent(engine: AsyncEngine, returning: Returning, give_back: GiveBack) -> AsyncIterator[AsyncConnection]:
     """Whoever is cancelled, having waited for too long, does not wait for the rollback instead.
 
-    ``returning`` holds those that are on their way back.
+    ``returning`` holds those that are on their way back; ``give_back`` is called when the connection is back.
     """
-    connection, waits = await engine.connect(), True
+    waits = True
+    try:
+        connection = await engine.connect()
+    except BaseException:
+        give_back()
+        raise
     try:
         yield connection
     except asyncio.CancelledError:
         waits = False
         raise
     finally:
-        closing = _sent_back(connection.close(), returning)
+        closing = _sent_back(connection.close(), returning, give_back)
         if waits:
             await asyncio.shield(closing)
 
 
 @asynccontextmanager
-async def borrowed(engine: AsyncEngine, returning: Returning) -> AsyncIterator[PoolProxiedConnection]:
+async def borrowed(
+    engine: AsyncEngine, returning: Returning, give_back: GiveBack
+) -> AsyncIterator[PoolProxiedConnection]:
     """For reading alone, and so without a session: whoever has read does not wait for the commit either."""
-    pooled, waits, commits = await _pooled(engine), True, False
+    waits, commits = True, False
+    try:
+        pooled = await _pooled(engine)
+    except BaseException:
+        give_back()
+        raise
     try:
         yield pooled
         waits, commits = False, True
@@ -45,7 +58,7 @@ async def borrowed(engine: AsyncEngine, returning: Returning) -> AsyncIterator[P
         waits = False
         raise
     finally:
-        closing = _sent_back(_given_back(pooled, commits=commits), returning)
+        closing = _sent_back(_given_back(pooled, commits=commits), returning, give_back)
         if waits:
             await asyncio.shield(closing)
 
@@ -59,10 +72,11 @@ async def _pooled(engine: AsyncEngine) -> PoolProxiedConnection:
         raise DBAPIError.instance(None, None, exc, base, hide_parameters=True, dialect=engine.dialect) from exc
 
 
-def _sent_back(way: Coroutine[Any, Any, None], returning: Returning) -> asyncio.Task[None]:
+def _sent_back(way: Coroutine[Any, Any, None], returning: Returning, give_back: GiveBack) -> asyncio.Task[None]:
     task = asyncio.create_task(way)
     returning.add(task)
     task.add_done_callback(returning.discard)
+    task.add_done_callback(lambda _: give_back())
     return task
 
 

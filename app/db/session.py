@@ -19,9 +19,11 @@ from sqlalchemy.pool import QueuePool
 from sqlalchemy.util import greenlet_spawn
 
 from app.db import fitness
-from app.db.driver import Reader, beginning, begins
-from app.db.lending import Returning, borrowed, ended, lent
+from app.db.driver import OVER_QUOTA, Reader, beginning, begins
+from app.db.lending import GiveBack, Returning, borrowed, ended, lent
 from app.db.migrate import sqlalchemy_url
+from app.db.row_quotas import RowQuotaExceeded
+from app.db.shares import PoolShares
 from app.errors import AppError, Unavailable
 
 # A kept plan would be made before a table has statistics, and checks of foreign keys then read a whole tenant; reading
@@ -39,6 +41,9 @@ SERVER_SETTINGS = {
 }
 # Of a pool: so many can have died at once.
 MOST_CONNECTIONS = 200
+# How long a transaction waits for a connection, and before that for its tenant's turn.
+POOL_SECONDS = 10
+CROWDED = "This tenant uses all database connections that one tenant can use; send fewer requests at once."
 # SQLSTATE classes: connection, resources, shutting down or starting up; one that only reads, as after a failover or
 # with a full disk; password, no such database.
 OUTAGES = ("08", "53", "57P0")
@@ -80,6 +85,7 @@ class Database:
     """A pool of connections as the plain role; nobody but this module commits. Some are ``returning`` to it."""
 
     engine: AsyncEngine
+    shares: PoolShares
     returning: Returning = field(default_factory=set)
 
     @classmethod
@@ -91,7 +97,7 @@ class Database:
             isolation_level="AUTOCOMMIT",
             pool_size=pool_size,
             max_overflow=pool_size,
-            pool_timeout=10,
+            pool_timeout=POOL_SECONDS,
             pool_use_lifo=True,  # each keeps catalogue and functions in its own memory: the warmest first
             json_serializer=_json,
             hide_parameters=True,
@@ -108,7 +114,7 @@ class Database:
             if state.asyncio_safe and not driver.is_closed() and driver.is_in_transaction():
                 connection.run_async(partial(ended, ending="rollback"))
 
-        return cls(engine)
+        return cls(engine, PoolShares.of(2 * pool_size, timeout_seconds=POOL_SECONDS))
 
     @asynccontextmanager
     async def transaction(
@@ -131,7 +137,7 @@ class Database:
         with _told_as_ours():
             # What is not committed is rolled back as the connection returns to the pool, also after a cancellation.
             begin = beginning(tenant_id, snapshot=snapshot, seconds=seconds, kept_plans=kept_plans, unchanged=unchanged)
-            async with self._begun(begin) as (connection, driver):
+            async with self._begun(begin, tenant_id) as (connection, driver):
                 session = Session(connection, driver)
                 try:
                     yield session
@@ -160,7 +166,7 @@ class Database:
         )
         with _told_as_ours(reads=True):
             for _ in range(MOST_CONNECTIONS):
-                async with borrowed(self.engine, self.returning) as pooled:
+                async with borrowed(self.engine, self.returning, await self._admitted(tenant_id)) as pooled:
                     driver, forget = pooled.driver_connection, partial(greenlet_spawn, pooled.invalidate)
                     if driver is not None and await begins(driver, begin, forget=forget):
                         yield Reader(driver)
@@ -175,7 +181,7 @@ class Database:
         The setting of an earlier transaction ended with it, so no tenant's rows are seen. Raises as ``transaction``.
         """
         with _told_as_ours():
-            async with self._begun(None) as (connection, driver):
+            async with self._begun(None, None) as (connection, driver):
                 session = Session(connection, driver)
                 try:
                     yield session
@@ -183,13 +189,15 @@ class Database:
                     await session.close()
 
     @asynccontextmanager
-    async def _begun(self, begin: str | None) -> AsyncIterator[tuple[AsyncConnection, asyncpg.Connection]]:
+    async def _begun(
+        self, begin: str | None, tenant_id: UUID | None
+    ) -> AsyncIterator[tuple[AsyncConnection, asyncpg.Connection]]:
         """A connection that has answered ``begin``; those that have died in the pool are left out.
 
         One that takes no writes does not come back to it.
         """
         for _ in range(MOST_CONNECTIONS):
-            async with lent(self.engine, self.returning) as connection:
+            async with lent(self.engine, self.returning, await self._admitted(tenant_id)) as connection:
                 driver = _driver(connection)
                 if await begins(driver, begin, forget=connection.invalidate):
                     try:
@@ -202,6 +210,13 @@ class Database:
                     return
                 await connection.invalidate()
         raise DatabaseUnavailable
+
+    async def _admitted(self, tenant_id: UUID | None) -> GiveBack:
+        """Wait for the tenant's turn at the pool. Raises DatabaseUnavailable."""
+        try:
+            return await self.shares.admit(tenant_id)
+        except TimeoutError as exc:
+            raise DatabaseUnavailable(CROWDED) from exc
 
     @property
     def is_at_leisure(self) -> bool:
@@ -248,6 +263,7 @@ def _only_reads(error: DBAPIError) -> bool:
 def _told_as_ours(*, reads: bool = False) -> Iterator[None]:
     """The driver's errors as DatabaseUnavailable and DatabaseRefused; those of a statement stay what they are.
 
+    A row over a quota is RowQuotaExceeded.
     So does a write where only ``reads`` were to be: that is no outage.
     """
     try:
@@ -256,6 +272,8 @@ def _told_as_ours(*, reads: bool = False) -> Iterator[None]:
         raise DatabaseUnavailable from exc
     except DBAPIError as exc:
         state = str(getattr(exc.orig, "sqlstate", None) or "")
+        if state == OVER_QUOTA:
+            raise RowQuotaExceeded.from_database(exc) from exc
         if _only_reads(exc) and not reads:
             raise DatabaseUnavailable("The database only reads at present; try again.") from exc
         if exc.connection_invalidated or state.startswith(OUTAGES):

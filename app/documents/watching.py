@@ -14,26 +14,30 @@ CHANNEL = "carrel_document"
 DELETED = "deleted"
 # Notifications are a hint: who waits looks again after so long in any case.
 LOOK_SECONDS = 2.0
+# With many waiting callers each looks more rarely, so that all together ask the database no more often than this.
+MAX_LOOKS_PER_SECOND = 50
 
 
 @dataclass(slots=True, eq=False)
 class Change:
     """Set when the document changed, or may have; ``deleted`` once it is known to be gone.
 
-    ``status`` is what was heard last; None where a change may have been missed.
+    ``status`` is what was heard last; None where a change may have been missed. ``watch`` has made it.
     """
 
+    watch: "DocumentWatch | None" = None
     event: asyncio.Event = field(default_factory=asyncio.Event)
     status: str | None = None
     deleted: bool = False
 
     async def wait(self, seconds: float = LOOK_SECONDS, *, until: Collection[str] = ()) -> None:
-        """Until the next change, or until ``seconds`` or LOOK_SECONDS have passed; never longer.
+        """Until the next change, or until ``seconds`` or the watch's ``look_seconds`` have passed; never longer.
 
         With ``until`` only a change to one of these statuses counts, a deletion, and one that may have been missed.
         """
         with suppress(TimeoutError):
-            async with asyncio.timeout(max(0.0, min(seconds, LOOK_SECONDS))):
+            look_seconds = LOOK_SECONDS if self.watch is None else self.watch.look_seconds
+            async with asyncio.timeout(max(0.0, min(seconds, look_seconds))):
                 await self.event.wait()
                 while until and self.status not in (None, DELETED, *until):
                     self.event.clear()
@@ -50,12 +54,18 @@ class DocumentWatch:
     _task: asyncio.Task[None] | None = None
     ending: bool = False
 
+    @property
+    def look_seconds(self) -> float:
+        """Seconds after which a waiting caller looks again without a notification."""
+        waiting = sum(map(len, self._waiting.values()))
+        return max(LOOK_SECONDS, waiting / MAX_LOOKS_PER_SECOND)
+
     @asynccontextmanager
     async def changes(self, tenant_id: UUID, document_id: UUID) -> AsyncIterator[Change]:
         """Tells of changes of one document from now on; read its state inside the block, or one may be missed."""
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(listen(self.database, CHANNEL, self._heard, self._missed))
-        name, change = f"{tenant_id}/{document_id}", Change()
+        name, change = f"{tenant_id}/{document_id}", Change(self)
         self._waiting.setdefault(name, set()).add(change)
         try:
             yield change

@@ -12,6 +12,8 @@ from app.filters.values import Loc, instant
 
 # Each is tried on a sample by every search.
 MOST_LOOKUPS = 4
+# Weights of a pattern and of any other reference to a value: a pattern reads the whole value.
+PATTERN_WEIGHT, REFERENCE_WEIGHT = 10.0, 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,13 @@ class CompiledFilter:
         """``contains``, ``path`` and ``lookups`` as the driver takes them: jsonb, jsonpath and jsonb."""
         contains, lookups = (None if part is None else json.dumps(part) for part in (self.contains, self.lookups))
         return contains, self.path, lookups
+
+    @property
+    def weight(self) -> float:
+        """Return the work for one row, in units that say nothing of the row's size; a containment has none."""
+        if self.path is None:
+            return 0.0
+        return PATTERN_WEIGHT * self.path.count(" like_regex ") + REFERENCE_WEIGHT * self.path.count("$")
 
     @property
     def narrows(self) -> bool:

@@ -31,12 +31,6 @@ _BY_ID = statement(f"""{_WITH_TWIN}
    and k.name = (select o.name from knowledge_base o where o.tenant_id = :tenant and o.id = :reference)""")  # noqa: S608
 
 
-def _all(which: str) -> Statement:
-    return statement(f"""{_WITH_TWIN}
-   and k.name = any(array(select o.name from knowledge_base o where o.tenant_id = :tenant{which}))
- order by k.name""")  # noqa: S608
-
-
 def _few(which: str) -> Statement:
     return statement(f"""{_WITH_TWIN}
    and k.name = any(array(select o.name from knowledge_base o where o.tenant_id = :tenant{which}))
@@ -46,9 +40,19 @@ def _few(which: str) -> Statement:
  order by k.name""")  # noqa: S608
 
 
+# First those that can have results: of kind http, with documents, or with a shared one of that name; then the newest.
+_CANDIDATES = statement("""
+select o.name, (o.source is not null or i.languages <> '{}'
+                or exists (select from knowledge_base s where s.tenant_id = system_tenant() and s.name = o.name))
+         as holds
+  from knowledge_base o
+  join search_index i on i.tenant_id = o.tenant_id and i.kb_id = o.id and i.state = 'live'
+ where o.tenant_id = :tenant and o.deleted_at is null and (:only::uuid[] is null or o.id = any(:only))
+ order by holds desc, o.created_at desc, o.id desc limit :most::int + 1""")
+_NAMED = statement(f"{_WITH_TWIN} and k.name = any(:names::text[]) order by k.name")
+
 # Apart: a statement for both has no plan that is worth keeping, and planning is most of what it costs.
 _SOME = " and o.id = any(:only::uuid[])"
-_ALL, _ALL_OF_SOME = _all(""), _all(_SOME)
 _FEW, _FEW_OF_SOME = _few(""), _few(_SOME)
 _PAGE = statement(f"""{_SELECT} where k.tenant_id = :tenant and (:only::uuid[] is null or k.id = any(:only))
    and (:after_time::timestamptz is null or (k.created_at, k.id) < (:after_time, :after_id::uuid))
@@ -106,15 +110,21 @@ class KnowledgeBaseRepository:
         rows = await self.session.rows(found, {"tenant": self.tenant_id, "reference": reference})
         return next(iter(self._with_twins(rows)), None)
 
-    async def all(self, only: Sequence[UUID] | None) -> list[KnowledgeBaseView]:
-        """Every knowledge base, or those of ``only`` that exist, by name."""
-        found = _ALL if only is None else _ALL_OF_SOME
-        return self._with_twins(await self.session.rows(found, {"tenant": self.tenant_id, "only": only}))
-
     async def few(self, only: Sequence[UUID] | None, *, most: int) -> list[KnowledgeBaseView]:
-        """The same where there are no more than ``most``, else none."""
+        """Every knowledge base by name, or those of ``only`` that exist; none if there are more than ``most``."""
         found, values = _FEW if only is None else _FEW_OF_SOME, {"tenant": self.tenant_id, "only": only, "most": most}
         return self._with_twins(await self.session.rows(found, values))
+
+    async def first(self, only: Sequence[UUID] | None, *, most: int) -> tuple[list[KnowledgeBaseView], bool]:
+        """Return ``most`` knowledge bases at most, and whether others with content were left out.
+
+        Those that can have results come first, then the newest.
+        """
+        values = {"tenant": self.tenant_id, "only": only, "most": most}
+        rows = await self.session.rows(_CANDIDATES, values)
+        values = {"tenant": self.tenant_id, "names": [row["name"] for row in rows[:most]]}
+        views = self._with_twins(await self.session.rows(_NAMED, values))
+        return views, len(rows) > most and rows[most]["holds"]
 
     def _with_twins(self, rows: Sequence[Record]) -> list[KnowledgeBaseView]:
         """The tenant's own, each with the shared one of its name; one that is the system tenant's alone is left out."""

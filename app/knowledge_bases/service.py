@@ -102,13 +102,22 @@ class KnowledgeBaseService:
             repository = KnowledgeBaseRepository(session, self.db.tenant_id)
             return await repository.page(only=self.only(), after=after, limit=limit)
 
-    async def readable(
-        self, session: Session, only: Sequence[UUID] | None = None, *, most: int | None = None
-    ) -> Sequence[KnowledgeBaseView]:
-        """What the key may read, by name, or of it what is in ``only``; nothing where that is more than ``most``."""
+    async def few_readable(self, session: Session, *, most: int) -> Sequence[KnowledgeBaseView]:
+        """Return all knowledge bases that the key may read, by name; none if there are more than ``most``."""
+        return await KnowledgeBaseRepository(session, self.db.tenant_id).few(self.only(), most=most)
+
+    async def first_readable(
+        self, session: Session, only: Sequence[UUID] | None = None, *, most: int
+    ) -> tuple[Sequence[KnowledgeBaseView], bool]:
+        """Return ``most`` knowledge bases at most that the key may read, by name, or of ``only`` those.
+
+        Returns:
+            The knowledge bases, those with content before empty ones, and whether others with content were left out.
+        """
         wanted = self.only() if only is None else [*filter(self.principal.may_see, only)]
         repository = KnowledgeBaseRepository(session, self.db.tenant_id)
-        return await (repository.all(wanted) if most is None else repository.few(wanted, most=most))
+        found = await repository.few(wanted, most=most)
+        return (found, False) if found else await repository.first(wanted, most=most)
 
     async def update(self, reference: str, changes: dict[str, Any]) -> KnowledgeBaseView:
         """Set ``title``, ``description``, ``retrieval``, ``routing``, ``source`` or ``metadata_filter``.

@@ -80,7 +80,8 @@ class StoreService:
                 newest_first=newest_first,
                 limit=limit,
             )
-            views = await KnowledgeBaseRepository(session, self.knowledge_bases.db.tenant_id).all(ids)
+            repository = KnowledgeBaseRepository(session, self.knowledge_bases.db.tenant_id)
+            views = await repository.few(ids, most=len(ids))
             by_id = {view.row.id: view for view in views}
             return await self._told(session, [by_id[one] for one in ids if one in by_id])
 

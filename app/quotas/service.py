@@ -1,14 +1,16 @@
 """What one caller may use, and what was used."""
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from datetime import date
 from typing import Any
 from uuid import UUID
 
-from app.access import Principal, Quotas
+from app.access import ROW_QUOTAS, Principal, Quotas
 from app.db.session import Session, TenantDatabase
 from app.errors import Forbidden
+from app.quotas.local import LocalLimits
 from app.quotas.meter import UsageMeter
 from app.quotas.rates import Rates
 from app.quotas.repository import QuotaRepository
@@ -28,6 +30,7 @@ class QuotaService:
     rates: Rates
     meter: UsageMeter
     most_upload_bytes: int
+    local: LocalLimits
 
     @property
     def upload_bytes(self) -> int:
@@ -44,15 +47,27 @@ class QuotaService:
         """Count what the caller did."""
         self.meter.add(self.principal.tenant_id, self.principal.key_id, **counts)
 
-    async def admit_search(self) -> RateState | None:
-        """Take a search from the key's rate and the tenant's; None where neither has one. Raises RateLimited."""
+    def searching(self) -> AbstractContextManager[None]:
+        """Count a search until the end of the block. Raises RateLimited."""
+        return self.local.using(self.principal, "concurrent_searches")
+
+    def streaming(self) -> AbstractContextManager[None]:
+        """Count an event stream until the end of the block. Raises RateLimited."""
+        return self.local.using(self.principal, "event_streams")
+
+    async def admit_search(self) -> RateState:
+        """Take a search from the key's rate and the tenant's, and return the lower remainder. Raises RateLimited.
+
+        A tenant without a quota has the default rate of this process.
+        """
         tenant_id, line_id = self.principal.tenant_id, self.principal.line_id or NO_KEY
         own, whole = self.principal.key_quotas.searches_per_second, self.principal.quotas.searches_per_second
         of_key = None if own is None else await self.rates.take(tenant_id, line_id, own)
-        if whole is None:
-            return of_key
         try:
-            of_tenant = await self.rates.take(tenant_id, NO_KEY, whole)
+            if whole is None:
+                of_tenant = self.local.take_search(tenant_id)
+            else:
+                of_tenant = await self.rates.take(tenant_id, NO_KEY, whole)
         except BaseException:
             if own is not None:
                 self.rates.give_back(tenant_id, line_id, own)
@@ -72,8 +87,14 @@ class QuotaService:
         await Room.of(self.principal).require(session, grown, of_key=grown)
 
     def limits(self) -> dict[str, Any]:
-        """Those that hold for the caller."""
-        limits = {**self.principal.quotas.given(), "upload_bytes": self.upload_bytes}
+        """Those that hold for the caller, defaults among them."""
+        defaults = {
+            **ROW_QUOTAS,
+            "searches_per_second": self.local.searches_per_second,
+            "concurrent_searches": self.local.concurrent_searches,
+            "event_streams": self.local.event_streams,
+        }
+        limits = {**defaults, **self.principal.quotas.given(), "upload_bytes": self.upload_bytes}
         for name, value in self.principal.key_quotas.given().items():
             limits[name] = min(value, limits.get(name, value))
         return limits

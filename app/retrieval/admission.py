@@ -5,7 +5,7 @@ from app.retrieval.service import RetrievalService
 from app.retrieval.types import SearchRequest, SearchResult, SearchUnavailable
 
 
-async def admitted(retrieval: RetrievalService, request: SearchRequest) -> tuple[SearchResult, RateState | None]:
+async def admitted(retrieval: RetrievalService, request: SearchRequest) -> tuple[SearchResult, RateState]:
     """Search, and count it; with what is left of the caller's rate. Raises RateLimited, and as the search."""
     rate = await retrieval.quotas.admit_search()
     result = await retrieval.search(request)

@@ -2,11 +2,13 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Coroutine, Sequence
+from collections.abc import Awaitable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Self, TypeVar
 
 from app.errors import AppError
+from app.retrieval import shares
 from app.retrieval.explanation import LanePlan
 from app.retrieval.types import Droppable
 
@@ -23,12 +25,20 @@ def reason_of(error: Exception) -> str:
     return error.code if isinstance(error, AppError) else "failed"
 
 
+@dataclass(slots=True)
+class DatabaseBudget:
+    """Seconds of the database that the lanes of one search have left, whatever time its caller gives."""
+
+    seconds: float = shares.DATABASE_SECONDS
+
+
 @dataclass(frozen=True, slots=True)
 class Course:
     """``deadline`` is in seconds of ``time.monotonic``; ``plans`` are by search index, where they are asked for.
 
     ``warnings`` tell what was left out of the search, ``remarks`` what else the caller should know; ``dropped`` is what
     did not fit or did not answer, and why, both as words for machines. ``tasks`` is what goes on beside it.
+    ``database`` is shared by all parts of the course.
     """
 
     deadline: float
@@ -38,6 +48,7 @@ class Course:
     plans: dict[bytes, LanePlan] = field(default_factory=dict)
     dropped: dict[str, str] = field(default_factory=dict)
     tasks: list[asyncio.Task[Any]] = field(default_factory=list)
+    database: DatabaseBudget = field(default_factory=DatabaseBudget)
 
     @classmethod
     def of(cls, seconds: float) -> Self:
@@ -53,6 +64,19 @@ class Course:
     def told(self) -> dict[str, Any]:
         """What an error says of the search that it ends."""
         return {"timings_ms": self.timings_ms, "dropped": self.dropped}
+
+    def database_seconds(self, share: float) -> float:
+        """Return how long the next statements of the lanes may take: a share of the time left, within the budget."""
+        return max(shares.DATABASE_LEAST_SECONDS, min(self.remaining, self.database.seconds) * share)
+
+    @contextmanager
+    def spending(self) -> Iterator[None]:
+        """Take what the block needs from the database budget."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self.database.seconds = max(0.0, self.database.seconds - (time.monotonic() - began))
 
     def warn(self, message: str) -> None:
         """Tell the caller, once, what is not searched."""

@@ -1,9 +1,10 @@
 """Ask the lanes and read what they found, inside the time that is left."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Self
 from uuid import UUID
@@ -15,6 +16,7 @@ from app.filters import refusing
 from app.logging import get_logger
 from app.retrieval import shares
 from app.retrieval.comparing import compare
+from app.retrieval.costs import SearchCosts
 from app.retrieval.course import MAYBE_MORE, NO_EXTRA_QUERIES, Course, reason_of
 from app.retrieval.lanes import Ranked, Ranking, goes_on, split
 from app.retrieval.merging import merge, uncovered
@@ -29,6 +31,9 @@ LANE_ROWS = 100
 MOST_LANE_ROWS = 1000  # as the lanes' functions have it
 # Where hits become one, more are read at a time: else a long section would be read in many small steps.
 MERGING_ROWS = 50
+
+# SQLSTATE of a statement that has used up its time.
+CANCELLED = "57014"
 
 Rank = Callable[[Sequence[LaneList]], Ranking]
 
@@ -51,6 +56,7 @@ class Finder:
     expansion: Expansion | None = None
     return_vectors: bool = False
     explain: bool = False
+    costs: SearchCosts = field(default_factory=SearchCosts)
 
     def reading(self, rows: int) -> Self:
         """The same for so many hits, of which the caller gets as many as before."""
@@ -64,8 +70,15 @@ class Finder:
         itself, and a warning names the one that could not answer; the calls at the places in ``extra`` are given up
         first. Where hits are missing that may stand behind the rows that the lanes gave, they are asked for more.
 
-        Raises SearchUnavailable when none could, InvalidInput for a filter that the database refuses.
+        Raises SearchUnavailable when none could, InvalidInput for a filter that the database refuses,
+        FilterTooExpensive, and RateLimited when expensive searches of the tenant are in front of this one.
         """
+        first = self.course.database_seconds(shares.LANES_TOGETHER)
+        turn = self.costs.admitted(self.db.tenant_id, calls, remaining=self.course.remaining, database_seconds=first)
+        async with turn:
+            return await self._find(calls, rank, extra)
+
+    async def _find(self, calls: Sequence[LaneCall], rank: Rank, extra: frozenset[int]) -> list[Hit]:
         try:
             hits, lists = await self._find_together(calls, rank)
         except (DBAPIError, TimeoutError, DatabaseUnavailable) as exc:
@@ -112,17 +125,30 @@ class Finder:
     @asynccontextmanager
     async def _repository(self, share: float, *, snapshot: str | None = None) -> AsyncIterator[RetrievalRepository]:
         """A transaction whose statements may each take this share of the time left, and all of them little more."""
-        seconds = max(shares.DATABASE_LEAST_SECONDS, self.course.remaining * share)
+        seconds = self.course.database_seconds(share)
         # One snapshot for lanes and texts: a document that is replaced in between is found whole, old or new.
         reading = self.db.reading(snapshot=snapshot or True, seconds=seconds)
-        async with asyncio.timeout(seconds + shares.DATABASE_GRACE_SECONDS), reading as reader:
-            yield RetrievalRepository(reader)
+        with self.course.spending():
+            async with asyncio.timeout(seconds + shares.DATABASE_GRACE_SECONDS), reading as reader:
+                yield RetrievalRepository(reader)
 
     async def _ask(self, repository: RetrievalRepository, calls: Sequence[LaneCall]) -> list[LaneList]:
-        with self.course.timing("lanes"), refusing(loc=("body", "filter")):
+        with self.course.timing("lanes"), refusing(loc=("body", "filter")), self._weighed(calls):
             if any(call.slow for call in calls) and self.db.database.is_at_leisure:
                 return await self._ask_beside(repository, calls)
             return await repository.run_lanes(calls, size=self._size)
+
+    @contextmanager
+    def _weighed(self, calls: Sequence[LaneCall]) -> Iterator[None]:
+        """Note what the filters cost; also when the statement is cancelled because its time is over."""
+        began = time.monotonic()
+        try:
+            yield
+        except DBAPIError as exc:
+            if getattr(exc.orig, "sqlstate", None) == CANCELLED:
+                self.costs.note(self.db.tenant_id, calls, time.monotonic() - began, ran_out=True)
+            raise
+        self.costs.note(self.db.tenant_id, calls, time.monotonic() - began, ran_out=False)
 
     async def _ask_beside(self, repository: RetrievalRepository, calls: Sequence[LaneCall]) -> list[LaneList]:
         """The lexical lane on a connection of its own, which sees what the transaction of the dense one sees.

@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from app.db.session import TenantDatabase
 from app.errors import AppError
+from app.retrieval.costs import SearchCosts
 from app.retrieval.course import Course
 from app.retrieval.finder import Finder
 from app.retrieval.queries import QueryVectors
@@ -21,12 +22,13 @@ class Glance:
     db: TenantDatabase
     vectors: QueryVectors
     targets: Sequence[Target]
+    costs: SearchCosts = field(default_factory=SearchCosts)
 
     async def __call__(self, queries: Sequence[str], course: Course, *, most: int) -> list[str] | None:
         """The best passages by both lanes; None where they cannot be had in the course's time."""
         # Its own warnings and times: the search that follows says what it leaves out itself.
-        own = Course(course.deadline)
-        finder = Finder(self.db, own, searched_in(self.targets), top_k=most, score_threshold=None)
+        own = Course(course.deadline, database=course.database)
+        finder = Finder(self.db, own, searched_in(self.targets), top_k=most, score_threshold=None, costs=self.costs)
         vectors = replace(self.vectors, course=own)
         context = SearchContext(finder, vectors, own, [*map(Query, queries)], self.targets)
         try:

@@ -19,7 +19,7 @@ from app.retrieval.types import Expansion, FoundChunk, FoundDocument, Key, Lane
 from app.retrieval.widening_statements import PARTS, STORED_TEXTS, WIDEN
 
 Floats = npt.NDArray[np.float32]
-CALLS_AT_ONCE = 1000  # a statement has at most 32,767 parameters, and each call fourteen
+CALLS_AT_ONCE = 100
 LANE_TABLES: dict[Lane, str] = {"dense": "chunk_embedding", "lexical": "chunk_lexical"}
 
 

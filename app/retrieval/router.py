@@ -17,12 +17,19 @@ from app.retrieval import shares
 from app.retrieval.course import Course
 from app.retrieval.queries import QueryVectors, Vector
 from app.retrieval.routes import RoutedKnowledgeBase, Routing
-from app.retrieval.routing import Narrowed, Numbers, choose, explain, models_to_ask, narrowed
+from app.retrieval.routing import EMPTY, Narrowed, Numbers, choose, explain, models_to_ask, narrowed
 from app.retrieval.routing_profiles import KnownProfiles, Profiles
-from app.retrieval.routing_repository import RoutingRepository
+from app.retrieval.routing_repository import MAX_CONSIDERED, RoutingRepository
 from app.retrieval.strategies.context import Target
 from app.retrieval.targets import targets_of
 from app.retrieval.types import Query, SearchRequest
+
+# Knowledge bases that one search reads and searches at most, if it does not name them.
+MAX_SEARCHED = 200
+TOO_MANY = (
+    f"Only {MAX_SEARCHED} knowledge bases were searched, and there are more: name those to search, or use routing."
+)
+NOT_CONSIDERED = f"Only {MAX_CONSIDERED} knowledge bases were considered, and there are more: name those to search."
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +128,8 @@ class Router:
             candidates = narrowed(profiles.candidates, only, holding)
             models = models_to_ask(candidates, top_n=top_n)
             if not models:
-                return Routed(self._route(await self.knowledge_bases.readable(session, only), request, scopes))
+                views = await self._bounded(session, candidates.ids(candidates.reads), candidates)
+                return Routed(self._route(views, request, scopes))
         choice = _Choice(profiles, candidates, models, top_n)
         return Routed(None, self.course.beside(self._choose(choice, request, queries, scopes)), top_n)
 
@@ -135,8 +143,24 @@ class Router:
             chosen = choose(candidates, alike, top_n=top_n)
             routed = explain(candidates, alike, chosen) if request.explain else []
         async with self.db.transaction(kept_plans=True) as session:
-            views = await self.knowledge_bases.readable(session, candidates.ids(chosen))
+            views = await self._bounded(session, candidates.ids(chosen), candidates)
         return self._route(views, request, scopes, routed)
+
+    async def _bounded(
+        self, session: Session, ids: Sequence[UUID], candidates: Narrowed
+    ) -> Sequence[KnowledgeBaseView]:
+        """Read the knowledge bases to search; of very many those with content, compared ones first."""
+        if len(ids) > MAX_SEARCHED:
+            order = candidates.candidates.columns
+            each = candidates.candidates.each
+            ranked = sorted(ids, key=lambda kb_id: (each[order[kb_id]].rank, order[kb_id]))
+            if any(each[order[kb_id]].rank < EMPTY for kb_id in ranked[MAX_SEARCHED:]):
+                self.course.warn(TOO_MANY)
+            ids = ranked[:MAX_SEARCHED]
+        if candidates.candidates.incomplete:
+            self.course.warn(NOT_CONSIDERED)
+        views, _ = await self.knowledge_bases.first_readable(session, ids, most=MAX_SEARCHED)
+        return views
 
     def _route(
         self,
@@ -172,12 +196,15 @@ class Router:
         if references is not None:
             return await self._named(session, references) if top_n is None or len(references) <= top_n else None
         if top_n is None:
-            return await self.knowledge_bases.readable(session)
+            views, more = await self.knowledge_bases.first_readable(session, most=MAX_SEARCHED)
+            if more:
+                self.course.warn(TOO_MANY)
+            return views
         known = self.known.get(self.db.tenant_id)
         if known is not None and len(known.candidates.each) > top_n:
             return None  # there were too many, and whether there still are is asked in any case
         # In the usual case of few this is the one statement that there always was.
-        return await self.knowledge_bases.readable(session, most=top_n) or None
+        return await self.knowledge_bases.few_readable(session, most=top_n) or None
 
     async def _named(self, session: Session, references: Sequence[str]) -> Sequence[KnowledgeBaseView]:
         views = {}

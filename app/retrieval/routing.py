@@ -15,6 +15,8 @@ Flags = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.float64]
 # Of a knowledge base, its own search index and the shared one of its name.
 PROFILES = 2
+# Ranks of candidates if not all can be searched: always searched, compared, not compared yet, without content.
+ALWAYS, COMPARED, UNKNOWN, EMPTY = range(4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,7 @@ class Profile:
 class Candidate:
     """A knowledge base, with the profiles of its own index and of the shared one of its name.
 
-    ``free`` is why it is searched whatever its profiles say.
+    ``free`` is why it is searched whatever its profiles say. ``holds`` is false for one without content.
     """
 
     kb_id: UUID
@@ -38,6 +40,16 @@ class Candidate:
     scale: float
     profiles: Sequence[Profile]
     free: Reason | None = None
+    holds: bool = True
+
+    @property
+    def rank(self) -> int:
+        """Return its place among those to search, if not all can be."""
+        if self.free == "always":
+            return ALWAYS
+        if self.free is None:
+            return COMPARED
+        return UNKNOWN if self.holds else EMPTY
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,10 +67,11 @@ class Candidates:
     weights: Numbers
     scales: Numbers
     free: Flags
+    incomplete: bool = False
 
     @classmethod
-    def of(cls, candidates: Iterable[Candidate]) -> Self:
-        """In the order that decides between equals."""
+    def of(cls, candidates: Iterable[Candidate], *, incomplete: bool = False) -> Self:
+        """In the order that decides between equals; ``incomplete`` if others with content were not read."""
         each = sorted(candidates, key=attrgetter("name"))
         shape = (PROFILES, len(each))
         places: dict[UUID, tuple[int, int]] = {}
@@ -77,6 +90,7 @@ class Candidates:
             weights=weights,
             scales=np.array([one.scale for one in each]),
             free=np.array([one.free is not None for one in each], np.bool_),
+            incomplete=incomplete,
         )
 
     def flags(self, kb_ids: Iterable[UUID]) -> Flags:

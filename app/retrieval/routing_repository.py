@@ -1,5 +1,6 @@
 """What routing reads: profiles of knowledge bases, never their chunks."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -20,6 +21,8 @@ from app.retrieval.routing_profiles import (
     matrices_of,
 )
 
+# Knowledge bases of a tenant that one search considers at most: those with content first, then the newest.
+MAX_CONSIDERED = 1000
 # Of an index: all its centroids and some texts, in single precision.
 _NUMBERS_OF_ONE, _BYTES = 20, 4
 
@@ -44,16 +47,20 @@ class RoutingRepository:
 
     async def _read(self, version: object, before: Mapping[UUID, IndexVectors], *, most: int) -> Profiles:
         """What is newer than the version is read once more by the next search, which finds another version."""
-        rows = await self.session.rows(_PROFILES, {"tenant": self.tenant_id})
-        twins = {row["name"]: row for row in rows if row["tenant_id"] != self.tenant_id}
-        own = [row for row in rows if row["tenant_id"] == self.tenant_id]
-        candidates = Candidates.of(_candidate(row, twins.get(row["name"])) for row in own)
+        own = await self.session.rows(_PROFILES, {"tenant": self.tenant_id, "most": MAX_CONSIDERED})
+        incomplete = len(own) > MAX_CONSIDERED and own[-1]["holds"]
+        own = own[:MAX_CONSIDERED]
+        found = await self.session.rows(_TWINS, {"names": [row["name"] for row in own]})
+        twins = {row["name"]: row for row in found}
+        rows = [*own, *found]
+        read = [_candidate(row, twins.get(row["name"])) for row in own]
+        candidates = await asyncio.to_thread(Candidates.of, read, incomplete=incomplete)
         made = {row["index_id"]: row for row in rows if row["index_id"] in candidates.places}
         if sum(row["dim"] for row in made.values()) * _NUMBERS_OF_ONE * _BYTES > most:
             return Profiles(version, candidates, {}, None)
         vectors = {index: one for index, one in before.items() if index in made and one.made == made[index]["made_at"]}
         vectors |= await self._vectors([row for index, row in made.items() if index not in vectors])
-        return Profiles(version, candidates, vectors, matrices_of(candidates, vectors))
+        return Profiles(version, candidates, vectors, await asyncio.to_thread(matrices_of, candidates, vectors))
 
     async def _vectors(self, indexes: Sequence[Record]) -> dict[UUID, IndexVectors]:
         values = {"tenant": self.tenant_id, "indexes": [row["index_id"] for row in indexes]}
@@ -100,7 +107,8 @@ def _candidate(own: Record, twin: Record | None) -> Candidate:
         free = "always"
     elif own["model"] is None:
         free = "nothing_known"
-    return Candidate(own["id"], own["name"], settings.get("scale", 1.0), profiles, free)
+    holds = own["holds"] or twin is not None
+    return Candidate(own["id"], own["name"], settings.get("scale", 1.0), profiles, free, holds)
 
 
 # Of everything that is kept: sums that another order does not change, each of one table: a join costs more.
@@ -111,12 +119,17 @@ select (select bit_xor(hash_record_extended(row(k.tenant_id, k.id, k.name, k.rou
          where i.tenant_id = any(array[:tenant::uuid, system_tenant()]) and i.state = 'live'),
        (select bit_xor(hash_record_extended(row(p.index_id, p.model, p.made_at), 0)) from routing_profile p
          where p.tenant_id = any(array[:tenant::uuid, system_tenant()]))""")
-_PROFILES = statement("""
-select k.tenant_id, k.id, k.name, k.routing, i.id as index_id, i.dim, p.model, p.made_at
+_COLUMNS = """
+select k.tenant_id, k.id, k.name, k.routing, i.id as index_id, i.dim, p.model, p.made_at,
+       k.source is not null or i.languages <> '{}' as holds
   from knowledge_base k
   join search_index i on i.tenant_id = k.tenant_id and i.kb_id = k.id and i.state = 'live'
   left join routing_profile p on p.tenant_id = i.tenant_id and p.index_id = i.id
- where k.tenant_id = any(array[:tenant::uuid, system_tenant()]) and k.deleted_at is null""")
+ where k.deleted_at is null"""
+_PROFILES = statement(f"""{_COLUMNS} and k.tenant_id = :tenant::uuid
+ order by coalesce(k.routing -> 'always' = 'true', false) desc, p.model is not null desc, holds desc,
+          k.created_at desc, k.id desc limit :most::int + 1""")
+_TWINS = statement(f"""{_COLUMNS} and k.tenant_id = system_tenant() and k.name = any(:names::text[])""")
 _VECTORS = statement("""
 select v.index_id, v.described, v.embedding from routing_vector v
  where v.tenant_id = any(array[:tenant::uuid, system_tenant()]) and v.index_id = any(:indexes::uuid[])

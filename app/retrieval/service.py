@@ -23,6 +23,7 @@ from app.knowledge_bases.types import KnowledgeBaseView
 from app.logging import get_logger
 from app.quotas.service import QuotaService
 from app.retrieval import shares
+from app.retrieval.costs import SearchCosts
 from app.retrieval.course import Course
 from app.retrieval.finder import LANE_ROWS, Finder
 from app.retrieval.glancing import Glance
@@ -55,13 +56,18 @@ class RetrievalService:
     rewriter: ChatModel | None = None
     profiles: KnownProfiles = field(default_factory=KnownProfiles)
     kept: KnownKnowledgeBases = field(default_factory=KnownKnowledgeBases)
+    costs: SearchCosts = field(default_factory=SearchCosts)
 
     async def search(self, request: SearchRequest) -> SearchResult:
         """The best passages for the request.
 
         Raises KnowledgeBaseNotFound, IndexMismatch (dense search of an index that another model made), InvalidInput,
-        EmbeddingUnavailable, TokensSpent, SearchUnavailable. An empty result means that nothing matched.
+        EmbeddingUnavailable, TokensSpent, SearchUnavailable, RateLimited. An empty result means that nothing matched.
         """
+        with self.quotas.searching():
+            return await self._search_in_time(request)
+
+    async def _search_in_time(self, request: SearchRequest) -> SearchResult:
         course = Course.of(request.timeout_seconds * shares.OWN)
         last = max(request.timeout_seconds * shares.LAST, shares.LEAST_BUDGET_SECONDS)
         try:
@@ -186,11 +192,12 @@ class RetrievalService:
             expansion=request.expansion and request.expansion.bounded(top_k),
             return_vectors=request.return_vectors,
             explain=request.explain,
+            costs=self.costs,
         )
 
     async def _ground(self, db: TenantDatabase, routed: Routed, vectors: QueryVectors) -> Ground:
         route = await routed.route()
-        return Ground(route.languages, Glance(db, vectors, route.targets))
+        return Ground(route.languages, Glance(db, vectors, route.targets, self.costs))
 
     async def _visible(self, scope: Scope) -> Sequence[UUID]:
         """The keys of the levels that the search sees; a key that is narrowed to a user opens no other's."""

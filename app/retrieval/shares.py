@@ -32,6 +32,8 @@ LANES_TOGETHER, LANES_APART, READING = 0.5, 0.4, 1.0
 DEEPER_LEAST_SECONDS = 0.2
 # However little is left, the database gets this long: less would fail every search on a busy machine.
 DATABASE_LEAST_SECONDS = 0.1
+# The most that the lanes of one search get of the database, however much time its caller gives.
+DATABASE_SECONDS = 10.0
 # How much longer than its own limit the database may take before it is left alone.
 DATABASE_GRACE_SECONDS = 0.1
 

@@ -27,7 +27,7 @@ from app.settings.http_sources import HttpSourceSettings
 from app.settings.identity import IdentitySettings
 from app.settings.origins import check_origins
 from app.settings.publication import PublicationSettings
-from app.settings.quotas import Limits, QuotaSettings
+from app.settings.quotas import KeyLimits, Limits, QuotaSettings
 from app.settings.rerank import RerankSettings
 from app.settings.transfers import TransferSettings
 from app.settings.webhooks import WebhookSettings
@@ -45,6 +45,7 @@ __all__ = [
     "HttpSourceSettings",
     "HttpUrl",
     "IdentitySettings",
+    "KeyLimits",
     "Limits",
     "ModelSettings",
     "ObjectStoreSettings",
@@ -82,6 +83,7 @@ class ServerSettings(Group):
     max_upload_bytes: int = env("MAX_UPLOAD_BYTES", 500 * 1024 * 1024, ge=1024)
     client_seconds: int = env("CLIENT_SECONDS", 30, ge=1, le=3600)
     keep_alive_seconds: int = env("KEEP_ALIVE_SECONDS", 5, ge=1, le=3600)
+    connections_per_address: int = env("CONNECTIONS_PER_ADDRESS", 1000, ge=1, le=1_000_000)
 
     @field_validator("cors_origins", mode="before")
     @classmethod

@@ -11,8 +11,11 @@ from app.settings.group import Group, env
 MOST = 2**53 - 1  # what every JSON reader takes for a whole number
 
 
-class Limits(BaseModel):
-    """Quotas as they are set; one that is null, or left out, is none."""
+Rows = Annotated[int, Field(ge=0, le=MOST)]
+
+
+class KeyLimits(BaseModel):
+    """Quotas of a key or a tenant."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -22,13 +25,34 @@ class Limits(BaseModel):
     upload_bytes: Annotated[int, Field(ge=1, le=MOST)] | None = None
     embedding_tokens_per_day: Annotated[int, Field(ge=0, le=MOST)] | None = None
     searches_per_second: Annotated[float, Field(ge=0.01, le=100_000)] | None = None
+    concurrent_searches: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    event_streams: Annotated[int, Field(ge=0, le=100_000)] | None = None
     concurrent_ingestions: Annotated[int, Field(ge=1, le=1000)] | None = None
 
 
+class Limits(KeyLimits):
+    """Quotas of a tenant; one that is null or left out is the default of the service, or no limit."""
+
+    knowledge_bases: Rows | None = None
+    api_keys: Rows | None = None
+    agents: Rows | None = None
+    prompt_versions: Rows | None = None
+    webhooks: Rows | None = None
+    kept_answers: Rows | None = None
+    publications: Rows | None = None
+    files: Rows | None = None
+    file_batches: Rows | None = None
+    batch_files: Rows | None = None
+    chats: Rows | None = None
+
+
 class QuotaSettings(Group):
-    """What a new tenant is given, where the operator does not say otherwise."""
+    """Quotas of new tenants, and what one process gives a tenant without quotas of searches and event streams."""
 
     default: Annotated[Limits | None, NoDecode] = env("DEFAULT_QUOTAS", None)
+    searches_per_second: float = env("TENANT_SEARCHES_PER_SECOND", 100.0, ge=0.01, le=100_000)
+    concurrent_searches: int = env("TENANT_CONCURRENT_SEARCHES", 100, ge=1, le=100_000)
+    event_streams: int = env("TENANT_EVENT_STREAMS", 250, ge=0, le=100_000)
 
     @field_validator("default", mode="before")
     @classmethod

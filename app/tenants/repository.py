@@ -20,6 +20,19 @@ select k.tenant_id, k.id, used.at
  cross join lateral (select tenant_id, id from api_key where tenant_id = :tenant and id = used.id offset 0) k
  on conflict (tenant_id, key_id) do update set last_used_at = greatest(u.last_used_at, excluded.last_used_at)""")
 
+# The most recently ended keys stay, so that usage by key shows their names. A key stays too while it counts what is
+# stored, or while a later key of its line is valid.
+_REMOVE_ENDED = statement("""
+delete from api_key k using (
+  select e.id from api_key e
+   where e.tenant_id = :tenant and (e.revoked_at is not null or e.expires_at <= now())
+   order by coalesce(e.revoked_at, e.expires_at) desc offset :kept) ended
+ where k.tenant_id = :tenant and k.id = ended.id
+   and not exists (select from key_usage u where u.tenant_id = k.tenant_id and u.key_id = k.id)
+   and not exists (select from api_key l where l.tenant_id = k.tenant_id and l.quota_key_id = k.id and l.id <> k.id
+                      and l.revoked_at is null and (l.expires_at is null or l.expires_at > now()))""")
+ENDED_KEYS = 1000
+
 _AMOUNT = statement("""
 select d.* from tenant t
  cross join lateral (
@@ -75,7 +88,8 @@ class TenantRepository:
         await self.session.execute(delete(Tenant).where(Tenant.id == tenant_id))
 
     async def add_key(self, key: ApiKey) -> ApiKey:
-        """Insert a key."""
+        """Insert a key, and remove the rows of keys that ended long ago. Raises RowQuotaExceeded."""
+        await self.session.rows(_REMOVE_ENDED, {"tenant": key.tenant_id, "kept": ENDED_KEYS})
         self.session.add(key)
         await self.session.flush()
         await self.session.refresh(key)

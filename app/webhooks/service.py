@@ -28,7 +28,6 @@ from app.webhooks.types import (
     WebhookNotFound,
 )
 
-MOST_WEBHOOKS = 50
 # As Standard Webhooks writes it: 24 to 64 bytes behind the prefix.
 SECRET_PREFIX, SECRET_BYTES = "whsec_", 24
 
@@ -51,7 +50,7 @@ class WebhookService:
         secret = secrets.token_bytes(SECRET_BYTES)
         async with self.db.transaction() as session:
             made = await self._repository(session).add(
-                url, description, events, enabled=enabled, secret=secret, most=MOST_WEBHOOKS
+                url, description, events, enabled=enabled, secret=secret, most=self.principal.quotas.of_rows("webhooks")
             )
             if made is None:
                 raise TooManyWebhooks

@@ -4,6 +4,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields
 from datetime import timedelta
 from typing import Any
 
@@ -11,18 +12,17 @@ import asyncpg
 import httpx
 import pytest
 
+from app.access import ROW_QUOTAS, Quotas
 from app.ids import decode_id
+from app.settings import KeyLimits
 from tests.api.problems import problem
 from tests.fixtures.service import Service, Tenant
 from tests.fixtures.waiting import day_with_time_left
 
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
-NONE = dict.fromkeys(
-    [
-        *("documents", "stored_bytes", "chunks", "upload_bytes", "embedding_tokens_per_day"),
-        *("searches_per_second", "concurrent_ingestions"),
-    ]
-)
+NONE = dict.fromkeys(field.name for field in fields(Quotas))
+# What every tenant has in one process of the service, unless it has quotas.
+DEFAULTS = {**ROW_QUOTAS, "searches_per_second": 100, "concurrent_searches": 100, "event_streams": 250}
 CLIENTS = 24
 
 
@@ -78,14 +78,21 @@ def test_quotas_are_set_changed_and_lifted(service: Service) -> None:
     assert service.operator.get(path).json()["quotas"] == reply.json()["quotas"]
     me = service.client(made.json()["api_key"]["key"]).get("/v1/me").json()
     upload_bytes = service.settings.server.max_upload_bytes
-    assert me["limits"] == {"documents": 3, "searches_per_second": 0.5, "upload_bytes": upload_bytes}
+    assert me["limits"] == {
+        **DEFAULTS,
+        "documents": 3,
+        "searches_per_second": 0.5,
+        "upload_bytes": upload_bytes,
+    }
     assert me["used"] == {"documents": 0}
 
 
-def test_a_tenant_without_quotas_has_none(tenant: Tenant) -> None:
+def test_a_tenant_without_quotas_has_defaults(tenant: Tenant) -> None:
     assert tenant.service.operator.get(f"/v1/tenants/{tenant.id}").json()["quotas"] == NONE
-    assert tenant.admin.get("/v1/me").json()["used"] == {}
-    assert "RateLimit-Limit" not in tenant.admin.post("/v1/search", json={"query": "x"}).headers
+    me = tenant.admin.get("/v1/me").json()
+    assert me["used"] == {}
+    assert me["limits"] == {**DEFAULTS, "upload_bytes": tenant.service.settings.server.max_upload_bytes}
+    assert tenant.admin.post("/v1/search", json={"query": "x"}).headers["RateLimit-Limit"] == "200"
 
 
 @pytest.mark.parametrize(
@@ -255,7 +262,7 @@ def test_an_upload_is_as_large_as_tenant_and_key_allow(tenant: Tenant) -> None:
 
 
 def test_a_key_shows_its_quotas(tenant: Tenant) -> None:
-    quotas = {**NONE, "documents": 3, "searches_per_second": 5.0}
+    quotas = {**dict.fromkeys(KeyLimits.model_fields), "documents": 3, "searches_per_second": 5.0}
     given = {"searches_per_second": 5, "documents": 3}
     made = tenant.admin.post("/v1/api-keys", json={"name": "k", "role": "reader", "quotas": given}).json()
     assert made["quotas"] == quotas
@@ -293,7 +300,7 @@ def test_searches_a_second(service: Service, tenant: Tenant, path: str) -> None:
     assert tenant.admin.get("/v1/me").status_code == 200
     problem(tenant.admin.post("/v1/search", json={}), 422)
     set_quotas(tenant, searches_per_second=None)
-    assert "RateLimit-Limit" not in ask(tenant.admin, path).headers
+    assert ask(tenant.admin, path).headers["RateLimit-Limit"] == "200"
 
 
 def test_a_burst_is_two_seconds_of_the_rate(tenant: Tenant) -> None:
@@ -311,7 +318,7 @@ def test_a_key_has_a_rate_of_its_own(tenant: Tenant) -> None:
     assert ask(slow).status_code == 200
     refused(ask(slow), 1, "rate_limited")
     assert ask(other).status_code == 200
-    assert "RateLimit-Limit" not in ask(tenant.admin).headers
+    assert ask(tenant.admin).headers["RateLimit-Limit"] == "200"
     # What the tenant refuses does not cost the key.
     set_quotas(tenant, searches_per_second=0.01)
     both = tenant.client("reader", quotas={"searches_per_second": 0.02})

@@ -27,7 +27,7 @@ def test_a_tenant_is_made_with_a_key_and_a_knowledge_base(service: Service) -> N
     me = admin.get("/v1/me").json()
     assert me["tenant"] == {"id": made["id"], "name": "Harbour Ltd."}
     assert (me["key"]["id"], me["key"]["role"], me["key"]["knowledge_bases"]) == (made["api_key"]["id"], "admin", None)
-    assert me["limits"] == {"upload_bytes": service.settings.server.max_upload_bytes}
+    assert me["limits"]["upload_bytes"] == service.settings.server.max_upload_bytes
     assert [kb["name"] for kb in admin.get("/v1/knowledge-bases").json()["items"]] == ["default"]
     found = service.operator.get(f"/v1/tenants/{made['id']}").json()
     assert found == {name: made[name] for name in ("id", "name", "created_at", "quotas")}

@@ -37,6 +37,7 @@ CALLABLE = {
     "unsettled_indexes",
     "stalled_restamps",
     "remove_old_deletions",
+    "default_row_quota",
 }
 # Bound at creation.
 BOUND = {"current_tenant", "system_tenant", "filter_term"}
@@ -335,19 +336,30 @@ async def test_there_is_nothing_else_that_could_look_over_a_wall(owner: asyncpg.
     extensions = await owner.fetch("select extname from pg_extension order by 1")
     assert (views, rules) == (0, 0)
     assert [row[0] for row in triggers] == [
+        "agent_binding_quota",
         "api_key_changed",
+        "api_key_quota",
+        "chat_quota",
         "document_added",
         "document_changed",
         "document_gone",
         "document_gone_told",
         "document_grown",
         "document_told",
+        "idempotency_key_quota",
+        "knowledge_base_quota",
         "knowledge_base_told",
+        "openai_batch_file_quota",
+        "openai_file_batch_quota",
         "openai_file_counted",
+        "openai_file_quota",
+        "prompt_version_quota",
+        "publication_quota",
         "search_index_told",
         "tenant_changed",
         "tenant_told",
         "tenant_usage_told",
         "usage_day_told",
+        "webhook_quota",
     ]
     assert [row[0] for row in extensions] == ["plpgsql", "vector"]

@@ -31,6 +31,7 @@ PASSING = (
     "insert into deletion (tenant_id, id, kb_id, documents, chunks) values ($1, $2, $2, 1, 1)",
     "insert into chat (tenant_id, chat_id, user_id) values ($1, $2::uuid::text, 'a user')",
     "insert into rate_bucket values ($1, $2, 1, 1, now())",
+    "insert into row_allowance (tenant_id, quota) values ($1, $2::uuid::text)",
     "insert into tenant_usage select $1, 0, 0, 0 where $2::uuid is not null on conflict do nothing",
     "insert into key_usage (tenant_id, key_id) select $1, id from api_key where tenant_id = $1 and id <> $2 limit 1"
     " on conflict do nothing",

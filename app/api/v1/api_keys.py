@@ -1,6 +1,5 @@
 """API keys of a tenant."""
 
-from dataclasses import asdict
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 from uuid import UUID
@@ -15,7 +14,7 @@ from app.api.v1.schemas import GivenTime, Input, Listing, ScopeId, Time
 from app.db.models.control_plane import ApiKey
 from app.errors import Forbidden
 from app.ids import decode_id, encode_id
-from app.settings import Limits
+from app.settings import KeyLimits
 from app.tenants.types import ApiKeyNotFound, IssuedKey, ListedKey
 
 DAY_SECONDS = 86_400
@@ -23,7 +22,7 @@ DAY_SECONDS = 86_400
 router = APIRouter(prefix="/api-keys", tags=["api keys"], route_class=GuardedRoute)
 
 
-class KeyQuotas(Limits):
+class KeyQuotas(KeyLimits):
     """What a key may use of what its tenant may; null is without a limit of its own.
 
     What is stored counts for the key that has uploaded the newest version of it.
@@ -76,7 +75,8 @@ class NewApiKeyOut(ApiKeyOut):
 
 
 def _quotas_out(row: ApiKey) -> KeyQuotas:
-    return KeyQuotas.model_validate(asdict(Quotas.stored(row.quotas)))
+    quotas = Quotas.stored(row.quotas)
+    return KeyQuotas.model_validate({name: getattr(quotas, name) for name in KeyQuotas.model_fields})
 
 
 def _out(listed: ListedKey) -> dict[str, Any]:

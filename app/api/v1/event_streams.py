@@ -1,15 +1,15 @@
 """Streams of server-sent events (WHATWG HTML, section 9.2): never silent for long, and closed when a caller leaves."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Coroutine, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Mapping
+from contextlib import ExitStack, aclosing
 from typing import Any, TypeVar
 
 from fastapi import Request
 from fastapi.responses import StreamingResponse
 from fastapi.sse import KEEPALIVE_COMMENT
 from starlette.requests import ClientDisconnect
-from starlette.types import Send
+from starlette.types import Receive, Scope, Send
 
 # Proxies give up on connections that are silent for a minute or so.
 KEEPALIVE_SECONDS = 15.0
@@ -33,6 +33,21 @@ class EventStreamResponse(StreamingResponse):
         """As inherited; a caller that leaves cancels it."""
         async with aclosing(self._events):
             await super().stream_response(send)
+
+
+class CountedStream(StreamingResponse):
+    """An event stream that counts as one of its tenant's until it ends."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, events: AsyncIterator[bytes], held: ExitStack) -> None:
+        self._held = held
+        super().__init__(events, headers=HEADERS)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the events, and stop counting at the end, whatever ends the stream."""
+        with self._held:
+            await super().__call__(scope, receive, send)
 
 
 async def pulsed(events: AsyncGenerator[bytes], *, seconds: float = KEEPALIVE_SECONDS) -> AsyncGenerator[bytes]:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator
-from contextlib import aclosing
+from contextlib import ExitStack, aclosing
 
 from fastapi import APIRouter, Header, Response
 from fastapi.responses import StreamingResponse
@@ -10,6 +10,7 @@ from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 
 from app.api.dependencies import CurrentReader, GuardedRoute
 from app.api.v1.documents import document_id, document_out
+from app.api.v1.event_streams import CountedStream
 from app.bootstrap import TenantServices
 from app.db.models.tenant_data import Document
 from app.documents.service import FINAL
@@ -39,6 +40,7 @@ def event_id(document: Document) -> str:
             "content": {"text/event-stream": {}},
         },
         204: {"description": "`Last-Event-ID` names its final state: nothing is to come"},
+        429: {"description": "The tenant, or the key, has as many event streams as its quota allows"},
     },
 )
 async def follow_document(
@@ -48,10 +50,9 @@ async def follow_document(
     found = await tenant.documents.get(kb, document_id(document))
     if found.status in FINAL and event_id(found) == last_event_id:
         return Response(status_code=204)
-    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(
-        _events(tenant, kb, document, last_event_id), headers=headers, media_type="text/event-stream"
-    )
+    with ExitStack() as held:
+        held.enter_context(tenant.quotas.streaming())
+        return CountedStream(_events(tenant, kb, document, last_event_id), held.pop_all())
 
 
 async def _events(tenant: TenantServices, kb: str, reference: str, last_event_id: str | None) -> AsyncIterator[bytes]:

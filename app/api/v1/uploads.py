@@ -1,5 +1,6 @@
 """Upload documents: a file as a form, many files as one form, a text or ready chunks as JSON."""
 
+from contextlib import suppress
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
@@ -16,6 +17,12 @@ from app.bootstrap import TenantServices
 from app.documents.types import Uploaded, Verdict
 from app.documents.uploads import OVERHEAD
 from app.errors import Unsupported
+from app.quotas.types import RateLimited
+
+WAIT = (
+    "Seconds to wait for it to be ready. A waiting request counts as an event stream: "
+    "over the quota of these the reply is sent at once"
+)
 
 router = APIRouter(prefix="/knowledge-bases/{kb}/documents", tags=["documents"], route_class=GuardedRoute)
 
@@ -87,7 +94,7 @@ async def upload_document(
     kb: str,
     request: Request,
     tenant: CurrentWriter,
-    wait: Annotated[float, Query(ge=0, le=60, description="Seconds to wait for it to be ready")] = 0,
+    wait: Annotated[float, Query(ge=0, le=60, description=WAIT)] = 0,
 ) -> Response:
     """Store a file, or a text, and queue it for ingestion.
 
@@ -96,7 +103,8 @@ async def upload_document(
     uploaded = await _receive(kb, request, tenant, tenant.quotas.upload_bytes)
     document = uploaded.document
     if wait:
-        document = await tenant.documents.wait(document, wait)
+        with suppress(RateLimited), tenant.quotas.streaming():
+            document = await tenant.documents.wait(document, wait)
     status = 200 if not uploaded.created else 201 if document.status == "ready" else 202
     out = document_out(document, uploaded.knowledge_base_name)
     location = f"/v1/knowledge-bases/{out.knowledge_base}/documents/{out.id}"

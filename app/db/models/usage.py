@@ -67,3 +67,18 @@ class RateBucket(TenantOwned, Base):
     tokens: Mapped[float] = mapped_column(Double)
     granted: Mapped[float] = mapped_column(Double)
     filled_at: Mapped[datetime]
+
+
+class RowAllowance(TenantOwned, Base):
+    """How many more rows a tenant can add before they are counted again, by quota.
+
+    ``maximum`` is the quota that ``remaining`` was computed from.
+    """
+
+    __tablename__ = "row_allowance"
+    __table_args__ = ({"postgresql_with": {"fillfactor": "50"}},)
+
+    tenant_id: Mapped[UUID] = mapped_column(ForeignKey("tenant.id", ondelete="CASCADE"), primary_key=True)
+    quota: Mapped[str] = mapped_column(primary_key=True)
+    remaining: Mapped[int] = mapped_column(BigInteger, server_default=_NONE)
+    maximum: Mapped[int] = mapped_column(BigInteger, server_default=_NONE)

@@ -1,0 +1,35 @@
+"""Quotas of rows, as the database refuses what is over them."""
+
+from typing import Self
+
+from sqlalchemy.exc import DBAPIError
+
+from app.errors import TooMany
+
+# Rows of a tenant disappear only when somebody deletes them: an earlier retry is useless.
+RETRY_SECONDS = 60.0
+_REMEDIES = {
+    "kept_answers": "Send requests without Idempotency-Key, wait until older answers expire after 24 hours",
+    "prompt_versions": "Delete agents or knowledge bases whose prompts are not needed",
+    "file_batches": "Delete vector stores that are not needed",
+    "batch_files": "Delete vector stores that are not needed",
+    "chats": "Upload into chats that exist",
+}
+
+
+class RowQuotaExceeded(TooMany):
+    """A quota of this tenant is used up."""
+
+    code = "quota_exceeded"
+
+    @classmethod
+    def from_database(cls, error: DBAPIError) -> Self:
+        """Read the name and the value of the quota from the error that a trigger raised."""
+        raised = getattr(error.orig, "__cause__", None) or error.orig
+        quota, limit = str(raised).split()[:2]
+        remedy = _REMEDIES.get(quota, "Delete some")
+        message = (
+            f"This tenant's quota of {limit} {quota.replace('_', ' ')} is used up. "
+            f"{remedy}, or ask the operator for a larger quota."
+        )
+        return cls(message, retry_after=RETRY_SECONDS, quota=quota, limit=int(limit))

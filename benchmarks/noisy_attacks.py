@@ -1,0 +1,151 @@
+"""Attacks of one tenant on the others, each in a process of its own; used by ``make prove NAME=noisy-neighbour``."""
+
+import asyncio
+import json
+import multiprocessing
+import resource
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from multiprocessing.synchronize import Event
+from typing import Any
+from urllib.parse import urlsplit
+
+PATTERN_CHARACTERS, PATTERNS = 256, 16
+# What the metadata of the attacker's chunks repeats: patterns agree with all of it but their end.
+UNIT = "ab"
+QUERIES = [f"lighthouse keeper number {number}" for number in range(16)]
+
+
+def expensive_filter() -> dict[str, Any]:
+    """Sixteen patterns of 256 characters that no value has."""
+    stem = UNIT * (PATTERN_CHARACTERS // 2 - 3)
+    return {"or": [{"blob": {"contains": f"{stem}{number:06d}"[-PATTERN_CHARACTERS:]}} for number in range(PATTERNS)]}
+
+
+def request_bytes(key: str, path: str, body: dict[str, Any] | None, host: str) -> bytes:
+    """One HTTP request after which the connection is closed."""
+    content = b"" if body is None else json.dumps(body).encode()
+    head = [
+        f"{'GET' if body is None else 'POST'} {path} HTTP/1.1",
+        f"Host: {host}",
+        f"Authorization: Bearer {key}",
+        "Connection: close",
+    ]
+    if body is not None:
+        head += ["Content-Type: application/json", f"Content-Length: {len(content)}"]
+    return "\r\n".join([*head, "", ""]).encode() + content
+
+
+async def ask(url: str, request: bytes) -> int:
+    """Send a request, read all of the reply, and return its status; 0 if there is none."""
+    place = urlsplit(url)
+    writer = None
+    try:
+        reader, writer = await asyncio.open_connection(place.hostname, place.port)
+        writer.write(request)
+        status = int((await reader.readline()).split()[1])
+        while await reader.read(1 << 20):
+            pass
+    except (OSError, IndexError, ValueError):
+        return 0
+    finally:
+        if writer is not None:
+            writer.close()
+    return status
+
+
+async def repeat(url: str, request: bytes, at_once: int, stop: Event, told: Counter[int]) -> None:
+    """Send a request from so many callers, again and again; refused callers wait as they are told."""
+
+    async def one() -> None:
+        while not stop.is_set():
+            status = await ask(url, request)
+            told[status] += 1
+            if status in (0, 429, 503):
+                await asyncio.sleep(0.2)
+
+    await asyncio.gather(*(one() for _ in range(at_once)))
+
+
+async def hold(url: str, first: bytes, connections: int, stop: Event, told: Counter[int]) -> None:
+    """Open so many connections, send the beginning of a request, and open those again that are closed."""
+    place = urlsplit(url)
+
+    async def one() -> None:
+        while not stop.is_set():
+            writer = None
+            try:
+                reader, writer = await asyncio.open_connection(place.hostname, place.port)
+                told[1] += 1
+                writer.write(first)
+                while not stop.is_set():
+                    with suppress(TimeoutError):
+                        if not await asyncio.wait_for(reader.read(65_536), 1):
+                            break
+            except OSError:
+                told[0] += 1
+            finally:
+                if writer is not None:
+                    writer.close()
+            await asyncio.sleep(0.5)
+
+    tasks = []
+    for number in range(connections):
+        tasks.append(asyncio.create_task(one()))
+        if number % 100 == 99:
+            await asyncio.sleep(0.02)
+    await asyncio.gather(*tasks)
+
+
+def _run(work: Callable[..., Awaitable[None]], arguments: tuple[Any, ...], stop: Event, told: Any) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 20_000) if hard > 0 else soft, hard))
+    counts: Counter[int] = Counter()
+
+    async def until_stopped() -> None:
+        attack = asyncio.ensure_future(work(*arguments, stop, counts))
+        while not stop.is_set():
+            await asyncio.wait([attack], timeout=0.2)
+        attack.cancel()
+        await asyncio.gather(attack, return_exceptions=True)
+
+    asyncio.run(until_stopped())
+    told.put(dict(counts))
+
+
+@contextmanager
+def attacking(work: Callable[..., Awaitable[None]], *arguments: Any) -> Iterator[dict[int, int]]:
+    """Attack in another process until the block ends; then the dictionary has the statuses of the replies."""
+    context = multiprocessing.get_context("spawn")
+    stop, told, found = context.Event(), context.Queue(), dict[int, int]()
+    process = context.Process(target=_run, args=(work, arguments, stop, told), daemon=True)
+    process.start()
+    try:
+        yield found
+    finally:
+        stop.set()
+        with suppress(Exception):
+            found.update(told.get(timeout=15))
+        process.join(10)
+        if process.is_alive():
+            process.kill()
+
+
+class Tarpit:
+    """A server that takes every connection and never answers."""
+
+    def __init__(self) -> None:
+        self.port = 0
+        self._writers: list[asyncio.StreamWriter] = []
+
+    async def serve(self) -> asyncio.Server:
+        """Listen on a free port of this machine."""
+        server = await asyncio.start_server(self._keep, "127.0.0.1", 0)
+        self.port = server.sockets[0].getsockname()[1]
+        return server
+
+    async def _keep(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.append(writer)
+        while await reader.read(65_536):
+            pass
