@@ -7,22 +7,23 @@ from app.inference.structured import END_OF_THOUGHTS, THOUGHTS
 
 async def without_thoughts(pieces: AsyncIterator[str]) -> AsyncGenerator[str]:
     """The pieces behind the thoughts; all of them, where the text does not begin with any."""
-    held = ""
+    held: list[str] = []
+    start = ""  # without the white space before it: at most one piece longer than the tag
     async for piece in pieces:
-        held += piece
-        start = held.lstrip()
+        held.append(piece)
+        start = start + piece if start else piece.lstrip()
         if start.startswith(THOUGHTS):
             break
         if not THOUGHTS.startswith(start):
-            yield held
+            yield "".join(held)
             async for rest in pieces:
                 yield rest
             return
     else:
         if held:
-            yield held
+            yield "".join(held)
         return
-    async for rest in _behind(held, pieces):
+    async for rest in _behind("".join(held), pieces):
         yield rest
 
 

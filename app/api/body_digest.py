@@ -12,6 +12,7 @@ from python_multipart.multipart import parse_options_header
 from starlette.requests import ClientDisconnect
 from starlette.types import Message
 
+from app.api.streamed import LONGEST_CONTENT_TYPE
 from app.errors import TooLarge
 
 
@@ -22,7 +23,8 @@ class BodyDigest:
     MOST_PARTS: ClassVar[int] = 1000
 
     def __init__(self, content_type: str) -> None:
-        kind, options = parse_options_header(content_type)
+        # A longer header is no multipart form to the routes either.
+        kind, options = parse_options_header(content_type if len(content_type) <= LONGEST_CONTENT_TYPE else "")
         boundary = options.get(b"boundary") if kind == b"multipart/form-data" else None
         self._whole = hashlib.sha256(kind)
         self._part = hashlib.sha256()

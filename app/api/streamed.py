@@ -16,13 +16,16 @@ from app.documents.types import UploadTooLarge
 FORM = "multipart/form-data"
 # What is read in less time than a thread would be worth.
 SMALL_BYTES = 64 * 1024
+# A media type, a boundary of 70 characters, and room. The library takes the square of the header's length.
+LONGEST_CONTENT_TYPE = 1000
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 def content_type(request: Request) -> tuple[str, bytes]:
-    """Media type and multipart boundary of the request."""
+    """Return media type and multipart boundary of the request; nothing of a header that is too long for one."""
+    given = request.headers.get("content-type", "")
     header = Message()
-    header["content-type"] = request.headers.get("content-type", "")
+    header["content-type"] = given if len(given) <= LONGEST_CONTENT_TYPE else ""
     boundary = header.get_boundary("")
     return header.get_content_type(), boundary.encode("latin-1", "replace")
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
+from app.characters import has_long_mark_run
 from app.http_sources.echoes import repeats_secret
 from app.http_sources.paths import FAILURES, compiled
 from app.http_sources.types import Found, HttpSource
@@ -94,6 +95,9 @@ def _text(value: Any, most: int) -> str | None:
 def _address(value: Any, base: str) -> str | None:
     """A web address and nothing else, since others show it as a link; a relative one is the endpoint's."""
     if not isinstance(value, str) or not value.strip():
+        return None
+    # To take it apart, its host is normalized.
+    if len(value) > LONGEST_URL or has_long_mark_run(value):
         return None
     try:
         address = urljoin(base, value.strip())

@@ -13,11 +13,12 @@ _ABBREVIATIONS = (
 _NOT_AN_END = "".join(rf"(?<!\b(?:{words})\.)" for words in _ABBREVIATIONS)
 # An end of a sentence: a sign and white space, unless an abbreviation or a small letter says otherwise; Chinese and
 # Japanese need no white space (their ! and ? are ASCII after NFKC). All signs stand first, so that the search skips
-# from one to the next.
+# from one to the next. It tries each sign of a run in turn, so one try reads at most 30 signs ahead: else a run would
+# take the square of its length. A longer run ends a sentence by one of its last signs.
 _SENTENCE_END = re.compile(
     r"[.!?…؟۔।॥。](?:"
-    rf"(?:(?<=\.){_NOT_AN_END}|(?<=[!?…؟۔।॥]))[.!?…]*[\"'”’»)\]]*\s+(?=\S)"
-    r"|(?<=[!?。])[!?。]*[」』”’)\]]*\s*(?=[\u3000-\u30ff\u3400-\u9fff\uac00-\ud7af])"
+    rf"(?:(?<=\.){_NOT_AN_END}|(?<=[!?…؟۔।॥]))[.!?…]{{0,30}}+[\"'”’»)\]]*+\s++(?=\S)"
+    r"|(?<=[!?。])[!?。]{0,30}[」』”’)\]]{0,30}\s*(?=[\u3000-\u30ff\u3400-\u9fff\uac00-\ud7af])"
     r"|(?<=。)[」』”’)\]]*\s*)"
 )
 

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, PlainSerializer, StringConstraints
 
 from app.api.bodies import STORABLE, Body
+from app.characters import has_long_mark_run
 from app.documents.scopes import MAX_SCOPE_ID
 from app.errors import InvalidInput
 from app.filters import check_metadata
@@ -16,6 +17,8 @@ ItemT = TypeVar("ItemT")
 
 def _web_address(value: str) -> str:
     """http and https only; it is shown, never fetched."""
+    if has_long_mark_run(value):  # to take it apart, its host is normalized
+        raise ValueError("must be an http or https URL")
     parts = urlsplit(value)
     plain = value.isprintable() and " " not in value
     if parts.scheme.lower() not in ("http", "https") or not parts.hostname or not plain:

@@ -1,0 +1,63 @@
+"""How processor time grows with the length of a text."""
+
+import contextlib
+import gc
+import time
+from collections.abc import Callable
+
+MAX_GROWTH = 2.5
+FIRST_LENGTH = 2_000
+MAX_LENGTH = 128_000
+# A text is long enough for a small square to show if it takes so long, or if it is so long and takes more than noise.
+SECONDS = 0.02
+LENGTH, MIN_SECONDS = 64_000, 0.002
+ATTEMPTS = 4
+
+
+def growth(function: Callable[[str], object], text: Callable[[int], str]) -> float:
+    """Return how many times longer twice the text takes; 0 if a long text takes next to nothing.
+
+    A ratio above the limit is measured again, also with longer texts: caches of the processor spoil it at one length,
+    a square shows at each.
+
+    Args:
+        function: The function under test. An exception of its own is a result like any other.
+        text: The hostile text of a given length.
+
+    Returns:
+        The least ratio of several attempts.
+    """
+    length, single = FIRST_LENGTH, 0.0
+    while not _is_telling(length, double := _spent(function, text(length), runs=1)):
+        length, single = 2 * length, double
+    if double < MIN_SECONDS:
+        return 0.0
+    least = double / single if single else float("inf")
+    for attempt in range(ATTEMPTS):
+        if least <= MAX_GROWTH:
+            break
+        length = length if attempt % 2 else length // 2
+        single = _spent(function, text(length), runs=3)
+        least = min(least, _spent(function, text(2 * length), runs=3) / single)
+        length = 2 * length
+    return least
+
+
+def _is_telling(length: int, seconds: float) -> bool:
+    return seconds >= SECONDS or length >= MAX_LENGTH or (length >= LENGTH and seconds >= MIN_SECONDS)
+
+
+def _spent(function: Callable[[str], object], text: str, *, runs: int) -> float:
+    """Return the least processor seconds of this process for one call."""
+    gc.disable()
+    try:
+        return min(_once(function, text) for _ in range(runs))
+    finally:
+        gc.enable()
+
+
+def _once(function: Callable[[str], object], text: str) -> float:
+    begun = time.process_time()
+    with contextlib.suppress(Exception):  # to refuse a text is a result too
+        function(text)
+    return time.process_time() - begun
