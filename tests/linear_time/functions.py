@@ -350,7 +350,6 @@ EXCUSED: Mapping[str, str] = {
     "app.ingestion.chunkers.installed": _SERVICE,
     "app.ingestion.parsers.installed": _SERVICE,
     "app.logging": _SERVICE,
-    "app.main": _SERVICE,
     "app.object_store": _SERVICE,
     "app.plugins": _SERVICE,
     "app.publications.passwords": "It is part of the answers that are kept: app.api.idempotency runs it.",
