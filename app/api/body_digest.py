@@ -12,7 +12,7 @@ from python_multipart.multipart import parse_options_header
 from starlette.requests import ClientDisconnect
 from starlette.types import Message
 
-from app.api.streamed import LONGEST_CONTENT_TYPE
+from app.api.json_limits import LONGEST_CONTENT_TYPE
 from app.errors import TooLarge
 
 

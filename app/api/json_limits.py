@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from app.errors import TooLarge
 
 MAX_JSON_BYTES = 16 * 1024 * 1024
+# A media type, a boundary of 70 characters, and room. The library takes the square of the header's length.
+LONGEST_CONTENT_TYPE = 1000
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,14 +10,12 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ValidationError
 
 from app.api.bodies import MOST_COUNTED, TOO_MANY
-from app.api.json_limits import JsonCount, JsonLimit
+from app.api.json_limits import LONGEST_CONTENT_TYPE, JsonCount, JsonLimit
 from app.documents.types import UploadTooLarge
 
 FORM = "multipart/form-data"
 # What is read in less time than a thread would be worth.
 SMALL_BYTES = 64 * 1024
-# A media type, a boundary of 70 characters, and room. The library takes the square of the header's length.
-LONGEST_CONTENT_TYPE = 1000
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
