@@ -24,9 +24,10 @@ ALLOWED = {
     "cli": {"socket", "httpx", "httpx2"},
     "db": {"asyncpg"},
     "embedded_postgres": {"socket"},
-    "http_sources": {"httpx"},
+    "http_sources": {"httpx", "socket", "ssl"},
     "inference": {"httpx", "httpx2", "openai"},
     "object_store": {"boto3", "botocore", "s3transfer"},
+    "sandbox": {"socket"},  # pairs of sockets between the service and its own child processes
     "tenants": {"httpx"},
     "webhooks": {"httpx", "socket", "ssl"},
     "worker.py": {"socket"},

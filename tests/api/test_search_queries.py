@@ -243,7 +243,8 @@ def test_more_words_than_can_be_asked_for_are_told(blind: Tenant) -> None:
     bicycle = " bicycle"
     long = "".join(map(chr, range(0x4E00, 0x4E00 + 7990)))
     queries = [long[at:] + long[:at] + bicycle for at in range(16)]
-    body = {"knowledge_bases": ["default", "second", "third"], "queries": queries, "strategy": "lexical"}
+    body: dict[str, Any] = {"knowledge_bases": ["default", "second", "third"], "queries": queries}
+    body |= {"strategy": "lexical", "timeout_seconds": 60}  # the longest queries there are
     reply = blind.admin.post("/v1/search", json=body)
     assert (reply.status_code, reply.json()["warnings"]) == (200, [TOO_MANY])
     assert [result["text"] for result in reply.json()["results"]] == [TEXTS[0]]

@@ -172,6 +172,17 @@ class EmbeddingServer(ProtocolServer):
             self.before_reply = replies_at_once
             let_go.set()
 
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Nothing listens at the address until the block ends."""
+        self.port = self._http.server_address[1]
+        self.__exit__(None, None, None)
+        try:
+            yield
+        finally:
+            self.stopping.clear()
+            self.__enter__()
+
     def wait(self, seconds: float) -> None:
         """Sleep, but not beyond the server's end."""
         self.stopping.wait(seconds)

@@ -420,10 +420,9 @@ def test_in_the_place_of_what_is_gone_comes_what_follows(fragile: Fragile) -> No
 
 
 def test_a_stopped_endpoint(fragile: Fragile) -> None:
-    """The last of this module: nothing brings the endpoint back."""
     fragile.embedding.fail("disconnect", times=None)  # the connections that are open
-    fragile.embedding.__exit__(None, None, None)
-    status, snippets, seconds = fragile.agent_search()
-    assert (status, len(snippets)) == (200, 2)
-    assert seconds < BUDGET
-    assert ask(fragile.tenant.admin, query=fresh())["warnings"] == [EMBEDDING_WARNING]
+    with fragile.embedding.stopped():
+        status, snippets, seconds = fragile.agent_search()
+        assert (status, len(snippets)) == (200, 2)
+        assert seconds < BUDGET
+        assert ask(fragile.tenant.admin, query=fresh())["warnings"] == [EMBEDDING_WARNING]
