@@ -29,6 +29,7 @@ from app.ingestion.chunker_nodes import remove_unnamed_nodes
 from app.ingestion.pipeline import IngestionPipeline
 from app.ingestion.rebuilding import DocumentRebuilder
 from app.ingestion.reindexing import Reindexer
+from app.ingestion.stint import Stint
 from app.knowledge_bases.reindexing import REINDEX_JOB
 from app.knowledge_bases.service import ERASE_JOB, RESTAMP_JOB, ROUTING_JOB
 from app.publications.service import PUBLISH_JOB
@@ -50,6 +51,7 @@ class JobContext:
     resources: Resources
     pipeline: IngestionPipeline
     owner: OwnerDatabase | None = None
+    stint: Stint | None = None
 
     @property
     def sweeper(self) -> Sweeper:
@@ -156,7 +158,9 @@ async def ingest_document(context: JobContext, job: ClaimedJob) -> None:
     if job.document_id is not None:
         db = TenantDatabase(context.resources.database, job.tenant_id)
         uploader = UUID(job.payload.get("key") or NO_KEY.hex)
-        await context.pipeline.ingest(db, job.document_id, int(job.payload["version"]), uploader=uploader)
+        await context.pipeline.ingest(
+            db, job.document_id, int(job.payload["version"]), uploader=uploader, stint=context.stint
+        )
 
 
 async def purge_objects(context: JobContext, job: ClaimedJob) -> None:

@@ -159,12 +159,23 @@ class JobQueue:
         async with self.database.transaction(SYSTEM_TENANT) as session:
             await session.rows(_ENSURE, values)
 
-    async def claim(self, worker: str, lease: timedelta, *, tenant_concurrency: int) -> ClaimedJob | None:
-        """The next job in turn; a tenant without a limit of its own has ``tenant_concurrency`` running at most.
+    async def claim(
+        self, worker: str, lease: timedelta, *, tenant_concurrency: int, only_idle: bool = False
+    ) -> ClaimedJob | None:
+        """Claim the next job in turn, deliveries to webhooks apart; ``only_idle``: of a tenant that has none running.
 
+        A tenant without a limit of its own has at most ``tenant_concurrency`` jobs running.
         Raises DatabaseUnavailable.
         """
-        return await self.system.claim_job(worker, lease, tenant_concurrency=tenant_concurrency)
+        return await self.system.claim_work(worker, lease, tenant_concurrency=tenant_concurrency, only_idle=only_idle)
+
+    async def claim_delivery(self, worker: str, lease: timedelta, *, tenant_concurrency: int) -> ClaimedJob | None:
+        """Claim the next delivery to a webhook in turn. Raises DatabaseUnavailable."""
+        return await self.system.claim_delivery(worker, lease, tenant_concurrency=tenant_concurrency)
+
+    async def is_idle_tenant_waiting(self) -> bool:
+        """Return whether a tenant without a running job has one that is due. Raises DatabaseUnavailable."""
+        return await self.system.is_idle_tenant_waiting()
 
     async def reap(self) -> list[ReapedJob]:
         """Take back the jobs of lost workers. Raises DatabaseUnavailable."""
@@ -185,6 +196,11 @@ class JobQueue:
         """Hand a job back unharmed, as at a graceful stop: the attempt does not count."""
         async with self.database.transaction(job.tenant_id) as session:
             await session.rows(_RELEASE, _fence(job, worker))
+
+    async def hand_back(self, job: ClaimedJob, worker: str) -> None:
+        """Give a job back in its old place of the tenant's queue; the attempt does not count."""
+        async with self.database.transaction(job.tenant_id) as session:
+            await session.rows(_HAND_BACK, _fence(job, worker))
 
     async def fail(self, job: ClaimedJob, worker: str, failure: JobFailure) -> RetryDecision:
         """Put the job back for later, or declare it dead and its document failed, in one transaction."""
@@ -264,6 +280,10 @@ _RELEASE = statement(f"""
 with released as (
   update job set state = 'ready', worker = null, lease_until = null, attempts = attempts - 1, run_at = now() {_FENCE}
   returning 1
+) select pg_notify('{CHANNEL}', '') from released""")  # noqa: S608  (constants)
+_HAND_BACK = statement(f"""
+with released as (
+  update job set state = 'ready', worker = null, lease_until = null, attempts = attempts - 1 {_FENCE} returning 1
 ) select pg_notify('{CHANNEL}', '') from released""")  # noqa: S608  (constants)
 _PASS_ON = statement(f"""
 with passed as (

@@ -5,27 +5,31 @@ import os
 import secrets
 import socket
 import time
-from contextlib import suppress
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 
 from app.bootstrap import Resources
 from app.db.maintenance import OwnerDatabase
 from app.db.models.control_rows import ClaimedJob
+from app.documents.file_batches import ATTACH_JOB
 from app.documents.sweeping import sweep_periods, sweep_temporary
 from app.errors import Postponed
 from app.indexing.service import PERIODIC_JOB
 from app.ingestion.pipeline import IngestionPipeline
+from app.ingestion.stint import HandedBack, Stint
 from app.job_failures import UnknownJob, describe_failure
 from app.job_handlers import HANDLERS, JobContext
+from app.knowledge_bases.service import ERASE_JOB, RESTAMP_JOB
 from app.knowledge_bases.types import IndexMismatch
 from app.logging import bind, get_logger
+from app.places import POLL_SECONDS, Held, Places
 from app.quotas.types import TokensSpent
 from app.settings.environment import temporary_directory
 
 logger = get_logger(__name__)
 
-POLL_SECONDS = 1.0
 GRACE_SECONDS = 20.0
 # How long a job is offered round when this worker's embedding model is not its knowledge base's: where two models are
 # in use, as while one replaces the other, some worker has the right one. Whoever passes a job on claims nothing for a
@@ -39,20 +43,37 @@ def new_name() -> str:
     return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
 
 
+# Deletions, new stamps and attachments go on where they were ended. A job of these kinds that has had its place for so
+# long is ended when another tenant waits for a place in vain; ingestion hands its place back between slices.
+ENDED_KINDS = frozenset({ERASE_JOB, RESTAMP_JOB, ATTACH_JOB, "delete_tenant"})
+ENDED_AFTER_SECONDS = 30.0
+
+
 @dataclass(slots=True)
 class Worker:
-    """Works through the queue with as many jobs at once as the settings say."""
+    """Works through the queue with as many jobs at once as the settings say.
+
+    Beyond its ``concurrency`` it takes a few extra jobs of tenants that have none running anywhere, so that no tenant
+    waits for the end of others' long documents. When the extra places are taken too and such a tenant waits, long jobs
+    hand their places back. Deliveries to webhooks have places of their own.
+    """
 
     resources: Resources
     pipeline: IngestionPipeline
     owner: OwnerDatabase | None = None
     poll_seconds: float = POLL_SECONDS
     name: str = field(default_factory=new_name)
-    _wake: asyncio.Event = field(default_factory=asyncio.Event)
     _stopping: bool = False
     _at_once: bool = False
     _resting_until: float = 0.0
-    _running: set[asyncio.Task[None]] = field(default_factory=set)
+    _is_crowded: bool = False
+    _work_places: Places = field(init=False)
+    _delivery_places: Places = field(init=False)
+
+    def __post_init__(self) -> None:
+        settings = self.resources.settings.worker
+        self._work_places = Places(settings.concurrency, settings.extra_jobs)
+        self._delivery_places = Places(settings.webhook_concurrency, hurries=False)
 
     @property
     def lease(self) -> timedelta:
@@ -66,64 +87,93 @@ class Worker:
         """
         self._stopping = True
         self._at_once = self._at_once or at_once
-        self._wake.set()
+        for places in (self._work_places, self._delivery_places):
+            places.stir()
 
     async def run(self, *, grace_seconds: float = GRACE_SECONDS) -> None:
         """Work until ``stop``; then finish, or hand back, what is running."""
         helpers = [
             asyncio.create_task(self._prepare()),
             asyncio.create_task(self._reap()),
-            asyncio.create_task(self.resources.queue.listen(self._wake.set)),
+            asyncio.create_task(self.resources.queue.listen(self._wake)),
         ]
         try:
-            while not self._stopping:
-                await self._turn()
+            await asyncio.gather(
+                self._fill(self._work_places, self._claim_work),
+                self._fill(self._delivery_places, self._claim_delivery),
+            )
         finally:
             for helper in helpers:
                 helper.cancel()
             await self._finish(0.0 if self._at_once else grace_seconds)
             await asyncio.gather(*helpers, return_exceptions=True)
 
+    def _wake(self) -> None:
+        for places in (self._work_places, self._delivery_places):
+            places.wake()
+
     async def _finish(self, grace_seconds: float) -> None:
-        if self._running:
-            _, unfinished = await asyncio.wait(self._running, timeout=grace_seconds)
+        held = self._work_places.held | self._delivery_places.held
+        if tasks := [one.task for one in held if one.task is not None]:
+            _, unfinished = await asyncio.wait(tasks, timeout=grace_seconds)
             for task in unfinished:
                 task.cancel()
             await asyncio.gather(*unfinished, return_exceptions=True)
 
-    async def _turn(self) -> None:
-        """Start one job if there is a free place and a job; otherwise wait for either."""
-        job = None
-        free = len(self._running) < self.resources.settings.worker.concurrency
-        if free and time.monotonic() >= self._resting_until:
-            job = await self._claim()
-        if job is not None:
-            task = asyncio.create_task(self._work(job))
-            self._running.add(task)
-            task.add_done_callback(self._ended)
-            return
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self.poll_seconds):
-                await self._wake.wait()
-        if not self._stopping:
-            self._wake.clear()
+    async def _fill(self, places: Places, claim: Callable[[], Awaitable[ClaimedJob | None]]) -> None:
+        """Start a job whenever there is a place and a job for it, until the worker stops."""
+        while not self._stopping:
+            try:
+                job = await claim()
+            except Exception as exc:  # the worker outlives whatever is wrong with the database
+                logger.warning("worker.claim_failed", error=exc)
+                await asyncio.sleep(POLL_SECONDS)
+                continue
+            if job is None:
+                await places.rest(self.poll_seconds)
+                continue
+            held = Held(job)
+            held.task = asyncio.create_task(self._work(held))
+            places.held.add(held)
+            held.task.add_done_callback(partial(places.free, held))
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._running.discard(task)
-        self._wake.set()
-
-    async def _claim(self) -> ClaimedJob | None:
-        try:
-            limit = self.resources.settings.worker.tenant_concurrency
-            return await self.resources.queue.claim(self.name, self.lease, tenant_concurrency=limit)
-        except Exception as exc:  # the worker outlives whatever is wrong with the database
-            logger.warning("worker.claim_failed", error=exc)
-            await asyncio.sleep(POLL_SECONDS)
+    async def _claim_work(self) -> ClaimedJob | None:
+        self._is_crowded = False
+        if time.monotonic() < self._resting_until:
             return None
+        queue, places = self.resources.queue, self._work_places
+        if places.has_extra_room:
+            return await queue.claim(
+                self.name,
+                self.lease,
+                tenant_concurrency=self.resources.settings.worker.tenant_concurrency,
+                only_idle=not places.has_room,
+            )
+        self._is_crowded = await queue.is_idle_tenant_waiting()
+        if self._is_crowded:
+            self._end_long_jobs()
+        return None
 
-    async def _work(self, job: ClaimedJob) -> None:
+    async def _claim_delivery(self) -> ClaimedJob | None:
+        if not self._delivery_places.has_room:
+            return None
+        limit = self.resources.settings.worker.tenant_concurrency
+        return await self.resources.queue.claim_delivery(self.name, self.lease, tenant_concurrency=limit)
+
+    def _end_long_jobs(self) -> None:
+        """End one job that has had its place for long, of a kind that goes on where it was ended."""
+        endable = [
+            held
+            for held in self._work_places.held
+            if held.job.kind in ENDED_KINDS and held.seconds > ENDED_AFTER_SECONDS and not held.is_ended
+        ]
+        if endable:
+            max(endable, key=lambda held: held.seconds).end()
+
+    async def _work(self, held: Held) -> None:
+        job = held.job
         with bind(tenant_id=job.tenant_id, job_id=job.id):
-            work = asyncio.create_task(self._handle(job))
+            held.work = work = asyncio.create_task(self._handle(job))
             heart = asyncio.create_task(self._beat(job, work))
             try:
                 await asyncio.wait({work})
@@ -133,7 +183,7 @@ class Worker:
             lost = heart.done()
             heart.cancel()
             try:
-                await self._settle(job, work, lost=lost)
+                await self._settle(held, work, lost=lost)
             except Exception as exc:  # a settlement that does not get through is repaired by the end of the lease
                 logger.warning("worker.settle_failed", error=exc)
 
@@ -141,16 +191,19 @@ class Worker:
         handler = HANDLERS.get(job.kind)
         if handler is None:
             raise UnknownJob
-        await handler(JobContext(self.resources, self.pipeline, self.owner), job)
+        stint = Stint(lambda: self._is_crowded)
+        await handler(JobContext(self.resources, self.pipeline, self.owner, stint), job)
 
-    async def _settle(self, job: ClaimedJob, work: asyncio.Task[None], *, lost: bool) -> None:
-        queue = self.resources.queue
+    async def _settle(self, held: Held, work: asyncio.Task[None], *, lost: bool) -> None:
+        queue, job = self.resources.queue, held.job
         if work.cancelled():
             if lost:
                 logger.info("job.lost", kind=job.kind)
             elif self._stopping:
                 await queue.release(job, self.name)
                 logger.info("job.released", kind=job.kind)
+            elif held.is_ended:
+                await self._hand_back(job)
             else:
                 await self._failed(job, asyncio.CancelledError())
         elif (error := work.exception()) is not None:
@@ -159,8 +212,16 @@ class Worker:
             await queue.complete(job, self.name)
             logger.info("job.done", kind=job.kind, attempts=job.attempts)
 
+    async def _hand_back(self, job: ClaimedJob) -> None:
+        self._is_crowded = False  # one place is enough for the tenant that waits; the next look tells of others
+        await self.resources.queue.hand_back(job, self.name)
+        logger.info("job.handed_back", kind=job.kind)
+
     async def _failed(self, job: ClaimedJob, error: BaseException) -> None:
         queue = self.resources.queue
+        if isinstance(error, HandedBack):
+            await self._hand_back(job)
+            return
         if isinstance(error, IndexMismatch):
             self._resting_until = time.monotonic() + MISFIT_REST_SECONDS
             if await queue.pass_on(job, self.name, MISFIT_PATIENCE):
@@ -217,7 +278,7 @@ class Worker:
             try:
                 for lost in await self.resources.queue.reap():
                     logger.warning("job.reaped", kind=lost.kind, dead=lost.dead, job=str(lost.id))
-                    self._wake.set()
+                    self._wake()
             except Exception as exc:  # without it, jobs of lost workers would stay theirs for ever
                 logger.warning("worker.reap_failed", error=exc)
             await asyncio.sleep(self.lease.total_seconds() / 2)

@@ -49,7 +49,7 @@ async def _run(settings: Settings, *, attached: bool) -> None:
         Resources.open(
             settings, database_url=runtime.database_url, operator_key=nobody, bulk_threads=cores
         ) as resources,
-        open_parsers(settings.parser, cores) as parsers,
+        open_parsers(settings.parser, cores, spare=settings.worker.extra_jobs) as parsers,
     ):
         pipeline = IngestionPipeline(resources.objects, parsers, resources.embedders, resources.queue, resources.vision)
         owner = OwnerDatabase(runtime.admin_database_url) if runtime.admin_database_url is not None else None

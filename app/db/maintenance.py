@@ -4,20 +4,22 @@ Nothing but this and the migrations uses the owner's URL. CONCURRENTLY runs outs
 is cut short leaves an invalid index behind: ``leftovers`` finds it.
 """
 
-from collections.abc import AsyncIterator, Collection, KeysView, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, KeysView, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from uuid import UUID
 
 import asyncpg
 from sqlalchemy.exc import DBAPIError, InterfaceError
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.db.migrate import admin_engine
 from app.db.session import UNTRANSLATED
 from app.errors import Unavailable
 
-# One build at a time in a database; 7300 are the migrations, 7301 is the claim of a job.
-BUILD_LOCK = 7302
+# One build at a time in a database. No login but the owner's may lock this table.
+_TAKE_TURN = "lock table owner_turn in exclusive mode nowait"
 # pgvector's limit for an HNSW of halfvec.
 MOST_DIMENSIONS = 4000
 # Every query on a table looks at each of its partial indexes: 200 of them are still cheap. A search index brings three
@@ -89,28 +91,49 @@ class OwnerDatabase:
         """A connection for this block; a cancellation cancels what it runs. Raises MaintenanceFailed."""
         engine = admin_engine(self.url)
         try:
-            async with engine.connect() as connection:
-                pooled = connection.sync_connection
-                assert pooled is not None
-                driver: asyncpg.Connection = pooled.connection.driver_connection
+            async with AsyncExitStack() as stack:
+                driver = await _opened(stack, engine)
                 await driver.execute("set statement_timeout = 0; set lock_timeout = 0")
-                yield OwnerConnection(driver)
+                yield OwnerConnection(driver, partial(_opened, stack, engine))
         except (OSError, DBAPIError, InterfaceError, *UNTRANSLATED) as exc:
             raise MaintenanceFailed from exc
         finally:
             await engine.dispose()
 
 
-@dataclass(frozen=True, slots=True)
+async def _opened(stack: AsyncExitStack, engine: AsyncEngine) -> asyncpg.Connection:
+    connection = await stack.enter_async_context(engine.connect())
+    pooled = connection.sync_connection
+    assert pooled is not None
+    driver: asyncpg.Connection = pooled.connection.driver_connection
+    return driver
+
+
+@dataclass(slots=True)
 class OwnerConnection:
-    """What the owner does."""
+    """The work of the tables' owner; ``open_another`` opens a connection that is closed together with this one."""
 
     driver: asyncpg.Connection
+    open_another: Callable[[], Awaitable[asyncpg.Connection]]
+    _has_turn: bool = False
 
     async def take_turn(self) -> bool:
-        """Whether nobody else builds or drops; the turn ends with the connection."""
-        taken: bool = await self.driver.fetchval("select pg_try_advisory_lock($1)", BUILD_LOCK)
-        return taken
+        """Return whether no other process builds or drops; the turn ends with the connection.
+
+        A second connection holds the lock: a transaction would not let this one build concurrently.
+        """
+        await self.driver.execute("select 1")  # a broken connection shows here, and not in the middle of the work
+        if self._has_turn:
+            return True
+        holder = await self.open_another()
+        await holder.execute("set idle_in_transaction_session_timeout = 0; begin")
+        try:
+            await holder.execute(_TAKE_TURN)
+        except asyncpg.LockNotAvailableError:
+            await holder.execute("rollback")
+            return False
+        self._has_turn = True
+        return True
 
     async def make(self, index: PromotedIndex, *, chunks: int) -> bool:
         """Build what is missing of its indexes, and say whether the vector index is among that.

@@ -1,5 +1,7 @@
 """Migrations from code: where they are, how to run them, and what the plain role needs afterwards."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -10,7 +12,7 @@ from alembic.config import Config
 from alembic.util import CommandError
 from sqlalchemy import Connection, MetaData, make_url, text
 from sqlalchemy.engine import URL
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
 
@@ -20,7 +22,24 @@ from app.errors import AppError
 
 APP_ROLE = "carrel_app"
 # Made by the owner's jobs per knowledge base, or by a migration per dimension: not part of the models.
-_UNMODELLED = ("chunk_embedding_", "hnsw_", "filter_", "filterl_", "scope_", "scopel_", "meta_", "metal_")
+_UNMODELLED = (
+    "claim_turn",
+    "owner_turn",
+    "chunk_embedding_",
+    "hnsw_",
+    "filter_",
+    "filterl_",
+    "scope_",
+    "scopel_",
+    "meta_",
+    "metal_",
+)
+
+
+# As Alembic creates it.
+_VERSION_TABLE = """
+create table if not exists alembic_version (
+  version_num varchar(32) not null constraint alembic_version_pkc primary key)"""
 
 
 class MigrationFailed(AppError):
@@ -105,6 +124,22 @@ def config(connection: Connection | None = None) -> Config:
     return made
 
 
+@asynccontextmanager
+async def _turn(engine: AsyncEngine) -> AsyncIterator[None]:
+    """Wait until no other process migrates; the turn is a lock that takes the owner's rights, held by a connection.
+
+    The mode conflicts with itself, but not with what Alembic does to the table.
+    """
+    async with engine.connect() as connection:
+        with suppress(IntegrityError):  # another process creates it at this moment
+            await connection.execute(text(_VERSION_TABLE))
+            await connection.commit()
+        await connection.rollback()
+        await connection.execute(text("set local idle_in_transaction_session_timeout = 0"))
+        await connection.execute(text("lock table alembic_version in share update exclusive mode"))
+        yield
+
+
 async def migrate(admin_url: str, runtime_url: str) -> None:
     """Bring the schema to the newest revision and let the plain role use it; two at once take turns.
 
@@ -113,9 +148,7 @@ async def migrate(admin_url: str, runtime_url: str) -> None:
     login = sqlalchemy_url(runtime_url).username
     engine = admin_engine(admin_url)
     try:
-        async with engine.connect() as connection:
-            await connection.execute(text("select pg_advisory_lock(7300)"))  # until the connection is closed
-            await connection.commit()
+        async with _turn(engine), engine.connect() as connection:
             await connection.run_sync(lambda sync: command.upgrade(config(sync), "head"))
             await connection.commit()
             quoted = engine.dialect.identifier_preparer.quote_identifier(login or "")

@@ -30,8 +30,13 @@ select tenant_id, tenant_name, key_id, key_name, role, knowledge_base_ids, user_
 _REFUSED_KEY = statement("select tenant_id, key_id, key_name from refused_key(:hash)")
 _REMOVE_OLD_EVENTS = statement("select remove_old_audit_events(:keep, :limit) removed")
 # A claim that is lost in a crash of Postgres is just claimed again: nobody waits until the disk has it.
-_CLAIM_JOB = statement("""
-select j.* from set_config('synchronous_commit', 'off', true), claim_job(:worker, :lease, :tenant_concurrency) j""")
+_CLAIM_WORK = statement("""
+select j.* from set_config('synchronous_commit', 'off', true),
+       claim_work(:worker, :lease, :tenant_concurrency, :idle) j""")
+_CLAIM_DELIVERY = statement("""
+select j.* from set_config('synchronous_commit', 'off', true),
+       claim_delivery(:worker, :lease, :tenant_concurrency) j""")
+_IDLE_TENANT_WAITS = statement("select idle_tenant_waits() waits")
 _REAP_JOBS = statement("select * from reap_jobs()")
 _CLAIM_PACE = statement("""
 select claim_pace(:provider, :requests_per_minute, :tokens_per_minute, :tokens, :interactive) milliseconds""")
@@ -77,12 +82,27 @@ class SystemDatabase:
             rows = (await session.execute(sql, {"at": at, "id": last, "limit": limit})).all()
         return [ListedTenant(**row._mapping) for row in rows]
 
-    async def claim_job(self, worker: str, lease: timedelta, *, tenant_concurrency: int) -> ClaimedJob | None:
-        """The next job in turn, its attempt counted."""
+    async def claim_work(
+        self, worker: str, lease: timedelta, *, tenant_concurrency: int, only_idle: bool = False
+    ) -> ClaimedJob | None:
+        """Claim the next job in turn, deliveries apart; ``only_idle``: of a tenant that has none running."""
+        values = {"worker": worker, "lease": lease, "tenant_concurrency": tenant_concurrency, "idle": only_idle}
+        async with self.database.single_statement() as session:
+            row = await session.row(_CLAIM_WORK, values)
+        return ClaimedJob(**row) if row else None
+
+    async def claim_delivery(self, worker: str, lease: timedelta, *, tenant_concurrency: int) -> ClaimedJob | None:
+        """Claim the next delivery to a webhook in turn."""
         values = {"worker": worker, "lease": lease, "tenant_concurrency": tenant_concurrency}
         async with self.database.single_statement() as session:
-            row = await session.row(_CLAIM_JOB, values)
+            row = await session.row(_CLAIM_DELIVERY, values)
         return ClaimedJob(**row) if row else None
+
+    async def is_idle_tenant_waiting(self) -> bool:
+        """Return whether a tenant without a running job has one that is due."""
+        async with self.database.single_statement() as session:
+            row = await session.row(_IDLE_TENANT_WAITS, {})
+        return bool(row and row["waits"])
 
     async def reap_jobs(self) -> list[ReapedJob]:
         """Take back the jobs of lost workers."""

@@ -66,8 +66,8 @@ async def embed_passages(
     Every slice is checkpointed and booked, but a quick one at the end: behind it comes the version's own transaction.
     A slow one has been told of, so that a later attempt finds the document's status changed. ``afresh`` says that it is
     not: no earlier attempt can have left anything. A few texts that are ``urgent`` do not stand behind bulk work.
-    Raises EmbeddingUnavailable, EmbeddingMismatch, EmbeddingRejected, Superseded; TokensSpent before a slice that the
-    ``budget`` has nothing left for.
+    Raises EmbeddingUnavailable, EmbeddingMismatch, EmbeddingRejected, Superseded, HandedBack; TokensSpent before a
+    slice that the ``budget`` has nothing left for.
     """
     texts = passages.texts
     budget = budget or TokenBudget(db)
@@ -85,7 +85,7 @@ async def embed_passages(
     done, tokens, last = len(texts) - len(waiting), 0, Spent()
     embed = partial(embedder.embed_documents, interactive=urgent and len(waiting) <= FEW)
     for start in range(0, len(waiting), SLICE):
-        progress.report("embedding", done=done, total=len(texts), unit="chunks", tokens=tokens)
+        progress.slice("embedding", done=done, total=len(texts), unit="chunks", tokens=tokens)
         positions = waiting[start : start + SLICE]
         await budget.require()
         begun = time.monotonic()

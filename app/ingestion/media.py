@@ -49,7 +49,7 @@ class Describer:
     async def describe(self, parsed: ParsedDocument) -> ParsedDocument:
         """The document with descriptions for its pictures' texts; those that have none are counted.
 
-        Raises VisionUnavailable or NoText where nothing at all is left; Superseded.
+        Raises VisionUnavailable or NoText where nothing at all is left; Superseded, HandedBack.
         """
         numbers = [block.picture for block in parsed.blocks if block.picture is not None]
         shown = {digest(parsed.pictures[number]): number for number in numbers}
@@ -76,7 +76,7 @@ class Describer:
         """Fill in ``texts``, which are kept as they come; why some are missing, if they are."""
         failures: list[Failure] = []
         for start in range(0, len(pictures), AT_ONCE):
-            self.progress.report("parsing", done=start, total=len(pictures), unit="pictures")
+            self.progress.slice("parsing", done=start, total=len(pictures), unit="pictures")
             batch = pictures[start : start + AT_ONCE]
             answers = await asyncio.gather(*map(self._ask, batch))
             said = {

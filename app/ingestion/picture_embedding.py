@@ -71,7 +71,7 @@ class PictureEmbedding:
         for start, end in batches(sizes, most=SLICE_BYTES):
             if refused >= MOST_FAILURES:
                 break
-            self.progress.report("embedding", done=start, total=len(waiting), unit="pictures", tokens=tokens)
+            self.progress.slice("embedding", done=start, total=len(waiting), unit="pictures", tokens=tokens)
             await self.budget.require()
             read = {sha256: await pictures[sha256].read() for sha256 in waiting[start:end]}
             files = {sha256: PictureFile(one.media_type, one.data) for sha256, one in read.items() if one is not None}

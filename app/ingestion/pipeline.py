@@ -28,6 +28,7 @@ from app.ingestion.picture_embedding import PictureEmbedding, at_hand
 from app.ingestion.progress import Progress, Superseded
 from app.ingestion.rebuilding import DocumentRebuilder
 from app.ingestion.repository import IndexedDocument, IngestionRepository
+from app.ingestion.stint import Stint
 from app.ingestion.tree import build_tree
 from app.ingestion.types import NoText, ParsedDocument
 from app.ingestion.version_repository import VersionRepository, Wanted
@@ -65,17 +66,26 @@ class IngestionPipeline:
     queue: JobQueue
     vision: VisionModel | None = None
 
-    async def ingest(self, db: TenantDatabase, document_id: UUID, version: int, *, uploader: UUID = NO_KEY) -> None:
+    async def ingest(
+        self,
+        db: TenantDatabase,
+        document_id: UUID,
+        version: int,
+        *,
+        uploader: UUID = NO_KEY,
+        stint: Stint | None = None,
+    ) -> None:
         """Ingest one version; doing it again changes nothing. Returns quietly when the version is not wanted any more.
 
         Raises IngestionError for the file, TooManyTerms for a chunk of it, IndexMismatch for the knowledge base,
         Unavailable for what may be retried, TokensSpent for what may be another day, QuotaExceeded where its chunks are
-        too many, Retitled where it gets another title meanwhile; ``uploader`` is a key.
+        too many, Retitled where it gets another title meanwhile, HandedBack where the ``stint`` is over.
+        ``uploader`` is a key.
         """
         try:
             wanted, kb, embedder, budget = await self._load(db, document_id, version, uploader)
             document = wanted.document
-            progress = Progress(db, document_id, version)
+            progress = Progress(db, document_id, version, stint=stint or Stint())
             async with progress.telling():
                 passages = await self._passages(budget, document, kb, embedder, wanted.key, progress)
                 await asyncio.to_thread(_require_few_terms, kb, passages)

@@ -3,12 +3,13 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
 from app.db.session import TenantDatabase
 from app.errors import AppError
+from app.ingestion.stint import Stint
 from app.ingestion.version_repository import VersionRepository
 
 # Telling costs a transaction: a small document is done before anybody could look, and is never told of.
@@ -31,6 +32,7 @@ class Progress:
     version: int | None
     stage: str = "parsing"
     counts: dict[str, Any] | None = None
+    stint: Stint = field(default_factory=Stint)
     _told: tuple[str, dict[str, Any] | None] | None = None
     _unwanted: bool = False
 
@@ -39,6 +41,11 @@ class Progress:
         self.stage, self.counts = stage, counts or None
         if self._unwanted:
             raise Superseded
+
+    def slice(self, stage: str, **counts: int | str) -> None:
+        """Report as ``report``, between slices that are kept. Raises HandedBack too, where the job should end here."""
+        self.report(stage, **counts)
+        self.stint.between_slices()
 
     @asynccontextmanager
     async def telling(self) -> AsyncIterator[None]:

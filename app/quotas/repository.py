@@ -115,8 +115,8 @@ def _used(row: Record) -> Used:
     return Used(**{name: int(row[name]) for name in _USED})
 
 
-# The triggers that count share this lock; with it alone, nobody is in the middle of adding or removing.
-_LOCK = statement("select pg_advisory_xact_lock(7302, hashtext(:t::uuid::text))")
+# The triggers that count share the tenant's row. Whoever has the row alone knows that no writer is under way.
+_LOCK = statement("select 1 from tenant where id = :t for update")
 # Files that are no documents yet.
 _KEPT = "(select coalesce(sum(f.bytes), 0) from openai_file f where f.tenant_id = :t)"
 _BEGIN = statement(f"""

@@ -22,7 +22,6 @@ from benchmarks.kill_test.service import Service
 PATIENCE_SECONDS = 8.0
 POLL_SECONDS = 0.01
 RECENT_SECONDS = PATIENCE_SECONDS + 5.0
-CLAIM_LOCK = 7301
 REPLACE_TABLES = ("node", "document_text", "chunk", "chunk_lexical", "chunk_embedding", "lex_df", "lex_totals")
 DELETE_TABLES = ("chunk", "lex_df", "lex_totals", "document", "deletion", "deletion")
 BLOCKED = """
@@ -173,7 +172,7 @@ async def _hold(holder: asyncpg.Connection, table: str) -> None:
     if table:
         await holder.execute(f"lock table {table} in share mode")
     else:
-        await holder.execute(f"select pg_advisory_xact_lock({CLAIM_LOCK})")
+        await holder.execute("lock table claim_turn in exclusive mode")
 
 
 def stored_keys(store: Path, *, since: float = 0.0) -> set[str]:

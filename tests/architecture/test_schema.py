@@ -1,11 +1,13 @@
 """The walls as the catalogue has them: policies, grants, and the functions that look over them."""
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import asyncpg
 import pytest
 
+import app
 from app.embedded_postgres import DatabaseUrls
 
 APP, SEARCH, CONTROL, PUBLICATION = "carrel_app", "carrel_search", "carrel_control", "carrel_publication"
@@ -20,6 +22,9 @@ CALLABLE = {
     "find_key",
     "list_tenants",
     "claim_job",
+    "claim_work",
+    "claim_delivery",
+    "idle_tenant_waits",
     "reap_jobs",
     "expired_documents",
     "claim_pace",
@@ -44,7 +49,11 @@ BOUND = {"current_tenant", "system_tenant", "filter_term"}
 # What the plain role adds and reads, and never changes.
 APPEND_ONLY = {"audit_event"}
 # Definer functions take values, not SQL, names or literals: every text argument is told here, with what it is.
-TEXT_ARGUMENTS = {("claim_job", "p_worker"): "stored as a value in job.worker"}
+TEXT_ARGUMENTS = {
+    (claim, "p_worker"): "stored as a value in job.worker" for claim in ("claim_job", "claim_work", "claim_delivery")
+}
+# Empty tables that are locked as a whole, by the owner or by a definer function: nobody else has rights to them.
+TURNS = {"claim_turn", "owner_turn"}
 PATH = "search_path=pg_catalog, public, pg_temp"
 
 OURS = """select p.oid, p.proname, p.prosecdef, coalesce(p.proconfig, '{}') as config,
@@ -140,7 +149,7 @@ async def test_policies_of_definer_roles_are_the_listed_ones(owner: asyncpg.Conn
             for table in (
                 *("tenant", "api_key", "job", "job_lane", "document", "provider_pace", "lex_totals"),
                 *("search_index", "audit_event", "deletion", "knowledge_base"),
-                *("webhook", "webhook_delivery", "tenant_usage", "usage_day", "routing_profile"),
+                *("webhook", "webhook_delivery", "tenant_usage", "usage_day", "routing_profile", "quota_turn"),
             )
         ),
         *(
@@ -162,7 +171,8 @@ async def test_grants_are_the_listed_ones(owner: asyncpg.Connection) -> None:
     held = {(row["role"], row["relname"]): row["kinds"] for row in rows}
     for (role, table), kinds in held.items():
         assert role != APP or kinds == (["INSERT", "SELECT"] if table in APPEND_ONLY else everything), table
-    plain = {row["relname"] for row in await owner.fetch(TABLES) if not row["relispartition"]} - {"alembic_version"}
+    plain = {row["relname"] for row in await owner.fetch(TABLES) if not row["relispartition"]}
+    plain -= {"alembic_version", *TURNS}
     assert {table for role, table in held if role == APP} == plain
     assert {key: kinds for key, kinds in held.items() if key[0] != APP} == {
         **{
@@ -174,6 +184,8 @@ async def test_grants_are_the_listed_ones(owner: asyncpg.Connection) -> None:
         (CONTROL, "job"): ["INSERT", "SELECT", "UPDATE"],
         (CONTROL, "job_lane"): ["INSERT", "SELECT", "UPDATE"],
         (CONTROL, "provider_pace"): ["INSERT", "SELECT", "UPDATE"],
+        (CONTROL, "quota_turn"): ["INSERT", "SELECT", "UPDATE"],
+        (CONTROL, "claim_turn"): ["UPDATE"],
         (CONTROL, "audit_event"): ["DELETE"],
         (CONTROL, "deletion"): ["DELETE"],
         (PUBLICATION, "chunk_embedding"): ["SELECT"],
@@ -204,6 +216,19 @@ async def test_grants_are_the_listed_ones(owner: asyncpg.Connection) -> None:
         *(("search_index", name, "SELECT") for name in ("tenant_id", "id", "kb_id", "state", "retired_at", "avgdl")),
         *(("routing_profile", name, "SELECT") for name in ("tenant_id", "index_id", "chunks", "changed_chunks")),
     }
+
+
+async def test_locks_are_taken_on_tables_and_rows_that_take_rights(owner: asyncpg.Connection) -> None:
+    """Every login of the database can take any advisory lock, a publication's too."""
+    sources = Path(app.__file__).parent.rglob("*.py")
+    assert [path.name for path in sources if "advisory" in path.read_text()] == ["roles.py"]  # of another database
+    assert [row["proname"] for row in await owner.fetch(OURS) if "advisory" in row["prosrc"]] == []
+    for table in await owner.fetch("select unnest($1::text[]) as name", list(TURNS)):
+        assert await owner.fetchval("select count(*) from pg_attribute where attrelid = $1::regclass and attnum > 0",
+                                    table["name"]) == 0  # fmt: skip
+        for kind in ("select", "insert", "update", "delete", "truncate"):
+            for role in (APP, SEARCH, PUBLICATION, "carrel_runtime"):
+                assert not await owner.fetchval("select has_table_privilege($1, $2, $3)", role, table["name"], kind)
 
 
 async def test_the_plain_role_cannot_read_what_is_alembics(owner: asyncpg.Connection) -> None:

@@ -53,7 +53,7 @@ BY_TYPE: Mapping[str, object] = {
 _TABLES = """
 with recursive known as (
   select c.oid, 0 as depth from pg_class c where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')
-     and not c.relispartition and c.relname <> 'alembic_version'
+     and not c.relispartition and c.relname <> 'alembic_version' and c.relnatts > 0
   union select f.conrelid, k.depth + 1 from known k join pg_constraint f on f.confrelid = k.oid and f.contype = 'f'
          join pg_class c on c.oid = f.conrelid and not c.relispartition where k.depth < 10
 ) select oid::regclass::text from known group by oid order by max(depth), 1"""
@@ -65,7 +65,7 @@ select a.attname, t.typname, format_type(a.atttypid, a.atttypmod) as written
 
 
 async def tables(connection: asyncpg.Connection) -> list[str]:
-    """Every table but partitions and Alembic's, those that others refer to first."""
+    """Every table but partitions, Alembic's and those without columns, those that others refer to first."""
     return [row[0] for row in await connection.fetch(_TABLES)]
 
 

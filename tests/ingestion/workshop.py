@@ -173,6 +173,7 @@ async def open_workshop(
         )
         pool = ParserPool(
             processes=1,
+            spare=settings.worker.extra_jobs,
             memory_mb=1000,
             cpu_seconds=30,
             wall_seconds=60,

@@ -98,7 +98,7 @@ async def test_what_a_killed_worker_had_taken_is_sent_by_another(
     """Committed, not sent: the job is there, and comes back when its lease is over."""
     await listening(services, receiver)
     await create(services, "one")
-    lost = await workshop.resources.queue.claim("lost", timedelta(0), tenant_concurrency=2)
+    lost = await workshop.resources.queue.claim_delivery("lost", timedelta(0), tenant_concurrency=2)
     assert lost is not None
     assert lost.kind == "send_webhook"
     async with workshop.working():

@@ -102,7 +102,14 @@ class Job(Created, TenantOwned, Base):
             text("priority desc"),
             "run_at",
             "id",
-            postgresql_where=text("state = 'ready' and quota_key_id is null"),
+            postgresql_where=text("state = 'ready' and quota_key_id is null and kind <> 'send_webhook'"),
+        ),
+        Index(
+            "job_delivery_idx",
+            "tenant_id",
+            "run_at",
+            "id",
+            postgresql_where=text("state = 'ready' and kind = 'send_webhook'"),
         ),
         Index(
             "job_key_idx",

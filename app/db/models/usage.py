@@ -23,6 +23,15 @@ class TenantUsage(TenantOwned, Base):
     chunks: Mapped[int] = mapped_column(BigInteger)
 
 
+class QuotaTurn(TenantOwned, Base):
+    """The row that is locked while what the keys of a tenant have used today is added up."""
+
+    __tablename__ = "quota_turn"
+    __table_args__ = ({"postgresql_with": {"fillfactor": "50"}},)
+
+    tenant_id: Mapped[UUID] = mapped_column(ForeignKey("tenant.id", ondelete="CASCADE"), primary_key=True)
+
+
 class KeyUsage(TenantOwned, Base):
     """The same of what came by a key, and by those that rotation has made of it; a key without quotas has no row."""
 

@@ -10,9 +10,12 @@ from app.settings import ParserSettings
 
 
 @asynccontextmanager
-async def open_parsers(settings: ParserSettings, cores: int) -> AsyncIterator[ParserPool]:
-    """The processes that read untrusted files: as many as configured, else one a core."""
-    pool = _pool(settings, processes=settings.processes or cores)
+async def open_parsers(settings: ParserSettings, cores: int, *, spare: int = 0) -> AsyncIterator[ParserPool]:
+    """Start the processes that read untrusted files: as many as configured, else one a core.
+
+    ``spare`` processes more are started when they are needed.
+    """
+    pool = _pool(settings, processes=settings.processes or cores, spare=spare)
     try:
         await pool.warm()
         yield pool
@@ -29,9 +32,12 @@ def preview_pool(settings: ParserSettings, *, processes: int, most_seconds: int)
     return _pool(settings.model_copy(update=hurried), processes=processes, recycle_after_calls=1)
 
 
-def _pool(settings: ParserSettings, *, processes: int, recycle_after_calls: int = RECYCLE_AFTER_CALLS) -> ParserPool:
+def _pool(
+    settings: ParserSettings, *, processes: int, spare: int = 0, recycle_after_calls: int = RECYCLE_AFTER_CALLS
+) -> ParserPool:
     return ParserPool(
         processes=processes,
+        spare=spare,
         memory_mb=settings.memory_mb,
         cpu_seconds=settings.cpu_seconds,
         wall_seconds=settings.wall_seconds,

@@ -46,7 +46,10 @@ class ParserUnavailable(Unavailable):
 
 
 class ParserPool:
-    """At most ``processes`` children parse at a time; further callers wait.
+    """At most ``processes`` and ``spare`` children parse at a time; further callers wait.
+
+    Spare children start when they are needed and end afterwards: they are for the jobs that a worker takes beyond its
+    usual number.
 
     Limits hold per document: address space in MiB, CPU and wall time in seconds, pages (or slides), characters.
     ``ocr`` is the language data that pictures are read with. ``parsers`` is what the children import; nothing else can
@@ -57,6 +60,7 @@ class ParserPool:
         self,
         *,
         processes: int,
+        spare: int = 0,
         memory_mb: int,
         cpu_seconds: int,
         wall_seconds: int,
@@ -81,7 +85,7 @@ class ParserPool:
             "plugins": {name: spec.module for name, spec in parsers.items() if spec.plugin},
         }
         self._processes = processes
-        self._slots = asyncio.Semaphore(processes)
+        self._slots = asyncio.Semaphore(processes + spare)
         self._idle: list[SandboxedProcess] = []
         self._closed = False
         self._confinement: Confinement | None = None
@@ -195,7 +199,8 @@ class ParserPool:
         """Keep the child for the next document, unless it is worn out."""
         child.calls += 1
         worn = child.calls >= self._recycle_after_calls or answer.resident_mb > RECYCLE_ABOVE_MB
-        if worn or self._closed or isinstance(answer.error, ParserMemory):
+        is_spare = len(self._idle) >= self._processes
+        if worn or is_spare or self._closed or isinstance(answer.error, ParserMemory):
             await child.kill()
         else:
             self._idle.append(child)
