@@ -26,7 +26,8 @@ from app.ingestion.parsers import PARSERS, ParserSpec
 from app.ingestion.parsers.pool import ParserPool
 from app.ingestion.pipeline import IngestionPipeline
 from app.job_handlers import HANDLERS, JobContext
-from app.worker import POLL_SECONDS, Worker
+from app.places import POLL_SECONDS
+from app.worker import Worker
 from tests.fixtures.service import OPERATOR_KEY, settings_for
 from tests.ingestion.recount import inconsistencies
 from tests.protocol_servers.embedding import EmbeddingServer
