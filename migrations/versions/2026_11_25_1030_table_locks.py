@@ -1,7 +1,7 @@
 """Replace advisory locks, which every login can take, by locks of tables and rows that a login has no rights to.
 
-Revision ID: 0046
-Revises: 0045
+Revision ID: 0047
+Revises: 0046
 
 Additions, and functions in the place of those that are there: nothing is rewritten. A process of an earlier version calls
 claim_job as before. While it counts a tenant's documents for the first time, it does not wait for writers of this version.
@@ -10,8 +10,8 @@ The indexes of the queue are built again, which holds the queue up while Postgre
 
 from app.db.migrate import run_script, walls
 
-revision = "0046"
-down_revision = "0045"
+revision = "0047"
+down_revision = "0046"
 branch_labels = None
 depends_on = None
 
