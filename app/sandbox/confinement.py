@@ -91,7 +91,7 @@ def confine(limits: Limits, *, parent: int) -> Confined:
     missing: list[str] = []
     readable = [*code_paths(limits.modules), *limits.readable]
     rules = _rules(readable, missing)
-    reach = Reach(readable if is_linux() and os.geteuid() == 0 else (), limits.modules)
+    reach = Reach(readable if is_linux() else (), limits.modules)
     _limit(limits)
     if is_linux() and (reason := change_user()):
         missing.append(f"user: {reason}")
@@ -133,7 +133,7 @@ def _limit(limits: Limits) -> None:
 def _rules(readable: Sequence[Path], missing: list[str]) -> landlock.Ruleset | None:
     version = landlock.find_version() if is_linux() else 0
     if not version:
-        missing.append("landlock: this kernel has none")
+        missing.append("landlock: the kernel, or the runtime of this container, offers none")
         return None
     rules = landlock.Ruleset(version)
     rules.allow_reading([*readable, *system_paths()])

@@ -12,9 +12,14 @@ from typing import Any, Self
 
 from app.errors import Unavailable
 from app.sandbox.confinement import Confinement
+from app.sandbox.leftovers import adopt_orphans, end_leftovers
 
 START_SECONDS = 60
 _PIECE = 64 * 1024
+
+
+_in_use: set[int] = set()
+"""Process ids of all sandboxed processes of this process."""
 
 
 class SandboxUnavailable(Unavailable):
@@ -36,6 +41,7 @@ class SandboxedProcess:
         """How many requests it has answered, counted by its user."""
         self.confinement = Confinement(own_user=False, system_call_filter=False, landlock=0)
         self._requests = requests
+        _in_use.add(process.pid)
         self._said = bytearray()
 
     @classmethod
@@ -62,6 +68,8 @@ class SandboxedProcess:
         except BaseException:
             await started.kill()
             raise
+        if not started.confinement.system_call_filter:
+            adopt_orphans()
         return started
 
     @classmethod
@@ -132,8 +140,20 @@ class SandboxedProcess:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self._requests.close()
+        if not self.confinement.system_call_filter:
+            await self._end_leftovers()
         assert self.process.stdout is not None
         # The transport of a pipe that still holds bytes would never close.
         while await self.process.stdout.read(_PIECE):
             pass
         await self.process.wait()
+        _in_use.discard(self.process.pid)
+
+    async def _end_leftovers(self) -> None:
+        """What lives on may hold the pipe of the answers, whose end is waited for."""
+        await asyncio.to_thread(self._end_leftovers_once_gone)
+
+    def _end_leftovers_once_gone(self) -> None:
+        with contextlib.suppress(ChildProcessError):  # not process.wait: that waits for the end of the pipe as well
+            os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOWAIT)
+        end_leftovers(frozenset(_in_use))

@@ -6,7 +6,6 @@ call. So a call of a future kernel is closed too.
 
 import ctypes
 import errno
-import mmap
 import os
 import platform
 import struct
@@ -24,7 +23,6 @@ _X32 = 0x40000000
 _SET_MODE_FILTER, _ALL_THREADS = 1, 1
 
 _CREATING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND | getattr(os, "O_TMPFILE", 0o20000000)
-_WRITE_AND_EXECUTE = mmap.PROT_WRITE | mmap.PROT_EXEC
 _THREAD = 0x00000100 | 0x00000800 | 0x00010000  # CLONE_VM, CLONE_SIGHAND, CLONE_THREAD
 _NAMESPACES = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000 | 0x80
 _SAFE_FCNTL = (0, 1, 2, 3, 4, 5, 6, 7, 36, 37, 38, 1030, 1034)
@@ -91,10 +89,8 @@ def _check(name: str, pid: int) -> Iterator[_Instruction]:
             yield from _refuse_bits(1, _CREATING)
         case "openat":
             yield from _refuse_bits(2, _CREATING)
-        case "mmap" | "mprotect":
-            yield from _masked(2, _WRITE_AND_EXECUTE, _WRITE_AND_EXECUTE, allow=False)
         case "clone":
-            yield from _masked(0, _THREAD | _NAMESPACES, _THREAD, allow=True)
+            yield from _require_bits(0, _THREAD | _NAMESPACES, _THREAD)
         case "fcntl":
             yield from _one_of(1, _SAFE_FCNTL, errno.EPERM)
         case "ioctl":
@@ -124,15 +120,14 @@ def _refuse_bits(argument: int, bits: int) -> list[_Instruction]:
     ]
 
 
-def _masked(argument: int, mask: int, value: int, *, allow: bool) -> list[_Instruction]:
-    """Allow the call if ``argument & mask == value``, or refuse exactly that."""
-    yes, no = (_ALLOW, _ERRNO | errno.EPERM) if allow else (_ERRNO | errno.EPERM, _ALLOW)
+def _require_bits(argument: int, mask: int, value: int) -> list[_Instruction]:
+    """Allow the call if ``argument & mask == value``."""
     return [
         _load(argument),
         (_AND, 0, 0, mask),
         (_JUMP_EQUAL, 0, 1, value),
-        (_RETURN, 0, 0, yes),
-        (_RETURN, 0, 0, no),
+        (_RETURN, 0, 0, _ALLOW),
+        (_RETURN, 0, 0, _ERRNO | errno.EPERM),
     ]
 
 

@@ -13,21 +13,21 @@ pwritev=296/70 lseek=8/62 close=3/57 close_range=436/436 dup=32/23 dup2=33/- dup
 poll=7/- ppoll=271/73 select=23/- pselect6=270/72 fstat=5/80 stat=4/- lstat=6/- newfstatat=262/79 statx=332/291
 access=21/- faccessat=269/48 faccessat2=439/439 readlink=89/- readlinkat=267/78 getcwd=79/17 getdents=78/-
 getdents64=217/61 statfs=137/43 fstatfs=138/44 fadvise64=221/223 readahead=187/213 flock=73/32 recvfrom=45/207
-recvmsg=47/212 munmap=11/215 mremap=25/216 brk=12/214 madvise=28/233 mincore=27/232 membarrier=324/283 futex=202/98
-set_robust_list=273/99 get_robust_list=274/100 set_tid_address=218/96 rseq=334/293 arch_prctl=158/- gettid=186/178
-getpid=39/172 getppid=110/173 getpgrp=111/- getpgid=121/155 getsid=124/156 exit=60/93 exit_group=231/94
-restart_syscall=219/128 wait4=61/260 waitid=247/95 sched_yield=24/124 sched_getaffinity=204/123
-sched_getparam=143/121 sched_getscheduler=145/120 sched_get_priority_max=146/125 sched_get_priority_min=147/126
-getcpu=309/168 getpriority=140/141 rt_sigaction=13/134 rt_sigprocmask=14/135 rt_sigreturn=15/139
-rt_sigpending=127/136 rt_sigtimedwait=128/137 rt_sigsuspend=130/133 sigaltstack=131/132 pause=34/-
-clock_gettime=228/113 clock_getres=229/114 clock_nanosleep=230/115 nanosleep=35/101 gettimeofday=96/169 time=201/-
-times=100/153 getitimer=36/102 setitimer=38/103 alarm=37/- getuid=102/174 geteuid=107/175 getgid=104/176
+recvmsg=47/212 mmap=9/222 mprotect=10/226 munmap=11/215 mremap=25/216 brk=12/214 madvise=28/233 mincore=27/232
+membarrier=324/283 futex=202/98 set_robust_list=273/99 get_robust_list=274/100 set_tid_address=218/96 rseq=334/293
+arch_prctl=158/- gettid=186/178 getpid=39/172 getppid=110/173 getpgrp=111/- getpgid=121/155 getsid=124/156
+exit=60/93 exit_group=231/94 restart_syscall=219/128 wait4=61/260 waitid=247/95 sched_yield=24/124
+sched_getaffinity=204/123 sched_getparam=143/121 sched_getscheduler=145/120 sched_get_priority_max=146/125
+sched_get_priority_min=147/126 getcpu=309/168 getpriority=140/141 rt_sigaction=13/134 rt_sigprocmask=14/135
+rt_sigreturn=15/139 rt_sigpending=127/136 rt_sigtimedwait=128/137 rt_sigsuspend=130/133 sigaltstack=131/132
+pause=34/- clock_gettime=228/113 clock_getres=229/114 clock_nanosleep=230/115 nanosleep=35/101 gettimeofday=96/169
+time=201/- times=100/153 getitimer=36/102 setitimer=38/103 alarm=37/- getuid=102/174 geteuid=107/175 getgid=104/176
 getegid=108/177 getresuid=118/148 getresgid=120/150 getgroups=115/158 capget=125/90 sysinfo=99/179 uname=63/160
 getrlimit=97/163 setrlimit=160/164 getrusage=98/165 getrandom=318/278 umask=95/166
 """
 
 _CHECKED = """
-open=2/- openat=257/56 mmap=9/222 mprotect=10/226 clone=56/220 fcntl=72/25 ioctl=16/29 prctl=157/167
+open=2/- openat=257/56 clone=56/220 fcntl=72/25 ioctl=16/29 prctl=157/167
 prlimit64=302/261 kill=62/129 tgkill=234/131 rt_sigqueueinfo=129/138 rt_tgsigqueueinfo=297/240
 """
 """Allowed with certain arguments alone: see ``seccomp``."""

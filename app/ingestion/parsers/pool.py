@@ -138,6 +138,11 @@ class ParserPool:
         for child in idle:
             await child.kill()
 
+    @property
+    def confinement(self) -> Confinement | None:
+        """The measures that are in force for the children, None before the first one has started."""
+        return self._confinement
+
     async def _start_idle(self) -> None:
         self._idle.append(await self._spawn())
 
