@@ -27,6 +27,7 @@ from app.inference.opening import open_chat
 from app.inference.rerank.opening import open_reranker
 from app.object_store import ObjectStore
 from app.object_store.opening import open_object_store
+from app.sandbox.process import find_confinement
 from app.settings import Settings, load_settings
 
 State = Literal["ok", "warning", "failed", "left out"]
@@ -60,7 +61,8 @@ class _Closing(Protocol):
 
 
 def doctor(as_json: AsJson = False) -> None:
-    """Look at the database, its walls and indexes, the object store, the models, clock and disk.
+    """Look at the database, its walls and indexes, the object store, the models, clock and disk,
+    and which measures confine the processes that read untrusted files.
 
     Reads the same settings as ``serve``; without CARREL_DATABASE_URL it looks at the service that runs on the data
     directory. It writes one object to the store and takes it away again, and asks each configured model one short
@@ -79,6 +81,7 @@ def doctor(as_json: AsJson = False) -> None:
 async def _look(settings: Settings) -> list[Finding]:
     looks: Sequence[tuple[str, Callable[[Settings], AsyncIterator[Finding]]]] = (
         ("disk", _disk),
+        ("parser confinement", _parser_confinement),
         ("database", _database),
         ("object store", _object_store),
         ("embedding", _embedding),
@@ -109,6 +112,11 @@ async def _disk(settings: Settings) -> AsyncIterator[Finding]:
     usage = shutil.disk_usage(place)
     detail = f"{usage.free / 1024**3:.1f} of {usage.total / 1024**3:.1f} GB free at {place}"
     yield Finding("disk", "ok" if usage.free >= LEAST_FREE_BYTES else "warning", detail)
+
+
+async def _parser_confinement(_: Settings) -> AsyncIterator[Finding]:
+    confinement = await find_confinement()
+    yield Finding("parser confinement", "ok" if confinement.level == "full" else "warning", confinement.describe())
 
 
 async def _database(settings: Settings) -> AsyncIterator[Finding]:

@@ -6,7 +6,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +35,8 @@ from app.embedded_postgres import EmbeddedPostgres
 from app.errors import AppError
 from app.logging import configure, get_logger
 from app.main import create_app
+from app.sandbox.kernel import protect_memory
+from app.sandbox.process import find_confinement
 from app.settings import ServerSettings, Settings, load_settings
 
 logger = get_logger(__name__)
@@ -61,6 +63,7 @@ def serve(
     given: dict[str, Any] = {"CARREL_HOST": host, "CARREL_PORT": port, "CARREL_DATA_DIR": data_dir}
     settings = load_settings(server={name: value for name, value in given.items() if value is not None})
     configure(settings.server.log_level)
+    protect_memory()
     # Until the server takes over, SIGTERM is what Ctrl-C is: everything that was opened is closed on the way out.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with suppress(KeyboardInterrupt), _database(settings) as database, _listening(settings) as listening:
@@ -121,7 +124,8 @@ async def _serve(settings: Settings, database: _Database, listening: socket.sock
         settings, database_url=database.runtime.database_url, operator_key=key, bulk_threads=1
     ) as resources:
         credentials = await _first_tenant(settings, resources, url)
-        server = _server(resources, _screen(url, data_dir, database.note, credentials))
+        warnings = await _confinement_warnings()
+        server = _server(resources, _screen(url, data_dir, database.note, credentials, warnings))
         async with _kept_alive(database.embedded):
             with nullcontext() if api_only else worker_process(settings):
                 await server.serve([listening])
@@ -222,7 +226,20 @@ def _show(screen: str) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _screen(url: str, data_dir: Path, note: str, credentials: Credentials | None) -> str:
+async def _confinement_warnings() -> list[str]:
+    """Return lines for the screen if this machine cannot confine the processes that read untrusted files."""
+    confinement = await find_confinement()
+    if confinement.level == "full":
+        return []
+    return [
+        "",
+        "  Warning    This machine does not confine the processes that read untrusted files:",
+        f"             {confinement.describe()}.",
+        "             docs/security.md says what this means.",
+    ]
+
+
+def _screen(url: str, data_dir: Path, note: str, credentials: Credentials | None, warnings: Sequence[str] = ()) -> str:
     """What a person needs to begin."""
     lines = [
         "",
@@ -239,4 +256,4 @@ def _screen(url: str, data_dir: Path, note: str, credentials: Credentials | None
             f'    curl -H "Authorization: Bearer {credentials.api_key}" \\',
             f'      -F file=@handbook.pdf "{url}/v1/knowledge-bases/default/documents?wait=30"',
         ]
-    return "\n".join([*lines, "", "  Ctrl-C stops it.", ""])
+    return "\n".join([*lines, *warnings, "", "  Ctrl-C stops it.", ""])

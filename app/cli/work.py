@@ -17,6 +17,7 @@ from app.db.maintenance import OwnerDatabase
 from app.ingestion.parsers.opening import open_parsers
 from app.ingestion.pipeline import IngestionPipeline
 from app.logging import configure, get_logger
+from app.sandbox.kernel import protect_memory
 from app.settings import Settings, load_settings
 from app.worker import Worker
 
@@ -36,6 +37,7 @@ def worker(
     """
     settings = load_settings()
     configure(settings.server.log_level)
+    protect_memory()
     if attached:
         os.nice(10)  # ingestion shares the cores with searches, and gives way to them
     uvloop.run(_run(settings, attached=attached))

@@ -56,6 +56,16 @@ class Confinement:
             "full" if self.system_call_filter and files else "partial" if self.system_call_filter or files else "none"
         )
 
+    def describe(self) -> str:
+        """Return the measures in one line for people."""
+        measures = {
+            "own user": self.own_user,
+            "system call filter": self.system_call_filter,
+            f"Landlock {self.landlock}": self.landlock > 0,
+        }
+        in_force = ", ".join(name for name, holds in measures.items() if holds) or "nothing"
+        return "; ".join([f"in force: {in_force}", *(f"missing {reason}" for reason in self.missing)])
+
     @classmethod
     def from_message(cls, message: Any) -> Self:
         """Read what ``asdict`` made. Raises KeyError, TypeError, ValueError for anything else."""

@@ -157,3 +157,10 @@ class SandboxedProcess:
         with contextlib.suppress(ChildProcessError):  # not process.wait: that waits for the end of the pipe as well
             os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOWAIT)
         end_leftovers(frozenset(_in_use))
+
+
+async def find_confinement() -> Confinement:
+    """Return the measures that this machine allows, by starting a process for it. Raises SandboxUnavailable."""
+    process = await SandboxedProcess.start("app.sandbox.probe", {})
+    await process.kill()
+    return process.confinement
