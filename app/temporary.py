@@ -1,6 +1,7 @@
 """Folders for what is on its way: uploads, originals that are read, documents of an archive."""
 
 import errno
+import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,3 +32,15 @@ def temporary_folder(purpose: Purpose) -> Iterator[Path]:
         if exc.errno in (errno.ENOSPC, errno.EDQUOT):
             raise TemporaryFull from exc
         raise
+
+
+def create_private(path: str, flags: int) -> int:
+    """Open a file as ``opener`` of ``open``: if it is created, no other user can read it."""
+    return os.open(path, flags, 0o600)
+
+
+def temporary_file(folder: Path, name: str) -> Path:
+    """Create an empty file that no other user can read; writing to it later keeps its mode."""
+    path = folder / name
+    path.touch(mode=0o600)
+    return path

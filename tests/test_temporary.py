@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from app.temporary import TemporaryFull, temporary_folder
+from app.documents.uploads import spool_text
+from app.temporary import TemporaryFull, temporary_file, temporary_folder
 
 
 def test_a_full_disk_is_worth_another_try() -> None:
@@ -22,12 +23,26 @@ def test_what_else_is_wrong_with_a_file_stays_what_it_is() -> None:
         (folder / "nothing").read_bytes()
 
 
+def modes(path: Path) -> tuple[int, int]:
+    return path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777
+
+
+async def test_temporary_files_are_closed_to_other_users() -> None:
+    with temporary_folder("ingest") as folder:
+        path = temporary_file(folder, "original")
+        path.write_bytes(b"text")
+        assert modes(path) == (0o600, 0o700)
+    async with spool_text("text", filename="text", media_type="text/plain") as received:
+        assert modes(received.path) == (0o600, 0o700)
+
+
 # Of a disk without room for a byte: its directories can be made, its files not be written.
 NO_ROOM = """
 import resource
 resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 from pathlib import Path
-from app.temporary import TemporaryFull, temporary_folder
+from app.documents.uploads import spool_text
+from app.temporary import TemporaryFull, temporary_file, temporary_folder
 with temporary_folder("upload") as folder:
     print(folder.parent)
 try:

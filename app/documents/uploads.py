@@ -15,7 +15,7 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 
 from app.documents.types import EmptyUpload, ReceivedFile, ReceivedForm, UploadTooLarge
 from app.errors import InvalidInput
-from app.temporary import temporary_folder
+from app.temporary import create_private, temporary_folder
 
 MAX_FIELD_BYTES = 64 * 1024
 MAX_FIELDS = 32
@@ -53,7 +53,7 @@ class _Part:
 
     def write(self, data: bytes) -> None:
         """Append; blocking."""
-        with self.path.open("ab") as file:
+        with open(self.path, "ab", opener=create_private) as file:
             file.write(data)
         self.digest.update(data)
 

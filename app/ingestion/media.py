@@ -20,7 +20,7 @@ from app.ingestion.progress import Progress
 from app.ingestion.types import Block, ChunkDraft, DocumentTree, NoText, ParsedDocument, Picture
 from app.logging import get_logger
 from app.object_store import ObjectMissing, ObjectStore
-from app.temporary import temporary_folder
+from app.temporary import temporary_file, temporary_folder
 
 logger = get_logger(__name__)
 
@@ -146,7 +146,7 @@ async def put_pictures(
     """
     rows = {}
     with temporary_folder("ingest") as folder:
-        path = folder / "picture"
+        path = temporary_file(folder, "picture")
         for number, picture in pictures.items():
             row = DocumentMedia(
                 tenant_id=document.tenant_id,
@@ -169,7 +169,7 @@ async def put_pictures(
 async def get_picture(objects: ObjectStore, row: DocumentMedia) -> Picture | None:
     """A stored picture; None where its bytes are gone, or are not what they were. Raises ObjectStoreUnavailable."""
     with temporary_folder("ingest") as folder:
-        path = folder / "picture"
+        path = temporary_file(folder, "picture")
         try:
             await objects.get(row.key, path)
             picture = Picture(row.media_type, row.width, row.height, await asyncio.to_thread(path.read_bytes))

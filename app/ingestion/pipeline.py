@@ -43,7 +43,7 @@ from app.logging import get_logger
 from app.object_store import ObjectStore
 from app.quotas.tokens import TokenBudget
 from app.quotas.types import NO_KEY
-from app.temporary import temporary_folder
+from app.temporary import temporary_file, temporary_folder
 
 logger = get_logger(__name__)
 
@@ -146,7 +146,7 @@ class IngestionPipeline:
         """Fetch, parse, chunk; ready chunks need only be fetched."""
         db = budget.db
         with temporary_folder("ingest") as folder:
-            path = folder / "original"
+            path = temporary_file(folder, "original")
             await self.objects.get(key, path)
             if document.media_type == CHUNKS_TYPE:
                 async with open_tools(embedder) as tools:
