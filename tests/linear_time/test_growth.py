@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -53,12 +54,18 @@ def test_growth_of_a_square_is_seen() -> None:
     assert growth(lambda text: text.split(), HOSTILE_TEXTS["one-letter words"]) <= MAX_GROWTH
 
 
+@cache
 def _modules() -> dict[str, Path]:
     return {".".join(path.with_suffix("").parts).removesuffix(".__init__"): path for path in _APP.rglob("*.py")}
 
 
+@cache
+def _tree(module: str) -> ast.Module:
+    return ast.parse(_modules()[module].read_text())
+
+
 def _imported(module: str) -> Iterator[str]:
-    for node in ast.walk(ast.parse(_modules()[module].read_text())):
+    for node in ast.walk(_tree(module)):
         if isinstance(node, ast.ImportFrom) and node.module:
             yield node.module
         elif isinstance(node, ast.Import):
@@ -66,5 +73,4 @@ def _imported(module: str) -> Iterator[str]:
 
 
 def _calls(module: str) -> set[str]:
-    tree = ast.parse(_modules()[module].read_text())
-    return {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    return {ast.unparse(node.func) for node in ast.walk(_tree(module)) if isinstance(node, ast.Call)}
