@@ -9,6 +9,7 @@ import httpx
 import pymupdf
 import pytest
 
+from app.ids import decode_id
 from tests.api.problems import problem
 from tests.fixtures.service import Service, Tenant
 
@@ -32,8 +33,10 @@ def nodes(root: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from nodes(child)
 
 
-def files_below(folder: Path) -> set[Path]:
-    return {path for path in (folder / "objects").rglob("*") if path.is_file()}
+def files_of(service: Service, tenant: Tenant) -> set[Path]:
+    """Return the stored files of this tenant: jobs of other tests' tenants may still store theirs."""
+    folder = service.settings.server.data_dir / "objects" / str(decode_id("ten", tenant.id))
+    return {path for path in folder.rglob("*") if path.is_file()}
 
 
 def test_a_text(tenant: Tenant) -> None:
@@ -77,10 +80,9 @@ def test_it_is_what_ingestion_makes(tenant: Tenant) -> None:
 
 
 def test_nothing_is_stored(service: Service, tenant: Tenant) -> None:
-    before = files_below(service.settings.server.data_dir)
     shown(send(tenant.admin, TEXT.encode(), "whales.md", knowledge_base="default"))
     assert tenant.admin.get("/v1/knowledge-bases/default/documents").json()["items"] == []
-    assert files_below(service.settings.server.data_dir) == before
+    assert files_of(service, tenant) == set()
     assert tenant.admin.post("/v1/search", json={"query": "whales sing"}).json()["results"] == []
 
 
