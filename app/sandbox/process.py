@@ -12,6 +12,7 @@ from typing import Any, Self
 
 from app.errors import Unavailable
 from app.sandbox.confinement import Confinement
+from app.sandbox.kernel import is_linux
 from app.sandbox.leftovers import adopt_orphans, end_leftovers
 
 START_SECONDS = 60
@@ -140,7 +141,7 @@ class SandboxedProcess:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self._requests.close()
-        if not self.confinement.system_call_filter:
+        if is_linux() and not self.confinement.system_call_filter:
             await self._end_leftovers()
         assert self.process.stdout is not None
         # The transport of a pipe that still holds bytes would never close.

@@ -1,0 +1,51 @@
+"""A machine that cannot confine parser processes says so: on serve's screen, in the log and in doctor."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.commands import run, serving
+from tests.cli.conftest import embedding_settings
+from tests.protocol_servers.embedding import EmbeddingServer
+
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux" or os.geteuid() != 0, reason="the levels are those of root on Linux"
+)
+
+REFUSING = """
+from tests.sandbox.surroundings import refuse_confinement
+refuse_confinement(filters=True, landlock=True)
+from app.cli import app
+app()
+"""
+
+
+def test_serve_without_confinement_warns_on_screen_and_in_log(place: Path, endpoint: EmbeddingServer) -> None:
+    program = [sys.executable, "-c", REFUSING]
+    with serving(place, program=program, **embedding_settings(endpoint)) as service:
+        screen = " ".join(service.screen.split())
+        assert "This machine does not confine the processes that read untrusted files" in screen
+        assert "in force: own user; missing landlock" in screen
+        service.wait_for("parser.confinement")
+        (event, *_) = service.events("parser.confinement")
+        assert (event["level"], event["in_force"], event["own_user"]) == ("warning", "partial", True)
+        service.end()
+
+
+def test_serve_with_confinement_warns_of_nothing(place: Path, endpoint: EmbeddingServer) -> None:
+    with serving(place, **embedding_settings(endpoint)) as service:
+        assert "Warning" not in service.screen
+        service.wait_for("parser.confinement")
+        (event, *_) = service.events("parser.confinement")
+        assert (event["level"], event["in_force"], event["missing"]) == ("info", "full", [])
+        service.end()
+
+
+def test_doctor_names_the_measures(place: Path) -> None:
+    findings = json.loads(run(place, "doctor", "--json").stdout)
+    (finding,) = [finding for finding in findings if finding["check"] == "parser confinement"]
+    assert finding["state"] == "ok"
+    assert finding["detail"].startswith("in force: own user, system call filter")
