@@ -9,17 +9,27 @@ from app.sandbox.confinement import Limits
 
 def main() -> None:
     channel = Channel()
-    channel.confine(Limits(memory_mb=channel.setup["memory_mb"]))
+    readable = tuple(Path(path) for path in channel.setup.get("readable", ()))
+    confined = channel.confine(Limits(memory_mb=channel.setup["memory_mb"], readable=readable))
     for request, descriptors in channel.requests():
         match request["do"]:
             case "read":
                 channel.send({"lengths": [len(os.read(descriptor, 1 << 20)) for descriptor in descriptors]})
             case "open":
                 channel.send({"text": Path(f"/proc/self/fd/{descriptors[0]}").read_text()})
+            case "read path":
+                channel.send({"text": _text(confined.path(request["path"]))})
             case "descriptors":
                 channel.send({"open": [number for number in range(64) if _is_open(number)]})
             case "say":
                 channel.send({"said": "x" * request["characters"]})
+
+
+def _text(path: str) -> str | None:
+    try:
+        return Path(path).read_text()
+    except PermissionError:
+        return None
 
 
 def _is_open(number: int) -> bool:

@@ -70,6 +70,22 @@ async def test_sealed_copy_of_missing_file_raises(tmp_path: Path) -> None:
             raise AssertionError("there is nothing to copy")
 
 
+async def test_readable_path_below_a_closed_directory_is_read_and_its_neighbour_is_not(tmp_path: Path) -> None:
+    given, neighbour = tmp_path / "closed" / "given" / "file", tmp_path / "closed" / "neighbour"
+    given.parent.mkdir(parents=True)
+    given.write_text("given")
+    neighbour.write_text("secret")
+    neighbour.chmod(0o644)
+    given.parent.parent.chmod(0o700)
+    process = await SandboxedProcess.start(PROGRAM, {**SETUP, "readable": [str(given.parent)]})
+    try:
+        assert await ask(process, do="read path", path=str(given)) == {"text": "given"}
+        for path in (neighbour, given.parent / ".." / "neighbour"):
+            assert await ask(process, do="read path", path=str(path)) == {"text": None}
+    finally:
+        await process.kill()
+
+
 async def test_answer_above_limit_raises(process: SandboxedProcess) -> None:
     await process.send(json.dumps({"do": "say", "characters": 500_000}).encode() + b"\n")
     async with asyncio.timeout(GUARD):
