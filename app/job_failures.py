@@ -2,10 +2,12 @@
 
 from app.errors import AppError, Postponed, Unavailable
 from app.inference.embedding import EmbeddingMismatch, EmbeddingRejected, EmbeddingUnavailable
+from app.inference.vision import VisionUnavailable
 from app.ingestion.types import IngestionError
 from app.job_queue import JobFailure
 from app.knowledge_bases.types import IndexMismatch
 from app.lexical.weights import TooManyTerms
+from app.object_store import ObjectStoreUnavailable
 from app.quotas.types import QuotaExceeded
 from app.temporary import TemporaryFull
 
@@ -19,7 +21,7 @@ def describe_failure(error: BaseException) -> JobFailure:
     match error:
         case IngestionError() | Postponed():
             return JobFailure(error.code, error.message, error.retryable)
-        case EmbeddingUnavailable() | TemporaryFull():
+        case EmbeddingUnavailable() | TemporaryFull() | ObjectStoreUnavailable() | VisionUnavailable():
             return JobFailure(error.code, error.message, True, error.retry_after)
         case EmbeddingMismatch() | EmbeddingRejected() | IndexMismatch():
             return JobFailure("embedding_unavailable", error.message, False)

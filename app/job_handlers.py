@@ -18,7 +18,7 @@ from app.documents.file_batches import ATTACH_JOB
 from app.documents.restamping import RestampUpkeep, restamp_documents
 from app.documents.scopes import Scope
 from app.documents.settling import count_objects, settle_documents
-from app.documents.sweeping import EVENTS_JOB, EXPIRED_JOB, OBJECTS_JOB, RECORDS_JOB, Sweeper
+from app.documents.sweeping import EVENTS_JOB, EXPIRED_JOB, OBJECTS_JOB, RECORDS_JOB, RETRY_JOB, Sweeper
 from app.errors import AppError
 from app.ids import derived_id
 from app.indexing.dropping import DROP_JOB, IndexDropping
@@ -283,6 +283,7 @@ HANDLERS: dict[str, Handler] = {
     OBJECTS_JOB: sweep,
     RECORDS_JOB: sweep,
     EVENTS_JOB: sweep,
+    RETRY_JOB: sweep,
     PERIODIC_JOB: maintain_indexes,
     INDEX_JOB: maintain_index,
     CENTROIDS_JOB: make_routing_profile,

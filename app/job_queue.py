@@ -202,6 +202,14 @@ class JobQueue:
         async with self.database.transaction(job.tenant_id) as session:
             await session.rows(_HAND_BACK, _fence(job, worker))
 
+    async def resume_everywhere(self, code: str) -> int:
+        """Let the jobs of all tenants run now that wait because of an error with this code; return how many."""
+        return await self.system.resume_jobs(code)
+
+    async def retry_failed_documents(self, *, limit: int) -> int:
+        """Queue documents again that an outage made fail; return how many. Raises DatabaseUnavailable."""
+        return await self.system.retry_failed_documents(limit=limit)
+
     async def fail(self, job: ClaimedJob, worker: str, failure: JobFailure) -> RetryDecision:
         """Put the job back for later, or declare it dead and its document failed, in one transaction."""
         jitter = random.random()  # noqa: S311  (spreads retries, guards nothing)

@@ -6,7 +6,8 @@ import secrets
 import socket
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 
@@ -15,7 +16,7 @@ from app.db.maintenance import OwnerDatabase
 from app.db.models.control_rows import ClaimedJob
 from app.documents.file_batches import ATTACH_JOB
 from app.documents.sweeping import sweep_periods, sweep_temporary
-from app.errors import Postponed
+from app.errors import AppError, Postponed
 from app.indexing.service import PERIODIC_JOB
 from app.ingestion.pipeline import IngestionPipeline
 from app.ingestion.stint import HandedBack, Stint
@@ -24,6 +25,7 @@ from app.job_handlers import HANDLERS, JobContext
 from app.knowledge_bases.service import ERASE_JOB, RESTAMP_JOB
 from app.knowledge_bases.types import IndexMismatch
 from app.logging import bind, get_logger
+from app.outages import Outages, next_look
 from app.places import POLL_SECONDS, Held, Places
 from app.quotas.types import TokensSpent
 from app.settings.environment import temporary_directory
@@ -47,6 +49,7 @@ def new_name() -> str:
 # long is ended when another tenant waits for a place in vain; ingestion hands its place back between slices.
 ENDED_KINDS = frozenset({ERASE_JOB, RESTAMP_JOB, ATTACH_JOB, "delete_tenant"})
 ENDED_AFTER_SECONDS = 30.0
+BEAT_SECONDS = 5.0
 
 
 @dataclass(slots=True)
@@ -63,6 +66,7 @@ class Worker:
     owner: OwnerDatabase | None = None
     poll_seconds: float = POLL_SECONDS
     name: str = field(default_factory=new_name)
+    outages: Outages = field(init=False)
     _stopping: bool = False
     _at_once: bool = False
     _resting_until: float = 0.0
@@ -72,6 +76,8 @@ class Worker:
 
     def __post_init__(self) -> None:
         settings = self.resources.settings.worker
+        resources = self.resources
+        self.outages = Outages(resources.embedders, resources.objects, resources.queue.resume_everywhere)
         self._work_places = Places(settings.concurrency, settings.extra_jobs)
         self._delivery_places = Places(settings.webhook_concurrency, hurries=False)
 
@@ -95,6 +101,8 @@ class Worker:
         helpers = [
             asyncio.create_task(self._prepare()),
             asyncio.create_task(self._reap()),
+            asyncio.create_task(self._tell_alive()),
+            asyncio.create_task(self.outages.watch()),
             asyncio.create_task(self.resources.queue.listen(self._wake)),
         ]
         try:
@@ -107,6 +115,8 @@ class Worker:
                 helper.cancel()
             await self._finish(0.0 if self._at_once else grace_seconds)
             await asyncio.gather(*helpers, return_exceptions=True)
+            with suppress(AppError):  # the row then tells of a worker that was killed
+                await self.resources.system.forget_worker(self.name)
 
     def _wake(self) -> None:
         for places in (self._work_places, self._delivery_places):
@@ -232,6 +242,10 @@ class Worker:
             await queue.postpone(job, self.name, failure, error.until)
             logger.info("job.postponed", kind=job.kind, code=failure.code)
             return
+        if (code := await self.outages.code_of(error)) is not None:
+            await queue.postpone(job, self.name, replace(failure, code=code), next_look())
+            logger.info("job.postponed", kind=job.kind, code=code)
+            return
         decision = await queue.fail(job, self.name, failure)
         logger.warning(
             "job.failed", kind=job.kind, attempts=job.attempts, dead=decision.dead, code=failure.code, error=error
@@ -272,6 +286,15 @@ class Worker:
                 logger.warning("worker.prepare_failed", error=exc)
                 await asyncio.sleep(POLL_SECONDS)
         await asyncio.to_thread(sweep_temporary, temporary_directory())
+
+    async def _tell_alive(self) -> None:
+        """Write a sign of life every few seconds; what has frozen this event loop, writes none."""
+        while True:
+            try:
+                await self.resources.system.beat(self.name)
+            except Exception as exc:  # the database will be back
+                logger.warning("worker.beat_failed", error=exc)
+            await asyncio.sleep(BEAT_SECONDS)
 
     async def _reap(self) -> None:
         while True:

@@ -266,7 +266,7 @@ async def test_periodic_jobs_are_there_from_the_start_and_run(
     workshop: Workshop, database: DatabaseUrls, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     async with workshop.working(), workshop.working():
-        await until(lambda: has_periodic(workshop, 6))
+        await until(lambda: has_periodic(workshop, 7))
     every = dict(
         await workshop.owner.fetch("select kind, extract(epoch from every)::int from job where every is not null")
     )
@@ -276,6 +276,7 @@ async def test_periodic_jobs_are_there_from_the_start_and_run(
         "sweep_records": 3600,
         "sweep_audit_events": 3600,
         "sweep_deletions": 60,
+        "retry_failed_documents": 60,
         "maintain_indexes": NEVER_SECONDS,
     }
     async with open_workshop(database, tmp_path_factory.mktemp("data"), expiry_seconds=1, sweep_seconds=1) as hasty:
@@ -296,7 +297,7 @@ async def test_they_are_there_also_where_the_temporary_directory_is_full(
     await workshop.owner.execute("delete from job where every is not null")
     monkeypatch.setattr(tempfile, "gettempdir", gettempdir)
     async with workshop.working():
-        await until(lambda: has_periodic(workshop, 6))
+        await until(lambda: has_periodic(workshop, 7))
 
 
 async def has_periodic(workshop: Workshop, count: int) -> bool:

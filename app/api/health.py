@@ -7,13 +7,15 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
 from app.api.dependencies import CurrentResources
+from app.bootstrap import Resources
+from app.documents.waiting_repository import WORKER_SILENCE
 from app.errors import Unavailable
 
 router = APIRouter(tags=["health"])
 
 
 class Health(BaseModel):
-    """``ok``, or what is not."""
+    """State of the process: ``ok``, ``degraded`` (it serves, but no worker ingests) or ``unavailable``."""
 
     status: str
     checks: dict[str, str] = {}
@@ -27,7 +29,10 @@ async def healthz() -> Health:
 
 @router.get("/readyz", response_model=Health, responses={503: {"model": Health}})
 async def readyz(resources: CurrentResources) -> Health | JSONResponse:
-    """Database and object store answer; a missing embedding model is told but does not take the service out."""
+    """Check that database and object store answer, and whether a worker has given a sign of life within a minute.
+
+    Without a worker the status is `degraded` and the answer still 200: searches work, and uploads wait in the queue.
+    """
     checks: dict[str, str] = {}
     for name, check in (("database", resources.database.check), ("object_store", resources.objects.check)):
         try:
@@ -37,5 +42,17 @@ async def readyz(resources: CurrentResources) -> Health | JSONResponse:
         except (Unavailable, TimeoutError):
             checks[name] = "unavailable"
     if all(state == "ok" for state in checks.values()):
-        return Health(status="ok", checks=checks)
+        checks["worker"] = await _worker(resources)
+        return Health(status="ok" if checks["worker"] == "ok" else "degraded", checks=checks)
     return JSONResponse(Health(status="unavailable", checks=checks).model_dump(), 503, {"Retry-After": "2"})
+
+
+async def _worker(resources: Resources) -> str:
+    """Return ``ok``, ``absent``, or what ``serve`` knows of the worker that it keeps starting again."""
+    try:
+        async with asyncio.timeout(3):
+            if await resources.system.count_workers(within=WORKER_SILENCE):
+                return "ok"
+    except (Unavailable, TimeoutError):
+        return "unknown"
+    return resources.worker_ends.told() or "absent"

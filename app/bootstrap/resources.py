@@ -49,6 +49,7 @@ from app.tenants.service import TenantService
 from app.transfer.importing import AT_ONCE
 from app.transfer.places import TransferPlaces
 from app.webhooks.sending import WebhookSender
+from app.worker_ends import WorkerEnds
 
 
 def _default_quotas(settings: QuotaSettings) -> Quotas:
@@ -118,6 +119,7 @@ class Resources:
     meter: UsageMeter
     webhooks: WebhookSender
     imports_at_once: asyncio.Semaphore
+    worker_ends: WorkerEnds
     transfers: TransferPlaces
     address: Address
 
@@ -235,6 +237,7 @@ class Resources:
             local_limits=_local_limits(settings.quotas),
             meter=meter,
             webhooks=webhooks,
+            worker_ends=WorkerEnds(),
             imports_at_once=asyncio.Semaphore(AT_ONCE),
             transfers=TransferPlaces.of(settings.transfers),
             address=address,

@@ -93,7 +93,8 @@ class TenantServices:
     def documents(self) -> DocumentService:
         """Documents."""
         held = self.resources
-        return DocumentService(self.db, self.knowledge_bases, held.objects, held.queue, held.watch)
+        limit = held.settings.worker.tenant_concurrency
+        return DocumentService(self.db, self.knowledge_bases, held.objects, held.queue, held.watch, limit)
 
     @cached_property
     def deletions(self) -> DeletionService:

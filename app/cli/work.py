@@ -6,6 +6,8 @@ import os
 import secrets
 import signal
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from typing import Annotated
 
 import typer
@@ -22,6 +24,8 @@ from app.settings import Settings, load_settings
 from app.worker import Worker
 
 logger = get_logger(__name__)
+
+TELL_SECONDS = 1.0
 
 
 def worker(
@@ -48,6 +52,7 @@ async def _run(settings: Settings, *, attached: bool) -> None:
     nobody = secrets.token_urlsafe(32)  # a worker lets nobody in
     cores = len(os.sched_getaffinity(0))
     async with (
+        _telling_parent(attached=attached),
         Resources.open(
             settings, database_url=runtime.database_url, operator_key=nobody, bulk_threads=cores
         ) as resources,
@@ -68,8 +73,27 @@ async def _run(settings: Settings, *, attached: bool) -> None:
         logger.info("worker.stopped", name=running.name)
 
 
+@asynccontextmanager
+async def _telling_parent(*, attached: bool) -> AsyncIterator[None]:
+    """Write a byte to ``serve`` every second while the event loop runs: whatever freezes the loop, stops the bytes."""
+    telling = asyncio.create_task(_tell_parent()) if attached else None
+    try:
+        yield
+    finally:
+        if telling is not None:
+            telling.cancel()
+
+
+async def _tell_parent() -> None:
+    os.set_blocking(sys.stdin.fileno(), False)
+    while True:
+        with suppress(OSError):  # serve is gone, or does not read for a while
+            os.write(sys.stdin.fileno(), b".")
+        await asyncio.sleep(TELL_SECONDS)
+
+
 async def _watch_parent(running: Worker) -> None:
-    """Standard input is a pipe from ``serve``: its end means that serve is gone, however it ended."""
+    """Standard input is a socket from ``serve``: its end means that serve is gone, however it ended."""
     await asyncio.get_running_loop().connect_read_pipe(lambda: _EndOfParent(running), sys.stdin)
 
 

@@ -1,6 +1,7 @@
 """The worker that ``serve`` keeps: a process of its own, started again when it dies, gone when ``serve`` is."""
 
 import signal
+import socket
 import subprocess
 import threading
 import time
@@ -10,22 +11,29 @@ from contextlib import contextmanager
 from app.cli import child_process
 from app.logging import get_logger
 from app.settings import Settings
+from app.worker_ends import WorkerEnds
 
 logger = get_logger(__name__)
 
 STOP_SECONDS = 30.0
 SHORT_LIFE_SECONDS = 20.0
 LONGEST_PAUSE_SECONDS = 30.0
+TICK_SECONDS = 1.0
+# Before its first sign of life the child imports what it needs, on a busy machine for long.
+START_TICKS = 300
 
 
 class WorkerProcess:
     """One child and the thread that watches it.
 
-    Its standard input is a pipe from here: however this process ends, the kernel closes the pipe, and the child goes.
+    Its standard input is a socket from here: however this process ends, the kernel closes it, and the child goes.
+    The child's event loop writes a byte to it every second. A child that is silent for too long is ended and replaced.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, ends: WorkerEnds) -> None:
         self._environment = child_process.environment(settings)
+        self._silent_seconds = settings.worker.silent_seconds
+        self._ends = ends
         self._changing = threading.Lock()
         self._stopping = threading.Event()
         self._child = self._spawn()
@@ -46,39 +54,72 @@ class WorkerProcess:
         self._keeper.join()
 
     def _spawn(self) -> subprocess.Popen[bytes]:
-        # A session of its own: Ctrl-C in the terminal is for serve, which then stops the worker in order.
-        return subprocess.Popen(  # noqa: S603  (our own program)
-            child_process.command("worker", "--attached"),
-            stdin=subprocess.PIPE,
-            env=self._environment,
-            cwd=child_process.DIRECTORY,
-            start_new_session=True,
-        )
+        self._line, theirs = socket.socketpair()
+        self._line.settimeout(TICK_SECONDS)
+        with theirs:
+            # A session of its own: Ctrl-C in the terminal is for serve, which then stops the worker in order.
+            return subprocess.Popen(  # noqa: S603  (our own program)
+                child_process.command("worker", "--attached"),
+                stdin=theirs.fileno(),
+                env=self._environment,
+                cwd=child_process.DIRECTORY,
+                start_new_session=True,
+            )
+
+    def _await_end(self) -> bool:
+        """Wait for the child's end; return whether it was ended here because it was silent for too long.
+
+        Ticks without a byte are counted, not time: where the whole machine stood still, this process did too.
+        """
+        silent, limit = 0, START_TICKS
+        while self._child.poll() is None and not self._stopping.is_set():
+            if self._hears():
+                silent, limit = 0, self._silent_seconds
+                continue
+            silent += 1
+            if silent >= limit:
+                logger.error("worker.silent", seconds=silent)
+                self._child.kill()
+                self._child.wait()
+                return True
+        self._child.wait()
+        return False
+
+    def _hears(self) -> bool:
+        """Wait for a sign of life for one tick at most."""
+        try:
+            if self._line.recv(4096):
+                return True
+        except OSError:  # the time of the tick is over
+            return False
+        self._stopping.wait(TICK_SECONDS)  # it has closed its end, and is about to go
+        return False
 
     def _keep(self) -> None:
         pause = 1.0
         while True:
             started = time.monotonic()
-            status = self._child.wait()
+            was_silent = self._await_end()
             if self._stopping.is_set():
                 return
+            status = self._child.returncode
+            reason = self._ends.add(status, was_silent=was_silent)
             lived = time.monotonic() - started
             pause = 1.0 if lived > SHORT_LIFE_SECONDS else min(LONGEST_PAUSE_SECONDS, 2 * pause)
-            logger.error("worker.died", status=status, restart_seconds=pause)
+            logger.error("worker.died", status=status, reason=reason, ends=self._ends.count, restart_seconds=pause)
             if self._stopping.wait(pause):
                 return
             with self._changing:
                 if self._stopping.is_set():
                     return
-                if self._child.stdin is not None:
-                    self._child.stdin.close()
+                self._line.close()
                 self._child = self._spawn()
 
 
 @contextmanager
-def worker_process(settings: Settings) -> Iterator[WorkerProcess]:
+def worker_process(settings: Settings, ends: WorkerEnds) -> Iterator[WorkerProcess]:
     """Run a worker with the same settings for as long as the block runs."""
-    process = WorkerProcess(settings)
+    process = WorkerProcess(settings, ends)
     try:
         yield process
     finally:

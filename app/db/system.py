@@ -6,6 +6,7 @@ from uuid import UUID
 
 from sqlalchemy import text
 
+from app.db.models.base import SYSTEM_TENANT
 from app.db.models.control_rows import (
     AuthenticatedKey,
     ChangedIndex,
@@ -37,6 +38,15 @@ _CLAIM_DELIVERY = statement("""
 select j.* from set_config('synchronous_commit', 'off', true),
        claim_delivery(:worker, :lease, :tenant_concurrency) j""")
 _IDLE_TENANT_WAITS = statement("select idle_tenant_waits() waits")
+_COUNT_WORKERS = statement("select count_workers(:within) workers")
+_RESUME_JOBS = statement("select resume_jobs(:code) jobs")
+_RETRY_FAILED = statement("select retry_failed_documents(:limit) documents")
+_BEAT = statement("""
+insert into worker_beat as w (tenant_id, name) values (:tenant, :name)
+on conflict (tenant_id, name) do update set beat_at = clock_timestamp()""")
+_FORGET_BEATS = statement("""
+delete from worker_beat where tenant_id = :tenant
+   and (name = :name or beat_at < clock_timestamp() - interval '1 day')""")
 _REAP_JOBS = statement("select * from reap_jobs()")
 _CLAIM_PACE = statement("""
 select claim_pace(:provider, :requests_per_minute, :tokens_per_minute, :tokens, :interactive) milliseconds""")
@@ -103,6 +113,34 @@ class SystemDatabase:
         async with self.database.single_statement() as session:
             row = await session.row(_IDLE_TENANT_WAITS, {})
         return bool(row and row["waits"])
+
+    async def beat(self, worker: str) -> None:
+        """Note a sign of life of a worker."""
+        async with self.database.transaction(SYSTEM_TENANT) as session:
+            await session.rows(_BEAT, {"tenant": SYSTEM_TENANT, "name": worker})
+
+    async def forget_worker(self, worker: str) -> None:
+        """Forget a worker that has stopped, and workers without a sign of life for a day."""
+        async with self.database.transaction(SYSTEM_TENANT) as session:
+            await session.rows(_FORGET_BEATS, {"tenant": SYSTEM_TENANT, "name": worker})
+
+    async def count_workers(self, *, within: timedelta) -> int:
+        """Return how many workers have given a sign of life lately."""
+        async with self.database.single_statement() as session:
+            row = await session.row(_COUNT_WORKERS, {"within": within})
+        return int(row["workers"]) if row else 0
+
+    async def resume_jobs(self, code: str) -> int:
+        """Let the jobs of all tenants run now that wait because of an error with this code; return how many."""
+        async with self.database.single_statement() as session:
+            row = await session.row(_RESUME_JOBS, {"code": code})
+        return int(row["jobs"]) if row else 0
+
+    async def retry_failed_documents(self, *, limit: int) -> int:
+        """Queue documents again that failed by an outage, each a few times at growing distances; return how many."""
+        async with self.database.single_statement() as session:
+            row = await session.row(_RETRY_FAILED, {"limit": limit})
+        return int(row["documents"]) if row else 0
 
     async def reap_jobs(self) -> list[ReapedJob]:
         """Take back the jobs of lost workers."""

@@ -1,7 +1,7 @@
 """Read, change and reindex documents."""
 
 import time
-from collections.abc import AsyncGenerator, Collection, Mapping
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -26,6 +26,7 @@ from app.documents.types import (
     IdentityTaken,
     filterable,
 )
+from app.documents.waiting_repository import WaitingRepository
 from app.documents.watching import DocumentWatch
 from app.job_queue import INTERACTIVE, URGENT, JobQueue
 from app.knowledge_bases.service import KnowledgeBaseService
@@ -58,11 +59,19 @@ class DocumentService:
     objects: ObjectStore
     queue: JobQueue
     watch: DocumentWatch
+    tenant_concurrency: int
 
     async def get(self, reference: str, document_id: UUID) -> Document:
         """Raises KnowledgeBaseNotFound, DocumentNotFound."""
         async with self.db.transaction() as session:
-            return await self._get_in(session, reference, document_id)
+            document = await self._get_in(session, reference, document_id)
+            await self._explain(session, [document])
+            return document
+
+    async def _explain(self, session: Session, documents: Sequence[Document]) -> None:
+        """Tell what documents wait for, in their progress."""
+        waiting = WaitingRepository(session, self.db.tenant_id, tenant_concurrency=self.tenant_concurrency)
+        await waiting.explain(documents)
 
     async def _get_in(self, session: Session, reference: str, document_id: UUID) -> Document:
         kb = await self.knowledge_bases.find_in(session, reference)
@@ -118,6 +127,8 @@ class DocumentService:
                 async with self.db.transaction() as session:
                     repository = DocumentRepository(session, first.tenant_id)
                     document = await repository.get(first.kb_id, first.id, reader=reader)
+                    if document is not None:
+                        await self._explain(session, [document])
                 if document is None:
                     if seen is None:
                         raise DocumentNotFound
@@ -143,7 +154,9 @@ class DocumentService:
             source = kb if filters.scope_key != SHARED.key() or kb.twin is None else kb.twin
             repository = DocumentRepository(session, source.row.tenant_id)
             filters = replace(filters, reader=self.knowledge_bases.principal.user_id)
-            return kb.row.name, await repository.page(source.row.id, filters, after=after, limit=limit)
+            documents = await repository.page(source.row.id, filters, after=after, limit=limit)
+            await self._explain(session, documents)
+            return kb.row.name, documents
 
     async def update(
         self, reference: str, document_id: UUID, changes: Mapping[str, Any], *, retries: bool = True

@@ -30,6 +30,8 @@ EXPIRED_JOB = "sweep_expired"
 OBJECTS_JOB = "sweep_objects"
 RECORDS_JOB = "sweep_records"
 EVENTS_JOB = "sweep_audit_events"
+RETRY_JOB = "retry_failed_documents"
+RETRIED_AT_ONCE = 200
 BATCH = 500
 TENANTS = 200
 TEMPORARY_AGE = timedelta(days=1)
@@ -43,6 +45,7 @@ def sweep_periods(settings: WorkerSettings) -> dict[str, timedelta]:
         RECORDS_JOB: timedelta(seconds=settings.sweep_seconds),
         EVENTS_JOB: timedelta(seconds=settings.sweep_seconds),
         DELETIONS_JOB: timedelta(seconds=settings.expiry_seconds),
+        RETRY_JOB: timedelta(seconds=settings.expiry_seconds),
     }
 
 
@@ -75,6 +78,7 @@ class Sweeper:
             OBJECTS_JOB: self.orphans,
             RECORDS_JOB: self.records,
             EVENTS_JOB: self.events,
+            RETRY_JOB: self.retry_failed,
         }
         await sweeps[job]()
 
@@ -148,6 +152,12 @@ class Sweeper:
             removed += batch
         logger.info("sweep.audit_events", removed=removed)
         return removed
+
+    async def retry_failed(self) -> int:
+        """Queue documents again that an outage made fail; return how many. Raises DatabaseUnavailable."""
+        retried = await self.queue.retry_failed_documents(limit=RETRIED_AT_ONCE)
+        logger.info("sweep.failed_documents", retried=retried)
+        return retried
 
     async def _all_tenants(self) -> AsyncIterator[UUID]:
         yield SYSTEM_TENANT

@@ -99,7 +99,7 @@ class Breaker:
         left = seconds_left(self._circuit, self._clock())
         if left > 0.0:
             message = f"The {self._name} endpoint is left alone for a moment: it has failed too often, or asked for it."
-            raise self._unavailable(message, retry_after=left)
+            raise self._unavailable(message, retry_after=left, circuit_open=True)
 
     @contextmanager
     def call(self, *, hangs_after: float, fair_seconds: float = 0.0) -> Iterator[None]:
@@ -124,6 +124,11 @@ class Breaker:
             raise
         finally:
             self._become(after)
+
+    def try_now(self) -> None:
+        """Let the next call be the trial of an open circuit, whatever time is left."""
+        if not self._circuit.closed:
+            self._become(replace(self._circuit, open_until=self._clock()))
 
     def rest(self, seconds: float) -> None:
         """The endpoint has asked for so many seconds without calls; a minute at most, for nobody knows it means us."""

@@ -14,7 +14,7 @@ from app.db.session import TenantDatabase
 from app.documents.media_repository import MediaRepository
 from app.documents.types import CHUNKS_TYPE
 from app.errors import AppError, Postponed
-from app.inference.embedding import Embedder
+from app.inference.embedding import Embedder, HasEndpoint
 from app.inference.embedding.registry import Embedders
 from app.inference.vision import VisionModel
 from app.ingestion.chunkers import ChunkTools
@@ -123,9 +123,12 @@ class IngestionPipeline:
             raise Superseded
         kb.require_match(self.embedders.identities)
         budget = TokenBudget(db, uploader, wanted.room.quotas, wanted.key_quotas)
+        embedder = kb.embedder(self.embedders)
         if wanted.document.media_type != CHUNKS_TYPE:  # which may bring its vectors
+            if isinstance(embedder, HasEndpoint):
+                embedder.require_answering()  # else it would be parsed again and again during an outage
             await budget.require()  # else it would be parsed once more each day for nothing
-        return wanted, kb, kb.embedder(self.embedders), budget
+        return wanted, kb, embedder, budget
 
     async def _require_room(self, db: TenantDatabase, wanted: Wanted, chunks: int) -> None:
         """Nothing is paid for that will not be stored; what counts is looked at again as it is."""

@@ -183,6 +183,7 @@ class WorkerSettings(Group):
     tenant_concurrency: int = env("WORKER_TENANT_CONCURRENCY", 2, ge=1, le=1000)
     extra_jobs: int = env("WORKER_EXTRA_JOBS", 2, ge=0, le=64)
     webhook_concurrency: int = env("WORKER_WEBHOOK_CONCURRENCY", 4, ge=1, le=64)
+    silent_seconds: int = env("WORKER_SILENT_SECONDS", 60, ge=5, le=3600)
     lease_seconds: int = env("WORKER_LEASE_SECONDS", 30, ge=2)
     max_attempts: int = env("WORKER_MAX_ATTEMPTS", 5, ge=1, le=50)
     expiry_seconds: int = env("WORKER_EXPIRY_SECONDS", 60, ge=1, le=86_400)

@@ -25,6 +25,9 @@ CALLABLE = {
     "claim_work",
     "claim_delivery",
     "idle_tenant_waits",
+    "count_workers",
+    "resume_jobs",
+    "retry_failed_documents",
     "reap_jobs",
     "expired_documents",
     "claim_pace",
@@ -52,6 +55,7 @@ APPEND_ONLY = {"audit_event"}
 TEXT_ARGUMENTS = {
     (claim, "p_worker"): "stored as a value in job.worker" for claim in ("claim_job", "claim_work", "claim_delivery")
 }
+TEXT_ARGUMENTS[("resume_jobs", "p_code")] = "compared with a value in job.error"
 # Empty tables that are locked as a whole, by the owner or by a definer function: nobody else has rights to them.
 TURNS = {"claim_turn", "owner_turn"}
 PATH = "search_path=pg_catalog, public, pg_temp"
@@ -150,6 +154,7 @@ async def test_policies_of_definer_roles_are_the_listed_ones(owner: asyncpg.Conn
                 *("tenant", "api_key", "job", "job_lane", "document", "provider_pace", "lex_totals"),
                 *("search_index", "audit_event", "deletion", "knowledge_base"),
                 *("webhook", "webhook_delivery", "tenant_usage", "usage_day", "routing_profile", "quota_turn"),
+                "worker_beat",
             )
         ),
         *(
@@ -186,6 +191,7 @@ async def test_grants_are_the_listed_ones(owner: asyncpg.Connection) -> None:
         (CONTROL, "provider_pace"): ["INSERT", "SELECT", "UPDATE"],
         (CONTROL, "quota_turn"): ["INSERT", "SELECT", "UPDATE"],
         (CONTROL, "claim_turn"): ["UPDATE"],
+        (CONTROL, "worker_beat"): ["SELECT"],
         (CONTROL, "audit_event"): ["DELETE"],
         (CONTROL, "deletion"): ["DELETE"],
         (PUBLICATION, "chunk_embedding"): ["SELECT"],
@@ -195,7 +201,10 @@ async def test_grants_are_the_listed_ones(owner: asyncpg.Connection) -> None:
         " join pg_roles r on r.oid = x.grantee where r.rolname like 'carrel%'"
     )
     assert {tuple(row) for row in columns} == {
-        *(("document", name, "SELECT") for name in ("tenant_id", "id", "version", "status", "kb_id", "expires_at")),
+        *(
+            ("document", name, "SELECT")
+            for name in ("tenant_id", "id", "version", "status", "kb_id", "expires_at", "error")
+        ),
         *(("document", name, "UPDATE") for name in ("status", "error", "progress", "updated_at")),
         *(("lex_totals", name, "SELECT") for name in ("tenant_id", "index_id", "folded", "chunks", "tokens")),
         *(("audit_event", name, "SELECT") for name in ("tenant_id", "created_at", "id")),

@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import httpx
 import pytest
 
@@ -151,6 +152,46 @@ def test_what_kill_9_interrupts_is_finished_once(
         below = descendants(second.process.pid)
         assert second.end(signal.SIGTERM) == 0
         wait_until_gone(below)
+
+
+def test_a_frozen_worker_is_replaced(home: Path, key: str, settings: dict[str, str]) -> None:
+    """Its event loop writes a sign of life every second; what freezes it, stops that."""
+    with serving(home, **settings, CARREL_WORKER_SILENT_SECONDS="5") as service, service.client() as client:
+        assert service.key == key
+        service.wait_for("worker.started")
+        wait_until(lambda: client.get("/readyz").json()["status"] == "ok")
+        frozen = worker_of(service.process.pid)
+        os.kill(frozen, signal.SIGSTOP)
+        wait_until(lambda: service.events("worker.silent"))
+        wait_until(lambda: service.events("worker.died"))
+        (died,) = service.events("worker.died")
+        assert (died["status"], died["reason"], died["ends"]) == (-signal.SIGKILL, "it gave no sign of life", 1)
+        wait_until(lambda: worker_of(service.process.pid) not in (frozen, None))
+        reply = client.post(DOCUMENTS, params={"wait": 30}, json={"text": "After the frost."})
+        assert reply.json()["status"] == "ready"
+
+
+def test_the_ready_check_knows_a_worker_that_is_not_there(home: Path, key: str, settings: dict[str, str]) -> None:
+    """The API goes on: it answers 200, so that it is not taken out of service."""
+    with serving(home, "--api-only", **settings) as service, service.client() as client:
+        assert service.key == key
+        asyncio.run(forget_workers(home))
+        reply = client.get("/readyz")
+        assert (reply.status_code, reply.json()["status"], reply.json()["checks"]["worker"]) == (
+            200,
+            "degraded",
+            "absent",
+        )
+
+
+async def forget_workers(home: Path) -> None:
+    connection = await asyncpg.connect(
+        json.loads((home / ".carrel" / "runtime.json").read_text())["admin_database_url"]
+    )
+    try:
+        await connection.execute("delete from worker_beat")
+    finally:
+        await connection.close()
 
 
 def test_nobody_reads_the_screen(home: Path, key: str, settings: dict[str, str]) -> None:

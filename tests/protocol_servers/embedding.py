@@ -94,6 +94,7 @@ class EmbeddingServer(ProtocolServer):
     api_key: str | None = None
     max_batch: int | None = None
     refused_word: str | None = None
+    poisonous_word: str | None = None
     picture_form: Literal["input", "messages"] | None = None
     ignores_base64: bool = False
     shuffles: bool = False
@@ -193,6 +194,8 @@ class EmbeddingServer(ProtocolServer):
             return 401, "invalid_api_key"
         if self.max_batch is not None and len(request.inputs) > self.max_batch:
             return 400, "batch_too_large"
+        if self.poisonous_word is not None and any(self.poisonous_word in text for text in request.inputs):
+            return 500, "trips_over_it"
         if self.refused_word is not None and any(self.refused_word in text for text in request.inputs):
             return 400, "context_length_exceeded"
         if request.pictures and ("messages" in request.body) != (self.picture_form == "messages"):

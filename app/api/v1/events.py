@@ -26,8 +26,8 @@ STREAM_SECONDS = 600.0
 
 def event_id(document: Document) -> str:
     """Names a state: a caller that has seen it is not told again."""
-    done = (document.progress or {}).get("done", "")
-    return f"{document.version}.{document.status}.{done}"
+    progress = document.progress or {}
+    return f"{document.version}.{document.status}.{progress.get('done', progress.get('waiting_for', ''))}"
 
 
 @router.get(

@@ -121,6 +121,7 @@ class Job(Created, TenantOwned, Base):
             postgresql_where=text("state = 'ready' and quota_key_id is not null"),
         ),
         Index("job_running_idx", "tenant_id", "lease_until", postgresql_where=text("state = 'running'")),
+        Index("job_dead_idx", "tenant_id", "run_at", postgresql_where=text("state = 'dead'")),
         Index("job_document_idx", "tenant_id", "document_id"),
         Index("job_periodic_idx", "tenant_id", "run_at", postgresql_where=text("every is not null")),
         {"postgresql_with": {"fillfactor": "70", "autovacuum_vacuum_scale_factor": "0.02"}},
@@ -151,6 +152,18 @@ class JobLane(Base):
     tenant_id: Mapped[UUID] = mapped_column(ForeignKey("tenant.id", ondelete="CASCADE"), primary_key=True)
     max_running: Mapped[int | None] = mapped_column(SmallInteger)
     last_claim: Mapped[datetime] = mapped_column(server_default=text("'-infinity'"))
+
+
+class WorkerBeat(TenantOwned, Base):
+    """A worker's last sign of life, written by its event loop; rows of the system tenant."""
+
+    __tablename__ = "worker_beat"
+    __table_args__ = ({"prefixes": ["UNLOGGED"], "postgresql_with": {"fillfactor": "50"}},)
+
+    tenant_id: Mapped[UUID] = mapped_column(ForeignKey("tenant.id", ondelete="CASCADE"), primary_key=True)
+    name: Mapped[str] = mapped_column(primary_key=True)
+    started_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    beat_at: Mapped[datetime] = mapped_column(server_default=func.now())
 
 
 class ProviderPace(TenantOwned, Base):

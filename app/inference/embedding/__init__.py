@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 from app.errors import AppError, Unavailable
 
@@ -82,6 +82,14 @@ class PictureEmbedder(Protocol):
 
         Raises as ``Embedder.embed_documents``.
         """
+
+
+@runtime_checkable
+class HasEndpoint(Protocol):
+    """An embedder that leaves its endpoint alone for a while when it has failed."""
+
+    def require_answering(self) -> None:
+        """Raise EmbeddingUnavailable while the endpoint is left alone."""
 
 
 class Embedder(Protocol):

@@ -158,8 +158,16 @@ class OpenAIEmbedder:
         return [estimate(text) for text in texts]
 
     async def check(self) -> None:
-        """Embed one word. Raises EmbeddingUnavailable, EmbeddingMismatch, EmbeddingRejected."""
+        """Embed one word, also while the circuit is open: this tells whether the endpoint is back.
+
+        Raises EmbeddingUnavailable, EmbeddingMismatch, EmbeddingRejected.
+        """
+        self._breaker.try_now()
         await self.embed_queries(["word"])
+
+    def require_answering(self) -> None:
+        """Raise EmbeddingUnavailable while the circuit is open."""
+        self._breaker.check()
 
     async def close(self) -> None:
         """Close the connections."""
