@@ -14,6 +14,8 @@ from urllib.parse import urlsplit
 PATTERN_CHARACTERS, PATTERNS = 256, 16
 # What the metadata of the attacker's chunks repeats: patterns agree with all of it but their end.
 UNIT = "ab"
+# How long a refused caller waits, as Retry-After says.
+REFUSED_SECONDS = 10
 QUERIES = [f"lighthouse keeper number {number}" for number in range(16)]
 
 
@@ -79,10 +81,15 @@ async def hold(url: str, first: bytes, connections: int, stop: Event, told: Coun
                 reader, writer = await asyncio.open_connection(place.hostname, place.port)
                 told[1] += 1
                 writer.write(first)
+                reply = b""
                 while not stop.is_set():
                     with suppress(TimeoutError):
-                        if not await asyncio.wait_for(reader.read(65_536), 1):
+                        if not (piece := await asyncio.wait_for(reader.read(65_536), 1)):
                             break
+                        reply = reply or piece
+                if reply.startswith(b"HTTP/1.1 429"):
+                    told[429] += 1
+                    await asyncio.sleep(REFUSED_SECONDS)
             except OSError:
                 told[0] += 1
             finally:

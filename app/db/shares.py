@@ -12,6 +12,8 @@ from app.db.models.base import SYSTEM_TENANT
 # Connections that no tenant is lent: sign-in, claims of jobs and health checks never wait for a tenant's work.
 RESERVED = 2
 MIN_SHARE = 2
+# One tenant is lent a third of the pool: the more of its transactions run, the longer others wait for a processor.
+SHARES = 3
 
 
 def _nothing() -> None:
@@ -38,7 +40,7 @@ class PoolShares:
     @classmethod
     def of(cls, connections: int, *, timeout_seconds: float) -> Self:
         """Divide a pool with this maximum number of connections."""
-        return cls(max(MIN_SHARE, connections - RESERVED), max(MIN_SHARE, connections // 2), timeout_seconds)
+        return cls(max(MIN_SHARE, connections - RESERVED), max(MIN_SHARE, connections // SHARES), timeout_seconds)
 
     async def admit(self, tenant_id: UUID | None) -> Callable[[], None]:
         """Wait for a place and return the function that gives it back; the service itself needs none.

@@ -116,13 +116,14 @@ class KnowledgeBaseRepository:
         return self._with_twins(await self.session.rows(found, values))
 
     async def first(self, only: Sequence[UUID] | None, *, most: int) -> tuple[list[KnowledgeBaseView], bool]:
-        """Return ``most`` knowledge bases at most, and whether others with content were left out.
+        """Return ``most`` knowledge bases that can have results at most, and whether others of them were left out.
 
-        Those that can have results come first, then the newest.
+        If none can, return the newest one.
         """
         values = {"tenant": self.tenant_id, "only": only, "most": most}
         rows = await self.session.rows(_CANDIDATES, values)
-        values = {"tenant": self.tenant_id, "names": [row["name"] for row in rows[:most]]}
+        holding = [row["name"] for row in rows[:most] if row["holds"]] or [row["name"] for row in rows[:1]]
+        values = {"tenant": self.tenant_id, "names": holding}
         views = self._with_twins(await self.session.rows(_NAMED, values))
         return views, len(rows) > most and rows[most]["holds"]
 

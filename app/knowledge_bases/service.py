@@ -107,16 +107,18 @@ class KnowledgeBaseService:
         return await KnowledgeBaseRepository(session, self.db.tenant_id).few(self.only(), most=most)
 
     async def first_readable(
-        self, session: Session, only: Sequence[UUID] | None = None, *, most: int
+        self, session: Session, only: Sequence[UUID] | None = None, *, most: int, most_empty: int | None = None
     ) -> tuple[Sequence[KnowledgeBaseView], bool]:
         """Return ``most`` knowledge bases at most that the key may read, by name, or of ``only`` those.
+
+        Of more than ``most_empty`` the empty ones are left out, unless all are.
 
         Returns:
             The knowledge bases, those with content before empty ones, and whether others with content were left out.
         """
         wanted = self.only() if only is None else [*filter(self.principal.may_see, only)]
         repository = KnowledgeBaseRepository(session, self.db.tenant_id)
-        found = await repository.few(wanted, most=most)
+        found = await repository.few(wanted, most=most if most_empty is None else most_empty)
         return (found, False) if found else await repository.first(wanted, most=most)
 
     async def update(self, reference: str, changes: dict[str, Any]) -> KnowledgeBaseView:

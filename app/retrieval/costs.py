@@ -20,7 +20,7 @@ MIN_REFUSED_WEIGHT = 45.0
 # Expected seconds of the database up to which a search waits for nobody.
 LIGHT_SECONDS = 0.25
 # Lane queries (queries times search indexes) of one search up to which it waits for nobody.
-MAX_LIGHT_CALLS = 300
+MAX_LIGHT_CALLS = 100
 # How long a measured cost counts, and of how many search indexes one process knows it.
 KNOWN_SECONDS, MAX_KNOWN = 60.0, 10_000
 # The part of its remaining time that a search waits for its turn.

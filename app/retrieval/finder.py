@@ -32,6 +32,8 @@ MOST_LANE_ROWS = 1000  # as the lanes' functions have it
 # Where hits become one, more are read at a time: else a long section would be read in many small steps.
 MERGING_ROWS = 50
 
+# Lists of lanes up to which ranking takes some milliseconds.
+MAX_LIGHT_LISTS = 100
 # SQLSTATE of a statement that has used up its time.
 CANCELLED = "57014"
 
@@ -88,7 +90,8 @@ class Finder:
         lists, answered = await self._ask_apart(self._without(extra, calls))
         try:
             async with self._repository(shares.READING) as repository:
-                hits = await self._read(repository, rank(lists).told_apart(), lane=answered[0])
+                ranking = await self._ranked(rank, lists)
+                hits = await self._read(repository, ranking.told_apart(), lane=answered[0])
                 return await self._with_vectors(repository, hits, dense="dense" in answered)
         except (DBAPIError, TimeoutError, DatabaseUnavailable) as exc:
             raise SearchUnavailable from exc
@@ -97,9 +100,14 @@ class Finder:
         # Ranking inside saves a transaction: it is a matter of microseconds.
         async with self._repository(shares.LANES_TOGETHER) as repository:
             lists = await self._ask(repository, calls)
-            hits = await self._with_vectors(repository, await self._read(repository, rank(lists)))
+            ranking = await self._ranked(rank, lists)
+            hits = await self._with_vectors(repository, await self._read(repository, ranking))
             await self._plan(repository, calls)
         return hits, lists
+
+    async def _ranked(self, rank: Rank, lists: Sequence[LaneList]) -> Ranking:
+        """Rank the lists; many of them in a thread, so that the loop serves other requests."""
+        return rank(lists) if len(lists) <= MAX_LIGHT_LISTS else await asyncio.to_thread(rank, lists)
 
     def _lacks(self, hits: Sequence[Hit], calls: Sequence[LaneCall], lists: Sequence[LaneList]) -> bool:
         """Whether the caller gets too few, and the lanes may have more."""

@@ -19,7 +19,8 @@ from app.retrieval.types import Expansion, FoundChunk, FoundDocument, Key, Lane
 from app.retrieval.widening_statements import PARTS, STORED_TEXTS, WIDEN
 
 Floats = npt.NDArray[np.float32]
-CALLS_AT_ONCE = 100
+# Calls of one statement: others' requests are served between two of them, and a statement of hundreds is slow to plan.
+CALLS_AT_ONCE = 50
 LANE_TABLES: dict[Lane, str] = {"dense": "chunk_embedding", "lexical": "chunk_lexical"}
 
 

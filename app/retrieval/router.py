@@ -24,8 +24,9 @@ from app.retrieval.strategies.context import Target
 from app.retrieval.targets import targets_of
 from app.retrieval.types import Query, SearchRequest
 
-# Knowledge bases that one search reads and searches at most, if it does not name them.
-MAX_SEARCHED = 200
+# Knowledge bases that one search reads and searches at most, if it does not name them; of more than MAX_EMPTY the empty
+# ones are left out.
+MAX_SEARCHED, MAX_EMPTY = 200, 20
 TOO_MANY = (
     f"Only {MAX_SEARCHED} knowledge bases were searched, and there are more: name those to search, or use routing."
 )
@@ -150,13 +151,14 @@ class Router:
         self, session: Session, ids: Sequence[UUID], candidates: Narrowed
     ) -> Sequence[KnowledgeBaseView]:
         """Read the knowledge bases to search; of very many those with content, compared ones first."""
-        if len(ids) > MAX_SEARCHED:
+        if len(ids) > MAX_EMPTY:
             order = candidates.candidates.columns
             each = candidates.candidates.each
             ranked = sorted(ids, key=lambda kb_id: (each[order[kb_id]].rank, order[kb_id]))
             if any(each[order[kb_id]].rank < EMPTY for kb_id in ranked[MAX_SEARCHED:]):
                 self.course.warn(TOO_MANY)
-            ids = ranked[:MAX_SEARCHED]
+            holding = [kb_id for kb_id in ranked if each[order[kb_id]].rank < EMPTY]
+            ids = (holding or ranked[:MAX_EMPTY])[:MAX_SEARCHED]
         if candidates.candidates.incomplete:
             self.course.warn(NOT_CONSIDERED)
         views, _ = await self.knowledge_bases.first_readable(session, ids, most=MAX_SEARCHED)
@@ -196,7 +198,7 @@ class Router:
         if references is not None:
             return await self._named(session, references) if top_n is None or len(references) <= top_n else None
         if top_n is None:
-            views, more = await self.knowledge_bases.first_readable(session, most=MAX_SEARCHED)
+            views, more = await self.knowledge_bases.first_readable(session, most=MAX_SEARCHED, most_empty=MAX_EMPTY)
             if more:
                 self.course.warn(TOO_MANY)
             return views

@@ -115,7 +115,7 @@ def _candidate(own: Record, twin: Record | None) -> Candidate:
 _VERSION = statement("""
 select (select bit_xor(hash_record_extended(row(k.tenant_id, k.id, k.name, k.routing), 0)) from knowledge_base k
          where k.tenant_id = any(array[:tenant::uuid, system_tenant()]) and k.deleted_at is null),
-       (select bit_xor(uuid_hash_extended(i.id, 0)) from search_index i
+       (select bit_xor(uuid_hash_extended(i.id, (i.languages <> '{}')::int)) from search_index i
          where i.tenant_id = any(array[:tenant::uuid, system_tenant()]) and i.state = 'live'),
        (select bit_xor(hash_record_extended(row(p.index_id, p.model, p.made_at), 0)) from routing_profile p
          where p.tenant_id = any(array[:tenant::uuid, system_tenant()]))""")

@@ -47,11 +47,11 @@ async def follow_document(
     kb: str, document: str, tenant: CurrentReader, last_event_id: str | None = Header(None, max_length=200)
 ) -> Response:
     """Its state now and every change of it until it is ready or failed; resumes behind `Last-Event-ID`."""
-    found = await tenant.documents.get(kb, document_id(document))
-    if found.status in FINAL and event_id(found) == last_event_id:
-        return Response(status_code=204)
     with ExitStack() as held:
         held.enter_context(tenant.quotas.streaming())
+        found = await tenant.documents.get(kb, document_id(document))
+        if found.status in FINAL and event_id(found) == last_event_id:
+            return Response(status_code=204)
         return CountedStream(_events(tenant, kb, document, last_event_id), held.pop_all())
 
 
