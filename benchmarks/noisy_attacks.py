@@ -15,7 +15,7 @@ PATTERN_CHARACTERS, PATTERNS = 256, 16
 # What the metadata of the attacker's chunks repeats: patterns agree with all of it but their end.
 UNIT = "ab"
 # How long a refused caller waits, as Retry-After says.
-REFUSED_SECONDS = 10
+REFUSED_SECONDS = 30
 QUERIES = [f"lighthouse keeper number {number}" for number in range(16)]
 
 
@@ -101,7 +101,7 @@ async def hold(url: str, first: bytes, connections: int, stop: Event, told: Coun
     for number in range(connections):
         tasks.append(asyncio.create_task(one()))
         if number % 100 == 99:
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.2)
     await asyncio.gather(*tasks)
 
 

@@ -42,11 +42,11 @@ def _few(which: str) -> Statement:
 
 # First those that can have results: of kind http, with documents, or with a shared one of that name; then the newest.
 _CANDIDATES = statement("""
-select o.name, (o.source is not null or i.languages <> '{}'
+select o.name, (o.source is not null
+                or exists (select from document d where d.tenant_id = o.tenant_id and d.kb_id = o.id)
                 or exists (select from knowledge_base s where s.tenant_id = system_tenant() and s.name = o.name))
          as holds
   from knowledge_base o
-  join search_index i on i.tenant_id = o.tenant_id and i.kb_id = o.id and i.state = 'live'
  where o.tenant_id = :tenant and o.deleted_at is null and (:only::uuid[] is null or o.id = any(:only))
  order by holds desc, o.created_at desc, o.id desc limit :most::int + 1""")
 _NAMED = statement(f"{_WITH_TWIN} and k.name = any(:names::text[]) order by k.name")

@@ -117,6 +117,8 @@ class KnowledgeBaseService:
             The knowledge bases, those with content before empty ones, and whether others with content were left out.
         """
         wanted = self.only() if only is None else [*filter(self.principal.may_see, only)]
+        if wanted is not None and not wanted:
+            return [], False
         repository = KnowledgeBaseRepository(session, self.db.tenant_id)
         found = await repository.few(wanted, most=most if most_empty is None else most_empty)
         return (found, False) if found else await repository.first(wanted, most=most)

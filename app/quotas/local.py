@@ -15,7 +15,7 @@ from app.quotas.types import NO_KEY, RateLimited, RateState
 
 Kind = Literal["concurrent_searches", "event_streams"]
 NAMES: dict[Kind, str] = {"concurrent_searches": "searches at once", "event_streams": "event streams at once"}
-RETRY_SECONDS: dict[Kind, float] = {"concurrent_searches": 1.0, "event_streams": 10.0}
+RETRY_SECONDS: dict[Kind, float] = {"concurrent_searches": 1.0, "event_streams": 30.0}
 
 
 @dataclass(slots=True)

@@ -33,6 +33,10 @@ class FilterTooExpensive(InvalidInput):
     code = "filter_too_expensive"
 
 
+# Of a tenant, in a search index, with or without the dense lane: that one looks at more rows.
+_Place = tuple[UUID, UUID, bool]
+
+
 class _Cost(NamedTuple):
     """Seconds of the database per unit of weight, when they were measured, and whether the time ran out."""
 
@@ -53,7 +57,7 @@ class SearchCosts:
     per_tenant: int = 1
     per_process: int = 2
     clock: Callable[[], float] = time.monotonic
-    _costs: OrderedDict[tuple[UUID, UUID], _Cost] = field(default_factory=OrderedDict)
+    _costs: OrderedDict[_Place, _Cost] = field(default_factory=OrderedDict)
     _running: Counter[UUID] = field(default_factory=Counter)
     _waiting: list[asyncio.Future[None]] = field(default_factory=list)
 
@@ -101,9 +105,9 @@ class SearchCosts:
         weight = sum(call.filter.weight for call in calls)
         if weight < MIN_WEIGHT:
             return
-        for index_id in {call.index_id for call in calls}:
-            self._costs[tenant_id, index_id] = _Cost(seconds / weight, self.clock(), ran_out)
-            self._costs.move_to_end((tenant_id, index_id))
+        for place in {_place(tenant_id, call) for call in calls}:
+            self._costs[place] = _Cost(seconds / weight, self.clock(), ran_out)
+            self._costs.move_to_end(place)
         while len(self._costs) > MAX_KNOWN:
             self._costs.popitem(last=False)
 
@@ -111,7 +115,7 @@ class SearchCosts:
         """Return the cost of each call's filter; None for a filter of no weight, and for an unknown cost."""
         now, found = self.clock(), []
         for call in calls:
-            cost = self._costs.get((tenant_id, call.index_id))
+            cost = self._costs.get(_place(tenant_id, call))
             found.append(cost if cost is not None and now - cost.measured_at < KNOWN_SECONDS else None)
         return found
 
@@ -164,3 +168,7 @@ class SearchCosts:
         for turn in waiting:
             if not turn.done():
                 turn.set_result(None)
+
+
+def _place(tenant_id: UUID, call: LaneCall) -> _Place:
+    return tenant_id, call.index_id, call.vector is not None and not call.only_similarity

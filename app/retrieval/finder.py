@@ -99,7 +99,8 @@ class Finder:
     async def _find_together(self, calls: Sequence[LaneCall], rank: Rank) -> tuple[list[Hit], list[LaneList]]:
         # Ranking inside saves a transaction: it is a matter of microseconds.
         async with self._repository(shares.LANES_TOGETHER) as repository:
-            lists = await self._ask(repository, calls)
+            with self._weighed(calls):
+                lists = await self._ask(repository, calls)
             ranking = await self._ranked(rank, lists)
             hits = await self._with_vectors(repository, await self._read(repository, ranking))
             await self._plan(repository, calls)
@@ -141,7 +142,7 @@ class Finder:
                 yield RetrievalRepository(reader)
 
     async def _ask(self, repository: RetrievalRepository, calls: Sequence[LaneCall]) -> list[LaneList]:
-        with self.course.timing("lanes"), refusing(loc=("body", "filter")), self._weighed(calls):
+        with self.course.timing("lanes"), refusing(loc=("body", "filter")):
             if any(call.slow for call in calls) and self.db.database.is_at_leisure:
                 return await self._ask_beside(repository, calls)
             return await repository.run_lanes(calls, size=self._size)

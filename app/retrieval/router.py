@@ -17,7 +17,7 @@ from app.retrieval import shares
 from app.retrieval.course import Course
 from app.retrieval.queries import QueryVectors, Vector
 from app.retrieval.routes import RoutedKnowledgeBase, Routing
-from app.retrieval.routing import EMPTY, Narrowed, Numbers, choose, explain, models_to_ask, narrowed
+from app.retrieval.routing import Flags, Narrowed, Numbers, choose, explain, models_to_ask, narrowed
 from app.retrieval.routing_profiles import KnownProfiles, Profiles
 from app.retrieval.routing_repository import MAX_CONSIDERED, RoutingRepository
 from app.retrieval.strategies.context import Target
@@ -129,7 +129,7 @@ class Router:
             candidates = narrowed(profiles.candidates, only, holding)
             models = models_to_ask(candidates, top_n=top_n)
             if not models:
-                views = await self._bounded(session, candidates.ids(candidates.reads), candidates)
+                views = await self._bounded(session, candidates.reads, candidates)
                 return Routed(self._route(views, request, scopes))
         choice = _Choice(profiles, candidates, models, top_n)
         return Routed(None, self.course.beside(self._choose(choice, request, queries, scopes)), top_n)
@@ -144,24 +144,27 @@ class Router:
             chosen = choose(candidates, alike, top_n=top_n)
             routed = explain(candidates, alike, chosen) if request.explain else []
         async with self.db.transaction(kept_plans=True) as session:
-            views = await self._bounded(session, candidates.ids(chosen), candidates)
+            views = await self._bounded(session, chosen, candidates)
         return self._route(views, request, scopes, routed)
 
-    async def _bounded(
-        self, session: Session, ids: Sequence[UUID], candidates: Narrowed
-    ) -> Sequence[KnowledgeBaseView]:
-        """Read the knowledge bases to search; of very many those with content, compared ones first."""
-        if len(ids) > MAX_EMPTY:
-            order = candidates.candidates.columns
-            each = candidates.candidates.each
-            ranked = sorted(ids, key=lambda kb_id: (each[order[kb_id]].rank, order[kb_id]))
-            if any(each[order[kb_id]].rank < EMPTY for kb_id in ranked[MAX_SEARCHED:]):
-                self.course.warn(TOO_MANY)
-            holding = [kb_id for kb_id in ranked if each[order[kb_id]].rank < EMPTY]
-            ids = (holding or ranked[:MAX_EMPTY])[:MAX_SEARCHED]
+    async def _bounded(self, session: Session, chosen: Flags, candidates: Narrowed) -> Sequence[KnowledgeBaseView]:
+        """Read the chosen knowledge bases; of very many those of which something is known, then those with content."""
         if candidates.candidates.incomplete:
             self.course.warn(NOT_CONSIDERED)
-        views, _ = await self.knowledge_bases.first_readable(session, ids, most=MAX_SEARCHED)
+        ids = candidates.ids(chosen)
+        if len(ids) <= MAX_EMPTY:
+            views, _ = await self.knowledge_bases.first_readable(session, ids, most=MAX_EMPTY)
+            return views
+        known, unknown = candidates.split(chosen)
+        views, more = await self.knowledge_bases.first_readable(session, known[:MAX_SEARCHED], most=MAX_SEARCHED)
+        more = more or len(known) > MAX_SEARCHED
+        if unknown and len(views) < MAX_SEARCHED:
+            others, left_out = await self.knowledge_bases.first_readable(
+                session, unknown, most=MAX_SEARCHED - len(views), most_empty=MAX_EMPTY
+            )
+            views, more = sorted([*views, *others], key=lambda view: view.row.name), more or left_out
+        if more:
+            self.course.warn(TOO_MANY)
         return views
 
     def _route(

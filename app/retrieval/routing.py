@@ -15,8 +15,6 @@ Flags = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.float64]
 # Of a knowledge base, its own search index and the shared one of its name.
 PROFILES = 2
-# Ranks of candidates if not all can be searched: always searched, compared, not compared yet, without content.
-ALWAYS, COMPARED, UNKNOWN, EMPTY = range(4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +30,7 @@ class Profile:
 class Candidate:
     """A knowledge base, with the profiles of its own index and of the shared one of its name.
 
-    ``free`` is why it is searched whatever its profiles say. ``holds`` is false for one without content.
+    ``free`` is why it is searched whatever its profiles say.
     """
 
     kb_id: UUID
@@ -40,16 +38,6 @@ class Candidate:
     scale: float
     profiles: Sequence[Profile]
     free: Reason | None = None
-    holds: bool = True
-
-    @property
-    def rank(self) -> int:
-        """Return its place among those to search, if not all can be."""
-        if self.free == "always":
-            return ALWAYS
-        if self.free is None:
-            return COMPARED
-        return UNKNOWN if self.holds else EMPTY
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,6 +103,13 @@ class Narrowed:
     def ids(self, chosen: Flags) -> list[UUID]:
         """Of these knowledge bases."""
         return [self.candidates.each[column].kb_id for column in np.flatnonzero(chosen).tolist()]
+
+    def split(self, chosen: Flags) -> tuple[list[UUID], list[UUID]]:
+        """Return the chosen knowledge bases of which something is known, always searched ones first, and the others."""
+        each = self.candidates.each
+        sure = sorted(np.flatnonzero(chosen).tolist(), key=lambda column: each[column].free != "always")
+        known = [each[column].kb_id for column in sure if each[column].free != "nothing_known"]
+        return known, [each[column].kb_id for column in sure if each[column].free == "nothing_known"]
 
     def indexes(self, model: UUID) -> list[UUID]:
         """The search indexes to compare with a query of this model."""

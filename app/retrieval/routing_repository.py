@@ -107,21 +107,21 @@ def _candidate(own: Record, twin: Record | None) -> Candidate:
         free = "always"
     elif own["model"] is None:
         free = "nothing_known"
-    holds = own["holds"] or twin is not None
-    return Candidate(own["id"], own["name"], settings.get("scale", 1.0), profiles, free, holds)
+    return Candidate(own["id"], own["name"], settings.get("scale", 1.0), profiles, free)
 
 
 # Of everything that is kept: sums that another order does not change, each of one table: a join costs more.
 _VERSION = statement("""
 select (select bit_xor(hash_record_extended(row(k.tenant_id, k.id, k.name, k.routing), 0)) from knowledge_base k
          where k.tenant_id = any(array[:tenant::uuid, system_tenant()]) and k.deleted_at is null),
-       (select bit_xor(uuid_hash_extended(i.id, (i.languages <> '{}')::int)) from search_index i
+       (select bit_xor(uuid_hash_extended(i.id, 0)) from search_index i
          where i.tenant_id = any(array[:tenant::uuid, system_tenant()]) and i.state = 'live'),
        (select bit_xor(hash_record_extended(row(p.index_id, p.model, p.made_at), 0)) from routing_profile p
          where p.tenant_id = any(array[:tenant::uuid, system_tenant()]))""")
 _COLUMNS = """
 select k.tenant_id, k.id, k.name, k.routing, i.id as index_id, i.dim, p.model, p.made_at,
-       k.source is not null or i.languages <> '{}' as holds
+       k.source is not null
+         or exists (select from document d where d.tenant_id = k.tenant_id and d.kb_id = k.id) as holds
   from knowledge_base k
   join search_index i on i.tenant_id = k.tenant_id and i.kb_id = k.id and i.state = 'live'
   left join routing_profile p on p.tenant_id = i.tenant_id and p.index_id = i.id

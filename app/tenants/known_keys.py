@@ -39,6 +39,14 @@ class Kept:
     until: float
 
 
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """A look-up under way, and the number of changes that were known when it began."""
+
+    task: "asyncio.Future[Found | None]"
+    changes: int
+
+
 @dataclass(slots=True)
 class KnownKeys:
     """Valid keys and tokens by their SHA-256; listens from the first look-up on.
@@ -51,6 +59,7 @@ class KnownKeys:
     most: int = MOST_KEYS
     clock: Callable[[], float] = time.monotonic
     _kept: OrderedDict[bytes, Kept] = field(default_factory=OrderedDict)
+    _asking: dict[bytes, Asking] = field(default_factory=dict)
     _changes: int = 0
     _hearing: bool = False
     _task: asyncio.Task[None] | None = None
@@ -91,7 +100,7 @@ class KnownKeys:
                 listen(self.system.database, CHANNEL, self._heard, self._hears, on_lost=self._hears_nothing)
             )
         asked_at, changes = self.clock(), self._changes
-        found = await ask()
+        found = await self._shared(digest, ask)
         if found is None:
             return None
         principal = found.principal
@@ -103,6 +112,25 @@ class KnownKeys:
             if len(self._kept) > self.most:
                 self._kept.popitem(last=False)
         return principal
+
+    async def _shared(self, digest: bytes, ask: Callable[[], Awaitable[Found | None]]) -> Found | None:
+        """Join a look-up of the same credential that is under way, if nothing has changed since it began.
+
+        Many requests at once whose key is not known any more ask the database once: they would take all connections.
+        """
+        asking = self._asking.get(digest)
+        if asking is None or not self._hearing or asking.changes != self._changes:
+            asking = Asking(asyncio.ensure_future(ask()), self._changes)
+            self._asking[digest] = asking
+            asking.task.add_done_callback(lambda task: self._asked(digest, task))
+        return await asyncio.shield(asking.task)
+
+    def _asked(self, digest: bytes, task: "asyncio.Future[Found | None]") -> None:
+        asking = self._asking.get(digest)
+        if asking is not None and asking.task is task:
+            del self._asking[digest]
+        if not task.cancelled():
+            task.exception()  # whoever waited has it; all of them may have left
 
     def _heard(self, tenant: str) -> None:
         self._changes += 1

@@ -147,6 +147,39 @@ async def test_a_key_is_looked_up_once(one: Process, key: IssuedKey) -> None:
     assert principal == Principal(key.row.tenant_id, "a tenant", Role.ADMIN, own, "first key", line_id=own)
 
 
+async def test_many_requests_at_once_look_a_key_up_once(one: Process, key: IssuedKey) -> None:
+    await one.keeps(key)
+    known = one.authenticator.known
+    known._kept.clear()
+    before = len(one.system.asked)
+    one.system.answers.clear()
+    asking = [asyncio.create_task(one.authenticator.authenticate(key.secret)) for _ in range(100)]
+    while len(one.system.asked) == before:
+        await asyncio.sleep(0.01)
+    asking[0].cancel()  # the others do not depend on the first
+    one.system.answers.set()
+    found = await asyncio.gather(*asking[1:])
+    assert {principal.tenant_id for principal in found} == {key.row.tenant_id}
+    assert len(one.system.asked) == before + 1
+    assert not known._asking
+
+
+@pytest.mark.usefixtures("untold")
+async def test_a_look_up_that_began_before_a_change_is_not_joined(one: Process, key: IssuedKey) -> None:
+    issued = await one.keys(key.row.tenant_id).issue("for a moment", Role.READER)
+    await one.keeps(issued)
+    one.authenticator.known._kept.clear()
+    before = len(one.system.asked)
+    one.system.answers.clear()
+    first = asyncio.create_task(one.authenticator.authenticate(issued.secret))
+    while len(one.system.asked) == before:
+        await asyncio.sleep(0.01)
+    one.system.answers.set()
+    await one.keys(key.row.tenant_id).revoke(issued.row.id)
+    assert await one.refuses(issued)
+    await asyncio.gather(first, return_exceptions=True)
+
+
 @pytest.mark.usefixtures("untold")
 async def test_a_revoked_key_is_refused_by_the_very_next_request(one: Process, key: IssuedKey) -> None:
     for _ in range(5):
