@@ -40,6 +40,7 @@ BOUNDED = {
     "rate_bucket": "one of a key; quota api_keys",
     "tenant_usage": "one of a tenant",
     "row_allowance": "one of a quota",
+    "quota_turn": "one of a tenant",
     "job": "one at a time of a document version, a knowledge base, a deletion or a webhook delivery",
     "job_lane": "one of a tenant",
     "provider_pace": "of the system tenant",
