@@ -41,6 +41,7 @@ BOUNDED = {
     "tenant_usage": "one of a tenant",
     "row_allowance": "one of a quota",
     "quota_turn": "one of a tenant",
+    "worker_beat": "of the system tenant",
     "job": "one at a time of a document version, a knowledge base, a deletion or a webhook delivery",
     "job_lane": "one of a tenant",
     "provider_pace": "of the system tenant",
