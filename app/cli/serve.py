@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import os
+import shlex
 import signal
 import socket
 import sys
@@ -42,6 +43,8 @@ from app.settings import ServerSettings, Settings, load_settings
 logger = get_logger(__name__)
 
 DATABASE_LOOK_SECONDS = 0.5
+# Reads the stored key in any shell.
+READ_KEY = r"""sed -n 's/.*"api_key": "\([^"]*\)".*/\1/p'"""
 
 
 def serve(
@@ -123,9 +126,9 @@ async def _serve(settings: Settings, database: _Database, listening: socket.sock
     async with Resources.open(
         settings, database_url=database.runtime.database_url, operator_key=key, bulk_threads=1
     ) as resources:
-        credentials = await _first_tenant(settings, resources, url)
+        first = await _first_tenant(settings, resources, url)
         warnings = await _confinement_warnings()
-        server = _server(resources, _screen(url, data_dir, database.note, credentials, warnings))
+        server = _server(resources, _screen(url, data_dir, database.note, first, warnings))
         async with _kept_alive(database.embedded):
             with nullcontext() if api_only else worker_process(settings, resources.worker_ends):
                 await server.serve([listening])
@@ -203,18 +206,24 @@ def _url(listening: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-async def _first_tenant(settings: Settings, resources: Resources, url: str) -> Credentials | None:
+@dataclass(frozen=True, slots=True)
+class _FirstTenant:
+    """The tenant of the embedded database; ``new_key`` is its admin key if this start has created it."""
+
+    new_key: str | None
+
+
+async def _first_tenant(settings: Settings, resources: Resources, url: str) -> _FirstTenant | None:
     """On the embedded database there is one tenant from the start; its key is kept beside it."""
     if settings.database.url is not None:
         return None
     data_dir = settings.server.data_dir
-    found = read_credentials(data_dir)
+    found, new_key = read_credentials(data_dir), None
     if found is None:
         _, issued = await resources.tenants.create("local")
-        found = Credentials(url, issued.secret)
-    credentials = Credentials(url, found.api_key)
-    write_credentials(data_dir, credentials)
-    return credentials
+        new_key = issued.secret
+    write_credentials(data_dir, Credentials(url, new_key or (found.api_key if found else "")))
+    return _FirstTenant(new_key)
 
 
 def _show(screen: str) -> None:
@@ -239,21 +248,28 @@ async def _confinement_warnings() -> list[str]:
     ]
 
 
-def _screen(url: str, data_dir: Path, note: str, credentials: Credentials | None, warnings: Sequence[str] = ()) -> str:
-    """What a person needs to begin."""
+def _screen(url: str, data_dir: Path, note: str, first: _FirstTenant | None, warnings: Sequence[str] = ()) -> str:
+    """Return what a person needs to begin.
+
+    The key is in it once, at the start that has created it, and only if a terminal shows it: other outputs are kept in
+    files and journals that more people can read.
+    """
     lines = [
         "",
         f"  Carrel is serving on {url}",
         f"  API docs   {url}/docs",
         f"  Data       {data_dir} ({note})",
     ]
-    if credentials is not None:
+    if first is not None:
+        place = data_dir / "credentials.json"
+        shown = first.new_key is not None and sys.stdout.isatty()
         lines += [
-            f"  Key        {credentials.api_key}",
-            f"             (kept in {data_dir / 'credentials.json'})",
+            f"  Key        {first.new_key} (shown this once)" if shown else f"  Key        in {place}",
+            *([f"             kept in {place}"] if shown else []),
             "",
             "  Upload a file:",
-            f'    curl -H "Authorization: Bearer {credentials.api_key}" \\',
+            f"    KEY=$({READ_KEY} {shlex.quote(str(place))})",
+            '    curl -H "Authorization: Bearer $KEY" \\',
             f'      -F file=@handbook.pdf "{url}/v1/knowledge-bases/default/documents?wait=30"',
         ]
     return "\n".join([*lines, *warnings, "", "  Ctrl-C stops it.", ""])

@@ -73,9 +73,10 @@ class Command:
 
     @property
     def key(self) -> str:
-        found = re.search(r"Key +(\S+)", self.screen)
+        """The key of the first tenant, from the file that the screen names."""
+        found = re.search(r"(/\S+/credentials\.json)", self.screen)
         assert found is not None, self.screen
-        return found[1]
+        return str(json.loads(Path(found[1]).read_text())["api_key"])
 
     def client(self, key: str | None = None) -> httpx.Client:
         return httpx.Client(base_url=self.url, headers={"Authorization": f"Bearer {key or self.key}"}, timeout=90)

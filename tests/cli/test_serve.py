@@ -3,7 +3,9 @@
 import asyncio
 import json
 import os
+import pty
 import pwd
+import select
 import shlex
 import shutil
 import signal
@@ -20,7 +22,18 @@ import asyncpg
 import httpx
 import pytest
 
-from tests.cli.commands import Command, descendants, run, serving, started, stat, wait_until, wait_until_gone, worker_of
+from tests.cli.commands import (
+    HANG_SECONDS,
+    Command,
+    descendants,
+    run,
+    serving,
+    started,
+    stat,
+    wait_until,
+    wait_until_gone,
+    worker_of,
+)
 from tests.cli.conftest import embedding_settings
 from tests.ingestion.recount import inconsistencies
 from tests.protocol_servers.embedding import EmbeddingServer
@@ -70,10 +83,12 @@ def test_the_first_start(place: Path) -> None:
         assert mode(data) & 0o066 == 0
         assert mode(data / "postgres") & 0o066 == 0
 
-        lines = first.screen[first.screen.index("curl") : first.screen.index("Ctrl-C")].replace("\\\n", "")
+        # Nobody reads this on a terminal, so the key stays in its file; the lines to copy read it there.
+        assert "carrel_" not in first.screen
+        lines = first.screen[first.screen.index("KEY=") : first.screen.index("Ctrl-C")].strip()
         lines = lines.replace("file=@handbook.pdf", shlex.quote(f"file=@{A_FILE}"))
         if shutil.which("curl"):
-            reply = subprocess.run([*shlex.split(lines), "-s"], capture_output=True, check=True, timeout=60)
+            reply = subprocess.run(["sh", "-c", f"{lines} -s"], capture_output=True, check=True, timeout=60)
             assert json.loads(reply.stdout)["status"] == "ready"
 
         second = run(place, "serve", "--port", "0")
@@ -94,6 +109,36 @@ def test_the_first_start(place: Path) -> None:
     lonely = run(place, "worker")
     assert (lonely.returncode, lonely.stdout) == (1, "")
     assert lonely.stderr == f"carrel: nothing runs on {data}; start `carrel serve`, or set CARREL_DATABASE_URL\n"
+
+
+def screen_of_terminal(directory: Path, settings: dict[str, str]) -> str:
+    """Start ``carrel serve`` on a terminal, and stop it when it serves."""
+    ours, theirs = pty.openpty()
+    with started(directory, "serve", "--port", "0", stdout=theirs, **settings) as command:
+        os.close(theirs)
+        screen = b""
+        while b"Ctrl-C stops it." not in screen:
+            assert select.select([ours], [], [], HANG_SECONDS)[0], command.log.read_text()
+            screen += os.read(ours, 65536)
+        assert command.end() == 0
+    os.close(ours)
+    return screen.decode().replace("\r\n", "\n")
+
+
+def test_serve_shows_the_new_key_once_and_on_a_terminal_alone(place: Path, settings: dict[str, str]) -> None:
+    first = screen_of_terminal(place, settings)
+    kept = place / ".carrel" / "credentials.json"
+    key = json.loads(kept.read_text())["api_key"]
+    assert first.count(key) == 1
+    assert f"kept in {kept}" in first
+    again = screen_of_terminal(place, settings)
+    assert key not in again
+    assert f"Key        in {kept}" in again
+    with serving(place, **settings) as piped:
+        assert key not in piped.screen
+        assert piped.key == key
+        assert piped.end() == 0
+        assert key not in piped.log.read_text()
 
 
 def test_a_taken_port_is_one_line(home: Path, key: str, settings: dict[str, str]) -> None:
