@@ -12,6 +12,7 @@ from typing import Annotated, Any
 from uuid import UUID
 
 from fastapi import Depends, Query, Request, Response, Security
+from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
 from fastapi.security.base import SecurityBase
@@ -80,8 +81,9 @@ class GuardedRoute(APIRoute):
         return bool(WRITING & (self.methods or set())) and not ASKING_TAGS & set(self.tags)
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Raises Unauthorized, TooManyFailures."""
+        """Raises Unauthorized, TooManyFailures, Forbidden."""
         handle = super().get_route_handler()
+        role = _required_role(self.dependant) if self.writes else Role.READER
 
         async def until_left(request: Request) -> Response:
             async with while_connected(request) as watched:
@@ -92,6 +94,8 @@ class GuardedRoute(APIRoute):
             request.state.principal = principal = await _identify(request)
             if not self.writes:
                 return await until_left(request)
+            # Before the idempotency key is looked up: a stored answer is for callers who may still ask for it.
+            _check_role(principal, role)
             request.state.principal = principal = replace(principal, origin=_origin(request))
             resources = get_resources(request)
             keys = IdempotencyKeys(resources.database)
@@ -119,14 +123,26 @@ class _Services(SecurityBase):
     model, scheme_name = _bearer.model, _bearer.scheme_name
 
     def __init__(self, role: Role) -> None:
-        self._role = role
+        self.role = role
 
     async def __call__(self, request: Request) -> TenantServices:
         """As the GuardedRoute has found out. Raises Forbidden."""
         principal: Principal = request.state.principal
-        if not principal.role.covers(self._role):
-            raise Forbidden(f"This needs a key with the role {self._role.value}.")
+        _check_role(principal, self.role)
         return get_resources(request).for_tenant(principal)
+
+
+def _check_role(principal: Principal, role: Role) -> None:
+    """Raises Forbidden."""
+    if not principal.role.covers(role):
+        raise Forbidden(f"This needs a key with the role {role.value}.")
+
+
+def _required_role(dependant: Dependant) -> Role:
+    """Return the highest role that a route's dependencies ask for."""
+    own = [dependant.call.role] if isinstance(dependant.call, _Services) else []
+    roles = own + [_required_role(below) for below in dependant.dependencies]
+    return max(roles, key=list(Role).index, default=Role.READER)
 
 
 def _require(role: Role) -> Any:

@@ -10,6 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -17,11 +18,11 @@ from fastapi import Request
 from fastapi.responses import FileResponse, Response, StreamingResponse
 from starlette.requests import ClientDisconnect
 
-from app.access import Principal
+from app.access import Principal, Role
 from app.api.body_digest import HashedBody
 from app.api.problems import PROBLEM, problem
 from app.db.models.base import SYSTEM_TENANT
-from app.errors import Conflict, InvalidInput, TooLarge
+from app.errors import Conflict, Forbidden, InvalidInput, TooLarge
 from app.idempotency import DELETED, Answer, IdempotencyKeys, KeyReused, Place, RequestInProgress
 from app.ids import decode_id
 from app.publications.passwords import LIKE_ONE
@@ -29,6 +30,8 @@ from app.tenants.types import looks_like_key
 
 HEADER = "Idempotency-Key"
 REPLAYED = "Idempotent-Replayed"
+# Stored among an answer's headers, and never sent: the rights of its caller.
+RIGHTS = "carrel-rights"
 MOST_BYTES = 1024 * 1024
 # What a handler leaves unread of a body is of no use to it, and is read only to tell it from another.
 MOST_UNREAD = 64 * 1024
@@ -54,6 +57,14 @@ _LIKE_A_SECRET = re.compile(r"carrel_[0-9A-Za-z]{38}")
 _SIGNING_SECRET = re.compile(rb'"secret":"whsec_[A-Za-z0-9+/]{32}"')
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+
+
+class RightsChanged(Forbidden):
+    """This was done already, by a caller with rights that this one lacks: its answer is not shown. A new request needs
+    a new key.
+    """
+
+    code = "idempotency_rights_changed"
 
 
 class SecretShown(Conflict):
@@ -82,7 +93,8 @@ async def answer_once(
 ) -> Response:
     """Handle a write, unless its key has been answered; ``limit`` is that of its body.
 
-    Raises InvalidInput for a key that is none, KeyReused, SecretShown, AnswerTooLarge, DatabaseUnavailable.
+    The caller's role fits the route. Raises InvalidInput for a key that is none, RightsChanged, KeyReused, SecretShown,
+    AnswerTooLarge, DatabaseUnavailable.
     """
     given = request.headers.getlist(HEADER)
     if not given:
@@ -95,11 +107,39 @@ async def answer_once(
         wait = {"Retry-After": str(RETRY_AFTER_SECONDS)}
         return problem(request, 409, error.code, error.message, headers=wait)
     if isinstance(begun, Answer):
+        if not _covers(principal, begun.headers.get(RIGHTS)):
+            raise RightsChanged
         return await _again(begun, body, limit)
     async with keys.running(begun):
         response = await handle(Request(request.scope, body.receive))
-        begun.answer = await _answer(response, body)
+        answer = await _answer(response, body)
+        if answer is not None:
+            rights = json.dumps(_rights(principal), separators=(",", ":"))
+            begun.answer = replace(answer, headers={**answer.headers, RIGHTS: rights})
     return response
+
+
+def _rights(principal: Principal) -> dict[str, Any]:
+    """Return what may change between a request and its retry; a user's name is hashed."""
+    bases = principal.knowledge_base_ids
+    return {
+        "role": principal.role.value,
+        "knowledge_bases": None if bases is None else sorted(map(str, bases)),
+        "user": None if principal.user_id is None else hashlib.sha256(principal.user_id.encode()).hexdigest(),
+    }
+
+
+def _covers(principal: Principal, text: str | None) -> bool:
+    """Return whether the caller may still do what the caller of then might; None is of an earlier version."""
+    if text is None:
+        return True
+    now, stored = _rights(principal), json.loads(text)
+    bases, earlier = now["knowledge_bases"], stored["knowledge_bases"]
+    return (
+        principal.role.covers(Role(stored["role"]))
+        and now["user"] in (None, stored["user"])
+        and (bases is None or (earlier is not None and set(earlier) <= set(bases)))
+    )
 
 
 def _place(request: Request, principal: Principal, given: list[str]) -> Place:
@@ -117,7 +157,8 @@ async def _again(answer: Answer, body: HashedBody, limit: int) -> Response:
         error = WITHHELD[answer.headers["withheld"]]
         made = answer.headers.get("made")
         raise error(f"{error.__doc__} It made {made}." if made else None)
-    return Response(answer.body, answer.status, {**answer.headers, REPLAYED: "true"})
+    headers = {name: value for name, value in answer.headers.items() if name != RIGHTS}
+    return Response(answer.body, answer.status, {**headers, REPLAYED: "true"})
 
 
 async def _answer(response: Response, body: HashedBody) -> Answer | None:
