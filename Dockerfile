@@ -39,12 +39,14 @@ ENV PATH=/opt/carrel/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     CARREL_DATA_DIR=/data \
     CARREL_EMBEDDING_WEIGHTS_DIR=/opt/models/all-MiniLM-L6-v2
+COPY sbom.cdx.json /opt/carrel/sbom.cdx.json
 USER 10001
-WORKDIR /data
+# Not the data directory: what is written there must never be a module or a settings file of the next start.
+WORKDIR /
 VOLUME /data
 EXPOSE 8000
 # Of the API only; a container that runs another command turns it off.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 \
-    CMD ["python", "-c", "import os, urllib.request as u; u.urlopen('http://127.0.0.1:' + os.environ.get('CARREL_PORT', '8000') + '/healthz', timeout=4)"]
+    CMD ["python", "-I", "-c", "import os, urllib.request as u; u.urlopen('http://127.0.0.1:' + os.environ.get('CARREL_PORT', '8000') + '/healthz', timeout=4)"]
 ENTRYPOINT ["carrel"]
 CMD ["serve", "--host", "0.0.0.0"]

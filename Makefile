@@ -11,7 +11,7 @@ PROOFS := $(subst _,-,$(patsubst benchmarks/prove_%.py,%,$(wildcard benchmarks/p
 # run hangs with Python 3.11: traced code that greenlet's clean-up of an ended thread calls goes round in a circle.
 COVERAGE ?=
 
-.PHONY: demo test check format lint types contracts bench bench-load bench-scale bench-floor bench-steps bench-deletion bench-answers bench-memory bench-routing bench-planner deadline-test bench-transfer rewriting quality walls api-fuzz audit fairness-test kill-test upgrade-test torture swift-test door-tests prove setup clean
+.PHONY: demo test check format lint types contracts bench bench-load bench-scale bench-floor bench-steps bench-deletion bench-answers bench-memory bench-routing bench-planner deadline-test bench-transfer rewriting quality sbom walls api-fuzz audit fairness-test kill-test upgrade-test torture swift-test door-tests prove setup clean
 .DEFAULT_GOAL := help
 
 help:
@@ -31,6 +31,7 @@ help:
 	@echo "make rewriting       what rewrites bring on conversations (needs CARREL_EVAL_DATA)"
 	@echo "make walls           every operation and table with another tenant's ids, and the answer that unknown ids get"
 	@echo "make api-fuzz        schemathesis over the whole API with every role"
+	@echo "make sbom            the image's packages as CycloneDX, from the locks, into sbom.cdx.json"
 	@echo "make audit           broken requirements, advisories about what is locked, newer releases"
 	@echo "make fairness-test   what one document waits for behind 10,000 of another tenant"
 	@echo "make torture         the torture set (needs CARREL_EVAL_DATA) and 3,000 hostile files"
@@ -122,6 +123,9 @@ walls: setup
 
 api-fuzz: setup
 	@$(BIN)/python -m benchmarks.api_fuzz $(ARGUMENTS)
+
+sbom: setup
+	@$(BIN)/python scripts/build_sbom.py
 
 audit: setup
 	@$(BIN)/python -m benchmarks.audit $(ARGUMENTS)

@@ -1,5 +1,6 @@
 """What ships the service: image, compose file, locks. Parsed, compared with the settings, and run where that can be."""
 
+import json
 import os
 import re
 import shlex
@@ -105,6 +106,9 @@ def test_the_image_runs_as_nobody_in_particular_and_says_how_it_is() -> None:
     (user,) = stage["USER"]
     assert int(user) > 0
     assert "/healthz" in stage["HEALTHCHECK"][0]
+    # Python looks for modules, and Carrel for .env, where it is started: that must not be the data directory.
+    assert stage["WORKDIR"] == ["/"]
+    assert '"python", "-I"' in stage["HEALTHCHECK"][0]
     assert stage["ENTRYPOINT"] == ['["carrel"]']
     assert stage["CMD"][0].startswith('["serve"')
 
@@ -215,6 +219,53 @@ def test_setup_gets_no_more_than_it_needs_and_only_the_api_is_published(compose:
     assert set(services["migrate"]["environment"]) == {"CARREL_DATABASE_URL", "CARREL_ADMIN_DATABASE_URL"}
     published = [port for service in services.values() for port in service.get("ports", [])]
     assert published == ["127.0.0.1:8000:8000"]
+
+
+def test_compose_gives_each_part_its_own_secrets_alone(compose: dict[str, Any]) -> None:
+    services = compose["services"]
+    holders = {
+        secret: {name for name, service in services.items() if secret in service.get("environment", {})}
+        for secret in ("CARREL_OPERATOR_KEY", "CARREL_ADMIN_DATABASE_URL", "POSTGRES_PASSWORD", "ROOT_SECRET_KEY")
+    }
+    assert holders == {
+        "CARREL_OPERATOR_KEY": {"api"},
+        "CARREL_ADMIN_DATABASE_URL": {"migrate"},
+        "POSTGRES_PASSWORD": {"db"},
+        "ROOT_SECRET_KEY": {"s3"},
+    }
+
+
+def test_compose_bounds_every_part_and_lets_the_api_alone_out(compose: dict[str, Any]) -> None:
+    services = compose["services"]
+    assert compose["networks"]["inside"] == {"internal": True}
+    for name, service in services.items():
+        assert service["networks"] == (["inside", "outside"] if name == "api" else ["inside"]), name
+        assert service["pids_limit"] <= 1024, name
+        assert service["mem_limit"], name
+        assert "no-new-privileges:true" in service["security_opt"], name
+    for name in ("api", "worker", "migrate", "bucket"):
+        assert services[name]["read_only"] is True
+        assert services[name]["cap_drop"] == ["ALL"]
+        assert [place.partition(":")[0] for place in services[name]["tmpfs"]] == ["/tmp"]
+    for name in ("api", "worker"):
+        assert services[name]["environment"]["TMPDIR"] == "/data"
+        assert any(volume.endswith(":/data") for volume in services[name]["volumes"])
+
+
+def test_sbom_lists_what_the_image_installs(tmp_path: Path) -> None:
+    made = tmp_path / "sbom.json"
+    command = [sys.executable, str(ROOT / "scripts/build_sbom.py"), str(made)]
+    subprocess.run(command, check=True, timeout=60)
+    assert made.read_text() == (ROOT / "sbom.cdx.json").read_text(), "run `make sbom`"
+    listed = json.loads(made.read_text())
+    assert (listed["bomFormat"], listed["specVersion"]) == ("CycloneDX", "1.6")
+    pinned = {entry.partition(" ;")[0] for entry in locked("requirements-runtime.lock")}
+    components = {f"{one['name']}=={one['version']}": one for one in listed["components"]}
+    packages = {name for name, one in components.items() if one["purl"].startswith("pkg:pypi/")}
+    assert packages == {re.sub(r"\[.*\]", "", entry) for entry in pinned}
+    assert all(one["externalReferences"][0]["hashes"] for name, one in components.items() if name in packages)
+    manifest = json.loads((ROOT / "app/api/api_docs/static/manifest.json").read_text())
+    assert components[f"{manifest['package']}=={manifest['version']}"]["purl"].startswith("pkg:npm/")
 
 
 def test_the_bucket_is_made_once(s3_server: S3Server) -> None:
