@@ -1,5 +1,6 @@
 """What is done for each kind of job."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,7 +19,15 @@ from app.documents.file_batches import ATTACH_JOB
 from app.documents.restamping import RestampUpkeep, restamp_documents
 from app.documents.scopes import Scope
 from app.documents.settling import count_objects, settle_documents
-from app.documents.sweeping import EVENTS_JOB, EXPIRED_JOB, OBJECTS_JOB, RECORDS_JOB, RETRY_JOB, Sweeper
+from app.documents.sweeping import (
+    EVENTS_JOB,
+    EXPIRED_JOB,
+    OBJECTS_JOB,
+    RECORDS_JOB,
+    RETRY_JOB,
+    Sweeper,
+    sweep_temporary,
+)
 from app.errors import AppError
 from app.ids import derived_id
 from app.indexing.dropping import DROP_JOB, IndexDropping
@@ -35,6 +44,8 @@ from app.knowledge_bases.service import ERASE_JOB, RESTAMP_JOB, ROUTING_JOB
 from app.publications.service import PUBLISH_JOB
 from app.publications.settling import PublicationSettling
 from app.quotas.types import NO_KEY
+from app.settings.environment import temporary_directory
+from app.temporary import count_left
 from app.tenants.callers import caller_of
 from app.webhooks.delivering import Delivering
 from app.webhooks.types import SEND_JOB
@@ -174,12 +185,16 @@ async def purge_objects(context: JobContext, job: ClaimedJob) -> None:
         if key is not None and key.startswith(own):
             await objects.delete(key)
     if "deletion" in job.payload:
+        # Originals that a killed process of this machine was reading; other machines' workers tidy up after their own.
+        place = temporary_directory()
+        await asyncio.to_thread(sweep_temporary, place)
         await settle_documents(
             TenantDatabase(context.resources.database, job.tenant_id),
             [UUID(prefix.split("/")[1]) for prefix in prefixes],
             deletion_id=UUID(job.payload["deletion"]),
             job_id=job.id,
             objects=await count_objects(objects, prefixes),
+            temporary_files=await asyncio.to_thread(count_left, place),
         )
 
 

@@ -1,10 +1,12 @@
 """Folders for what is on its way: uploads, originals that are read, documents of an archive."""
 
 import errno
+import fcntl
 import os
 import tempfile
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -16,6 +18,12 @@ PREFIXES: tuple[str, ...] = tuple(f"carrel-{purpose}-" for purpose in get_args(P
 """How their names begin: what killed processes leave is found by it."""
 
 
+# Part of the names of folders that are locked; those of earlier versions are not.
+LOCKED = "locked-"
+# Between the creation of a folder and its lock lies a moment.
+YOUNG_SECONDS = 2.0
+
+
 class TemporaryFull(Unavailable):
     """The disk for temporary files is full; try again when there is room."""
 
@@ -24,14 +32,61 @@ class TemporaryFull(Unavailable):
 
 @contextmanager
 def temporary_folder(purpose: Purpose) -> Iterator[Path]:
-    """A folder that goes with the block. Raises TemporaryFull for what finds no room in it."""
+    """A folder that goes with the block. Raises TemporaryFull for what finds no room in it.
+
+    The process holds a lock on the folder, which ends with the process: a folder without it belongs to nobody.
+    """
+    prefix = f"carrel-{purpose}-{LOCKED}"
     try:
-        with tempfile.TemporaryDirectory(prefix=f"carrel-{purpose}-", dir=temporary_directory()) as folder:
+        with tempfile.TemporaryDirectory(prefix=prefix, dir=temporary_directory()) as folder, _locked(folder):
             yield Path(folder)
     except OSError as exc:
         if exc.errno in (errno.ENOSPC, errno.EDQUOT):
             raise TemporaryFull from exc
         raise
+
+
+@contextmanager
+def _locked(folder: str) -> Iterator[None]:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)  # who looks after folders may have it for a moment
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def is_abandoned(folder: Path) -> bool:
+    """Return whether the process that made the folder is gone; False too for folders that were never locked."""
+    if f"-{LOCKED}" not in folder.name or folder.is_symlink():
+        return False
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:  # it has just gone, or is another user's
+        return False
+    try:
+        if time.time() - os.fstat(descriptor).st_mtime < YOUNG_SECONDS:
+            return False
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def count_left(directory: Path) -> int:
+    """Count the locked folders of this user in ``directory`` whose process is gone, the youngest ones too."""
+    left = 0
+    for path in directory.glob(f"carrel-*-{LOCKED}*"):
+        with suppress(OSError):
+            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                left += os.fstat(descriptor).st_uid == os.getuid()
+            finally:
+                os.close(descriptor)
+    return left
 
 
 def create_private(path: str, flags: int) -> int:

@@ -288,12 +288,17 @@ class Worker:
         await asyncio.to_thread(sweep_temporary, temporary_directory())
 
     async def _tell_alive(self) -> None:
-        """Write a sign of life every few seconds; what has frozen this event loop, writes none."""
+        """Write a sign of life every few seconds, and tidy up after processes that were killed.
+
+        What has frozen this event loop, writes none.
+        """
         while True:
             try:
                 await self.resources.system.beat(self.name)
             except Exception as exc:  # the database will be back
                 logger.warning("worker.beat_failed", error=exc)
+            with suppress(OSError):  # a temporary directory that is not there holds nothing
+                await asyncio.to_thread(sweep_temporary, temporary_directory())
             await asyncio.sleep(BEAT_SECONDS)
 
     async def _reap(self) -> None:

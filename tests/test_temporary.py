@@ -1,13 +1,16 @@
 """Folders that go with what they are for, and a disk that is full."""
 
+import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from app.documents.sweeping import sweep_temporary
 from app.documents.uploads import spool_text
-from app.temporary import TemporaryFull, temporary_file, temporary_folder
+from app.temporary import TemporaryFull, count_left, temporary_file, temporary_folder
 
 
 def test_a_full_disk_is_worth_another_try() -> None:
@@ -71,3 +74,41 @@ def test_what_is_no_directory_is_passed_over(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("TEMP", str(tmp_path))
     with temporary_folder("upload") as folder:
         assert folder.parent == tmp_path
+
+
+ABANDON = """
+import os, signal, sys
+from app.temporary import temporary_folder
+with temporary_folder("ingest") as folder:
+    (folder / "original").write_text("secret")
+    print(folder, flush=True)
+    if sys.argv[1] == "die":
+        os.kill(os.getpid(), signal.SIGKILL)
+    sys.stdin.read()
+"""
+
+
+def test_a_folder_goes_as_soon_as_its_process_is_gone(tmp_path: Path) -> None:
+    """What a process still holds stays, and a day is not waited for."""
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(
+        [sys.executable, "-c", ABANDON, "live"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, text=True,
+    ) as living:  # fmt: skip
+        assert living.stdout is not None
+        held = Path(living.stdout.readline().strip())
+        died = subprocess.run(
+            [sys.executable, "-c", ABANDON, "die"], capture_output=True, env=environment, text=True, check=False
+        )
+        left = Path(died.stdout.strip())
+        assert (left / "original").exists()
+        assert count_left(tmp_path) == 1
+        then = time.time() - 10
+        for folder in (held, left):
+            os.utime(folder, (then, then))
+        assert sweep_temporary(tmp_path) == 1
+        assert (held / "original").exists()
+        assert not left.exists()
+        assert count_left(tmp_path) == 0
+        living.communicate("")
+    assert not held.exists()

@@ -26,16 +26,27 @@ async def count_objects(objects: ObjectStore, prefixes: Sequence[str]) -> int:
 
 
 async def settle_documents(
-    db: TenantDatabase, documents: Sequence[UUID], *, deletion_id: UUID, job_id: UUID, objects: int
+    db: TenantDatabase,
+    documents: Sequence[UUID],
+    *,
+    deletion_id: UUID,
+    job_id: UUID,
+    objects: int,
+    temporary_files: int = 0,
 ) -> None:
-    """For the job that has removed these documents' originals, of which ``objects`` are left. Raises SomethingLeft."""
+    """For the job that has removed these documents' originals, of which ``objects`` are left.
+
+    ``temporary_files`` are folders of killed processes that may hold one. Raises SomethingLeft.
+    """
     async with db.transaction() as session:
         receipts, remains = ReceiptRepository(session, db.tenant_id), RemainsRepository(session, db.tenant_id)
         receipt = await receipts.lock(deletion_id)
         await remains.forget_documents(documents, but_job=job_id)
         kb_id = None if receipt is None else receipt.kb_id
         left = await remains.of_documents(kb_id, documents, but_job=job_id)
-        is_over = await close(receipts, left | {"objects": objects}, deletion_id, job_id)
+        is_over = await close(
+            receipts, left | {"objects": objects, "temporary_files": temporary_files}, deletion_id, job_id
+        )
     if not is_over:
         raise SomethingLeft
 

@@ -21,7 +21,7 @@ from app.job_queue import JobQueue
 from app.logging import get_logger
 from app.object_store import ObjectStore, StoredObject
 from app.settings import WorkerSettings
-from app.temporary import PREFIXES
+from app.temporary import PREFIXES, is_abandoned
 from app.tenants.service import TenantService
 
 logger = get_logger(__name__)
@@ -204,11 +204,13 @@ async def _batches(objects: AsyncIterator[StoredObject]) -> AsyncIterator[list[S
 def sweep_temporary(directory: Path, *, older_than: timedelta = TEMPORARY_AGE) -> int:
     """Remove files and folders that killed processes of this user left in ``directory``; returns how many. Blocking.
 
+    A folder whose lock has ended with its process goes at once, everything else when it is older than that.
     Links are neither followed nor removed: ``directory`` is everybody's.
     """
     limit = time.time() - older_than.total_seconds()
     removed = sum(_remove_temporary(path, limit) for path in _temporary(directory))
-    logger.info("sweep.temporary", removed=removed)
+    if removed:
+        logger.info("sweep.temporary", removed=removed)
     return removed
 
 
@@ -223,7 +225,7 @@ def _temporary(directory: Path) -> Iterable[Path]:
 def _remove_temporary(path: Path, limit: float) -> bool:
     with suppress(OSError):
         found = path.lstat()
-        if found.st_uid != os.getuid() or found.st_mtime > limit:
+        if found.st_uid != os.getuid() or (found.st_mtime > limit and not is_abandoned(path)):
             return False
         if stat.S_ISDIR(found.st_mode):
             shutil.rmtree(path)

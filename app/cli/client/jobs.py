@@ -58,4 +58,6 @@ def _detail(document: dict[str, Any]) -> str:
     error, progress = document["error"], document["progress"]
     if error:
         return f"{error['code']}: {error['message']}"
+    if progress and "waiting_for" in progress:
+        return f"waits for {progress['waiting_for'].replace('_', ' ')}"
     return f"{progress['done']} of {progress['total']} {progress['unit']}" if progress else ""

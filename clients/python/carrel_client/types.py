@@ -1,7 +1,7 @@
 """What the service takes and gives, as its JSON has it: a field that is new is simply there, too."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
 Role = Literal["admin", "writer", "reader"]
 Status = Literal["queued", "parsing", "chunking", "embedding", "ready", "failed"]
@@ -133,11 +133,12 @@ class DocumentFilters(TypedDict, total=False):
 
 
 class Progress(TypedDict):
-    """How far a document is."""
+    """How far a document is, or what it waits for."""
 
-    done: int
-    total: int
-    unit: str
+    done: NotRequired[int]
+    total: NotRequired[int]
+    unit: NotRequired[str]
+    waiting_for: NotRequired[str]
 
 
 class Document(TypedDict):
