@@ -5,6 +5,9 @@ together. No reply may be a server error (but 503, which is documented), have an
 header, or a body that its schema does not describe. What ends things, the asking key among them, comes after the rest,
 so that there is something left to ask for.
 
+Before that, every field of every operation gets the zero values and extremes of other languages (`benchmarks/poison`),
+and all roles read lists and searches back: no value may break them.
+
 A run that asked nothing in its time, as on a busy machine, has proven nothing: it is done again with another seed and
 twice the time, at most three times, and says so.
 """
@@ -12,6 +15,7 @@ twice the time, at most three times, and says so.
 import argparse
 import json
 import os
+import random
 import re
 import subprocess
 import sys
@@ -21,6 +25,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import httpx
+
+from benchmarks.poison import Poison, poisons, read_back
 from benchmarks.processes import RunningService, embedding_endpoint, end_as_usual, running_service
 from benchmarks.walls import talking, visited
 from tests.isolation.grid import real
@@ -42,6 +49,8 @@ GROUPS = (
 # Of the values in a path, so many are real ones.
 SHARE_OF_REAL = 0.7
 REPETITIONS = 3
+# As much time again, in all roles together, for values that are sent one by one.
+POISON_SHARE = 0.5
 SEEDS_APART = 1000
 TESTED, GENERATED = r"Tested: (\d+)", r"(\d+) generated"
 FIELDS = (
@@ -128,10 +137,38 @@ def fuzz(url: str, caller: Caller, chosen: Sequence[str], *, seconds: int, seed:
     return done.returncode == 0, done.stdout + done.stderr
 
 
+def poison(running: RunningService, everybody: Sequence[Caller], *, seconds: float) -> int:
+    """Send every poison value with every role that is not the operator's; returns for how many something broke."""
+    failures = 0
+    for caller in everybody:
+        headers = {"Authorization": f"Bearer {caller.key}"}
+        with httpx.Client(base_url=running.url, headers=headers, timeout=60) as client:
+            description = client.get("/openapi.json").raise_for_status().json()
+            until, sent, broken = time.monotonic() + seconds / len(everybody), 0, []
+            every = [one for one in poisons(description, caller.ids) if not _is_ending(one, caller)]
+            random.Random(1).shuffle(every)
+            for one in every:
+                if time.monotonic() > until:
+                    break
+                sent += 1
+                if one.send(client).status_code in (500, 502):
+                    broken.append(str(one))
+            broken += read_back(client, description, caller.ids)
+        failures += bool(broken)
+        print(f"{caller.role}, poison: {sent} of {len(every)} values: {'FOUND' if broken else 'clean'}", flush=True)
+        print("\n".join(broken[:50]), end="\n" if broken else "")
+    return failures
+
+
+def _is_ending(one: Poison, caller: Caller) -> bool:
+    """Whether it would end what is still asked for: a key, a tenant, a knowledge base."""
+    return one.method == "delete" or "/rotate" in one.path or (caller.role == "operator" and one.path == "/v1/tenants")
+
+
 def run(running: RunningService, *, seconds: int, seed: int) -> int:
     """Fuzz with every role; returns in how many runs something was found."""
-    failures = 0
     everybody = list(callers(running))
+    failures = poison(running, everybody, seconds=seconds * POISON_SHARE)
     for caller in everybody:
         for name, share, chosen in GROUPS:
             budget = max(8, round(seconds * share / len(everybody)))

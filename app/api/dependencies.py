@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from ipaddress import ip_address
 from typing import Annotated, Any
 from uuid import UUID
@@ -25,6 +25,7 @@ from app.documents.uploads import OVERHEAD
 from app.errors import Forbidden, InvalidInput, TooMany, Unauthorized
 from app.idempotency import IdempotencyKeys
 from app.tenants.types import key_hash, looks_like_key
+from app.times import storable_time
 
 _bearer = HTTPBearer(auto_error=False, description="An API key, or a token: `Authorization: Bearer carrel_…`")
 # What these routes are asked changes nothing, whatever the method: there is nothing that a retry could do twice.
@@ -168,7 +169,7 @@ class Page:
             return None
         try:
             at, last = self._decode()
-            return datetime.fromisoformat(at).astimezone(UTC), UUID(last)
+            return storable_time(datetime.fromisoformat(at)), UUID(last)
         except (ValueError, TypeError, AttributeError, OverflowError) as exc:
             raise InvalidInput("The cursor is not one of ours.", loc=("query", "cursor")) from exc
 

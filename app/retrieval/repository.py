@@ -17,6 +17,7 @@ from app.filters import CompiledFilter
 from app.retrieval.explanation import LanePlan
 from app.retrieval.types import Expansion, FoundChunk, FoundDocument, Key, Lane
 from app.retrieval.widening_statements import PARTS, STORED_TEXTS, WIDEN
+from app.times import readable_time
 
 Floats = npt.NDArray[np.float32]
 # Calls of one statement: others' requests are served between two of them, and a statement of hundreds is slow to plan.
@@ -280,7 +281,7 @@ def _found(row: Record) -> FoundRow:
         stamp.get("$source"),
         stamp.get("$title"),
         stamp.get("$source_uri"),
-        None if created is None else datetime.fromisoformat(created),
+        None if created is None else readable_time(datetime.fromisoformat(created)),
         stamp.get("$media_type"),
         attributes if own is None else own,
         chunk_count,

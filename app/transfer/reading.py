@@ -29,6 +29,8 @@ from app.transfer.types import MOST_CHUNKS, MOST_NODES, ArchiveDamaged
 
 # What single precision and halves leave of a length of one.
 ABOUT_ONE = (0.97, 1.03)
+# A character has at most four bytes, but one ligature is normalized to eighteen letters.
+TOKENS_A_CHARACTER = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,8 @@ def _printed(text: str, folder: Path) -> dict[int, PrintedLines]:
 def _draft(chunk: ChunkRecord, text: str, places: set[tuple[int, ...]], fixed: Collection[str]) -> ChunkDraft:
     if not chunk.start < chunk.end <= len(text) or chunk.path not in places:
         raise ArchiveDamaged("A chunk of the archive is not of its document.")
+    if chunk.tokens > TOKENS_A_CHARACTER * (chunk.end - chunk.start):
+        raise ArchiveDamaged("A chunk of the archive has more tokens than its text can have.")
     return ChunkDraft(
         text[chunk.start : chunk.end],
         chunk.start,

@@ -2,15 +2,15 @@
 
 import json
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from app.documents.scopes import MAX_SCOPE_ID
 from app.errors import InvalidInput
 from app.filters import check_metadata
 from app.ingestion.types import BlockKind, NodeKind
+from app.times import GivenTime
 from app.transfer.types import (
     FORMAT,
     MOST_LEVELS,
@@ -70,13 +70,13 @@ class Manifest(Record):
     """
 
     format: Literal["carrel-knowledge-base"]
-    version: int
+    version: _Counted
     carrel: str
     name: str
     settings: dict[str, Any]
     identity: dict[str, Any]
     average_length: Annotated[float, Field(gt=0, lt=1e6, allow_inf_nan=False)]
-    exported_at: datetime
+    exported_at: GivenTime
 
 
 class Part(Record):
@@ -101,17 +101,17 @@ class DocumentRecord(Record):
 
     source: _Name
     media_type: _MediaType
-    created_at: AwareDatetime
+    created_at: GivenTime
     title: _Text | None = None
     external_id: _Name | None = None
     source_uri: _Text | None = None
-    source_created_at: AwareDatetime | None = None
+    source_created_at: GivenTime | None = None
     encoding: _Name | None = None
     user_id: _ScopeId | None = None
     chat_id: _ScopeId | None = None
     agent_id: _ScopeId | None = None
     dynamic: bool = False
-    expires_at: AwareDatetime | None = None
+    expires_at: GivenTime | None = None
     metadata: _Metadata = Field(default_factory=dict)
     page_count: _Counted | None = None
     warnings: Annotated[list[_Text], Field(max_length=100)] = Field(default_factory=list)

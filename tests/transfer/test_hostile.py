@@ -151,6 +151,14 @@ DAMAGED: dict[str, Callable[[], bytes]] = {
     "a type that breaks a header": lambda: with_facts(media_type="text/plain\r\nx: y"),
     "a field of another kind": lambda: with_facts(tenant_id="ten_0"),
     "a title with NUL": lambda: with_facts(title="a\0"),
+    "a version below one": lambda: archive(head=manifest(version=-1)),
+    "the version of nothing": lambda: archive(head=manifest(version=0)),
+    "an export in the year one": lambda: archive(head=manifest(exported_at="0001-01-01T00:00:00Z")),
+    "a chunk of more tokens than its text can have": lambda: with_parts(chunks=chunk(tokens=(1 << 31) - 1)),
+    "a document of the year one": lambda: with_facts(created_at="0001-01-01T00:00:00Z"),
+    "a document of the last year": lambda: with_facts(created_at="9999-12-31T23:59:59.9999999Z"),
+    "a source of the year one": lambda: with_facts(source_created_at="0001-01-01T00:00:00+14:00"),
+    "an end in the last year": lambda: with_facts(expires_at="9999-12-31T23:59:59Z"),
     "a time without a zone": lambda: with_facts(created_at="2026-01-01T00:00:00"),
 }
 

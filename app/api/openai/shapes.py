@@ -13,6 +13,7 @@ from app.api.bodies import STORABLE, Body, Text
 from app.errors import AppError, InvalidInput
 from app.filters import check_metadata
 from app.ids import decode_id
+from app.times import readable_time
 
 ItemT = TypeVar("ItemT")
 POLL_AFTER_MS = {"openai-poll-after-ms": "200"}
@@ -151,7 +152,7 @@ CurrentWalk = Annotated[Walk, Depends(walk)]
 
 def seconds(at: datetime) -> int:
     """A time as this door tells it."""
-    return int(at.timestamp())
+    return int(readable_time(at).timestamp())
 
 
 def path_id(prefix: str, text: str, missing: type[AppError]) -> UUID:

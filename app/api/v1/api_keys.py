@@ -10,12 +10,13 @@ from pydantic import BaseModel, Field, StringConstraints
 from app.access import Quotas, Role
 from app.api.bodies import STORABLE, Text
 from app.api.dependencies import CurrentAdmin, CurrentPage, GuardedRoute, next_cursor
-from app.api.v1.schemas import GivenTime, Input, Listing, ScopeId, Time
+from app.api.v1.schemas import Input, Listing, ScopeId, Time
 from app.db.models.control_plane import ApiKey
 from app.errors import Forbidden
 from app.ids import decode_id, encode_id
 from app.settings import KeyLimits
 from app.tenants.types import ApiKeyNotFound, IssuedKey, ListedKey
+from app.times import GivenTime
 
 DAY_SECONDS = 86_400
 

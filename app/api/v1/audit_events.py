@@ -19,13 +19,14 @@ from app.api.dependencies import (
     Page,
     next_cursor,
 )
-from app.api.v1.schemas import GivenTime, Listing, Time
+from app.api.v1.schemas import Listing, Time
 from app.api.v1.tenants import tenant_id
 from app.audit.service import AuditService
 from app.audit.types import Action, ActorKind, EventFilters, RecordedEvent
 from app.errors import Forbidden, InvalidInput
 from app.ids import decode_id, encode_id
 from app.tenants.types import TenantNotFound
+from app.times import GivenTime
 
 router = APIRouter(tags=["audit"], route_class=GuardedRoute)
 JSON_LINES = "application/x-ndjson"

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from app.api.bodies import Text
 from app.api.dependencies import CurrentPage, CurrentReader, CurrentResources, CurrentWriter, GuardedRoute, next_cursor
 from app.api.problems import PROBLEM, problem
-from app.api.v1.schemas import GivenTime, Identifier, Input, Listing, Metadata, ScopeId, Time, Title, WebAddress
+from app.api.v1.schemas import Identifier, Input, Listing, Metadata, ScopeId, Time, Title, WebAddress
 from app.api.v1.scopes import Promotion, ScopeOut
 from app.db.models.tenant_data import Document
 from app.documents.repository import DocumentFilters
@@ -22,6 +22,7 @@ from app.errors import InvalidInput
 from app.filters import compile_filter
 from app.ids import decode_id, encode_id
 from app.object_store.disposition import content_disposition
+from app.times import GivenTime
 
 router = APIRouter(prefix="/knowledge-bases/{kb}/documents", tags=["documents"], route_class=GuardedRoute)
 MAX_DIGITS = 18

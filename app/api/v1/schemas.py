@@ -1,16 +1,17 @@
 """Schema pieces that several routes of this door share."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Any, Generic, TypeVar
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, PlainSerializer, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainSerializer, StringConstraints
 
 from app.api.bodies import STORABLE, Body
 from app.characters import has_long_mark_run
 from app.documents.scopes import MAX_SCOPE_ID
 from app.errors import InvalidInput
 from app.filters import check_metadata
+from app.times import readable_time
 
 ItemT = TypeVar("ItemT")
 
@@ -34,15 +35,8 @@ def _metadata(value: dict[str, Any]) -> dict[str, Any]:
         raise ValueError(f"{exc.message} ({place})" if place else exc.message) from None
 
 
-def _utc(value: datetime) -> datetime:
-    try:
-        return value.astimezone(UTC)
-    except OverflowError:
-        raise ValueError("must be a time between the years 1 and 9999 in UTC") from None
-
-
 def _rfc3339(value: datetime) -> str:
-    return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return readable_time(value).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 WebAddress = Annotated[str, StringConstraints(max_length=2048), STORABLE, AfterValidator(_web_address)]
@@ -53,7 +47,6 @@ Metadata = Annotated[dict[str, Any], AfterValidator(_metadata)]
 # Of a strategy and the like, which look at each name; none has so many.
 Options = Annotated[dict[str, Any], Field(max_length=100)]
 Time = Annotated[datetime, PlainSerializer(_rfc3339, return_type=str, when_used="json")]
-GivenTime = Annotated[AwareDatetime, AfterValidator(_utc)]
 
 
 class Input(Body):

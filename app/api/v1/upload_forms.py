@@ -15,9 +15,10 @@ from pydantic import (
 
 from app.api.bodies import STORABLE, Text
 from app.api.streamed import checked
-from app.api.v1.schemas import GivenTime, Identifier, LargeInput, Metadata, ScopeId, Title, WebAddress
+from app.api.v1.schemas import Identifier, LargeInput, Metadata, ScopeId, Title, WebAddress
 from app.documents.scopes import Scope
 from app.documents.types import MOST_CHUNKS, DocumentFacts, GivenChunk
+from app.times import GivenTime
 
 
 def to_come(value: datetime) -> datetime:

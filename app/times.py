@@ -1,0 +1,48 @@
+"""Times that callers provide: the range that the database driver carries, and times of rows that were stored before it.
+
+The driver maps the first and the last time that Python knows to infinities of Postgres and gives them back without a
+zone. So a provided time lies in the years 2 to 9998, in UTC.
+"""
+
+from datetime import UTC, date, datetime
+from typing import Annotated
+
+from pydantic import AfterValidator, AwareDatetime
+
+FIRST_YEAR, LAST_YEAR = 2, 9998
+OUT_OF_RANGE = f"must be a time between the years {FIRST_YEAR} and {LAST_YEAR} in UTC"
+
+
+def storable_time(value: datetime) -> datetime:
+    """Return a provided time in UTC.
+
+    Raises:
+        ValueError: The time lies outside of the years 2 to 9998.
+    """
+    try:
+        moment = value.astimezone(UTC)
+    except OverflowError:
+        raise ValueError(OUT_OF_RANGE) from None
+    if not FIRST_YEAR <= moment.year <= LAST_YEAR:
+        raise ValueError(OUT_OF_RANGE)
+    return moment
+
+
+def readable_time(value: datetime) -> datetime:
+    """Return a stored time in UTC, whatever the row holds. The driver gives infinities without a zone."""
+    if value.tzinfo is None:
+        return value.replace(tzinfo=UTC)
+    try:
+        return value.astimezone(UTC)
+    except OverflowError:
+        return value.replace(tzinfo=UTC)
+
+
+def _storable_day(value: date) -> date:
+    if not FIRST_YEAR <= value.year <= LAST_YEAR:
+        raise ValueError(f"must be a day between the years {FIRST_YEAR} and {LAST_YEAR}")
+    return value
+
+
+GivenTime = Annotated[AwareDatetime, AfterValidator(storable_time)]
+GivenDay = Annotated[date, AfterValidator(_storable_day)]

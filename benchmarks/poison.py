@@ -1,0 +1,264 @@
+"""Zero values and extremes of other languages, as callers send them, in every field of every operation.
+
+A value is refused or stored; what is stored is listed and found. Afterwards lists and searches are read back.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+
+TIMES = (
+    "0001-01-01T00:00:00Z",  # Go and .NET
+    "9999-12-31T23:59:59.9999999Z",  # .NET
+    "9999-12-31T23:59:59Z",
+    "1601-01-01T00:00:00Z",  # Windows
+    "1970-01-01T00:00:00Z",
+    "1899-12-30T00:00:00Z",  # Excel
+    "1900-01-00T00:00:00Z",
+    "1900-02-29T00:00:00Z",
+    "0000-01-01T00:00:00Z",
+    "+275760-09-13T00:00:00Z",  # JavaScript
+    "-271821-04-20T00:00:00Z",
+    "292278994-08-17T07:12:55.807Z",  # Java
+    "0001-01-01T00:00:00+14:00",
+    "9999-12-31T23:59:59-12:00",
+    "0001-01-01",
+    "9999-12-31",
+    "infinity",
+    "-infinity",
+    "-62135596800",
+    "253402300799999",
+)
+NUMBERS: tuple[Any, ...] = (
+    *(sign * (1 << bits) + more for bits in (31, 32, 53, 63, 64) for sign in (1, -1) for more in (-1, 0, 1)),
+    0, -0.0, 0.1, 5e-324, 1.7976931348623157e308, -1.7976931348623157e308, 10**400,
+    float("nan"), float("inf"), float("-inf"),
+)  # fmt: skip
+TEXTS = (
+    "",
+    " ",
+    "\0",
+    "a\0b",
+    "\ud800",
+    "a\udfff",
+    "\uffff",
+    "NaN",
+    "Infinity",
+    "-0",
+    "null",
+    "00000000-0000-0000-0000-000000000000",
+    "\u202e\u200d\u0301",
+    "a" + "\u0301" * 300,
+    "x" * 70_000,
+    "%00",
+    "'\"\\;--",
+)
+OTHERS: tuple[Any, ...] = (None, True, [], {}, [None], {"": None}, {"\0": 1}, {"\ud800": "\ud800"})
+VALUES: tuple[Any, ...] = (*TIMES, *NUMBERS, *TEXTS, *OTHERS)
+# Where any JSON may stand: inside of metadata, filters and options.
+_INSIDE = ("metadata", "filter", "filters", "attributes", "options", "body", "params", "headers")
+_MOST_DEPTH = 4
+FILE = b"A text that is asked for."
+# What a field must be for its operation to begin at all; ids are those of the caller.
+_KNOWN = {"purpose": "assistants", "file_id": "{file}", "knowledge_id": "{kb}", "agent_id": "{agent_id}"}
+
+
+@dataclass(frozen=True, slots=True)
+class Poison:
+    """One request with one value in one place."""
+
+    method: str
+    path: str
+    place: str
+    value: Any
+    body: Any = None
+    query: Mapping[str, str] = field(default_factory=dict)
+    form: Mapping[str, str] | None = None
+
+    def __str__(self) -> str:
+        return f"{self.method.upper()} {self.path} {self.place} = {repr(self.value)[:60]}"
+
+    def send(self, client: httpx.Client) -> httpx.Response:
+        """Send it; NaN, lone surrogates and numbers of any size as JSON can write them."""
+        if self.form is not None:
+            fields = {name: text.encode("utf-8", "replace") for name, text in self.form.items()}
+            return client.request(self.method, self.path, data=fields, files={"file": ("a.txt", FILE)})
+        headers = {"Content-Type": "application/json"} if self.body is not None else {}
+        content = None if self.body is None else json.dumps(self.body).encode()
+        return client.request(self.method, self.path, params=self.query, content=content, headers=headers)
+
+
+def poisons(
+    description: Mapping[str, Any], ids: Mapping[str, str], *, values: Sequence[Any] = VALUES
+) -> Iterator[Poison]:
+    """Yield each value in each field, parameter and name of each operation, among values that fit.
+
+    Args:
+        description: The OpenAPI description of the service.
+        ids: Real ids for the fields of paths.
+        values: The values to send.
+    """
+    for path, methods in description["paths"].items():
+        for method, operation in methods.items():
+            if method in ("get", "post", "put", "patch", "delete"):
+                yield from _of_operation(description, method, path, operation, ids, values)
+
+
+def lists(description: Mapping[str, Any], ids: Mapping[str, str]) -> Iterator[str]:
+    """Yield the address of everything that can be read with these ids."""
+    for path, methods in description["paths"].items():
+        address = _filled(path, ids)
+        if "get" in methods and "{" not in address and not address.endswith("/events"):
+            yield address
+
+
+SEARCHES: tuple[tuple[str, Any], ...] = (
+    ("/v1/search", {"query": "A text that is asked for", "explain": True}),
+    ("/v1/knowledge-bases/{kb}/search", {"query": "text", "expand": "section"}),
+    ("/openai/v1/vector_stores/{kb}/search", {"query": "text"}),
+    ("/v1/agent-search", {"messages": [{"role": "user", "content": "text"}]}),
+)
+
+
+def read_back(client: httpx.Client, description: Mapping[str, Any], ids: Mapping[str, str]) -> list[str]:
+    """Return which lists, documents and searches answer with a server error."""
+    broken = []
+    for address in lists(description, ids):
+        with client.stream("GET", address, params={"limit": 100}) as reply:
+            if reply.status_code == 500:
+                broken.append(f"GET {address}")
+    for path, body in SEARCHES:
+        if client.post(_filled(path, ids), json=body).status_code == 500:
+            broken.append(f"POST {path}")
+    return broken
+
+
+def _of_operation(
+    description: Mapping[str, Any],
+    method: str,
+    path: str,
+    operation: Mapping[str, Any],
+    ids: Mapping[str, str],
+    values: Sequence[Any],
+) -> Iterator[Poison]:
+    address = _filled(path, ids)
+    if "{" in address or address.endswith("/events"):
+        return
+    yield from _of_parameters(method, path, operation, ids, values)
+    content = operation.get("requestBody", {}).get("content", {})
+    if "application/json" in content:
+        schema = content["application/json"].get("schema", {})
+        for body, place, value in _bodies(description, schema, ids, values):
+            yield Poison(method, address, place, value, body=body)
+    if "multipart/form-data" in content:
+        schema = _resolved(description, content["multipart/form-data"].get("schema", {}))
+        needed = {name: _KNOWN.get(name, "text") for name in schema.get("required", ()) if name != "file"}
+        for name, value in product(schema.get("properties", {}), values):
+            if name != "file":
+                text = value if isinstance(value, str) else json.dumps(value)
+                yield Poison(method, address, f"form {name}", value, form={**needed, name: text})
+
+
+def _of_parameters(
+    method: str, path: str, operation: Mapping[str, Any], ids: Mapping[str, str], values: Sequence[Any]
+) -> Iterator[Poison]:
+    address = _filled(path, ids)
+    for parameter in operation.get("parameters", ()):
+        name = parameter["name"]
+        for value in values:
+            if parameter["in"] == "query":
+                text = value if isinstance(value, str) else json.dumps(value)
+                yield Poison(method, address, f"?{name}", value, query={name: _encodable(text)})
+            elif parameter["in"] == "path" and isinstance(value, str) and 0 < len(value) < 1000:
+                at = _filled(path, {**ids, name: quote(_encodable(value), safe="")})
+                yield Poison(method, at, name, value)
+
+
+def _bodies(
+    description: Mapping[str, Any], schema: Mapping[str, Any], ids: Mapping[str, str], values: Sequence[Any]
+) -> Iterator[tuple[Any, str, Any]]:
+    """Yield bodies with one value in one place, the place and the value."""
+    base = _fitting(description, schema, 0)
+    base = json.loads(_filled(json.dumps(base), ids))
+    for place in _places(description, schema, 0):
+        for value in values:
+            yield _with(base, place, value), ".".join(map(str, place)) or "body", value
+
+
+def _places(description: Mapping[str, Any], schema: Mapping[str, Any], depth: int) -> Iterator[tuple[Any, ...]]:
+    yield ()
+    schema = _resolved(description, schema)
+    if depth == _MOST_DEPTH:
+        return
+    for name, inner in schema.get("properties", {}).items():
+        for place in _places(description, inner, depth + 1):
+            yield (name, *place)
+        if name in _INSIDE:
+            yield (name, "a")
+            yield (name, "a", "gte")
+    if schema.get("type") == "array" and isinstance(schema.get("items"), dict):
+        for place in _places(description, schema["items"], depth + 1):
+            yield (0, *place)
+
+
+def _with(base: Any, place: Sequence[Any], value: Any) -> Any:
+    if not place:
+        return value
+    first, *rest = place
+    if first == 0:
+        inner = base[0] if isinstance(base, list) and base else {}
+        return [_with(inner, rest, value)]
+    made = dict(base) if isinstance(base, dict) else {}
+    made[first] = _with(made.get(first, {}), rest, value)
+    return made
+
+
+def _fitting(description: Mapping[str, Any], schema: Mapping[str, Any], depth: int) -> Any:
+    """Return a small value that the schema takes, as far as that is easy to say."""
+    schema = _resolved(description, schema)
+    for name in ("const", "default", "enum"):
+        if schema.get(name) is not None:
+            return schema[name][0] if name == "enum" else schema[name]
+    kind = schema.get("type")
+    if kind == "array":
+        wanted = schema.get("minItems", 0) if depth < _MOST_DEPTH else 0
+        return [_fitting(description, schema.get("items", {}), depth + 1)] * wanted
+    if kind == "string":
+        return "text" if schema.get("format") is None else "2030-01-02T03:04:05Z"
+    if kind in ("integer", "number"):
+        return schema.get("minimum", 1)
+    if kind == "boolean":
+        return False
+    properties = schema.get("properties", {})
+    wanted_names = schema.get("required") or [name for name in ("text",) if name in properties]
+    return {
+        name: _KNOWN.get(name) or _fitting(description, properties.get(name, {}), depth + 1) for name in wanted_names
+    }
+
+
+def _resolved(description: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Follow references, and of several choices the first that is not null."""
+    while True:
+        if "$ref" in schema:
+            schema = description["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
+            continue
+        choices = [one for name in ("anyOf", "oneOf", "allOf") for one in schema.get(name, ())]
+        choices = [one for one in choices if one.get("type") != "null"]
+        if not choices:
+            return schema
+        schema = next((one for one in choices if "$ref" in one), choices[0])
+
+
+def _filled(path: str, ids: Mapping[str, str]) -> str:
+    for name, value in ids.items():
+        path = path.replace(f"{{{name}}}", value)
+    return path
+
+
+def _encodable(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
