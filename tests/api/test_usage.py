@@ -88,8 +88,10 @@ def test_times_that_are_none(tenant: Tenant, query: dict[str, str]) -> None:
 
 
 def test_the_ends_of_the_calendar(tenant: Tenant) -> None:
-    assert usage(tenant.admin, to="0001-01-02")["from"] == "0001-01-01"
-    assert usage(tenant.admin, **{"from": "9999-12-31", "to": "9999-12-31"})["items"] == []
+    assert usage(tenant.admin, to="0002-01-01")["from"] == "0001-12-03"
+    assert usage(tenant.admin, **{"from": "9998-12-31", "to": "9998-12-31"})["items"] == []
+    for day in ("0001-01-01", "9999-12-31"):
+        problem(tenant.admin.get("/v1/usage", params={"from": day, "to": day}), 422, "invalid")
 
 
 def test_a_narrowed_key_sees_none_of_it(tenant: Tenant) -> None:
