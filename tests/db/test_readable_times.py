@@ -18,7 +18,7 @@ async def test_migrate_time_out_of_range_is_clamped(
     make_empty_database: MakeDatabase, stored: str, read: datetime
 ) -> None:
     urls = await asyncio.to_thread(make_empty_database)
-    await upgrade(urls, "0047")
+    await upgrade(urls, "0048")
     async with connected(urls.owner) as owner:
         await fill(owner)
         await owner.execute(

@@ -1,7 +1,7 @@
 """Clamp stored times to the years 2 to 9998: the driver cannot give the first and the last time back as they were.
 
-Revision ID: 0048
-Revises: 0047
+Revision ID: 0049
+Revises: 0048
 
 No table is changed, and only rows with such a time are written. A process of an earlier version may still store one: it
 can be read, and is clamped by nothing.
@@ -9,8 +9,8 @@ can be read, and is clamped by nothing.
 
 from app.db.migrate import run_script
 
-revision = "0048"
-down_revision = "0047"
+revision = "0049"
+down_revision = "0048"
 branch_labels = None
 depends_on = None
 
