@@ -15,7 +15,7 @@ from app.idempotency import forget_answers
 # What outlives everything for the retention time: ids, counts and times.
 KEPT = frozenset({"audit_event", "deletion"})
 # Numbers of a tenant or of a knowledge base that hold no content, and whose a chat is: that keeps it from others.
-KEPT_NUMBERS = frozenset({"chat", "embedding_usage", "key_usage", "tenant_usage", "usage_day"})
+KEPT_NUMBERS = frozenset({"chat", "embedding_usage", "key_usage", "row_allowance", "tenant_usage", "usage_day"})
 # Sums over a knowledge base, from which what is deleted was subtracted.
 KEPT_SUMS = frozenset({"lex_df", "lex_totals"})
 # What webhooks were told, for a month: ids, statuses, names of knowledge bases.
@@ -24,7 +24,7 @@ KEPT_TOLD = frozenset({"webhook_delivery"})
 KEPT_FILES = frozenset({"openai_file"})
 # What has nothing of a document or of a knowledge base; answers are counted in idempotency_subject, by what they name.
 UNRELATED = frozenset(
-    {"tenant", "api_key_use", "idempotency_key", "job_lane", "provider_pace", "rate_bucket", "webhook"}
+    {"tenant", "api_key_use", "idempotency_key", "job_lane", "provider_pace", "quota_turn", "rate_bucket", "webhook"}
 )  # fmt: skip
 KEPT_BY_KIND = {
     "document": KEPT | KEPT_NUMBERS | KEPT_SUMS | KEPT_TOLD | KEPT_FILES,

@@ -93,9 +93,8 @@ def test_hostile_directory_traps_run_where_python_looks_there(
     assert "was run" in traps.marks
 
 
-def test_hostile_directory_serve_ingests_and_every_command_works(traps: Traps, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.cli.commands.COMMAND", [str(PROGRAM)])
-    with serving(traps.directory) as service:
+def test_hostile_directory_serve_ingests_and_every_command_works(traps: Traps) -> None:
+    with serving(traps.directory, program=[str(PROGRAM)]) as service:
         with service.client() as client:
             for _ in range(2):
                 with SAMPLE.open("rb") as file:

@@ -21,7 +21,11 @@ from app.settings import load_settings
 from tests.fixtures.service import no_signals
 
 PIECE = b"x" * 65_536
-GUARD_SECONDS = 30
+GUARD_SECONDS = 60
+# What callers get: long enough for those that are fair not to be late on a busy machine.
+CLIENT_SECONDS = 3
+THINKING_SECONDS = 1.5 * CLIENT_SECONDS
+FAIR_PIECES = 24
 GET = b"GET /%s HTTP/1.1\r\nHost: x\r\n\r\n"
 POST = b"POST /%s HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n"
 H2C = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAA\r\n"
@@ -60,7 +64,7 @@ class World:
             case "/fair":
                 return Response(PIECE * 64)
             case "/thinking":
-                await asyncio.sleep(3.5)
+                await asyncio.sleep(THINKING_SECONDS)
             case "/quiet":
                 return StreamingResponse(self.quiet())
         return PlainTextResponse("hello")
@@ -75,7 +79,7 @@ class World:
 
     async def quiet(self) -> Iterator[bytes]:  # type: ignore[misc]  # the same
         yield b"begun "
-        await asyncio.sleep(3.5)
+        await asyncio.sleep(THINKING_SECONDS)
         yield b"done"
 
     @contextmanager
@@ -86,9 +90,9 @@ class World:
 
 @pytest.fixture(scope="module")
 def world() -> Iterator[World]:
-    """Served for callers that get one second."""
+    """Served for callers that get a few seconds."""
     world = World()
-    settings = load_settings(server={"CARREL_CLIENT_SECONDS": 1, "CARREL_KEEP_ALIVE_SECONDS": 1}).server
+    settings = load_settings(server={"CARREL_CLIENT_SECONDS": CLIENT_SECONDS, "CARREL_KEEP_ALIVE_SECONDS": 1}).server
     server = HttpServer(world, settings)
     server.capture_signals = no_signals  # type: ignore[method-assign]  # signals belong to the main thread
     with socket.create_server(("127.0.0.1", 0)) as listening:
@@ -196,18 +200,18 @@ SLOW: dict[str, tuple[Callable[[World], bytes], tuple[int, str] | bytes]] = {
 
 
 def body_that_is_fair(world: World) -> bytes:
-    """Slow, but not too slow, for more than three times what a caller gets."""
+    """Slow, but not too slow, for longer than a caller gets."""
     with world.client() as client:
         piece = b"x" * LEAST_BODY_BYTES
-        client.sendall(b"POST /length HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % (len(piece) * 18))
-        for _ in range(18):
+        client.sendall(b"POST /length HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % (len(piece) * FAIR_PIECES))
+        for _ in range(FAIR_PIECES):
             client.sendall(piece)
             time.sleep(0.2)
         return rest(client)
 
 
 def reader_that_is_fair(world: World) -> bytes:
-    """Takes three seconds and more for what the transport cannot hold; whether it got all of it."""
+    """Takes longer than a caller gets for what the transport cannot hold; whether it got all of it."""
     with world.client() as client:
         # A window that the kernel chooses may open in steps of a megabyte, and so tell of no progress for a second.
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, len(PIECE))
@@ -215,12 +219,12 @@ def reader_that_is_fair(world: World) -> bytes:
         taken = 0
         while taken < len(PIECE) * 64 and (piece := client.recv(len(PIECE))):
             taken += len(piece)
-            time.sleep(0.05)
+            time.sleep(0.08)
         return b"%a" % (taken >= len(PIECE) * 64)
 
 
 FAIR: dict[str, tuple[Callable[[World], bytes], bytes]] = {
-    "a slow body": (body_that_is_fair, b"%d False" % (LEAST_BODY_BYTES * 18)),
+    "a slow body": (body_that_is_fair, b"%d False" % (LEAST_BODY_BYTES * FAIR_PIECES)),
     "a slow reader": (reader_that_is_fair, b"True"),
     "a slow answer": (silent(GET % b"thinking"), b"hello"),
     "a quiet stream": (silent(GET % b"quiet"), b"done"),
