@@ -24,7 +24,8 @@ KEPT_TOLD = frozenset({"webhook_delivery"})
 KEPT_FILES = frozenset({"openai_file"})
 # What has nothing of a document or of a knowledge base; answers are counted in idempotency_subject, by what they name.
 UNRELATED = frozenset(
-    {"tenant", "api_key_use", "idempotency_key", "job_lane", "provider_pace", "quota_turn", "rate_bucket", "webhook"}
+    {"tenant", "api_key_use", "idempotency_key", "job_lane", "provider_pace", "quota_turn", "rate_bucket", "webhook",
+     "worker_beat"}
 )  # fmt: skip
 KEPT_BY_KIND = {
     "document": KEPT | KEPT_NUMBERS | KEPT_SUMS | KEPT_TOLD | KEPT_FILES,

@@ -13,7 +13,8 @@ from tests.isolation.cases import PLACE, Case
 from tests.isolation.worlds import Ids
 from tests.transfer.making import Doc, archive
 
-PER_REQUEST = {"date", "x-request-id", "content-length", "server-timing"}
+# What depends on the moment; of a rate, what is left and when it is full again.
+PER_REQUEST = {"date", "x-request-id", "content-length", "server-timing", "ratelimit-remaining", "ratelimit-reset"}
 MADE = {"location", "carrel-deletion-id"}
 PER_OBJECT = {"status", "progress", "version", "live_version", "chunk_count", "sha256", "hint", "bytes"}
 PER_OBJECT |= {"timings_ms", "carrel/timings_ms"}

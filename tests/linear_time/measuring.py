@@ -11,7 +11,7 @@ MAX_LENGTH = 128_000
 # A text is long enough for a small square to show if it takes so long, or if it is so long and takes more than noise.
 SECONDS = 0.02
 LENGTH, MIN_SECONDS = 64_000, 0.002
-ATTEMPTS = 4
+ATTEMPTS = 10
 
 
 def growth(function: Callable[[str], object], text: Callable[[int], str]) -> float:
