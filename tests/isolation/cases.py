@@ -26,6 +26,9 @@ PLAIN = frozenset(
     timeout_seconds offsets depth level dynamic chunks vector page section_titles options
     action from to format overlap_seconds by quotas documents stored_bytes upload_bytes embedding_tokens_per_day
     searches_per_second concurrent_ingestions
+    agents concurrent_searches event_streams
+    knowledge_bases api_keys prompt_versions webhooks kept_answers publications files file_batches batch_files
+    chats
     exclude_dynamic expand expand_options window max_characters return_vectors explain merge image
     rerank transformers rewrite_prompt answer_prompt prompt session_scope max_top_k max_messages citations
     max_snippet_chars stream max_context_tokens digest
