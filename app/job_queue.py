@@ -252,7 +252,7 @@ class JobQueue:
 
         Runs until it is cancelled. Without a connection nothing is heard, and polling alone finds the jobs.
         """
-        await listen(self.database, CHANNEL, lambda _: on_wake(), on_wake)
+        await listen(self.database, CHANNEL, lambda _: on_wake(), lambda _: on_wake())
 
 
 def _fence(job: ClaimedJob, worker: str) -> dict[str, Any]:

@@ -1,25 +1,36 @@
 """LISTEN on a connection of its own, for as long as the task runs."""
 
 import asyncio
+import hashlib
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 import asyncpg
 
 from app.db.session import Database
 
 RECONNECT_SECONDS = 1.0
+Naming = Callable[[str], str]
+"""Gives the name that a notification has for a tenant, or for a document (``tenant/document``)."""
+
+
+def notification_name(secret: str, name: str) -> str:
+    """Return what the database's function of the same name returns: a digest that says nothing without the secret."""
+    return hashlib.sha256(f"{secret}{name}".encode()).hexdigest()
 
 
 async def listen(
     database: Database,
     channel: str,
     on_message: Callable[[str], None],
-    on_gap: Callable[[], None],
+    on_gap: Callable[[Naming], None],
     *,
     on_lost: Callable[[], None] = lambda: None,
 ) -> None:
     """Call ``on_message`` with each payload, and ``on_gap`` whenever some may have been missed. Runs until cancelled.
+
+    ``on_gap`` gets the naming of the payloads that follow.
 
     From ``on_gap`` to ``on_lost`` there is a connection. Without one nothing is heard, and that one is dead may show
     late: whoever listens must look from time to time as well.
@@ -34,7 +45,7 @@ async def _listen_once(
     database: Database,
     channel: str,
     on_message: Callable[[str], None],
-    on_gap: Callable[[], None],
+    on_gap: Callable[[Naming], None],
     on_lost: Callable[[], None],
 ) -> None:
     engine = database.engine
@@ -43,8 +54,9 @@ async def _listen_once(
     ended = asyncio.Event()
     try:
         connection.add_termination_listener(lambda _: ended.set())
+        secret = await connection.fetchval("select secret from notification_secret")
         await connection.add_listener(channel, lambda _connection, _pid, _channel, payload: on_message(payload))
-        on_gap()
+        on_gap(partial(notification_name, secret))
         await ended.wait()
     finally:
         on_lost()

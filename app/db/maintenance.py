@@ -87,9 +87,12 @@ class OwnerDatabase:
     url: str
 
     @asynccontextmanager
-    async def connect(self) -> AsyncIterator["OwnerConnection"]:
-        """A connection for this block; a cancellation cancels what it runs. Raises MaintenanceFailed."""
-        engine = admin_engine(self.url)
+    async def connect(self, database: str | None = None) -> AsyncIterator["OwnerConnection"]:
+        """A connection for this block; a cancellation cancels what it runs. Raises MaintenanceFailed.
+
+        ``database`` is another one of the same cluster.
+        """
+        engine = admin_engine(self.url, database=database)
         try:
             async with AsyncExitStack() as stack:
                 driver = await _opened(stack, engine)

@@ -63,9 +63,10 @@ def sqlalchemy_url(url: str) -> URL:
     return made.difference_update_query(["sslmode"]).update_query_dict({"ssl": made.query["sslmode"]})
 
 
-def admin_engine(url: str) -> AsyncEngine:
-    """An engine for the tables' owner; connections are not kept."""
-    return create_async_engine(sqlalchemy_url(url), poolclass=NullPool)
+def admin_engine(url: str, *, database: str | None = None) -> AsyncEngine:
+    """An engine for the tables' owner, of another database of the cluster if one is named; no connection is kept."""
+    target = sqlalchemy_url(url)
+    return create_async_engine(target if database is None else target.set(database=database), poolclass=NullPool)
 
 
 def configure(context: Any, connection: Connection) -> None:

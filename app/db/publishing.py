@@ -4,14 +4,23 @@ All that is formatted into a statement here is a UUID, a number, or a word whose
 publication keeps; it is quoted all the same.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
 from uuid import UUID
 
 import asyncpg
 
-from app.db.maintenance import OwnerConnection
+from app.db.maintenance import MaintenanceFailed, OwnerConnection, OwnerDatabase
+from app.logging import get_logger
+
+logger = get_logger(__name__)
 
 CONNECTION_LIMIT = 10
+# A session can lift every limit of its own. One that runs a statement or keeps a transaction open for longer is ended.
+MAX_STATEMENT_SECONDS, MAX_TRANSACTION_SECONDS = 60, 120
+# A transaction locks each object that it drops, and the server has room for so many thousand locks in all.
+OBJECTS_AT_ONCE = 500
+END_ROUNDS = 5
 # The defaults of the login's sessions. A filtered search goes on in the vector index until it has enough rows; those
 # that look at more than so many give up.
 SESSION = {
@@ -23,6 +32,7 @@ SESSION = {
     "hnsw.scan_mem_multiplier": "4",
     "jit": "off",
 }
+TEMP_FILE_LIMIT = "1GB"
 VIEW_OWNER = "carrel_publication"
 
 
@@ -48,6 +58,7 @@ class PublicationOwner:
     """What the owner does for publications."""
 
     connection: OwnerConnection
+    database: OwnerDatabase
 
     @property
     def _driver(self) -> asyncpg.Connection:
@@ -61,6 +72,7 @@ class PublicationOwner:
         place = Place(publication_id)
         if await self._driver.fetchval(_IS_REVOKED, tenant_id, publication_id):
             await self._shut(place)
+            await self._clear(place)
         async with self._driver.transaction():
             await self._driver.execute("set local lock_timeout = '5s'")
             row = await self._driver.fetchrow(_HOLD, tenant_id, publication_id)
@@ -85,22 +97,51 @@ class PublicationOwner:
 
     async def drop_strays(self) -> int:
         """Take away what has no row any more, as after a tenant was removed by hand; returns how many."""
-        strays = [Place(UUID(row[0])) for row in await self._driver.fetch(_STRAYS)]
-        for place in strays:
+        strays = [UUID(row[0]) for row in await self._driver.fetch(_STRAYS)]
+        return sum([await self.remove(stray) for stray in strays])
+
+    async def remove(self, publication_id: UUID) -> bool:
+        """Take away view, schema and role of a publication that has no row any more.
+
+        Returns:
+            False if the role could not be dropped: something that the role owns cannot be reached. It cannot log in,
+            and a later call tries again.
+        """
+        place = Place(publication_id)
+        try:
             await self._shut(place)
+            await self._clear(place)
             async with self._driver.transaction():
+                await self._driver.execute("set local lock_timeout = '5s'")
                 await self._drop(place)
-        return len(strays)
+        except (asyncpg.PostgresError, MaintenanceFailed) as exc:
+            logger.warning("publication.role_left", role=place.login, error=type(exc).__name__)
+            return False
+        return True
+
+    async def end_overdue_sessions(self) -> int:
+        """End the sessions of publications' logins that overstep a limit; returns how many.
+
+        Limits are the time of a statement, the time of a transaction, and advisory locks, of which a reader needs none.
+        """
+        for (login,) in await self._driver.fetch(_NOT_INHERITED):
+            with suppress(asyncpg.PostgresError):  # another owner's, in another database of the cluster
+                await self._take_on(login)
+        return len(await self._driver.fetch(_END_OVERDUE, MAX_STATEMENT_SECONDS, MAX_TRANSACTION_SECONDS))
 
     async def _make(self, place: Place, verifier: str) -> None:
         login, schema = _quoted(place.login), _quoted(place.schema)
         await self._driver.execute(
             f"create role {login} login connection limit {CONNECTION_LIMIT} password {_literal(verifier)}"
         )
+        await self._take_on(place.login)
         # Loads the library: before that, its settings are refused to a role that is no superuser.
         await self._driver.execute("select vector_dims('[1]'::halfvec)")
         for name, value in SESSION.items():
             await self._driver.execute(f"alter role {login} set {name} = {_literal(value)}")
+        # Only a superuser grants this one, and no session can lift it.
+        if await self._driver.fetchval("select has_parameter_privilege(current_user, 'temp_file_limit', 'set')"):
+            await self._driver.execute(f"alter role {login} set temp_file_limit = '{TEMP_FILE_LIMIT}'")
         await self._driver.execute(f"alter role {login} set search_path = {schema}, public")
         await self._driver.execute(f"create schema {schema}; grant usage on schema {schema} to {login}")
         await self._driver.execute(f"grant usage, create on schema {schema} to {VIEW_OWNER}")
@@ -121,24 +162,59 @@ class PublicationOwner:
         await self._driver.execute(_VIEW.format_map(values))
         await self._driver.execute(f"grant select on {name} to {_quoted(place.login)}; reset role")
 
+    async def _take_on(self, login: str) -> None:
+        """Let the owner see and end the login's sessions, and remove what the login owns."""
+        await self._driver.execute(f"grant {_quoted(login)} to current_user with inherit true, set true")
+
     async def _shut(self, place: Place) -> None:
-        """Nobody comes in any more; who is in is sent away."""
-        if not await self._driver.fetchval("select exists (select from pg_roles where rolname = $1)", place.login):
+        """Refuse new sessions of the login, and end those that are open."""
+        if not await self._exists(place):
             return
-        login = _quoted(place.login)
-        await self._driver.execute(f"alter role {login} nologin")
-        # To end another's session takes what the other may do; the login itself goes in a moment.
-        await self._driver.execute(f"grant {login} to current_user with inherit true, set false")
-        await self._driver.execute(
-            "select pg_terminate_backend(pid, 2000) from pg_stat_activity where usename = $1", place.login
-        )
+        await self._driver.execute(f"alter role {_quoted(place.login)} nologin")
+        await self._take_on(place.login)
+        for _ in range(END_ROUNDS):  # one that was being opened shows up late
+            if not await self._driver.fetch(_END_ALL, place.login):
+                return
+
+    async def _clear(self, place: Place) -> None:
+        """Remove everything that the login has left behind, in each database of the cluster: else its role would stay.
+
+        Raises MaintenanceFailed for a database that the owner may not connect to.
+        """
+        if not await self._exists(place):
+            return
+        here = await self._driver.fetchval("select current_database()")
+        await _clear_database(self._driver, place.login)
+        for (name,) in await self._driver.fetch(_DATABASES, place.login):
+            if name != here:
+                async with self.database.connect(name) as other:
+                    await _clear_database(other.driver, place.login)
+                    await other.driver.execute(f"drop owned by {_quoted(place.login)}")
 
     async def _drop(self, place: Place) -> None:
         await self._driver.execute(f"drop schema if exists {_quoted(place.schema)} cascade")
-        if await self._driver.fetchval("select exists (select from pg_roles where rolname = $1)", place.login):
-            database = _quoted(await self._driver.fetchval("select current_database()"))
-            await self._driver.execute(f"revoke connect on database {database} from {_quoted(place.login)}")
+        if await self._exists(place):
+            # With all that was granted to it here.
+            await self._driver.execute(f"drop owned by {_quoted(place.login)}")
             await self._driver.execute(f"drop role {_quoted(place.login)}")
+
+    async def _exists(self, place: Place) -> bool:
+        found: bool = await self._driver.fetchval(
+            "select exists (select from pg_roles where rolname = $1)", place.login
+        )
+        return found
+
+
+async def _clear_database(driver: asyncpg.Connection, login: str) -> None:
+    """Remove the login's prepared transactions and large objects of one database, of which there may be very many."""
+    for (name,) in await driver.fetch(_PREPARED, login):
+        await driver.execute(f"set role {_quoted(login)}")
+        try:
+            await driver.execute(f"rollback prepared {_literal(name)}")
+        finally:
+            await driver.execute("reset role")
+    while await driver.fetch(_UNLINK, login, OBJECTS_AT_ONCE):
+        pass
 
 
 def _quoted(name: str) -> str:
@@ -172,4 +248,25 @@ select p.tenant_id, p.kb_id, p.id from publication p
 _STRAYS = r"""
 select substring(n.nspname from 5) from pg_namespace n
  where n.nspname ~ '^pub_[0-9a-f]{32}$' and pg_get_userbyid(n.nspowner) = current_user
-   and not exists (select from publication p where p.id = substring(n.nspname from 5)::uuid)"""
+   and not exists (select from publication p where p.id = substring(n.nspname from 5)::uuid)
+union
+select substring(r.rolname from 12) from pg_database d, aclexplode(d.datacl) a join pg_roles r on r.oid = a.grantee
+ where d.datname = current_database() and r.rolname ~ '^carrel_pub_[0-9a-f]{32}$'
+   and not exists (select from publication p where p.id = substring(r.rolname from 12)::uuid)"""
+_END_ALL = "select pg_terminate_backend(pid, 2000) from pg_stat_activity where usename = $1"
+_NOT_INHERITED = r"""
+select rolname from pg_roles where rolname ~ '^carrel_pub_[0-9a-f]{32}$' and not pg_has_role(oid, 'usage')"""
+_END_OVERDUE = r"""
+select pg_terminate_backend(a.pid) from pg_stat_activity a
+ where a.usename ~ '^carrel_pub_[0-9a-f]{32}$' and pg_has_role(a.usesysid, 'usage')
+   and (a.state = 'active' and a.query_start < clock_timestamp() - make_interval(secs => $1)
+        or a.xact_start < clock_timestamp() - make_interval(secs => $2)
+        or exists (select from pg_locks l where l.pid = a.pid and l.locktype = 'advisory'))"""
+# Of shared objects (database 0) a login owns none.
+_DATABASES = """
+select distinct d.datname from pg_shdepend s join pg_database d on d.oid = s.dbid
+ where s.refclassid = 'pg_authid'::regclass and s.refobjid = $1::text::regrole and d.datallowconn"""
+_PREPARED = "select gid from pg_prepared_xacts where owner = $1 and database = current_database()"
+_UNLINK = """
+select lo_unlink(o.oid) from (
+  select oid from pg_largeobject_metadata where lomowner = $1::text::regrole limit $2) o"""

@@ -53,10 +53,11 @@ class Erasing:
     ) -> None:
         """Remove one that was withdrawn. Raises SomethingLeft, and as ``IndexDropping.empty``."""
         db = TenantDatabase(self.database, tenant_id)
-        await self.publications.take_away(tenant_id, kb_id)
+        await self._take_publications_away(tenant_id, kb_id, receipts_of=tenant_id, deletion_id=deletion_id)
         await self._drop(tenant_id, indexes)
         await self._remove(db, kb_id, deletion_id)
-        await settle_knowledge_base(db, kb_id, indexes, deletion_id=deletion_id, job_id=job_id)
+        roles = await self._remove_roles(tenant_id, deletion_id)
+        await settle_knowledge_base(db, kb_id, indexes, deletion_id=deletion_id, job_id=job_id, roles=roles)
         logger.info("deletion.knowledge_base", deletion=str(deletion_id))
 
     async def tenant(self, tenant_id: UUID, *, deletion_id: UUID, job_id: UUID) -> None:
@@ -70,12 +71,28 @@ class Erasing:
                 await withdrawal.withdraw()
                 indexes[kb_id] = await withdrawal.retire()
         for kb_id, of_kb in indexes.items():
-            await self.publications.take_away(tenant_id, kb_id)
+            await self._take_publications_away(tenant_id, kb_id, receipts_of=SYSTEM_TENANT, deletion_id=deletion_id)
             await self._drop(tenant_id, of_kb)
             await self._remove(db, kb_id, None)
         await self.tenants.erase(tenant_id)
         await self._settle_tenant(db, deletion_id=deletion_id, job_id=job_id)
         logger.info("deletion.tenant", deletion=str(deletion_id))
+
+    async def _take_publications_away(
+        self, tenant_id: UUID, kb_id: UUID, *, receipts_of: UUID, deletion_id: UUID
+    ) -> None:
+        """The receipt remembers database roles that cannot go yet: neither rows nor originals wait for them."""
+        left = await self.publications.take_away(tenant_id, kb_id)
+        if left:
+            async with self.database.transaction(receipts_of) as session:
+                await ReceiptRepository(session, receipts_of).remember_publications(deletion_id, left)
+            await self.publications.release(tenant_id, kb_id, left)
+
+    async def _remove_roles(self, receipts_of: UUID, deletion_id: UUID) -> int:
+        """Try once more to drop the roles that the receipt remembers; returns how many are still there."""
+        async with self.database.transaction(receipts_of) as session:
+            receipt = await ReceiptRepository(session, receipts_of).get(deletion_id)
+        return await self.publications.remove_released(receipts_of, [] if receipt is None else receipt.publications)
 
     async def _drop(self, tenant_id: UUID, indexes: Sequence[UUID]) -> None:
         """Search indexes first: their own partial indexes go before a single chunk is taken out of them."""
@@ -107,6 +124,7 @@ class Erasing:
             left = await RemainsRepository(session, db.tenant_id).of_tenant()
             await ReceiptRepository(session, db.tenant_id).close_all()  # their jobs are gone, and so is what they did
         left["objects"] = await count_objects(self.objects, [prefix])
+        left["database_roles"] = await self._remove_roles(SYSTEM_TENANT, deletion_id)
         async with self.database.transaction(SYSTEM_TENANT) as session:
             receipts = ReceiptRepository(session, SYSTEM_TENANT)
             await receipts.lock(deletion_id)

@@ -1,7 +1,7 @@
 """Receipts of deletions: read, told what is left, and closed with the last job that works for them."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from uuid import UUID
 
@@ -48,6 +48,11 @@ class ReceiptRepository:
         if kept_files:
             await self.session.rows(_COUNT_KEPT, {"t": self.tenant_id, "id": deletion_id, "more": kept_files})
 
+    async def remember_publications(self, deletion_id: UUID, publications: Sequence[UUID]) -> None:
+        """Keep the ids of publications whose database roles have to go before the receipt is closed."""
+        values = {"t": self.tenant_id, "id": deletion_id, "publications": list(publications)}
+        await self.session.rows(_REMEMBER, values)
+
     async def close_all(self) -> None:
         """For a tenant of which nothing is left: what its earlier deletions had to do is done."""
         await self.session.rows(_CLOSE_ALL, {"t": self.tenant_id})
@@ -67,6 +72,9 @@ class ReceiptRepository:
 _REMOVE_JOB = statement("delete from job where tenant_id = :t and id = :job")
 _TELL = statement("""
 update deletion set remaining = coalesce(remaining, '{}') || :remaining::jsonb where tenant_id = :t and id = :id""")
+_REMEMBER = statement("""
+update deletion set publications = array(select distinct unnest(publications || :publications::uuid[]))
+ where tenant_id = :t and id = :id""")
 _COUNT_KEPT = statement("update deletion set kept_files = kept_files + :more where tenant_id = :t and id = :id")
 _FINISH = statement("""
 update deletion set finished_at = now() where tenant_id = :t and id = :id

@@ -52,9 +52,11 @@ async def settle_documents(
 
 
 async def settle_knowledge_base(
-    db: TenantDatabase, kb_id: UUID, indexes: Sequence[UUID], *, deletion_id: UUID, job_id: UUID
+    db: TenantDatabase, kb_id: UUID, indexes: Sequence[UUID], *, deletion_id: UUID, job_id: UUID, roles: int = 0
 ) -> None:
     """For the job that has removed a knowledge base; its documents are settled by those of their originals.
+
+    ``roles`` counts the database roles of its publications that are still there.
 
     Raises SomethingLeft.
     """
@@ -64,7 +66,7 @@ async def settle_knowledge_base(
         told = {} if receipt is None else receipt.remaining or {}
         await remains.forget_knowledge_base(kb_id, indexes, but_job=job_id)
         nothing = await remains.of_documents(kb_id, [], but_job=job_id)  # so that all tables are told of
-        left = await remains.of_knowledge_base(kb_id, indexes, but_job=job_id)
+        left = await remains.of_knowledge_base(kb_id, indexes, but_job=job_id) | {"database_roles": roles}
         is_over = await close(receipts, left, deletion_id, job_id, told={"objects": 0, **nothing, **told})
     if not is_over:
         raise SomethingLeft

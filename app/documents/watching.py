@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from app.db.listening import listen
+from app.db.listening import Naming, listen
 from app.db.session import Database
 
-# The trigger on document: tenant/document/status, or this where it is gone.
+# The trigger on document: the notification name of tenant/document, then /status, or this word where it is gone.
 CHANNEL = "carrel_document"
 DELETED = "deleted"
 # Notifications are a hint: who waits looks again after so long in any case.
@@ -51,6 +51,8 @@ class DocumentWatch:
 
     database: Database
     _waiting: dict[str, set[Change]] = field(default_factory=dict)
+    _names: dict[str, str] = field(default_factory=dict)
+    _naming: Naming | None = None
     _task: asyncio.Task[None] | None = None
     ending: bool = False
 
@@ -64,15 +66,19 @@ class DocumentWatch:
     async def changes(self, tenant_id: UUID, document_id: UUID) -> AsyncIterator[Change]:
         """Tells of changes of one document from now on; read its state inside the block, or one may be missed."""
         if self._task is None or self._task.done():
-            self._task = asyncio.create_task(listen(self.database, CHANNEL, self._heard, self._missed))
+            self._task = asyncio.create_task(listen(self.database, CHANNEL, self._heard, self._connected))
         name, change = f"{tenant_id}/{document_id}", Change(self)
         self._waiting.setdefault(name, set()).add(change)
+        if self._naming is not None:
+            self._names[self._naming(name)] = name
         try:
             yield change
         finally:
             self._waiting[name].discard(change)
             if not self._waiting[name]:
                 del self._waiting[name]
+                if self._naming is not None:
+                    self._names.pop(self._naming(name), None)
 
     def let_go(self) -> None:
         """The process is about to end: whoever waits is to answer with what there is now."""
@@ -86,10 +92,15 @@ class DocumentWatch:
             await asyncio.gather(self._task, return_exceptions=True)
 
     def _heard(self, payload: str) -> None:
-        name, _, status = payload.rpartition("/")
-        for change in self._waiting.get(name, ()):
+        named, _, status = payload.rpartition("/")
+        for change in self._waiting.get(self._names.get(named, ""), ()):
             change.status, change.deleted = status, change.deleted or status == DELETED
             change.event.set()
+
+    def _connected(self, naming: Naming) -> None:
+        self._naming = naming
+        self._names = {naming(name): name for name in self._waiting}
+        self._missed()
 
     def _missed(self) -> None:
         for changes in self._waiting.values():

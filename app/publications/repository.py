@@ -1,5 +1,6 @@
 """Queries about publications, as the plain role in one tenant."""
 
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
@@ -42,12 +43,31 @@ class PublicationRepository:
         """Say why the view is not made."""
         await self.session.rows(_HOLD_BACK, {**self._place, "id": publication_id, "reason": reason})
 
+    async def release(self, publications: Sequence[UUID]) -> None:
+        """Remove the rows of these, which are revoked; their views and roles may still be there."""
+        await self.session.rows(_RELEASE, {**self._place, "ids": list(publications)})
+
+    async def is_allowed(self) -> bool:
+        """Whether the operator allows the tenant to publish."""
+        return await self.session.row(_IS_ALLOWED, {"tenant": self._place["tenant"]}) is not None
+
     async def remove_unmade(self, publication_id: UUID) -> bool:
         """Remove one that was revoked before anything was made for it; True where it is gone."""
         await self.session.rows(_REMOVE_UNMADE, {**self._place, "id": publication_id})
         return publication_id not in await self.all()
 
 
+async def count_roles(session: Session, logins: Sequence[str]) -> int:
+    """Return how many of these roles the database server has."""
+    row = await session.row(_COUNT_ROLES, {"logins": list(logins)})
+    return 0 if row is None else int(row["roles"])
+
+
+_COUNT_ROLES = statement("select count(*) as roles from pg_roles where rolname = any(:logins::text[])")
+_IS_ALLOWED = statement("select 1 from tenant where id = :tenant and sql_views")
+_RELEASE = statement("""
+delete from publication
+ where tenant_id = :tenant and kb_id = :kb and id = any(:ids::uuid[]) and removed_at is not null""")
 _IS_KEYWORD = statement("select 1 from pg_get_keywords() where word = :word::text and catcode in ('R', 'T')")
 _ADD = statement("""
 insert into publication (tenant_id, id, kb_id, collection, content_key, verifier)

@@ -32,7 +32,10 @@ PUBLISH_JOB = "settle_publication"
 
 @dataclass(frozen=True, slots=True)
 class PublicationService:
-    """What a tenant's admin can do; where it is not ``allowed``, nothing new is published."""
+    """What a tenant's admin can do.
+
+    Nothing new is published unless it is ``allowed`` on this service, and to this tenant by the operator.
+    """
 
     db: TenantDatabase
     knowledge_bases: KnowledgeBaseService
@@ -59,6 +62,8 @@ class PublicationService:
             await KnowledgeBaseRepository(session, self.db.tenant_id).lock(kb.row.id)
             kb = await self.knowledge_bases.find_in(session, reference)
             repository = PublicationRepository(session, self.db.tenant_id, kb.row.id)
+            if not await repository.is_allowed():
+                raise PublicationOff
             publication_id = new_id()
             added = await repository.add(
                 publication_id,

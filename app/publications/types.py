@@ -21,7 +21,7 @@ LONGEST_NAME = 63
 
 
 class PublicationOff(Conflict):
-    """The operator does not allow knowledge bases to be published."""
+    """The operator does not allow this tenant to publish knowledge bases."""
 
     code = "publication_off"
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from app.access import Principal, Quotas, Role
-from app.db.listening import listen
+from app.db.listening import Naming, listen
 from app.db.models.control_rows import AuthenticatedKey
 from app.db.session import DatabaseUnavailable
 from app.db.system import SystemDatabase
 
-# The triggers on api_key and tenant: the id of the tenant whose keys are to be looked up again.
+# The triggers on api_key and tenant: the notification name of the tenant whose keys are to be looked up again.
 CHANNEL = "carrel_key"
 # How long a key may outlive its revocation where a connection is dead and neither side knows it.
 KEPT_SECONDS = 5.0
@@ -32,7 +32,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Who has a credential, and until when that need not be asked again."""
+    """Who has a credential, and until when that need not be asked again; ``tenant`` is the notification name."""
 
     principal: Principal
     tenant: str
@@ -61,7 +61,7 @@ class KnownKeys:
     _kept: OrderedDict[bytes, Kept] = field(default_factory=OrderedDict)
     _asking: dict[bytes, Asking] = field(default_factory=dict)
     _changes: int = 0
-    _hearing: bool = False
+    _naming: Naming | None = None  # None while nothing is heard
     _task: asyncio.Task[None] | None = None
 
     async def find(self, key_hash: bytes) -> Principal | None:
@@ -78,7 +78,7 @@ class KnownKeys:
 
     def forget(self, tenant_id: UUID) -> None:
         """The tenant or one of its keys has changed: for who changed it, ahead of the notification."""
-        self._heard(str(tenant_id))
+        self._heard("" if self._naming is None else self._naming(str(tenant_id)))
 
     async def close(self) -> None:
         """Stop listening."""
@@ -105,9 +105,9 @@ class KnownKeys:
             return None
         principal = found.principal
         # An answer may be older than a change that was told of meanwhile.
-        if self._hearing and changes == self._changes:
+        if self._naming is not None and changes == self._changes:
             until = asked_at + min(self.seconds, found.seconds_left)
-            self._kept[digest] = Kept(principal, str(principal.tenant_id), until)
+            self._kept[digest] = Kept(principal, self._naming(str(principal.tenant_id)), until)
             self._kept.move_to_end(digest)
             if len(self._kept) > self.most:
                 self._kept.popitem(last=False)
@@ -137,13 +137,13 @@ class KnownKeys:
         for digest in [digest for digest, kept in self._kept.items() if kept.tenant == tenant]:
             del self._kept[digest]
 
-    def _hears(self) -> None:
+    def _hears(self, naming: Naming) -> None:
         self._hears_nothing()
-        self._hearing = True
+        self._naming = naming
 
     def _hears_nothing(self) -> None:
         self._changes += 1
-        self._hearing = False
+        self._naming = None
         self._kept.clear()
 
 

@@ -85,19 +85,24 @@ class TenantService:
         *,
         name: str | None = None,
         quotas: Mapping[str, Any] | None = None,
+        sql_views: bool | None = None,
         by: Actor = SERVICE,
     ) -> Tenant:
-        """Another name, other quotas, those alone that are named; None is without a limit. Raises TenantNotFound."""
+        """Another name, other quotas, those alone that are named; None is without a limit. Raises TenantNotFound.
+
+        ``sql_views`` allows or forbids SQL views; where they are forbidden, those that exist are empty at once.
+        """
         await self.get(tenant_id)
         async with self.database.transaction(tenant_id) as session:
             repository = TenantRepository(session)
             tenant = await repository.lock(tenant_id)
             if tenant is not None:
-                before = tenant.name, tenant.quotas
+                before = tenant.name, tenant.quotas, tenant.sql_views
                 tenant.name = name or tenant.name
+                tenant.sql_views = tenant.sql_views if sql_views is None else sql_views
                 if quotas:
                     await self._set_quotas(session, tenant, quotas)
-                if (tenant.name, tenant.quotas) != before:
+                if (tenant.name, tenant.quotas, tenant.sql_views) != before:
                     await AuditRepository(session, tenant_id).add(Event(Action.TENANT_UPDATE, [tenant_id]), by)
         self.known.forget(tenant_id)
         if tenant is None:

@@ -46,11 +46,14 @@ CALLABLE = {
     "stalled_restamps",
     "remove_old_deletions",
     "default_row_quota",
+    "notification_name",
 }
 # Bound at creation.
 BOUND = {"current_tenant", "system_tenant", "filter_term"}
 # What the plain role adds and reads, and never changes.
 APPEND_ONLY = {"audit_event"}
+# What the plain role only reads.
+READ_ONLY = {"notification_secret"}
 # Definer functions take values, not SQL, names or literals: every text argument is told here, with what it is.
 TEXT_ARGUMENTS = {
     (claim, "p_worker"): "stored as a value in job.worker" for claim in ("claim_job", "claim_work", "claim_delivery")
@@ -175,7 +178,8 @@ async def test_grants_are_the_listed_ones(owner: asyncpg.Connection) -> None:
     everything = ["DELETE", "INSERT", "SELECT", "UPDATE"]
     held = {(row["role"], row["relname"]): row["kinds"] for row in rows}
     for (role, table), kinds in held.items():
-        assert role != APP or kinds == (["INSERT", "SELECT"] if table in APPEND_ONLY else everything), table
+        wanted = ["INSERT", "SELECT"] if table in APPEND_ONLY else ["SELECT"] if table in READ_ONLY else everything
+        assert role != APP or kinds == wanted, table
     plain = {row["relname"] for row in await owner.fetch(TABLES) if not row["relispartition"]}
     plain -= {"alembic_version", *TURNS}
     assert {table for role, table in held if role == APP} == plain
@@ -194,6 +198,7 @@ async def test_grants_are_the_listed_ones(owner: asyncpg.Connection) -> None:
         (CONTROL, "worker_beat"): ["SELECT"],
         (CONTROL, "audit_event"): ["DELETE"],
         (CONTROL, "deletion"): ["DELETE"],
+        (CONTROL, "notification_secret"): ["SELECT"],
         (PUBLICATION, "chunk_embedding"): ["SELECT"],
     }
     columns = await owner.fetch(
@@ -221,7 +226,7 @@ async def test_grants_are_the_listed_ones(owner: asyncpg.Connection) -> None:
         *(("document", name, "SELECT") for name in ("scope_level", "dynamic")),
         *(("chunk", name, "SELECT") for name in ("tenant_id", "index_id", "id", "document_id", "content")),
         *(("publication", name, "SELECT") for name in ("tenant_id", "id", "kb_id", "index_id", "removed_at")),
-        *(("tenant", name, "SELECT") for name in ("id", "deleted_at")),
+        *(("tenant", name, "SELECT") for name in ("id", "deleted_at", "sql_views")),
         *(("search_index", name, "SELECT") for name in ("tenant_id", "id", "kb_id", "state", "retired_at", "avgdl")),
         *(("routing_profile", name, "SELECT") for name in ("tenant_id", "index_id", "chunks", "changed_chunks")),
     }

@@ -58,6 +58,13 @@ async def texts(reader: asyncpg.Connection, manifest: dict[str, Any], **contains
     return {row[0] for row in await reader.fetch(sql, manifest["content_key"], json.dumps(contains))}
 
 
+def allow(tenant: Tenant, *, sql_views: bool = True) -> Tenant:
+    """Let the operator allow the tenant to publish, or forbid it."""
+    body = {"sql_views": sql_views}
+    tenant.service.operator.patch(f"/v1/tenants/{tenant.id}", json=body).raise_for_status()
+    return tenant
+
+
 def publish(tenant: Tenant, kb: str = "default", **wishes: str) -> Published:
     """Publish, and wait until the view is there."""
     path = f"/v1/knowledge-bases/{kb}/publication"

@@ -7,12 +7,12 @@ import pytest
 
 from tests.cli.commands import printed
 from tests.fixtures.service import Service, Tenant
-from tests.publications.platform import Published, eventually
+from tests.publications.platform import Published, allow, eventually
 
 
 @pytest.fixture
 def tenant(publishing: Service) -> Tenant:
-    return publishing.new_tenant()
+    return allow(publishing.new_tenant())
 
 
 def test_published_read_and_ended(tenant: Tenant) -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.api.problems import problem
 from tests.fixtures.service import Service, Tenant
 from tests.fixtures.waiting import soon_expired
-from tests.publications.platform import ENDED, Published, eventually, publish, texts
+from tests.publications.platform import ENDED, Published, allow, eventually, publish, texts
 
 KB = "/v1/knowledge-bases/default"
 PATH = f"{KB}/publication"
@@ -19,7 +19,7 @@ HERON, OTTER = "The heron fishes at dawn.", "The otter sleeps by day."
 
 @pytest.fixture
 def tenant(publishing: Service) -> Tenant:
-    return publishing.new_tenant()
+    return allow(publishing.new_tenant())
 
 
 async def left(service: Service, published: Published) -> int:

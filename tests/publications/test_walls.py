@@ -10,7 +10,7 @@ from app.documents.scopes import Scope
 from app.ids import decode_id
 from tests.fixtures.database import run_sql
 from tests.fixtures.service import Service
-from tests.publications.platform import Published, publish
+from tests.publications.platform import Published, allow, publish
 
 MINE, BESIDE, USERS, OTHERS = "Mine is the heron.", "Beside it the wren.", "A user's otter.", "Others have a fox."
 # Its sight into other rows, if it had any: it tells what it is called with, and costs the planner nothing.
@@ -27,7 +27,7 @@ select c.oid::regclass::text as name, a.attname from pg_class c
 @pytest.fixture(scope="module")
 def world(publishing: Service) -> tuple[Published, Published]:
     """A publication, and another tenant's."""
-    mine, other = publishing.new_tenant(), publishing.new_tenant()
+    mine, other = allow(publishing.new_tenant()), allow(publishing.new_tenant())
     mine.add_text(MINE)
     mine.add_text(USERS, user_id="u")
     mine.admin.post("/v1/knowledge-bases", json={"name": "beside"}).raise_for_status()

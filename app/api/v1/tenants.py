@@ -5,7 +5,7 @@ from typing import Annotated, Any, Self
 from uuid import UUID
 
 from fastapi import APIRouter, Response
-from pydantic import BaseModel, StringConstraints, model_validator
+from pydantic import BaseModel, Field, StringConstraints, model_validator
 
 from app.access import Quotas
 from app.api.bodies import STORABLE
@@ -30,6 +30,9 @@ router = APIRouter(route_class=GuardedRoute)
 Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200), STORABLE]
 
 
+_SQL_VIEWS = "Whether admins of the tenant may publish knowledge bases as SQL views, where the service allows it at all"
+
+
 class QuotasIn(Limits):
     """What a tenant may use; null is without a limit. What is left out is as the service gives it, or stays."""
 
@@ -46,16 +49,17 @@ class TenantIn(Input):
 
 
 class TenantChanges(Input):
-    """Another name, or other quotas, of which those that are left out stay."""
+    """What changes of a tenant; what is left out stays."""
 
     name: Name | None = None
     quotas: QuotasIn | None = None
+    sql_views: bool | None = Field(None, strict=True, description=_SQL_VIEWS)
 
     @model_validator(mode="after")
     def _changes_something(self) -> Self:
         given = self.model_fields_set
         if not given or any(getattr(self, name) is None for name in given):
-            raise ValueError("one of name and quotas is needed, and neither is null")
+            raise ValueError("one of name, quotas and sql_views is needed, and none is null")
         return self
 
 
@@ -79,6 +83,7 @@ class TenantFullOut(TenantOut):
     """A tenant and what it may use."""
 
     quotas: QuotasOut
+    sql_views: bool = Field(description=_SQL_VIEWS)
 
 
 class NewTenantOut(TenantFullOut):
@@ -112,7 +117,8 @@ def tenant_out(tenant: Tenant | ListedTenant) -> dict[str, Any]:
 
 
 def _full_out(tenant: Tenant) -> dict[str, Any]:
-    return {**tenant_out(tenant), "quotas": QuotasOut.model_validate(asdict(Quotas.stored(tenant.quotas)))}
+    quotas = QuotasOut.model_validate(asdict(Quotas.stored(tenant.quotas)))
+    return {**tenant_out(tenant), "quotas": quotas, "sql_views": tenant.sql_views}
 
 
 def _changes(quotas: QuotasIn | None) -> dict[str, Any] | None:
@@ -156,10 +162,12 @@ async def get_tenant(tenant: str, resources: CurrentResources, _: CurrentOperato
 async def change_tenant(
     tenant: str, body: TenantChanges, resources: CurrentResources, operator: CurrentOperator
 ) -> dict[str, Any]:
-    """Give a tenant another name, or other quotas; they hold at once, on every replica."""
+    """Change a tenant's name, quotas, or permission for SQL views; it holds at once, on every replica."""
     by = Actor.of(operator.principal)
-    changes = _changes(body.quotas)
-    return _full_out(await resources.tenants.update(tenant_id(tenant), name=body.name, quotas=changes, by=by))
+    changed = await resources.tenants.update(
+        tenant_id(tenant), name=body.name, quotas=_changes(body.quotas), sql_views=body.sql_views, by=by
+    )
+    return _full_out(changed)
 
 
 @router.delete(

@@ -6,12 +6,15 @@ from uuid import UUID
 
 from sqlalchemy import (
     CheckConstraint,
+    Column,
     Double,
     ForeignKey,
     ForeignKeyConstraint,
     Index,
     LargeBinary,
     SmallInteger,
+    Table,
+    Text,
     func,
     text,
 )
@@ -23,7 +26,10 @@ from app.db.models.base import Base, Created, TenantOwned
 
 
 class Tenant(Created, Base):
-    """A customer; ``deleted_at`` shuts its keys out while its rows and objects are removed."""
+    """A customer; ``deleted_at`` shuts its keys out while its rows and objects are removed.
+
+    ``sql_views`` says whether the operator lets its admins publish knowledge bases as SQL views.
+    """
 
     __tablename__ = "tenant"
 
@@ -31,6 +37,7 @@ class Tenant(Created, Base):
     name: Mapped[str]
     deleted_at: Mapped[datetime | None]
     quotas: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default=text("'{}'"))
+    sql_views: Mapped[bool] = mapped_column(server_default=text("false"))
 
 
 class ApiKey(Created, TenantOwned, Base):
@@ -164,6 +171,10 @@ class WorkerBeat(TenantOwned, Base):
     name: Mapped[str] = mapped_column(primary_key=True)
     started_at: Mapped[datetime] = mapped_column(server_default=func.now())
     beat_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+
+# One row, and no key: what notifications are named with.
+notification_secret = Table("notification_secret", Base.metadata, Column("secret", Text, nullable=False))
 
 
 class ProviderPace(TenantOwned, Base):

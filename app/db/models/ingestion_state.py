@@ -16,7 +16,8 @@ from sqlalchemy import (
     func,
     text,
 )
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
+from sqlalchemy.dialects.postgresql import UUID as PG_UUID
 from sqlalchemy.orm import Mapped, mapped_column
 
 from app.db.models.base import Base, Created, TenantOwned
@@ -90,6 +91,7 @@ class Deletion(TenantOwned, Base):
 
     That of a tenant is the system tenant's. ``remaining`` is what was left when all was removed, by table.
     ``kept_files`` counts documents that were made of a file that is kept for itself, and was not deleted with them.
+    ``publications`` are those whose database roles could not be dropped with the rest.
     ``user_key`` is the scope key of the user whose restricted key asked for the deletion; None for every other key.
     """
 
@@ -112,3 +114,4 @@ class Deletion(TenantOwned, Base):
     remaining: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
     kept_files: Mapped[int] = mapped_column(server_default=text("0"))
     user_key: Mapped[UUID | None]
+    publications: Mapped[list[UUID]] = mapped_column(ARRAY(PG_UUID(as_uuid=True)), server_default=text("'{}'"))
