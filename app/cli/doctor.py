@@ -130,6 +130,8 @@ async def _database(settings: Settings) -> AsyncIterator[Finding]:
         yield _walls(seen)
         yield _indexes(seen)
         yield _clock(seen)
+        if settings.publication.allowed:
+            yield _logins(seen)
     finally:
         await database.close()
     if runtime.admin_database_url is None:
@@ -150,6 +152,14 @@ def _indexes(seen: Examined) -> Finding:
         names = ", ".join(seen.invalid_indexes)
         return Finding("indexes", "warning", f"not valid: {names}; being built, or left by a build that was cut short")
     return Finding("indexes", "ok", "all are valid")
+
+
+def _logins(seen: Examined) -> Finding:
+    if seen.open_functions:
+        names = f"{', '.join(seen.open_functions[:3])} and {len(seen.open_functions) - 3} more"
+        detail = f"every login may call {names}; docs/publication.md has the statements that a superuser runs"
+        return Finding("logins of SQL views", "warning", detail)
+    return Finding("logins of SQL views", "ok", "they can make no large objects and take no advisory locks")
 
 
 def _clock(seen: Examined) -> Finding:

@@ -15,13 +15,19 @@ _EXAMINED = statement(
                 and not (c.relrowsecurity and c.relforcerowsecurity) order by 1) as open_tables,
        array(select i.indexrelid::regclass::text from pg_index i join pg_class c on c.oid = i.indrelid
               where c.relnamespace = 'public'::regnamespace and not (i.indisvalid and i.indisready)
-              order by 1) as invalid_indexes"""
+              order by 1) as invalid_indexes,
+       array(select p.proname::text from pg_proc p where p.pronamespace = 'pg_catalog'::regnamespace
+                and (p.proname in ('lo_create', 'lo_creat', 'lo_from_bytea') or p.proname ~ '^pg_(try_)?advisory_')
+                and has_function_privilege('public', p.oid, 'execute') group by 1 order by 1) as open_functions"""
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """``open_tables`` have rows of tenants and no forced row-level security; nobody uses an invalid index."""
+    """``open_tables`` have rows of tenants and no forced row-level security; nobody uses an invalid index.
+
+    ``open_functions`` are those by which any login, such as that of a SQL view, uses up what all share.
+    """
 
     server: str
     role: str
@@ -29,6 +35,7 @@ class Examined:
     pgvector: str | None
     open_tables: list[str]
     invalid_indexes: list[str]
+    open_functions: list[str]
 
 
 async def examine(database: Database) -> Examined:

@@ -119,7 +119,12 @@ class PublicationOwner:
             return False
         return True
 
-    async def end_overdue_sessions(self) -> int:
+    async def end_overdue_sessions(
+        self,
+        *,
+        statement_seconds: float = MAX_STATEMENT_SECONDS,
+        transaction_seconds: float = MAX_TRANSACTION_SECONDS,
+    ) -> int:
         """End the sessions of publications' logins that overstep a limit; returns how many.
 
         Limits are the time of a statement, the time of a transaction, and advisory locks, of which a reader needs none.
@@ -127,7 +132,7 @@ class PublicationOwner:
         for (login,) in await self._driver.fetch(_NOT_INHERITED):
             with suppress(asyncpg.PostgresError):  # another owner's, in another database of the cluster
                 await self._take_on(login)
-        return len(await self._driver.fetch(_END_OVERDUE, MAX_STATEMENT_SECONDS, MAX_TRANSACTION_SECONDS))
+        return len(await self._driver.fetch(_END_OVERDUE, statement_seconds, transaction_seconds))
 
     async def _make(self, place: Place, verifier: str) -> None:
         login, schema = _quoted(place.login), _quoted(place.schema)

@@ -29,6 +29,17 @@ select format('create database %I owner carrel_owner', :'database')
     where not exists (select from pg_database where datname = :'database') \gexec
 """
 _CREATE_EXTENSION = "create extension if not exists vector;"
+# Rights that every login has until a superuser takes them away. Neither the service nor a login of a SQL view needs
+# them. docs/publication.md has the same statements for other servers.
+_CLOSE_TO_LOGINS = r"""
+revoke connect on database postgres, template1 from public;
+grant set on parameter temp_file_limit to carrel_owner;
+select format('revoke execute on function %s from public', oid::regprocedure) from pg_proc
+ where pronamespace = 'pg_catalog'::regnamespace and has_function_privilege('public', oid, 'execute')
+   and (proname in ('lo_create', 'lo_creat', 'lo_from_bytea', 'lo_put', 'lowrite', 'lo_open', 'lo_truncate',
+                    'lo_truncate64')
+        or proname ~ '^pg_(try_)?advisory_') \gexec
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +61,17 @@ class Superuser:
     password: str
 
     def ensure_database(self, name: str, owner_password: str, runtime_password: str) -> None:
-        """Make the roles, the database ``name`` and its extension where they are missing. Raises PostgresFailed."""
+        """Make the roles, the database ``name`` and its extension where they are missing. Raises PostgresFailed.
+
+        Also keep what every login of a server may do to the service's own roles.
+        """
         variables = {
             "CARREL_NAME": name,
             "CARREL_OWNER_SECRET": owner_password,
             "CARREL_RUNTIME_SECRET": runtime_password,
         }
         self._run("postgres", _CREATE_ROLES_AND_DATABASE, variables)
-        self._run(name, _CREATE_EXTENSION, {})
+        self._run(name, _CREATE_EXTENSION + _CLOSE_TO_LOGINS, {})
 
     def _run(self, database: str, script: str, variables: Mapping[str, str]) -> None:
         environment = {
