@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import timedelta
+from urllib.parse import urlsplit
 
 import asyncpg
 import pytest
@@ -31,6 +32,10 @@ async def stranger(database: DatabaseUrls, postgres_server: EmbeddedPostgres) ->
     """A login that may connect, as a publication's."""
     server = postgres_server.url("postgres")
     await asyncio.to_thread(run_sql, server, f"create role {LOGIN} login password 'secret'")
+    # As on a server where no superuser has taken advisory locks away.
+    here = postgres_server.url(urlsplit(database.app).path.strip("/"))
+    for function in ("pg_advisory_lock(bigint)", "pg_advisory_lock(int, int)"):
+        await asyncio.to_thread(run_sql, here, f"grant execute on function {function} to public")
     connection = await asyncpg.connect(f"postgresql://{LOGIN}:secret@" + database.app.partition("@")[2])
     yield connection
     await connection.close()

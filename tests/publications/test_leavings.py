@@ -209,7 +209,9 @@ def test_listen_names_neither_tenant_nor_document(publishing: Service, tenant: T
                 await reader.add_listener(channel, lambda *said: heard.append(said[-1]))
             document = await asyncio.to_thread(other.add_text, HERON)
             await asyncio.to_thread(lambda: other.client("reader"))
-            await asyncio.to_thread(lambda: publishing.operator.patch(f"/v1/tenants/{other.id}", json={"name": "x"}))
+            await asyncio.to_thread(
+                lambda: publishing.operator.patch(f"/v1/tenants/{other.id}", json={"name": "renamed"})
+            )
             await asyncio.sleep(0.5)
             ids: list[UUID | None] = [decode_id("doc", document["id"]), decode_id("ten", other.id)]
             for one in ids:
