@@ -1,7 +1,7 @@
 """SQL views are allowed by tenant, notifications name nothing, and a receipt knows the database roles that must go.
 
-Revision ID: 0049
-Revises: 0048
+Revision ID: 0050
+Revises: 0049
 
 Columns with constant defaults, one small table and functions: nothing is rewritten. Tenants that have SQL views keep
 them. A process of an earlier version does not understand the notifications: it looks at documents every two seconds,
@@ -10,8 +10,8 @@ and forgets a revoked key after five.
 
 from app.db.migrate import run_script
 
-revision = "0049"
-down_revision = "0048"
+revision = "0050"
+down_revision = "0049"
 branch_labels = None
 depends_on = None
 
