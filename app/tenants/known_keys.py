@@ -119,7 +119,7 @@ class KnownKeys:
         Many requests at once whose key is not known any more ask the database once: they would take all connections.
         """
         asking = self._asking.get(digest)
-        if asking is None or not self._hearing or asking.changes != self._changes:
+        if asking is None or self._naming is None or asking.changes != self._changes:
             asking = Asking(asyncio.ensure_future(ask()), self._changes)
             self._asking[digest] = asking
             asking.task.add_done_callback(lambda task: self._asked(digest, task))
