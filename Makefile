@@ -11,7 +11,7 @@ PROOFS := $(subst _,-,$(patsubst benchmarks/prove_%.py,%,$(wildcard benchmarks/p
 # run hangs with Python 3.11: traced code that greenlet's clean-up of an ended thread calls goes round in a circle.
 COVERAGE ?=
 
-.PHONY: demo test check format lint types contracts bench bench-load bench-scale bench-floor bench-steps bench-deletion bench-answers bench-memory bench-routing bench-planner deadline-test bench-transfer rewriting quality sbom walls api-fuzz audit fairness-test kill-test upgrade-test torture swift-test door-tests prove setup clean
+.PHONY: demo test check format lint types contracts bench bench-load bench-scale bench-floor bench-steps bench-deletion bench-answers bench-memory bench-routing bench-planner bench-checkouts deadline-test bench-transfer rewriting quality sbom walls api-fuzz audit fairness-test kill-test upgrade-test torture swift-test door-tests prove setup clean
 .DEFAULT_GOAL := help
 
 help:
@@ -26,6 +26,7 @@ help:
 	@echo "make bench-memory    how soon an agent finds what it has noted"
 	@echo "make bench-routing   what it costs to choose among 1,000 knowledge bases"
 	@echo "make bench-planner   server CPU of a search beside embedding, SQL, HTTP and fusion"
+	@echo "make bench-checkouts search and small documents beside another checkout, in turns (ARGUMENTS=--other FOLDER)"
 	@echo "make deadline-test   agents' searches while model, embedder, reranker, database or source is slow or gone"
 	@echo "make bench-transfer  a knowledge base of 100,000 chunks exported and imported elsewhere (ARGUMENTS=--chunks N for less)"
 	@echo "make rewriting       what rewrites bring on conversations (needs CARREL_EVAL_DATA)"
@@ -104,6 +105,10 @@ bench-routing: setup
 
 bench-planner: setup
 	@$(BIN)/python -m benchmarks.planner
+
+# ARGUMENTS="--other FOLDER": a checkout that has its own .venv.
+bench-checkouts: setup
+	@$(BIN)/python -m benchmarks.checkouts $(ARGUMENTS)
 
 deadline-test: setup
 	@$(BIN)/python -m benchmarks.deadline $(ARGUMENTS)

@@ -1,0 +1,107 @@
+"""``make bench-checkouts``: the speed of this checkout beside another one's, in turns, in one run.
+
+Both services run at the same time, each with its own Postgres and with a cheap embedding endpoint. One of them works at
+a time: a round of searches here, a round there, then the other order; small documents likewise. The other one, given
+by ``--other``, needs an environment in its ``.venv``. The medians of the rounds are printed with their ratio.
+"""
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import httpx
+
+from benchmarks.processes import RunningService, embedding_endpoint, end_as_usual, running_service, wait_until_ingested
+from benchmarks.search import Vocabulary, fill, timed
+
+ROUNDS, SEARCHES, WARM_UP, TEXTS, WORDS = 8, 150, 60, 30, 1400
+
+
+class Side:
+    """One checkout's service, and what was measured of it."""
+
+    def __init__(self, name: str, service: RunningService, client: httpx.Client) -> None:
+        self.name = name
+        self.service = service
+        self.client = client
+        self.figures: dict[str, list[float]] = {}
+
+    def search(self, query: str) -> None:
+        """Search once; an error ends the run."""
+        self.client.post("/v1/knowledge-bases/bench/search", json={"query": query}).raise_for_status()
+
+    def measure_searches(self, queries: Sequence[str]) -> None:
+        """Record the median time of the queries, and the CPU time that the service's processes took."""
+        before = self.service.cpu()
+        times = timed(self.search, queries)
+        spent = self.service.cpu() - before
+        self._add("search, ms, median", statistics.median(times))
+        self._add("search, ms of Carrel's CPU", spent.carrel / len(queries) * 1000)
+        self._add("search, ms of Postgres' CPU", spent.postgres / len(queries) * 1000)
+
+    def measure_ingestion(self, texts: Sequence[str]) -> None:
+        """Record how long the texts take from the first upload until all are ready."""
+        before, started = self.service.cpu(), time.perf_counter()
+        for text in texts:
+            self.client.post("/v1/knowledge-bases/texts/documents", json={"text": text}).raise_for_status()
+        wait_until_ingested(self.client, "texts")
+        spent = self.service.cpu() - before
+        self._add("small document, ms", (time.perf_counter() - started) / len(texts) * 1000)
+        self._add("small document, ms of Carrel's CPU", spent.carrel / len(texts) * 1000)
+        self._add("small document, ms of Postgres' CPU", spent.postgres / len(texts) * 1000)
+
+    def _add(self, name: str, value: float) -> None:
+        self.figures.setdefault(name, []).append(value)
+
+
+def in_turns(sides: Sequence[Side], measure: Callable[[Side], None]) -> None:
+    """Measure each side in every round; each begins every second round."""
+    for number in range(ROUNDS):
+        for side in sides if number % 2 else sides[::-1]:
+            measure(side)
+
+
+def show(sides: Sequence[Side]) -> None:
+    """Print a line for each figure."""
+    print(
+        f"\n| medians of {ROUNDS} rounds | {' | '.join(side.name for side in sides)} | ratio |"
+        "\n| --- | --- | --- | --- |"
+    )
+    for name in sides[0].figures:
+        other, own = (statistics.median(side.figures[name]) for side in sides)
+        print(f"| {name} | {other:.2f} | {own:.2f} | {own / other:.2f} |")
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Fill both services with the same made-up texts, and measure them in turns."""
+    parser = argparse.ArgumentParser(prog="make bench-checkouts", description=__doc__)
+    parser.add_argument("--other", required=True, type=Path, help="folder of the other checkout, with its .venv")
+    parser.add_argument(
+        "--other-settings", nargs="*", default=[], metavar="NAME=VALUE", help="settings of the other one"
+    )
+    options = parser.parse_args(arguments)
+    settings = dict(one.split("=", 1) for one in options.other_settings)
+    with (
+        embedding_endpoint() as url,
+        running_service(url, settings=settings, root=options.other.resolve()) as other,
+        running_service(url) as own,
+        other.client() as other_client,
+        own.client() as own_client,
+    ):
+        sides = [Side("the other", other, other_client), Side("this one", own, own_client)]
+        for side in sides:
+            print(f"{side.name}: {fill(side.service, Vocabulary(1))} chunks")
+            side.client.post("/v1/knowledge-bases", json={"name": "texts"}).raise_for_status()
+            timed(side.search, [Vocabulary(2).query() for _ in range(WARM_UP)])
+        words = {side.name: Vocabulary(3) for side in sides}
+        in_turns(sides, lambda side: side.measure_searches([words[side.name].query() for _ in range(SEARCHES)]))
+        in_turns(sides, lambda side: side.measure_ingestion([words[side.name].text(WORDS) for _ in range(TEXTS)]))
+        show(sides)
+
+
+if __name__ == "__main__":
+    end_as_usual()
+    main(sys.argv[1:])
