@@ -12,7 +12,21 @@ import asyncpg
 import pytest
 
 from tests.architecture.test_schema import APPEND_ONLY, CALLABLE, OURS
-from tests.isolation.sql import REFUSED, SEARCHES, SECRET, SYSTEM, Walls, acting, attempt, call, key, scopes_of, tables
+from tests.isolation.sql import (
+    CLOSED,
+    READ_ONLY,
+    REFUSED,
+    SEARCHES,
+    SECRET,
+    SYSTEM,
+    Walls,
+    acting,
+    attempt,
+    call,
+    key,
+    scopes_of,
+    tables,
+)
 
 # What a tenant reads of the system tenant: what a search finds, and what is told of a document.
 SHARED = {
@@ -63,7 +77,7 @@ async def test_partitions_and_alembics_table_are_closed(walls: Walls) -> None:
     async with acting(walls.url, walls.b) as b:
         names = await tables(b, partitions=True)
         assert len(names) >= 8
-        for table in [*names, "alembic_version"]:
+        for table in [*names, *CLOSED]:
             for statement in (
                 f"select * from {table}",
                 f"select count(*) from {table}",
@@ -72,6 +86,8 @@ async def test_partitions_and_alembics_table_are_closed(walls: Walls) -> None:
                 f"truncate {table}",
             ):
                 assert isinstance(await attempt(b, statement), REFUSED), statement
+        for statement in ("delete from {}", "update {} set secret = ''", "insert into {} values ('')", "truncate {}"):
+            assert isinstance(await attempt(b, statement.format(READ_ONLY)), REFUSED), statement
 
 
 @pytest.mark.parametrize("function", SEARCHES)
