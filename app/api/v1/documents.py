@@ -7,7 +7,7 @@ from uuid import UUID
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import RedirectResponse, StreamingResponse
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from app.api.bodies import Text
 from app.api.dependencies import CurrentPage, CurrentReader, CurrentResources, CurrentWriter, GuardedRoute, next_cursor
@@ -59,7 +59,11 @@ class DocumentOut(BaseModel):
     version: int
     live_version: int | None
     status: Literal["queued", "parsing", "chunking", "embedding", "ready", "failed"]
-    progress: dict[str, Any] | None
+    progress: dict[str, Any] | None = Field(
+        description="`done`, `total` and `unit` of the stage. A document that is `queued` for more than three seconds has "
+        "`waiting_for`: `worker`, `tenant_limit`, `rate_limit`, `embedding_endpoint`, `vision_endpoint`, `object_store` or "
+        "`retry`."
+    )
     error: dict[str, Any] | None
     warnings: list[str]
     chunk_count: int
