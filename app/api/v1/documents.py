@@ -60,7 +60,7 @@ class DocumentOut(BaseModel):
     live_version: int | None
     status: Literal["queued", "parsing", "chunking", "embedding", "ready", "failed"]
     progress: dict[str, Any] | None = Field(
-        description="`done`, `total` and `unit` of the stage. A document that is `queued` for more than three seconds has "
+        description="`done`, `total` and `unit` of the stage. A document that is `queued` for over three seconds has "
         "`waiting_for`: `worker`, `tenant_limit`, `rate_limit`, `embedding_endpoint`, `vision_endpoint`, `object_store` or "
         "`retry`."
     )
