@@ -111,6 +111,7 @@ TEMPLATES: Mapping[str, tuple[Template, ...]] = {
     "PATCH /v1/tenants/{tenant}": (
         Template(json={"name": "renamed"}),
         Template(json={"quotas": {"documents": 10_000, "searches_per_second": 1000}}),
+        Template(json={"sql_views": True}),
     ),
     "GET /v1/usage": (Template(), Template(query={"by": "key"})),
     "POST /v1/api-keys": (

@@ -100,6 +100,8 @@ def _add_outlets(tenant: Tenant, kb: str, ids: dict[str, str], wanted: set[str])
     if wanted & {"webhook", "delivery"}:
         ids["webhook"], ids["delivery"] = asyncio.run(_add_webhook(tenant))
     if "publication" in wanted:
+        allowed = {"sql_views": True}
+        tenant.service.operator.patch(f"/v1/tenants/{tenant.id}", json=allowed).raise_for_status()
         tenant.admin.post(f"/v1/knowledge-bases/{kb}/publication").raise_for_status()
 
 
