@@ -25,7 +25,7 @@ PLAIN = frozenset(
     source_created_at encoding media_type text file query queries messages content score_threshold
     timeout_seconds offsets depth level dynamic chunks vector page section_titles options
     action from to format overlap_seconds by quotas documents stored_bytes upload_bytes embedding_tokens_per_day
-    searches_per_second concurrent_ingestions
+    searches_per_second concurrent_ingestions sql_views
     agents concurrent_searches event_streams
     knowledge_bases api_keys prompt_versions webhooks kept_answers publications files file_batches batch_files
     chats
