@@ -61,8 +61,8 @@ class DocumentOut(BaseModel):
     status: Literal["queued", "parsing", "chunking", "embedding", "ready", "failed"]
     progress: dict[str, Any] | None = Field(
         description="`done`, `total` and `unit` of the stage. A document that is `queued` for over three seconds has "
-        "`waiting_for`: `worker`, `tenant_limit`, `rate_limit`, `embedding_endpoint`, `vision_endpoint`, `object_store` or "
-        "`retry`."
+        "`waiting_for`: `worker`, `tenant_limit`, `rate_limit`, `embedding_endpoint`, `vision_endpoint`, "
+        "`object_store` or `retry`."
     )
     error: dict[str, Any] | None
     warnings: list[str]
