@@ -11,7 +11,7 @@ MAX_LENGTH = 128_000
 # A text is long enough for a small square to show if it takes so long, or if it is so long and takes more than noise.
 SECONDS = 0.02
 LENGTH, MIN_SECONDS = 64_000, 0.002
-ATTEMPTS = 10
+ATTEMPTS = 4
 
 
 def growth(function: Callable[[str], object], text: Callable[[int], str]) -> float:
@@ -37,8 +37,8 @@ def growth(function: Callable[[str], object], text: Callable[[int], str]) -> flo
         if least <= MAX_GROWTH:
             break
         length = length if attempt % 2 else length // 2
-        single = _spent(function, text(length), runs=3)
-        least = min(least, _spent(function, text(2 * length), runs=3) / single)
+        single = _spent(function, text(length), runs=5)
+        least = min(least, _spent(function, text(2 * length), runs=5) / single)
         length = 2 * length
     return least
 
