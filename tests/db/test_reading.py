@@ -149,7 +149,7 @@ async def test_killed_connections_are_an_outage_that_passes(
     make_database: MakeDatabase, postgres_server: EmbeddedPostgres, caplog: pytest.LogCaptureFixture
 ) -> None:
     urls = await asyncio.to_thread(make_database)
-    async with connected(urls.app, pool_size=3) as db:
+    async with connected(urls.app, pool_size=6) as db:
         tenant = await add_tenant(db)
 
         async def lose_it() -> None:
