@@ -46,7 +46,6 @@ from app.settings import QuotaSettings, Settings
 from app.tenants.authentication import Authenticator
 from app.tenants.opening import open_authenticator
 from app.tenants.service import TenantService
-from app.transfer.importing import AT_ONCE
 from app.transfer.places import TransferPlaces
 from app.webhooks.sending import WebhookSender
 from app.worker_ends import WorkerEnds
@@ -118,7 +117,6 @@ class Resources:
     local_limits: LocalLimits
     meter: UsageMeter
     webhooks: WebhookSender
-    imports_at_once: asyncio.Semaphore
     worker_ends: WorkerEnds
     transfers: TransferPlaces
     address: Address
@@ -165,8 +163,11 @@ class Resources:
             stack.push_async_callback(webhooks.close)
             http_sources = await asyncio.to_thread(HttpSources.open, settings.http_sources, suspicions)
             stack.push_async_callback(http_sources.close)
+            transfers = TransferPlaces.of(settings.transfers)
+            stack.push_async_callback(transfers.readers.close)
             yield cls._wire(
                 settings,
+                transfers,
                 database,
                 watch,
                 objects,
@@ -187,6 +188,7 @@ class Resources:
     def _wire(
         cls,
         settings: Settings,
+        transfers: TransferPlaces,
         database: Database,
         watch: DocumentWatch,
         objects: ObjectStore,
@@ -238,8 +240,7 @@ class Resources:
             meter=meter,
             webhooks=webhooks,
             worker_ends=WorkerEnds(),
-            imports_at_once=asyncio.Semaphore(AT_ONCE),
-            transfers=TransferPlaces.of(settings.transfers),
+            transfers=transfers,
             address=address,
         )
 

@@ -179,8 +179,17 @@ class TenantServices:
     def imports(self) -> ImportService:
         """Knowledge bases on their way in."""
         held = self.resources
-        places, room = held.transfers.imports, held.imports_at_once
-        return ImportService(self.db, self.knowledge_bases, held.objects, held.queue, self.quotas, places, room)
+        return ImportService(
+            self.db,
+            self.knowledge_bases,
+            held.objects,
+            held.queue,
+            self.quotas,
+            held.transfers.imports,
+            held.transfers.room,
+            held.transfers.readers,
+            held.settings.parser.max_characters,
+        )
 
     @cached_property
     def stores(self) -> StoreService:

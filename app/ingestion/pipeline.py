@@ -1,7 +1,7 @@
 """The straight line: fetch → parse → tree → chunk → embed → store."""
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -301,6 +301,6 @@ def _require_few_terms(kb: KnowledgeBaseView, passages: Passages) -> None:
     require_few_terms(passages.texts, setting=kb.row.language, whole=passages.tree.text)
 
 
-def _lexical(kb: KnowledgeBaseView, passages: Passages) -> tuple[str, list[LexicalEntry]]:
+def _lexical(kb: KnowledgeBaseView, passages: Passages) -> tuple[str, Sequence[LexicalEntry]]:
     language = document_language(kb.row.language, passages.tree.text)
     return language, lexical_entries(passages.texts, language=language, index_id=kb.index.id, avgdl=kb.index.avgdl)

@@ -27,6 +27,8 @@ from app.lexical.weights import DIMENSIONS, LexicalEntry, reweighed_entries
 _json = json.JSONEncoder(ensure_ascii=False).encode
 # A hostile file may nest for ever; nobody's headings go so deep.
 MOST_ABOVE = 32
+BATCH = 2_000
+"""Chunks that one statement writes: more of them would take hundreds of megabytes on their way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,13 +114,12 @@ class IngestionRepository:
             "dim": place.dim,
             "scope": stamps.scope_key,
             "filterable": stamps.filterable,
-            "own": stamps.own,
-            "ids": ids,
-            **_chunks(made),
-            **_lanes(made, nodes),
-            **_deltas(made.entries),
         }
-        await self.session.rows(_CHUNKS, values)
+        for start in range(0, len(ids), BATCH):
+            batch = slice(start, start + BATCH)
+            entries = made.entries[batch]
+            rows = {**_chunks(made, batch), **_lanes(made, batch, entries, nodes), **_deltas(entries)}
+            await self.session.rows(_CHUNKS, {**values, "ids": ids[batch], "own": stamps.own[batch], **rows})
         if made.media:
             shown = _shown(made.media, ids)
             await self.session.rows(_MEDIA, {"t": self.tenant_id, "i": place.index_id, **shown})
@@ -173,14 +174,14 @@ def _pages(printed: Mapping[int, PrintedLines]) -> dict[str, Any]:
     }
 
 
-def _chunks(made: IndexedDocument) -> dict[str, Any]:
-    drafts = made.drafts
+def _chunks(made: IndexedDocument, batch: slice) -> dict[str, Any]:
+    drafts = made.drafts[batch]
     return {
-        "ordinals": list(range(len(drafts))),
+        "ordinals": list(range(batch.start, batch.start + len(drafts))),
         "contents": [draft.text for draft in drafts],
         "starts": [draft.start for draft in drafts],
         "ends": [draft.end for draft in drafts],
-        "tokens": list(made.token_counts),
+        "tokens": list(made.token_counts[batch]),
         "pages": [draft.page for draft in drafts],
         "page_ends": [draft.page_end for draft in drafts],
         "slides": [draft.slide for draft in drafts],
@@ -190,16 +191,19 @@ def _chunks(made: IndexedDocument) -> dict[str, Any]:
     }
 
 
-def _lanes(made: IndexedDocument, nodes: Mapping[tuple[int, ...], UUID]) -> dict[str, Any]:
-    halves = made.vectors.astype(np.float16)
+def _lanes(
+    made: IndexedDocument, batch: slice, entries: Sequence[LexicalEntry], nodes: Mapping[tuple[int, ...], UUID]
+) -> dict[str, Any]:
+    halves = made.vectors[batch].astype(np.float16)
     return {
-        "places": [_json(_place(draft, nodes)) for draft in made.drafts],
+        "places": [_json(_place(draft, nodes)) for draft in made.drafts[batch]],
         "vectors": [
-            None if position in made.unembedded else HalfVector(halves[position]) for position in range(len(halves))
+            None if position in made.unembedded else HalfVector(half)
+            for position, half in enumerate(halves, start=batch.start)
         ],
-        "lengths": [entry.length for entry in made.entries],
-        "terms": [_Terms(entry) for entry in made.entries],
-        "keys": [_array(entry.keys) for entry in made.entries],
+        "lengths": [entry.length for entry in entries],
+        "terms": [_Terms(entry) for entry in entries],
+        "keys": [_array(entry.keys) for entry in entries],
     }
 
 

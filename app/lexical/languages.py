@@ -6,7 +6,8 @@ from uuid import UUID
 from app.characters import normalize_characters
 from app.lexical.analyser import DEFAULT_LANGUAGE, analyser_for, auto_name
 from app.lexical.detection import detect_language
-from app.lexical.weights import MOST_TERMS, LexicalEntry, TooManyTerms, document_entries, salt, term_id
+from app.lexical.packed import PackedEntries
+from app.lexical.weights import MOST_TERMS, LexicalEntry, TooManyTerms, iterate_entries, salt, term_id
 from app.threads import require_wanted
 
 AUTO = "auto"
@@ -29,9 +30,9 @@ def document_language(setting: str, text: str) -> str:
     return (detect_language(text) or DEFAULT_LANGUAGE) if setting == AUTO else setting
 
 
-def lexical_entries(texts: Sequence[str], *, language: str, index_id: UUID, avgdl: float) -> list[LexicalEntry]:
+def lexical_entries(texts: Sequence[str], *, language: str, index_id: UUID, avgdl: float) -> Sequence[LexicalEntry]:
     """The entries of a document's chunks in one search index, in their order. Raises TooManyTerms, CancelledError."""
-    return document_entries(_tokens(texts, language), salt=salt(index_id), avgdl=avgdl)
+    return PackedEntries(iterate_entries(_tokens(texts, language), salt=salt(index_id), avgdl=avgdl))
 
 
 def _tokens(texts: Sequence[str], language: str) -> Iterator[Sequence[str]]:

@@ -1,7 +1,7 @@
 """BM25 weights in the form the lexical lane stores: hashed terms, saturated frequencies and salted keys."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from uuid import UUID
@@ -77,7 +77,14 @@ def document_entry(tokens: Sequence[str], *, salt: int, k1: float = K1, b: float
 def document_entries(
     documents: Iterable[Sequence[str]], *, salt: int, k1: float = K1, b: float = B, avgdl: float
 ) -> list[LexicalEntry]:
-    """The entries of many chunks, in their order.
+    """The entries of many chunks, in their order, as ``iterate_entries`` makes them."""
+    return list(iterate_entries(documents, salt=salt, k1=k1, b=b, avgdl=avgdl))
+
+
+def iterate_entries(
+    documents: Iterable[Sequence[str]], *, salt: int, k1: float = K1, b: float = B, avgdl: float
+) -> Iterator[LexicalEntry]:
+    """Yield the entries of many chunks, in their order.
 
     A weight is tf / (tf + k1 * (1 - b + b * length / avgdl)): the document's half of Lucene's BM25 (Kamphuis et al.,
     "Which BM25 Do You Mean?", 2020); the idf is the query's half. Raises TooManyTerms, and ValueError where ``avgdl``
@@ -86,7 +93,6 @@ def document_entries(
     if not avgdl > 0:
         raise ValueError("avgdl must be above 0")
     ids: dict[str, int] = {}
-    entries = []
     for index, tokens in enumerate(documents):
         frequencies = _frequencies(tokens, ids)
         if len(frequencies) > MOST_TERMS:
@@ -97,8 +103,7 @@ def document_entries(
         term_ids, tf = term_ids[order], tf[order]
         weights = tf / (tf + k1 * (1 - b + b * len(tokens) / avgdl))
         keys = _keys(term_ids, salt)
-        entries.append(LexicalEntry(len(tokens), term_ids.tolist(), weights.tolist(), keys.tolist()))
-    return entries
+        yield LexicalEntry(len(tokens), term_ids.tolist(), weights.tolist(), keys.tolist())
 
 
 def reweighed(

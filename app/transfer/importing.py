@@ -1,7 +1,7 @@
 """An archive into a knowledge base: each document becomes visible whole, in one transaction, or not at all."""
 
-import asyncio
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import UUID
@@ -31,8 +31,9 @@ from app.quotas.room import Room
 from app.quotas.service import QuotaService
 from app.quotas.types import NO_KEY
 from app.threads import run_in_thread
-from app.transfer.places import Places
-from app.transfer.reading import ReadDocument, read_document
+from app.transfer.places import ImportRoom, Places
+from app.transfer.readers import Readers
+from app.transfer.reading import ReadDocument, Structure, read_document, read_text
 from app.transfer.receiving import Coming, pass_over, read_coming, read_small, received
 from app.transfer.records import (
     LEFT_OUT,
@@ -48,8 +49,6 @@ from app.transfer.repository import TransferRepository
 from app.transfer.tar import TarReader
 from app.transfer.types import ArchiveDamaged, ArchiveMismatch, Imported
 
-# Documents that are held in memory at a time, of all tenants.
-AT_ONCE = 2
 GROWN = {"documents": 0, "stored_bytes": 0, "chunks": 0}
 REINDEXED = "The knowledge base was reindexed while this was imported; import it again."
 
@@ -64,7 +63,9 @@ class ImportService:
     queue: JobQueue
     quotas: QuotaService
     places: Places
-    room: asyncio.Semaphore
+    room: ImportRoom
+    readers: Readers
+    max_characters: int
 
     async def open(self, reference: str) -> KnowledgeBaseView:
         """The one that is to take an archive in. Raises KnowledgeBaseNotFound, HoldsNoDocuments, Forbidden."""
@@ -120,7 +121,7 @@ class ImportService:
             done.present += is_same
             done.conflicts += not is_same
             return
-        async with received(tar, coming) as folder, self.room:
+        async with received(tar, coming) as folder, self.room.take(coming.size):
             embedder = kb.embedder(self.knowledge_bases.settings.embedders)
             incoming = _Incoming(self, kb, coming.record, scope, folder, embedder)
             chunks = await incoming.store()
@@ -147,7 +148,7 @@ class _Incoming:
 
     async def store(self) -> int | None:
         """Object before row, all rows in one transaction; how many chunks, None where another was faster."""
-        read = await run_in_thread(read_document, self.record, self.folder, self.kb, self.embedder)
+        read = await self._read()
         document = self._document()
         try:
             key = await self._put(document, ORIGINAL)
@@ -164,6 +165,16 @@ class _Incoming:
             return None
         self.service.quotas.count(uploads=1, documents=1, bytes=document.bytes)
         return len(read.drafts)
+
+    async def _read(self) -> ReadDocument:
+        """Read it in a sandboxed process, line by line; then add vectors and words."""
+        most, pictures = self.service.max_characters, [picture.number for picture in self.record.pictures]
+        text = await run_in_thread(read_text, self.folder, most=most)
+        structure = Structure(text, self.kb.row.stamp.keys())
+        records = self.service.readers.read(self.folder, pictures=pictures, max_characters=most)
+        async with aclosing(records):
+            await structure.fill(records, pictures)
+        return await run_in_thread(read_document, self.record, structure, self.folder, self.kb, self.embedder)
 
     async def _write(
         self, session: Session, document: Document, key: str, media: list[DocumentMedia], read: ReadDocument

@@ -3,14 +3,17 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from uuid import UUID
 
 from app.settings import TransferSettings
-from app.transfer.types import TooManyTransfers, TransfersBusy
+from app.transfer.readers import Readers
+from app.transfer.types import LARGE_BYTES, TooManyTransfers, TransfersBusy
 
 RETRY_SECONDS = 10.0
+# Documents that are held in memory at a time, of all tenants.
+DOCUMENTS_AT_ONCE = 2
 
 
 @dataclass(slots=True)
@@ -67,12 +70,32 @@ class Places:
         return TransfersBusy(retry_after=RETRY_SECONDS)
 
 
+@dataclass(slots=True)
+class ImportRoom:
+    """Room for documents that are held in memory while they are imported: two small ones, or one large one."""
+
+    _free: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(DOCUMENTS_AT_ONCE))
+    _large: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @asynccontextmanager
+    async def take(self, size: int) -> AsyncIterator[None]:
+        """Hold room for a document of so many bytes while the block runs."""
+        async with AsyncExitStack() as stack:
+            if size > LARGE_BYTES:  # one at a time takes all: two that have half of it would wait for ever
+                await stack.enter_async_context(self._large)
+            for _ in range(DOCUMENTS_AT_ONCE if size > LARGE_BYTES else 1):
+                await stack.enter_async_context(self._free)
+            yield
+
+
 @dataclass(frozen=True, slots=True)
 class TransferPlaces:
-    """The places for exports and those for imports."""
+    """The places for exports and those for imports, the room for documents, and the processes that read them."""
 
     exports: Places
     imports: Places
+    room: ImportRoom = field(default_factory=ImportRoom)
+    readers: Readers = field(default_factory=Readers)
 
     @classmethod
     def of(cls, settings: TransferSettings) -> "TransferPlaces":

@@ -19,6 +19,11 @@ class Coming:
     record: DocumentRecord
     folder: str
 
+    @property
+    def size(self) -> int:
+        """Bytes of the parts that are read into memory."""
+        return sum(part.bytes for part in self.record.parts if part.name in PARTS)
+
 
 async def read_small(tar: TarReader, member: Member) -> bytes:
     """A file that is small by its nature. Raises ArchiveTooLarge."""

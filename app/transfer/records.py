@@ -1,19 +1,24 @@
 """What stands in an archive, as JSON: the manifest, a document, its nodes, printed pages and chunks."""
 
 import json
-from collections.abc import Sequence
-from typing import Annotated, Any, Literal, Self, TypeVar
+from collections.abc import Iterator
+from typing import IO, Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from app.documents.scopes import MAX_SCOPE_ID
 from app.errors import InvalidInput
 from app.filters import check_metadata
+from app.ingestion.titles import MAX_TITLE
 from app.ingestion.types import BlockKind, NodeKind
 from app.times import GivenTime
 from app.transfer.types import (
     FORMAT,
+    MAX_LINE_BYTES,
+    MAX_URI,
+    MAX_WARNING,
     MOST_LEVELS,
+    MOST_PAGE_NUMBERS,
     MOST_PICTURES,
     VERSION,
     ArchiveDamaged,
@@ -41,9 +46,11 @@ def _metadata(value: dict[str, Any]) -> dict[str, Any]:
         raise ValueError(exc.message) from exc
 
 
-_Text = Annotated[str, AfterValidator(_storable)]
 _Name = Annotated[str, StringConstraints(min_length=1, max_length=512), AfterValidator(_storable)]
 _ScopeId = Annotated[str, StringConstraints(min_length=1, max_length=MAX_SCOPE_ID), AfterValidator(_storable)]
+_Title = Annotated[str, StringConstraints(max_length=MAX_TITLE), AfterValidator(_storable)]
+_Address = Annotated[str, StringConstraints(max_length=MAX_URI), AfterValidator(_storable)]
+_Warning = Annotated[str, StringConstraints(max_length=MAX_WARNING), AfterValidator(_storable)]
 _Number = Annotated[int, Field(ge=0, lt=1 << 31)]
 _Counted = Annotated[int, Field(ge=1, lt=1 << 31)]
 _Path = Annotated[tuple[_Number, ...], Field(max_length=MOST_LEVELS)]
@@ -71,8 +78,8 @@ class Manifest(Record):
 
     format: Literal["carrel-knowledge-base"]
     version: _Counted
-    carrel: str
-    name: str
+    carrel: _Name
+    name: _Name
     settings: dict[str, Any]
     identity: dict[str, Any]
     average_length: Annotated[float, Field(gt=0, lt=1e6, allow_inf_nan=False)]
@@ -102,9 +109,9 @@ class DocumentRecord(Record):
     source: _Name
     media_type: _MediaType
     created_at: GivenTime
-    title: _Text | None = None
+    title: _Title | None = None
     external_id: _Name | None = None
-    source_uri: _Text | None = None
+    source_uri: _Address | None = None
     source_created_at: GivenTime | None = None
     encoding: _Name | None = None
     user_id: _ScopeId | None = None
@@ -114,9 +121,9 @@ class DocumentRecord(Record):
     expires_at: GivenTime | None = None
     metadata: _Metadata = Field(default_factory=dict)
     page_count: _Counted | None = None
-    warnings: Annotated[list[_Text], Field(max_length=100)] = Field(default_factory=list)
+    warnings: Annotated[list[_Warning], Field(max_length=100)] = Field(default_factory=list)
     pictures: Annotated[list[PictureRecord], Field(max_length=MOST_PICTURES)] = Field(default_factory=list)
-    parts: list[Part]
+    parts: Annotated[list[Part], Field(max_length=MOST_PICTURES + len(PARTS) + 1)]
 
     @property
     def original(self) -> Part:
@@ -139,7 +146,7 @@ class NodeRecord(Record):
     level: _Number
     start: _Number
     end: _Number
-    title: _Text | None = None
+    title: _Title | None = None
     page: _Counted | None = None
     page_end: _Counted | None = None
     slide: _Counted | None = None
@@ -152,7 +159,7 @@ class PageRecord(Record):
     page: _Counted
     width: _Number
     height: _Number
-    lines: list[Annotated[int, Field(ge=-(1 << 31), lt=1 << 31)]]
+    lines: Annotated[list[Annotated[int, Field(ge=-(1 << 31), lt=1 << 31)]], Field(max_length=MOST_PAGE_NUMBERS)]
 
 
 class ChunkRecord(Record):
@@ -162,7 +169,7 @@ class ChunkRecord(Record):
     end: _Number
     tokens: _Number
     path: _Path = ()
-    sections: Annotated[tuple[_Text, ...], Field(max_length=MOST_LEVELS)] = ()
+    sections: Annotated[tuple[_Title, ...], Field(max_length=MOST_LEVELS)] = ()
     page: _Counted | None = None
     page_end: _Counted | None = None
     slide: _Counted | None = None
@@ -199,8 +206,14 @@ def read_record(kind: type[RecordT], content: bytes, name: str) -> RecordT:
         raise ArchiveDamaged(f"{name}: {at} is not valid ({first['type']}).") from exc
 
 
-def read_records(kind: type[RecordT], content: bytes, name: str, *, most: int) -> Sequence[RecordT]:
-    """One a line. Raises ArchiveDamaged."""
-    if content.count(b"\n") > most:
-        raise ArchiveDamaged(f"{name} has more than {most} lines.")
-    return [read_record(kind, line, name) for line in content.splitlines() if line]
+def read_lines(file: IO[bytes], name: str, *, most: int) -> Iterator[tuple[str, bytes]]:
+    """Yield each line that is not empty, with its place; no more than a line is in memory. Raises ArchiveDamaged."""
+    number = 0
+    while line := file.readline(MAX_LINE_BYTES + 1):
+        number += 1
+        if len(line) > MAX_LINE_BYTES:
+            raise ArchiveDamaged(f"{name}, line {number}: it has more than {MAX_LINE_BYTES} bytes.")
+        if number > most:
+            raise ArchiveDamaged(f"{name} has more than {most} lines.")
+        if line := line.strip():
+            yield f"{name}, line {number}", line

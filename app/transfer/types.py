@@ -11,9 +11,24 @@ PART_BYTES = 128 * 1024 * 1024
 RECORD_BYTES = 1024 * 1024
 PICTURE_BYTES = 32 * 1024 * 1024
 MOST_CHUNKS = 100_000
-MOST_NODES = 500_000
+MOST_NODES = 250_000
 MOST_PICTURES = 2_000
 MOST_LEVELS = 64
+# A page has ten thousand lines of six numbers at most, as in the document tree.
+MOST_PAGE_NUMBERS = 60_000
+MAX_URI = 2_048
+MAX_WARNING = 2_000
+MAX_CHUNK_CHARACTERS = 200_000
+"""Characters of a chunk; no embedding model reads more."""
+
+MAX_OVERLAP = 4
+"""How often the chunks of a document may repeat its text, beyond a million characters."""
+
+MAX_LINE_BYTES = 1024 * 1024
+"""Bytes of a line of JSON in an archive."""
+
+LARGE_BYTES = 16 * 1024 * 1024
+"""Bytes of parts, originals and pictures apart, of a document that is imported alone."""
 
 
 class ArchiveDamaged(InvalidInput):
