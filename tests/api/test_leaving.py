@@ -131,7 +131,7 @@ def test_request_caller_leaves_work_ends(service: Service, tenant: Tenant, name:
 
 def test_import_caller_leaves_while_words_are_analysed_thread_ends(service: Service) -> None:
     tenant = service.new_tenant("leaving early")
-    words = [" ".join(f"word{number}{at}" for at in range(150)) for number in range(20_000)]
+    words = [" ".join(f"word{number}{at}" for at in range(60)) for number in range(20_000)]
     request = {
         "method": "POST",
         "url": "/v1/knowledge-bases/default/import",

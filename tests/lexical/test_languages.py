@@ -47,7 +47,7 @@ def test_entries_are_the_languages_own() -> None:
     texts = ["Die Häuser der Stadt", "Ein Haus"]
     tokens = [analyser_for("german").tokens(text) for text in texts]
     expected = document_entries(tokens, salt=salt(INDEX), avgdl=50.0)
-    assert lexical_entries(texts, language="german", index_id=INDEX, avgdl=50.0) == expected
+    assert list(lexical_entries(texts, language="german", index_id=INDEX, avgdl=50.0)) == expected
 
 
 @pytest.mark.parametrize(
