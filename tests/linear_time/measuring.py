@@ -11,14 +11,14 @@ MAX_LENGTH = 128_000
 # A text is long enough for a small square to show if it takes so long, or if it is so long and takes more than noise.
 SECONDS = 0.02
 LENGTH, MIN_SECONDS = 64_000, 0.002
-ATTEMPTS = 4
+ATTEMPTS = 12
 
 
 def growth(function: Callable[[str], object], text: Callable[[int], str]) -> float:
     """Return how many times longer twice the text takes; 0 if a long text takes next to nothing.
 
-    A ratio above the limit is measured again, also with longer texts: caches of the processor spoil it at one length,
-    a square shows at each.
+    A ratio above the limit is measured again, at two lengths. A busy machine or the processor's caches spoil some of
+    the attempts. A square is above the limit in each of them.
 
     Args:
         function: The function under test. An exception of its own is a result like any other.
@@ -36,10 +36,9 @@ def growth(function: Callable[[str], object], text: Callable[[int], str]) -> flo
     for attempt in range(ATTEMPTS):
         if least <= MAX_GROWTH:
             break
-        length = length if attempt % 2 else length // 2
-        single = _spent(function, text(length), runs=5)
-        least = min(least, _spent(function, text(2 * length), runs=5) / single)
-        length = 2 * length
+        shorter = length if attempt % 2 else length // 2
+        single = _spent(function, text(shorter), runs=5)
+        least = min(least, _spent(function, text(2 * shorter), runs=5) / single)
     return least
 
 
