@@ -24,7 +24,7 @@ COMMANDS = {
     "demo": ("app.cli.demo:demo", "Start the service, upload two sample documents and ask three questions."),
     "doctor": (
         "app.cli.doctor:doctor",
-        "Look at the database, its walls and indexes, the object store, the models, clock and disk.",
+        "Check database, tenant isolation, indexes, object store, models, confinement of parsers, clock and disk.",
     ),
     "evaluate": (
         "app.cli.evaluate:evaluate",

@@ -61,8 +61,7 @@ class _Closing(Protocol):
 
 
 def doctor(as_json: AsJson = False) -> None:
-    """Look at the database, its walls and indexes, the object store, the models, clock and disk,
-    and which measures confine the processes that read untrusted files.
+    """Check database, tenant isolation, indexes, object store, models, confinement of parsers, clock and disk.
 
     Reads the same settings as ``serve``; without CARREL_DATABASE_URL it looks at the service that runs on the data
     directory. It writes one object to the store and takes it away again, and asks each configured model one short

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Generic, Literal, Protocol
+from typing import Any, Generic, Literal, Protocol
 
 from app.errors import Unavailable
 from app.inference.breaker import FailureKind
@@ -42,8 +42,9 @@ class ChatUnavailable(Unavailable):
         reason: Reason = "left_alone",  # as the breaker raises it
         retry_after: float = 2.0,
         tokens: ChatTokens = ChatTokens(),
+        **fields: Any,
     ) -> None:
-        super().__init__(message, retry_after=retry_after)
+        super().__init__(message, retry_after=retry_after, **fields)
         self.reason = reason
         self.tokens = tokens
 

@@ -91,7 +91,9 @@ PLANTED = "xylophonist"
 
 @pytest.fixture(scope="module")
 def owner(service: Service) -> Tenant:
-    return service.new_tenant("audited")
+    tenant = service.new_tenant("audited")
+    service.operator.patch(f"/v1/tenants/{tenant.id}", json={"sql_views": True}).raise_for_status()
+    return tenant
 
 
 def test_every_route_that_writes_is_told_of() -> None:

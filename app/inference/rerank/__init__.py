@@ -1,7 +1,7 @@
 """Reranking: the protocol between retrieval and whatever scores texts against a query."""
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from app.errors import Unavailable
 from app.inference.breaker import FailureKind
@@ -16,9 +16,15 @@ class RerankUnavailable(Unavailable):
     code = "rerank_unavailable"
 
     def __init__(
-        self, message: str | None = None, /, *, reason: Reason = "left_alone", retry_after: float = 2.0
+        self,
+        message: str | None = None,
+        /,
+        *,
+        reason: Reason = "left_alone",
+        retry_after: float = 2.0,
+        **fields: Any,
     ) -> None:
-        super().__init__(message, retry_after=retry_after)
+        super().__init__(message, retry_after=retry_after, **fields)
         self.reason = reason
 
 
