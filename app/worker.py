@@ -294,7 +294,7 @@ class Worker:
         """
         while True:
             try:
-                await self.resources.system.beat(self.name)
+                await self.resources.system.beat(self.name, sorted(self.outages.known))
             except Exception as exc:  # the database will be back
                 logger.warning("worker.beat_failed", error=exc)
             with suppress(OSError):  # a temporary directory that is not there holds nothing

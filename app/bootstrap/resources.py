@@ -16,6 +16,7 @@ from app.db.session import Database, Session, TenantDatabase
 from app.db.system import SystemDatabase
 from app.documents.watching import DocumentWatch
 from app.http_sources.client import HttpSources
+from app.inference.breaker import HasCircuitBreaker
 from app.inference.chat import ChatModel
 from app.inference.embedding.opening import open_embedders
 from app.inference.embedding.registry import Embedders
@@ -243,6 +244,14 @@ class Resources:
             transfers=transfers,
             address=address,
         )
+
+    def open_circuits(self) -> list[str]:
+        """Return the names of the model endpoints whose circuit breaker is open in this process."""
+        answerers = self.answerers
+        clients: list[object] = [*self.embedders.all, self.reranker, self.rewriter]
+        clients += [answerers.writer, answerers.reader] if answerers is not None else []
+        breakers = [client.circuit_breaker for client in clients if isinstance(client, HasCircuitBreaker)]
+        return sorted({breaker.name for breaker in breakers if breaker.is_open})
 
     def audit_of(self, tenant_id: UUID) -> AuditService:
         """What was done in one tenant, for the operator; the tenant may be gone."""

@@ -1,5 +1,6 @@
 """What crosses tenants: the definer functions of the control plane, and nothing else."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -13,6 +14,7 @@ from app.db.models.control_rows import (
     ClaimedJob,
     ExpiredDocument,
     ListedTenant,
+    QueueFigures,
     ReapedJob,
     RefusedKey,
     StalledRestamp,
@@ -39,11 +41,13 @@ select j.* from set_config('synchronous_commit', 'off', true),
        claim_delivery(:worker, :lease, :tenant_concurrency) j""")
 _IDLE_TENANT_WAITS = statement("select idle_tenant_waits() waits")
 _COUNT_WORKERS = statement("select count_workers(:within) workers")
+_QUEUE_FIGURES = statement("select waiting, oldest_at, postponed, running, failed from queue_figures()")
+_KNOWN_OUTAGES = statement("select code from known_outages(:within) code")
 _RESUME_JOBS = statement("select resume_jobs(:code) jobs")
 _RETRY_FAILED = statement("select retry_failed_documents(:limit) documents")
 _BEAT = statement("""
-insert into worker_beat as w (tenant_id, name) values (:tenant, :name)
-on conflict (tenant_id, name) do update set beat_at = clock_timestamp()""")
+insert into worker_beat as w (tenant_id, name, outages) values (:tenant, :name, :outages::text[])
+on conflict (tenant_id, name) do update set beat_at = clock_timestamp(), outages = excluded.outages""")
 _FORGET_BEATS = statement("""
 delete from worker_beat where tenant_id = :tenant
    and (name = :name or beat_at < clock_timestamp() - interval '1 day')""")
@@ -114,10 +118,10 @@ class SystemDatabase:
             row = await session.row(_IDLE_TENANT_WAITS, {})
         return bool(row and row["waits"])
 
-    async def beat(self, worker: str) -> None:
-        """Note a sign of life of a worker."""
+    async def beat(self, worker: str, outages: Sequence[str] = ()) -> None:
+        """Note a sign of life of a worker, and the codes of the outages that it knows."""
         async with self.database.transaction(SYSTEM_TENANT) as session:
-            await session.rows(_BEAT, {"tenant": SYSTEM_TENANT, "name": worker})
+            await session.rows(_BEAT, {"tenant": SYSTEM_TENANT, "name": worker, "outages": list(outages)})
 
     async def forget_worker(self, worker: str) -> None:
         """Forget a worker that has stopped, and workers without a sign of life for a day."""
@@ -129,6 +133,19 @@ class SystemDatabase:
         async with self.database.single_statement() as session:
             row = await session.row(_COUNT_WORKERS, {"within": within})
         return int(row["workers"]) if row else 0
+
+    async def queue_figures(self, tenant_id: UUID | None) -> QueueFigures:
+        """Return the figures of one tenant's jobs; without a tenant those of all jobs, for the operator alone."""
+        async with self.database.transaction(tenant_id) as session:
+            row = await session.row(_QUEUE_FIGURES, {})
+        assert row is not None
+        return QueueFigures(**row)
+
+    async def known_outages(self, *, within: timedelta) -> list[str]:
+        """Return the codes of the outages that workers know which have given a sign of life lately."""
+        async with self.database.single_statement() as session:
+            rows = await session.rows(_KNOWN_OUTAGES, {"within": within})
+        return [row["code"] for row in rows]
 
     async def resume_jobs(self, code: str) -> int:
         """Let the jobs of all tenants run now that wait because of an error with this code; return how many."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from time import monotonic
-from typing import Literal
+from typing import Literal, Protocol, runtime_checkable
 
 from app.errors import Unavailable
 from app.logging import get_logger
@@ -94,6 +94,16 @@ class Breaker:
         self._clock = clock
         self._circuit = Circuit()
 
+    @property
+    def name(self) -> str:
+        """Return the endpoint's name."""
+        return self._name
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether the endpoint has failed too often, and has not answered since."""
+        return not self._circuit.closed
+
     def check(self) -> None:
         """Raises ``unavailable``, with the time left, while the circuit is open."""
         left = seconds_left(self._circuit, self._clock())
@@ -151,3 +161,12 @@ class Breaker:
             seconds = round(circuit.open_until - self._clock(), 1)
             logger.warning(f"{self._name}.circuit_opened", failures=circuit.failures, seconds=seconds)
         self._circuit = circuit
+
+
+@runtime_checkable
+class HasCircuitBreaker(Protocol):
+    """A client of an endpoint that has a circuit breaker."""
+
+    @property
+    def circuit_breaker(self) -> Breaker:
+        """Return the circuit breaker of the endpoint."""

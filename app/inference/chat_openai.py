@@ -104,6 +104,11 @@ class OpenAIChat:
         self._breaker = Breaker("chat", ChatUnavailable, clock=clock)
 
     @property
+    def circuit_breaker(self) -> Breaker:
+        """Return the circuit breaker of the endpoint."""
+        return self._breaker
+
+    @property
     def name(self) -> str:
         """As configured."""
         return self._model

@@ -25,6 +25,7 @@ NEEDED = {
     "GET /v1/me": READER,
     "GET /v1/capabilities": READER,
     "GET /v1/usage": ADMIN,
+    "GET /v1/status": ADMIN,
     "GET /v1/audit-events": ADMIN,
     "GET /v1/tenants/{tenant}/audit-events": OPERATOR,
     "POST /v1/api-keys": ADMIN,

@@ -27,6 +27,8 @@ CALLABLE = {
     "claim_delivery",
     "idle_tenant_waits",
     "count_workers",
+    "queue_figures",
+    "known_outages",
     "resume_jobs",
     "retry_failed_documents",
     "reap_jobs",

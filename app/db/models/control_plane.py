@@ -171,6 +171,7 @@ class WorkerBeat(TenantOwned, Base):
     name: Mapped[str] = mapped_column(primary_key=True)
     started_at: Mapped[datetime] = mapped_column(server_default=func.now())
     beat_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    outages: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default=text("'{}'"))
 
 
 # One row, and no key: what notifications are named with.

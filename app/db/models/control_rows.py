@@ -108,3 +108,17 @@ class UnfinishedDeletion:
 
     tenant_id: UUID
     deletion_id: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class QueueFigures:
+    """Figures of the jobs of one tenant or of all tenants; each count stops at 10,000.
+
+    ``waiting`` jobs can run now, ``postponed`` ones at a later time. ``failed`` jobs were given up within 24 hours.
+    """
+
+    waiting: int
+    oldest_at: datetime | None
+    postponed: int
+    running: int
+    failed: int

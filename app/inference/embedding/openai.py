@@ -117,6 +117,11 @@ class OpenAIEmbedder:
         self._breaker = Breaker("embedding", EmbeddingUnavailable)
 
     @property
+    def circuit_breaker(self) -> Breaker:
+        """Return the circuit breaker of the endpoint."""
+        return self._breaker
+
+    @property
     def identity(self) -> EmbeddingIdentity:
         """The identity of every vector it makes; its precision is the endpoint's affair and reads ``remote``."""
         return self._identity

@@ -61,6 +61,11 @@ class HttpReranker:
         self._breaker = Breaker("rerank", RerankUnavailable)
 
     @property
+    def circuit_breaker(self) -> Breaker:
+        """Return the circuit breaker of the endpoint."""
+        return self._breaker
+
+    @property
     def name(self) -> str:
         """The model's name where one is configured, else the endpoint's host."""
         return self._model or httpx.URL(self._url).host

@@ -1,0 +1,143 @@
+"""Figures of the job queue for the status route, and the outages that each live worker knows.
+
+Revision ID: 0051
+Revises: 0050
+
+One column with a constant default on a small table, and a function. A worker of an earlier version reports no outages.
+"""
+
+from app.db.migrate import run_script
+
+revision = "0051"
+down_revision = "0050"
+branch_labels = None
+depends_on = None
+
+TABLES = """
+set local lock_timeout = '5s';
+alter table worker_beat add column outages text[] not null default '{}';
+"""
+
+FUNCTIONS = r"""
+grant create on schema public to carrel_control;
+set role carrel_control;
+
+-- Figures of the jobs of the transaction's tenant, or of all tenants if the transaction has none. The recursions jump
+-- from one tenant, key and priority to the next one in the partial indexes, so the number of jobs does not matter.
+-- Each count stops at 10,000.
+create function queue_figures(out waiting int, out oldest_at timestamptz, out postponed int, out running int,
+                              out failed int)
+language plpgsql stable security definer set search_path = pg_catalog, public, pg_temp set enable_seqscan = off as $f$
+declare
+  lowest uuid := coalesce(current_tenant(), '00000000-0000-0000-0000-000000000000');
+  highest uuid := coalesce(current_tenant(), 'ffffffff-ffff-ffff-ffff-ffffffffffff');
+begin
+  with recursive ordinary(tenant_id, priority, first_at, turn) as (
+    (select j.tenant_id, j.priority, j.run_at, 0 from job j
+      where j.state = 'ready' and j.quota_key_id is null and j.kind <> 'send_webhook'
+        and j.tenant_id >= lowest and j.tenant_id <= highest
+      order by j.tenant_id, j.priority desc, j.run_at limit 1)
+    union all
+    select next.* from ordinary o cross join lateral (
+      (select j.tenant_id, j.priority, j.run_at, 1 from job j
+        where j.state = 'ready' and j.quota_key_id is null and j.kind <> 'send_webhook'
+          and j.tenant_id = o.tenant_id and j.priority < o.priority
+        order by j.priority desc, j.run_at limit 1)
+      union all
+      (select j.tenant_id, j.priority, j.run_at, 2 from job j
+        where j.state = 'ready' and j.quota_key_id is null and j.kind <> 'send_webhook'
+          and j.tenant_id > o.tenant_id and j.tenant_id <= highest
+        order by j.tenant_id, j.priority desc, j.run_at limit 1)
+      order by 4 limit 1) next
+  ), of_keys(tenant_id, key_id, priority, first_at, turn) as (
+    (select j.tenant_id, j.quota_key_id, j.priority, j.run_at, 0 from job j
+      where j.state = 'ready' and j.quota_key_id is not null and j.tenant_id >= lowest and j.tenant_id <= highest
+      order by j.tenant_id, j.quota_key_id, j.priority desc, j.run_at limit 1)
+    union all
+    select next.* from of_keys o cross join lateral (
+      (select j.tenant_id, j.quota_key_id, j.priority, j.run_at, 1 from job j
+        where j.state = 'ready' and j.quota_key_id is not null
+          and j.tenant_id = o.tenant_id and j.quota_key_id = o.key_id and j.priority < o.priority
+        order by j.priority desc, j.run_at limit 1)
+      union all
+      (select j.tenant_id, j.quota_key_id, j.priority, j.run_at, 2 from job j
+        where j.state = 'ready' and j.quota_key_id is not null
+          and (j.tenant_id, j.quota_key_id) > (o.tenant_id, o.key_id) and j.tenant_id <= highest
+        order by j.tenant_id, j.quota_key_id, j.priority desc, j.run_at limit 1)
+      order by 5 limit 1) next
+  ), deliveries(tenant_id, first_at) as (
+    (select j.tenant_id, j.run_at from job j
+      where j.state = 'ready' and j.kind = 'send_webhook' and j.tenant_id >= lowest and j.tenant_id <= highest
+      order by j.tenant_id, j.run_at limit 1)
+    union all
+    select next.* from deliveries d cross join lateral (
+      select j.tenant_id, j.run_at from job j
+       where j.state = 'ready' and j.kind = 'send_webhook' and j.tenant_id > d.tenant_id and j.tenant_id <= highest
+       order by j.tenant_id, j.run_at limit 1) next
+  ), counted(first_at, due, later) as (
+    select o.first_at,
+           (select count(*) from (select from job j
+             where j.state = 'ready' and j.quota_key_id is null and j.kind <> 'send_webhook'
+               and j.tenant_id = o.tenant_id and j.priority = o.priority and j.run_at <= now() limit 10000) x),
+           (select count(*) from (select from job j
+             where j.state = 'ready' and j.quota_key_id is null and j.kind <> 'send_webhook'
+               and j.tenant_id = o.tenant_id and j.priority = o.priority and j.run_at > now() and j.every is null
+             limit 10000) x)
+      from ordinary o
+    union all
+    select o.first_at,
+           (select count(*) from (select from job j
+             where j.state = 'ready' and j.quota_key_id is not null and j.tenant_id = o.tenant_id
+               and j.quota_key_id = o.key_id and j.priority = o.priority and j.run_at <= now() limit 10000) x),
+           (select count(*) from (select from job j
+             where j.state = 'ready' and j.quota_key_id is not null and j.tenant_id = o.tenant_id
+               and j.quota_key_id = o.key_id and j.priority = o.priority and j.run_at > now() limit 10000) x)
+      from of_keys o
+    union all
+    select d.first_at,
+           (select count(*) from (select from job j
+             where j.state = 'ready' and j.kind = 'send_webhook' and j.tenant_id = d.tenant_id and j.run_at <= now()
+             limit 10000) x),
+           (select count(*) from (select from job j
+             where j.state = 'ready' and j.kind = 'send_webhook' and j.tenant_id = d.tenant_id and j.run_at > now()
+             limit 10000) x)
+      from deliveries d
+  )
+  select least(coalesce(sum(c.due), 0), 10000), min(c.first_at) filter (where c.first_at <= now()),
+         least(coalesce(sum(c.later), 0), 10000)
+    into waiting, oldest_at, postponed from counted c;
+
+  select count(*) into running from job j
+   where j.state = 'running' and j.tenant_id >= lowest and j.tenant_id <= highest;
+
+  with recursive owners(tenant_id) as (
+    (select j.tenant_id from job j
+      where j.state = 'dead' and j.tenant_id >= lowest and j.tenant_id <= highest order by j.tenant_id limit 1)
+    union all
+    select next.tenant_id from owners o cross join lateral (
+      select j.tenant_id from job j
+       where j.state = 'dead' and j.tenant_id > o.tenant_id and j.tenant_id <= highest
+       order by j.tenant_id limit 1) next
+  )
+  select least(coalesce(sum(c.jobs), 0), 10000) into failed from owners o cross join lateral (
+    select count(*) jobs from (select from job j
+     where j.state = 'dead' and j.tenant_id = o.tenant_id and j.run_at > now() - interval '24 h' limit 10000) x) c;
+end $f$;
+
+-- Codes of the outages that workers know which have given a sign of life within that time.
+create function known_outages(p_within interval) returns setof text
+language sql stable security definer set search_path = pg_catalog, public, pg_temp as $f$
+  select distinct code from worker_beat w, unnest(w.outages) code
+   where w.tenant_id = system_tenant() and w.beat_at > clock_timestamp() - p_within order by 1
+$f$;
+
+revoke all on function queue_figures, known_outages from public;
+grant execute on function queue_figures, known_outages to carrel_app;
+reset role;
+revoke create on schema public from carrel_control;
+"""
+
+
+def upgrade() -> None:
+    run_script(TABLES)
+    run_script(FUNCTIONS)

@@ -1,0 +1,169 @@
+"""GET /v1/status: figures of the caller's tenant, of all tenants for the operator, and of a large queue."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+import httpx
+import pytest
+
+from app.db.models.base import SYSTEM_TENANT
+from app.ids import decode_id
+from tests.api.problems import problem
+from tests.fixtures.database import MakeDatabase
+from tests.fixtures.service import Service, Tenant, run_service, settings_for
+from tests.protocol_servers.embedding import EmbeddingServer
+
+MANY_JOBS = 200_000
+
+
+@pytest.fixture(scope="module")
+def idle(make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A service without a worker, so that jobs stay as the tests make them."""
+    with run_service(settings_for(tmp_path_factory.mktemp("data")), make_database(), worker=False) as running:
+        yield running
+
+
+@pytest.fixture
+def endpoint() -> Iterator[EmbeddingServer]:
+    with EmbeddingServer() as server:
+        yield server
+
+
+def run_sql(url: str, sql: str, *values: object) -> Any:
+    async def run() -> Any:
+        connection = await asyncpg.connect(url)
+        try:
+            return await connection.fetchval(sql, *values)
+        finally:
+            await connection.close()
+
+    return asyncio.run(run())
+
+
+def as_owner(service: Service, sql: str, *values: object) -> Any:
+    return run_sql(service.urls.owner, sql, *values)
+
+
+def tenant_id(tenant: Tenant) -> UUID:
+    found = decode_id("ten", tenant.id)
+    assert found is not None
+    return found
+
+
+def status(client: httpx.Client) -> Any:
+    return client.get("/v1/status").raise_for_status().json()
+
+
+ORDINARY = "'delete_documents'"
+DELIVERY = "'send_webhook'"
+
+
+def add_every_kind(service: Service, tenant: Tenant) -> None:
+    key = "gen_random_uuid()"
+    columns = ("state", "run_at", "priority", "quota_key_id", "kind")
+    rows = [
+        ("'ready'", "now() - interval '1 min'", "0", "null::uuid", ORDINARY),
+        ("'ready'", "now() - interval '2 min'", "-10", "null::uuid", ORDINARY),
+        ("'ready'", "now() - interval '5 min'", "10", key, ORDINARY),
+        ("'ready'", "now() - interval '3 min'", "0", key, ORDINARY),
+        ("'ready'", "now() - interval '4 min'", "0", "null::uuid", DELIVERY),
+        ("'ready'", "now() + interval '1 h'", "0", "null::uuid", ORDINARY),
+        ("'ready'", "now() + interval '1 h'", "0", key, ORDINARY),
+        ("'ready'", "now() + interval '1 h'", "0", "null::uuid", DELIVERY),
+        ("'running'", "now()", "0", "null::uuid", ORDINARY),
+        ("'dead'", "now() - interval '23 h'", "0", "null::uuid", ORDINARY),
+        ("'dead'", "now() - interval '25 h'", "0", "null::uuid", ORDINARY),
+    ]
+    for row in rows:
+        values = dict(zip(columns, row, strict=True))
+        kind = values.pop("kind")
+        as_owner(
+            service,
+            f"insert into job (tenant_id, id, kind, {', '.join(values)})"
+            f" values ($1, gen_random_uuid(), {kind}, {', '.join(values.values())})",
+            tenant_id(tenant),
+        )
+
+
+@pytest.fixture(autouse=True)
+def empty_queue(idle: Service) -> None:
+    as_owner(idle, "delete from job")
+    as_owner(idle, "delete from worker_beat")
+
+
+def test_status_counts_the_jobs_of_each_index_once(idle: Service) -> None:
+    tenant = idle.new_tenant()
+    add_every_kind(idle, tenant)
+    jobs = status(tenant.admin)["jobs"]
+    assert jobs.pop("oldest_waiting_seconds") == pytest.approx(300, abs=60)
+    assert jobs.pop("oldest_waiting_since").endswith("Z")
+    assert jobs == {"waiting": 5, "postponed": 3, "running": 1, "failed_24h": 1}
+
+
+def test_status_of_a_tenant_does_not_change_with_jobs_of_another_tenant(idle: Service) -> None:
+    tenant, stranger = idle.new_tenant(), idle.new_tenant()
+    empty = status(tenant.admin)
+    assert empty["jobs"] == {
+        "waiting": 0, "oldest_waiting_since": None, "oldest_waiting_seconds": None, "postponed": 0, "running": 0,
+        "failed_24h": 0,
+    }  # fmt: skip
+    for _ in range(3):
+        add_every_kind(idle, stranger)
+    assert status(tenant.admin) == empty
+    add_every_kind(idle, tenant)
+    assert status(tenant.admin)["jobs"]["waiting"] == 5
+    everything = status(idle.operator)["jobs"]
+    assert {name: everything[name] for name in ("waiting", "postponed", "running", "failed_24h")} == {
+        "waiting": 20, "postponed": 12, "running": 4, "failed_24h": 4,
+    }  # fmt: skip
+
+
+def test_status_shows_live_workers_and_their_outages(idle: Service) -> None:
+    tenant = idle.new_tenant()
+    assert status(tenant.admin)["workers"] == {"alive": 0, "outages": [], "restarting": None}
+    for name, seconds, outage in (("one", 5, "vision_unavailable"), ("lost", 120, "object_store_unavailable")):
+        as_owner(
+            idle,
+            "insert into worker_beat (tenant_id, name, beat_at, outages)"
+            " values ($1, $2, now() - make_interval(secs => $3), array[$4])",
+            SYSTEM_TENANT, name, seconds, outage,
+        )  # fmt: skip
+    assert status(tenant.admin)["workers"] == {"alive": 1, "outages": ["vision_unavailable"], "restarting": None}
+
+
+def test_status_names_a_restart_loop_to_the_operator_alone(idle: Service) -> None:
+    tenant = idle.new_tenant()
+    idle.resources.worker_ends.add(2, was_silent=False)
+    assert "status 2" in status(idle.operator)["workers"]["restarting"]
+    assert status(tenant.admin)["workers"]["restarting"] is None
+
+
+def test_status_refuses_restricted_admin_keys(idle: Service) -> None:
+    tenant = idle.new_tenant()
+    for narrowing in ({"knowledge_bases": ["default"]}, {"user_id": "bob"}):
+        problem(tenant.client("admin", **narrowing).get("/v1/status"), 403)
+
+
+def test_status_of_many_jobs_reads_indexes_only_in_part(idle: Service) -> None:
+    """Compare the pages that the function reads, not the time: 200,000 jobs cost little more than 10,000."""
+    tenant = idle.new_tenant()
+    waiting = "now() - interval '1 min'"
+    as_owner(
+        idle,
+        "insert into job (tenant_id, id, kind, state, run_at, priority)"
+        f" select $1, gen_random_uuid(), {ORDINARY}, case n % 4 when 0 then 'dead' else 'ready' end, {waiting}, n % 3"
+        " from generate_series(1, $2::int) n",
+        tenant_id(tenant), MANY_JOBS,
+    )  # fmt: skip
+    as_owner(idle, "vacuum analyze job")
+    assert status(tenant.admin)["jobs"]["waiting"] == 10_000
+    assert status(idle.operator)["jobs"]["failed_24h"] == 10_000
+    run = "explain (analyze, buffers, format json) select * from queue_figures()"
+    plan = json.loads(run_sql(idle.urls.app, run))[0]
+    print(plan["Execution Time"])
+    pages = plan["Plan"]["Shared Hit Blocks"] + plan["Plan"]["Shared Read Blocks"]
+    assert pages < run_sql(idle.urls.owner, "select pg_relation_size('job') / 8192") / 4
