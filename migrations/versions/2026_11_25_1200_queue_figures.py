@@ -24,10 +24,11 @@ set role carrel_control;
 
 -- Figures of the jobs of the transaction's tenant, or of all tenants if the transaction has none. The recursions jump
 -- from one tenant, key and priority to the next one in the partial indexes, so the number of jobs does not matter.
--- Each count stops at 10,000.
+-- The counts stop at 1,000: the rows of a busy table must be looked up one by one.
 create function queue_figures(out waiting int, out oldest_at timestamptz, out postponed int, out running int,
                               out failed int)
-language plpgsql stable security definer set search_path = pg_catalog, public, pg_temp set enable_seqscan = off as $f$
+language plpgsql stable security definer set search_path = pg_catalog, public, pg_temp
+set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $f$
 declare
   lowest uuid := coalesce(current_tenant(), '00000000-0000-0000-0000-000000000000');
   highest uuid := coalesce(current_tenant(), 'ffffffff-ffff-ffff-ffff-ffffffffffff');
@@ -74,38 +75,50 @@ begin
       select j.tenant_id, j.run_at from job j
        where j.state = 'ready' and j.kind = 'send_webhook' and j.tenant_id > d.tenant_id and j.tenant_id <= highest
        order by j.tenant_id, j.run_at limit 1) next
-  ), counted(first_at, due, later) as (
-    select o.first_at,
-           (select count(*) from (select from job j
-             where j.state = 'ready' and j.quota_key_id is null and j.kind <> 'send_webhook'
-               and j.tenant_id = o.tenant_id and j.priority = o.priority and j.run_at <= now() limit 10000) x),
-           (select count(*) from (select from job j
-             where j.state = 'ready' and j.quota_key_id is null and j.kind <> 'send_webhook'
-               and j.tenant_id = o.tenant_id and j.priority = o.priority and j.run_at > now() and j.every is null
-             limit 10000) x)
-      from ordinary o
-    union all
-    select o.first_at,
-           (select count(*) from (select from job j
-             where j.state = 'ready' and j.quota_key_id is not null and j.tenant_id = o.tenant_id
-               and j.quota_key_id = o.key_id and j.priority = o.priority and j.run_at <= now() limit 10000) x),
-           (select count(*) from (select from job j
-             where j.state = 'ready' and j.quota_key_id is not null and j.tenant_id = o.tenant_id
-               and j.quota_key_id = o.key_id and j.priority = o.priority and j.run_at > now() limit 10000) x)
-      from of_keys o
-    union all
-    select d.first_at,
-           (select count(*) from (select from job j
-             where j.state = 'ready' and j.kind = 'send_webhook' and j.tenant_id = d.tenant_id and j.run_at <= now()
-             limit 10000) x),
-           (select count(*) from (select from job j
-             where j.state = 'ready' and j.kind = 'send_webhook' and j.tenant_id = d.tenant_id and j.run_at > now()
-             limit 10000) x)
-      from deliveries d
   )
-  select least(coalesce(sum(c.due), 0), 10000), min(c.first_at) filter (where c.first_at <= now()),
-         least(coalesce(sum(c.later), 0), 10000)
-    into waiting, oldest_at, postponed from counted c;
+  select (
+    select count(*) from (
+      select 1 from ordinary o cross join lateral (
+        select from job j
+         where j.state = 'ready' and j.quota_key_id is null and j.kind <> 'send_webhook'
+           and j.tenant_id = o.tenant_id and j.priority = o.priority
+           and j.run_at <= now()) jobs
+      union all
+      select 1 from of_keys o cross join lateral (
+        select from job j
+         where j.state = 'ready' and j.quota_key_id is not null and j.tenant_id = o.tenant_id
+           and j.quota_key_id = o.key_id and j.priority = o.priority
+           and j.run_at <= now()) jobs
+      union all
+      select 1 from deliveries d cross join lateral (
+        select from job j
+         where j.state = 'ready' and j.kind = 'send_webhook' and j.tenant_id = d.tenant_id
+           and j.run_at <= now()) jobs
+      limit 1000) counted
+  ), (
+    select min(firsts.first_at) from (
+      select first_at from ordinary union all select first_at from of_keys union all select first_at from deliveries
+    ) firsts where firsts.first_at <= now()
+  ), (
+    select count(*) from (
+      select 1 from ordinary o cross join lateral (
+        select from job j
+         where j.state = 'ready' and j.quota_key_id is null and j.kind <> 'send_webhook'
+           and j.tenant_id = o.tenant_id and j.priority = o.priority
+           and j.run_at > now() and j.every is null) jobs
+      union all
+      select 1 from of_keys o cross join lateral (
+        select from job j
+         where j.state = 'ready' and j.quota_key_id is not null and j.tenant_id = o.tenant_id
+           and j.quota_key_id = o.key_id and j.priority = o.priority
+           and j.run_at > now()) jobs
+      union all
+      select 1 from deliveries d cross join lateral (
+        select from job j
+         where j.state = 'ready' and j.kind = 'send_webhook' and j.tenant_id = d.tenant_id
+           and j.run_at > now()) jobs
+      limit 1000) counted
+  ) into waiting, oldest_at, postponed;
 
   select count(*) into running from job j
    where j.state = 'running' and j.tenant_id >= lowest and j.tenant_id <= highest;
@@ -119,9 +132,11 @@ begin
        where j.state = 'dead' and j.tenant_id > o.tenant_id and j.tenant_id <= highest
        order by j.tenant_id limit 1) next
   )
-  select least(coalesce(sum(c.jobs), 0), 10000) into failed from owners o cross join lateral (
-    select count(*) jobs from (select from job j
-     where j.state = 'dead' and j.tenant_id = o.tenant_id and j.run_at > now() - interval '24 h' limit 10000) x) c;
+  select count(*) into failed from (
+    select 1 from owners o cross join lateral (
+      select from job j
+       where j.state = 'dead' and j.tenant_id = o.tenant_id and j.run_at > now() - interval '24 h') jobs
+    limit 1000) counted;
 end $f$;
 
 -- Codes of the outages that workers know which have given a sign of life within that time.

@@ -112,7 +112,7 @@ class UnfinishedDeletion:
 
 @dataclass(frozen=True, slots=True)
 class QueueFigures:
-    """Figures of the jobs of one tenant or of all tenants; each count stops at 10,000.
+    """Figures of the jobs of one tenant or of all tenants; all counts but that of running jobs stop at 1,000.
 
     ``waiting`` jobs can run now, ``postponed`` ones at a later time. ``failed`` jobs were given up within 24 hours.
     """
