@@ -6,6 +6,8 @@ from collections import deque
 from dataclasses import dataclass, field
 
 WITHIN_SECONDS = 600.0
+# One end may be an accident, and so may two. More within ten minutes have a common cause.
+LOOP = 3
 MOST = 1000
 
 
@@ -31,6 +33,17 @@ class WorkerEnds:
     def count(self) -> int:
         """Return how many ends there were within the last ten minutes."""
         return sum(at > time.monotonic() - WITHIN_SECONDS for at in list(self._at))
+
+    @property
+    def is_loop(self) -> bool:
+        """Return whether the worker keeps ending."""
+        return self.count >= LOOP
+
+    @property
+    def summary(self) -> str:
+        """Return the number of ends within the last ten minutes, and the reason of the last end."""
+        times = "once" if self.count == 1 else f"{self.count} times"
+        return f"{times} within ten minutes, the last time by {self._reason}"
 
     def told(self) -> str | None:
         """Return a sentence about the ends within the last ten minutes; None without any."""

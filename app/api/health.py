@@ -15,7 +15,7 @@ router = APIRouter(tags=["health"])
 
 
 class Health(BaseModel):
-    """State of the process: ``ok``, ``degraded`` (it serves, but no worker ingests) or ``unavailable``."""
+    """State of the process: ``ok``, ``degraded`` (no worker ingests, or a worker keeps ending) or ``unavailable``."""
 
     status: str
     checks: dict[str, str] = {}
@@ -32,6 +32,8 @@ async def readyz(resources: CurrentResources) -> Health | JSONResponse:
     """Check that database and object store answer, and whether a worker has given a sign of life within a minute.
 
     Without a worker the status is `degraded` and the answer still 200: searches work, and uploads wait in the queue.
+    The same holds if the worker of this process keeps ending while another worker lives: the check `worker_restarts`
+    then has the number of ends and the reason. The check is left out if there is nothing to report.
     """
     checks: dict[str, str] = {}
     for name, check in (("database", resources.database.check), ("object_store", resources.objects.check)):
@@ -43,7 +45,10 @@ async def readyz(resources: CurrentResources) -> Health | JSONResponse:
             checks[name] = "unavailable"
     if all(state == "ok" for state in checks.values()):
         checks["worker"] = await _worker(resources)
-        return Health(status="ok" if checks["worker"] == "ok" else "degraded", checks=checks)
+        if resources.worker_ends.is_loop:
+            checks["worker_restarts"] = f"it ended {resources.worker_ends.summary}"
+        is_well = checks["worker"] == "ok" and "worker_restarts" not in checks
+        return Health(status="ok" if is_well else "degraded", checks=checks)
     return JSONResponse(Health(status="unavailable", checks=checks).model_dump(), 503, {"Retry-After": "2"})
 
 

@@ -17,7 +17,8 @@ import typer
 from app.cli.client.options import REFUSED, AsJson
 from app.cli.client.printing import print_json, print_table
 from app.cli.runtime import find_runtime
-from app.db.examination import Examined, examine
+from app.cli.worker_check import check_restarts, check_workers
+from app.db.examination import Examined, examine, examine_queue
 from app.db.maintenance import OwnerDatabase
 from app.db.session import Database
 from app.errors import AppError
@@ -61,7 +62,7 @@ class _Closing(Protocol):
 
 
 def doctor(as_json: AsJson = False) -> None:
-    """Check database, tenant isolation, indexes, object store, models, confinement of parsers, clock and disk.
+    """Check database, isolation, indexes, workers, waiting jobs, object store, models, confinement of parsers, clock, disk.
 
     Reads the same settings as ``serve``; without CARREL_DATABASE_URL it looks at the service that runs on the data
     directory. It writes one object to the store and takes it away again, and asks each configured model one short
@@ -82,6 +83,7 @@ async def _look(settings: Settings) -> list[Finding]:
         ("disk", _disk),
         ("parser confinement", _parser_confinement),
         ("database", _database),
+        ("worker restarts", _worker_restarts),
         ("object store", _object_store),
         ("embedding", _embedding),
         ("chat", _chat),
@@ -129,6 +131,8 @@ async def _database(settings: Settings) -> AsyncIterator[Finding]:
         yield _walls(seen)
         yield _indexes(seen)
         yield _clock(seen)
+        for check, state, detail in check_workers(await examine_queue(database)):
+            yield Finding(check, state, detail)
         if settings.publication.allowed:
             yield _logins(seen)
     finally:
@@ -138,6 +142,11 @@ async def _database(settings: Settings) -> AsyncIterator[Finding]:
         return
     async with OwnerDatabase(runtime.admin_database_url).connect():
         yield Finding("owner", "ok", "the tables' owner can connect")
+
+
+async def _worker_restarts(settings: Settings) -> AsyncIterator[Finding]:
+    if (found := await check_restarts(settings)) is not None:
+        yield Finding("worker restarts", *found)
 
 
 def _walls(seen: Examined) -> Finding:

@@ -130,7 +130,7 @@ async def _serve(settings: Settings, database: _Database, listening: socket.sock
         warnings = await _confinement_warnings()
         server = _server(resources, _screen(url, data_dir, database.note, first, warnings))
         async with _kept_alive(database.embedded):
-            with nullcontext() if api_only else worker_process(settings, resources.worker_ends):
+            with nullcontext() if api_only else worker_process(settings, resources.worker_ends, _show):
                 await server.serve([listening])
 
 

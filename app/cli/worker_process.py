@@ -5,7 +5,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from app.cli import child_process
@@ -19,6 +19,8 @@ STOP_SECONDS = 30.0
 SHORT_LIFE_SECONDS = 20.0
 LONGEST_PAUSE_SECONDS = 30.0
 TICK_SECONDS = 1.0
+# A worker that keeps ending is back when it has given so many signs of life.
+BACK_SIGNS = 20
 # Before its first sign of life the child imports what it needs, on a busy machine for long.
 START_TICKS = 300
 
@@ -30,10 +32,13 @@ class WorkerProcess:
     The child's event loop writes a byte to it every second. A child that is silent for too long is ended and replaced.
     """
 
-    def __init__(self, settings: Settings, ends: WorkerEnds) -> None:
+    def __init__(self, settings: Settings, ends: WorkerEnds, report: Callable[[str], None]) -> None:
+        """Start the child. ``report`` shows a line to the person who runs ``serve``; the thread calls it."""
         self._environment = child_process.environment(settings)
         self._silent_seconds = settings.worker.silent_seconds
         self._ends = ends
+        self._report = report
+        self._is_missing = False
         self._changing = threading.Lock()
         self._stopping = threading.Event()
         self._child = self._spawn()
@@ -71,10 +76,11 @@ class WorkerProcess:
 
         Ticks without a byte are counted, not time: where the whole machine stood still, this process did too.
         """
-        silent, limit = 0, START_TICKS
+        silent, limit, signs = 0, START_TICKS, 0
         while self._child.poll() is None and not self._stopping.is_set():
             if self._hears():
-                silent, limit = 0, self._silent_seconds
+                silent, limit, signs = 0, self._silent_seconds, signs + 1
+                self._report_return(signs)
                 continue
             silent += 1
             if silent >= limit:
@@ -95,6 +101,22 @@ class WorkerProcess:
         self._stopping.wait(TICK_SECONDS)  # it has closed its end, and is about to go
         return False
 
+    def _report_return(self, signs: int) -> None:
+        if self._is_missing and (signs >= BACK_SIGNS or not self._ends.is_loop):
+            self._is_missing = False
+            logger.info("worker.back")
+            self._report("The worker is back.")
+
+    def _report_end(self, reason: str, *, was_silent: bool, pause: float) -> None:
+        self._is_missing = True
+        start = f"Carrel starts a new one in {pause:g} s."
+        if self._ends.is_loop:
+            self._report(f"The worker keeps ending: {self._ends.summary}. {start} The log has the cause.")
+        elif was_silent:
+            self._report(f"The worker gave no sign of life for {self._silent_seconds} s, so Carrel ended it. {start}")
+        else:
+            self._report(f"The worker ended: {reason}. {start}")
+
     def _keep(self) -> None:
         pause = 1.0
         while True:
@@ -107,6 +129,7 @@ class WorkerProcess:
             lived = time.monotonic() - started
             pause = 1.0 if lived > SHORT_LIFE_SECONDS else min(LONGEST_PAUSE_SECONDS, 2 * pause)
             logger.error("worker.died", status=status, reason=reason, ends=self._ends.count, restart_seconds=pause)
+            self._report_end(reason, was_silent=was_silent, pause=pause)
             if self._stopping.wait(pause):
                 return
             with self._changing:
@@ -117,9 +140,9 @@ class WorkerProcess:
 
 
 @contextmanager
-def worker_process(settings: Settings, ends: WorkerEnds) -> Iterator[WorkerProcess]:
-    """Run a worker with the same settings for as long as the block runs."""
-    process = WorkerProcess(settings, ends)
+def worker_process(settings: Settings, ends: WorkerEnds, report: Callable[[str], None]) -> Iterator[WorkerProcess]:
+    """Run a worker with the same settings for as long as the block runs; ``report`` shows what becomes of it."""
+    process = WorkerProcess(settings, ends, report)
     try:
         yield process
     finally:

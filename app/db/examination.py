@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+from app.db.models.base import SYSTEM_TENANT
 from app.db.session import Database
 from app.db.statements import statement
 
@@ -20,6 +21,16 @@ _EXAMINED = statement(
                 and (p.proname in ('lo_create', 'lo_creat', 'lo_from_bytea') or p.proname ~ '^pg_(try_)?advisory_')
                 and has_function_privilege('public', p.oid, 'execute') group by 1 order by 1) as open_functions"""
 )
+
+_EXAMINED_QUEUE = statement("""
+select (select waiting from queue_figures()) as waiting,
+       extract(epoch from clock_timestamp() - (select oldest_at from queue_figures()))::float8 as oldest_seconds""")
+# A worker that stops in order removes its row; a worker that is killed leaves it.
+_EXAMINED_WORKERS = statement("""
+select count(*) filter (where beat_at > clock_timestamp() - interval '1 min') as alive,
+       count(*) filter (where beat_at <= clock_timestamp() - interval '1 min'
+                          and beat_at > clock_timestamp() - interval '11 min') as lost
+  from worker_beat where tenant_id = :tenant""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,3 +54,22 @@ async def examine(database: Database) -> Examined:
     async with database.single_statement() as session:
         (row,) = await session.rows(_EXAMINED, {})
     return Examined(**dict(row))
+
+
+@dataclass(frozen=True, slots=True)
+class ExaminedQueue:
+    """Workers that gave a sign of life within a minute, workers lost within the ten minutes before, waiting jobs."""
+
+    alive: int
+    lost: int
+    waiting: int
+    oldest_seconds: float | None
+
+
+async def examine_queue(database: Database) -> ExaminedQueue:
+    """Return figures of the workers and of the jobs of all tenants. Raises DatabaseUnavailable, DatabaseRefused."""
+    async with database.single_statement() as session:
+        (queue,) = await session.rows(_EXAMINED_QUEUE, {})
+    async with database.transaction(SYSTEM_TENANT) as session:
+        (workers,) = await session.rows(_EXAMINED_WORKERS, {"tenant": SYSTEM_TENANT})
+    return ExaminedQueue(**dict(queue), **dict(workers))

@@ -19,6 +19,16 @@ from tests.protocol_servers.rerank import RerankServer
 OPEN = "alter table document no force row level security"
 BROKEN = "update pg_index set indisvalid = false where indexrelid = 'document_pkey'::regclass"
 
+BEAT = "insert into worker_beat (tenant_id, name) values (system_tenant(), 'alive')"
+LOST = (
+    "insert into worker_beat (tenant_id, name, beat_at)"
+    " select system_tenant(), 'lost ' || n, now() - interval '3 min' from generate_series(1, 4) n"
+)
+WAITING = (
+    "insert into job (tenant_id, id, kind, run_at) values (system_tenant(), gen_random_uuid(), 'delete_tenant',"
+    " now() - interval '{minutes} min')"
+)
+
 
 def look(settings: dict[str, str], place: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[int, dict[str, list[str]]]:
     """How it ended, and state and detail by check."""
@@ -34,6 +44,7 @@ def test_all_is_well(
     make_database: MakeDatabase, s3_server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     urls = make_database()
+    run_sql(urls.owner, BEAT)
     with EmbeddingServer() as embedding, ChatServer() as chat, RerankServer() as rerank:
         settings = {
             **embedding_settings(embedding),
@@ -47,7 +58,7 @@ def test_all_is_well(
         status, found = look(settings, tmp_path, monkeypatch)
     assert status == 0, found
     assert set(found) == {
-        "disk", "parser confinement", "database", "schema and role", "walls", "indexes", "clock", "owner",
+        "disk", "parser confinement", "database", "schema and role", "walls", "indexes", "clock", "owner", "workers", "waiting jobs",
         "object store", "object store rights", "embedding", "chat", "rerank",
     }  # fmt: skip
     assert {one.partition(":")[0] for check, ones in found.items() for one in ones if check != "disk"} == {"ok"}
@@ -89,3 +100,32 @@ def test_nothing_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert status == 1
     assert "failed" in found["database"][0]
     assert found["object store"] == ["ok: files can be reached"]
+
+
+def test_doctor_without_a_worker_warns_and_fails_when_a_job_waits(
+    make_database: MakeDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    urls = make_database()
+    with EmbeddingServer() as embedding:
+        settings = {**embedding_settings(embedding), "CARREL_DATABASE_URL": urls.app}
+        status, found = look(settings, tmp_path, monkeypatch)
+        assert (status, found["waiting jobs"]) == (0, ["ok: no job waits for a worker"])
+        assert found["workers"][0].startswith("warning: none has given a sign of life within a minute")
+        run_sql(urls.owner, WAITING.format(minutes=2))
+        status, found = look(settings, tmp_path, monkeypatch)
+    assert (status, found["waiting jobs"]) == (1, ["ok: 1 wait for a worker, the oldest for 2.0 minutes"])
+    assert found["workers"][0].startswith("failed: ")
+
+
+def test_doctor_warns_of_lost_workers_and_of_a_job_that_waits_for_long(
+    make_database: MakeDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    urls = make_database()
+    run_sql(urls.owner, BEAT, LOST, WAITING.format(minutes=30))
+    with EmbeddingServer() as embedding:
+        settings = {**embedding_settings(embedding), "CARREL_DATABASE_URL": urls.app}
+        status, found = look(settings, tmp_path, monkeypatch)
+    assert status == 0
+    assert found["workers"] == ["ok: 1 with a sign of life within a minute"]
+    assert found["lost workers"][0].startswith("warning: 4 workers ended without notice")
+    assert found["waiting jobs"] == ["warning: 1 wait for a worker, the oldest for 30.0 minutes, which is more than 10"]

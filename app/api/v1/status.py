@@ -41,7 +41,7 @@ class WorkersOut(BaseModel):
 
 
 class JobsOut(BaseModel):
-    """Jobs of the tenant; for the operator, jobs of all tenants. `waiting`, `postponed` and `failed_24h` stop at 1,000."""
+    """Jobs of the tenant, or of all tenants for the operator. The numbers stop at 1,000, except `running`."""
 
     waiting: int = Field(description="Number of jobs that can run now and wait for a worker.")
     oldest_waiting_since: datetime | None = Field(
