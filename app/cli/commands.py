@@ -24,7 +24,7 @@ COMMANDS = {
     "demo": ("app.cli.demo:demo", "Start the service, upload two sample documents and ask three questions."),
     "doctor": (
         "app.cli.doctor:doctor",
-        "Check database, isolation, indexes, workers, waiting jobs, object store, models, confinement of parsers, clock, disk.",
+        "Check database, tenant isolation, workers, waiting jobs, object store, models, parser confinement and disk.",
     ),
     "evaluate": (
         "app.cli.evaluate:evaluate",

@@ -62,7 +62,7 @@ class _Closing(Protocol):
 
 
 def doctor(as_json: AsJson = False) -> None:
-    """Check database, isolation, indexes, workers, waiting jobs, object store, models, confinement of parsers, clock, disk.
+    """Check database, tenant isolation, workers, waiting jobs, object store, models, parser confinement and disk.
 
     Reads the same settings as ``serve``; without CARREL_DATABASE_URL it looks at the service that runs on the data
     directory. It writes one object to the store and takes it away again, and asks each configured model one short

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -140,6 +141,19 @@ def test_status_names_a_restart_loop_to_the_operator_alone(idle: Service) -> Non
     idle.resources.worker_ends.add(2, was_silent=False)
     assert "status 2" in status(idle.operator)["workers"]["restarting"]
     assert status(tenant.admin)["workers"]["restarting"] is None
+
+
+def test_status_names_endpoints_whose_circuit_breaker_is_open(
+    make_database: MakeDatabase, tmp_path: Path, endpoint: EmbeddingServer
+) -> None:
+    settings = settings_for(tmp_path, embedding={**endpoint.settings, "CARREL_EMBEDDING_TIMEOUT_SECONDS": 3})
+    with run_service(settings, make_database(), worker=False) as running:
+        tenant = running.new_tenant()
+        assert status(tenant.admin)["open_circuits"] == []
+        endpoint.fail(500, times=None)
+        for number in range(6):
+            tenant.admin.post("/v1/search", json={"query": f"tern {number}"})
+        assert status(tenant.admin)["open_circuits"] == ["embedding"]
 
 
 def test_status_refuses_restricted_admin_keys(idle: Service) -> None:

@@ -58,8 +58,8 @@ def test_all_is_well(
         status, found = look(settings, tmp_path, monkeypatch)
     assert status == 0, found
     assert set(found) == {
-        "disk", "parser confinement", "database", "schema and role", "walls", "indexes", "clock", "owner", "workers", "waiting jobs",
-        "object store", "object store rights", "embedding", "chat", "rerank",
+        "disk", "parser confinement", "database", "schema and role", "walls", "indexes", "clock", "owner",
+        "workers", "waiting jobs", "object store", "object store rights", "embedding", "chat", "rerank",
     }  # fmt: skip
     assert {one.partition(":")[0] for check, ones in found.items() for one in ones if check != "disk"} == {"ok"}
     assert "words, 64 dimensions" in found["embedding"][0]

@@ -209,11 +209,61 @@ def test_a_frozen_worker_is_replaced(home: Path, key: str, settings: dict[str, s
         os.kill(frozen, signal.SIGSTOP)
         wait_until(lambda: service.events("worker.silent"))
         wait_until(lambda: service.events("worker.died"))
+        assert next_line(service).startswith("The worker gave no sign of life for 5 s, so Carrel ended it.")
+        assert next_line(service) == "The worker is back."
         (died,) = service.events("worker.died")
         assert (died["status"], died["reason"], died["ends"]) == (-signal.SIGKILL, "it gave no sign of life", 1)
         wait_until(lambda: len(service.events("worker.started")) == 2)
         reply = client.post(DOCUMENTS, params={"wait": 30}, json={"text": "After the frost."})
         assert reply.json()["status"] == "ready"
+
+
+def next_line(service: Command) -> str:
+    """Return the next line that serve prints after its first screen."""
+    assert service.process.stdout is not None
+    line = b""
+    while not line.strip() or not line.endswith(b"\n"):
+        assert select.select([service.process.stdout], [], [], HANG_SECONDS)[0], service.log.read_text()
+        piece = os.read(service.process.stdout.fileno(), 1)
+        assert piece, service.log.read_text()
+        line += piece
+    return line.decode().strip()
+
+
+def test_serve_reports_a_worker_that_keeps_ending_while_another_worker_lives(
+    home: Path, key: str, settings: dict[str, str]
+) -> None:
+    with serving(home, **settings) as service, service.client() as client, started(home, "worker", **settings) as other:
+        assert service.key == key
+        other.wait_for("worker.started")
+        for number in range(1, 4):
+            service.wait_for("worker.started", count=number)
+            os.kill(worker_of(service.process.pid), signal.SIGKILL)
+            service.wait_for("worker.died", count=number)
+            line = next_line(service)
+            if number < 3:
+                assert line.startswith("The worker ended: signal SIGKILL. Carrel starts a new one in ")
+                assert next_line(service) == "The worker is back."
+        assert line.startswith("The worker keeps ending: 3 times within ten minutes, the last time by signal SIGKILL.")
+        ready = client.get("/readyz")
+        assert (ready.status_code, ready.json()) == (
+            200,
+            {
+                "status": "degraded",
+                "checks": {
+                    "database": "ok",
+                    "object_store": "ok",
+                    "worker": "ok",
+                    "worker_restarts": "it ended 3 times within ten minutes, the last time by signal SIGKILL",
+                },
+            },
+        )
+        found = {one["check"]: one for one in json.loads(run(home, "doctor", "--json", **settings).stdout)}
+        assert found["worker restarts"]["state"] == "failed"
+        assert "keeps ending: it ended 3 times" in found["worker restarts"]["detail"]
+        assert found["workers"]["state"] == "ok"
+        assert next_line(service) == "The worker is back."
+        assert other.end() == 0
 
 
 def test_the_ready_check_knows_a_worker_that_is_not_there(home: Path, key: str, settings: dict[str, str]) -> None:
