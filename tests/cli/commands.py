@@ -140,7 +140,11 @@ def started(
         try:
             yield command
         finally:
+            # An embedded Postgres stops a moment after its service was killed, and removes files until then.
+            below = descendants(process.pid)
             process.kill()
+            process.wait(HANG_SECONDS)
+            wait_until_gone(below)
 
 
 @contextmanager
