@@ -172,20 +172,21 @@ def embedding_endpoint() -> Iterator[str]:
 
 @contextmanager
 def running_service(
-    embedding_url: str | None, *, settings: Mapping[str, str] = FAST_CLIENT, root: Path = ROOT
+    embedding_url: str | None, *, settings: Mapping[str, str] = MappingProxyType({}), root: Path = ROOT
 ) -> Iterator[RunningService]:
     """Run ``carrel serve`` on an empty data directory until the block ends.
 
     Args:
         embedding_url: The embedding endpoint; None for the embedded model.
-        settings: Settings by name. The default lifts the rate of searches.
+        settings: Settings by name. Our own checkout serves without the rate of searches unless they name it.
         root: The checkout that is run. Another one than ours is run with the environment inside it.
     """
     with tempfile.TemporaryDirectory(prefix="carrel-bench-") as folder:
         Path(folder).chmod(0o711)  # under root Postgres runs as another user, who has to pass through
         data_dir = Path(folder) / "data"
         log = Path(folder) / "serve.log"
-        environment = {**environment_without_settings(embedding_url), **settings}
+        fast = FAST_CLIENT if root == ROOT else {}
+        environment = {**environment_without_settings(embedding_url), **fast, **settings}
         python = sys.executable if root == ROOT else str(root / ".venv" / "bin" / "python")
         command = [python, "-m", "app.cli", "serve", "--port", "0", "--data-dir", str(data_dir)]
         with log.open("wb") as output:

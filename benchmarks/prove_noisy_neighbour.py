@@ -362,7 +362,7 @@ def _tenants(service: RunningService) -> tuple[Attacker, Victim]:
     )
 
 
-SETTINGS = MappingProxyType({"CARREL_WEBHOOK_ALLOW_PRIVATE": "127.0.0.0/8"})
+SETTINGS = MappingProxyType({"CARREL_WEBHOOK_ALLOW_PRIVATE": "127.0.0.0/8", "CARREL_TENANT_SEARCHES_PER_SECOND": "100"})
 
 
 def main() -> None:

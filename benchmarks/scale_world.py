@@ -36,7 +36,7 @@ from app.retrieval.types import Query, SearchRequest, SearchResult
 from app.settings import Settings, load_settings
 from benchmarks.embedding_endpoint import DIMENSIONS
 from benchmarks.loader import Place
-from benchmarks.processes import ROOT, answer_of, environment_without_settings, process_tree
+from benchmarks.processes import FAST_CLIENT, ROOT, answer_of, environment_without_settings, process_tree
 from benchmarks.scale_corpus import Question
 
 Filter = Mapping[str, Any] | None
@@ -224,6 +224,7 @@ def running_api(urls: DatabaseUrls, settings: Settings, key: str) -> Iterator[ht
     """``carrel serve --api-only`` on a database, as a process of its own; a client with the key."""
     (port,) = islice(free_ports(), 1)
     environment = environment_without_settings(str(settings.embedding.base_url)) | {
+        **FAST_CLIENT,
         "CARREL_DATABASE_URL": urls.app,
         "CARREL_LOG_LEVEL": "error",
     }

@@ -23,6 +23,8 @@ LIGHT_SECONDS = 0.25
 MAX_LIGHT_CALLS = 100
 # How long a measured cost counts, and of how many search indexes one process knows it.
 KNOWN_SECONDS, MAX_KNOWN = 60.0, 10_000
+# A filter whose time ran out is taken to need this many times that time: it would have gone on.
+UNFINISHED = 1.25
 # The part of its remaining time that a search waits for its turn.
 WAIT = 0.5
 
@@ -106,7 +108,7 @@ class SearchCosts:
         if weight < MIN_WEIGHT:
             return
         for place in {_place(tenant_id, call) for call in calls}:
-            self._costs[place] = _Cost(seconds / weight, self.clock(), ran_out)
+            self._costs[place] = _Cost(seconds * (UNFINISHED if ran_out else 1.0) / weight, self.clock(), ran_out)
             self._costs.move_to_end(place)
         while len(self._costs) > MAX_KNOWN:
             self._costs.popitem(last=False)

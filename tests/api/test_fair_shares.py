@@ -114,12 +114,13 @@ async def test_expensive_filter_ends_in_its_time_on_the_server_too(fragile: Frag
     await by_sql(tenant, *((BLOB.format(table),) for table in ("chunk_embedding", "chunk_lexical")))
     stem = "ab" * 124
     patterns = {"or": [{"blob": {"contains": f"{stem}{number:06d}"}} for number in range(16)]}
-    replies = [search(tenant, filter=patterns, timeout_seconds=1.5) for _ in range(4)]
-    statuses = [reply.status_code for reply in replies]
-    # The first shows what it costs, and those after it are refused before they run.
-    assert statuses[0] in (200, 503)
-    assert statuses[-1] == 422, replies[-1].text
-    found = problem(replies[-1], 422, "filter_too_expensive")
+    reply = search(tenant, filter=patterns, timeout_seconds=1.5)
+    assert reply.status_code in (200, 503)
+    # It has shown its cost: a search with no more time is refused before it runs.
+    deadline = time.monotonic() + GUARD_SECONDS
+    while (reply := search(tenant, filter=patterns, timeout_seconds=1.5)).status_code == 503:
+        assert time.monotonic() < deadline
+    found = problem(reply, 422, "filter_too_expensive")
     assert "contains" in found["detail"]
     active = (
         "select count(*) from pg_stat_activity where state = 'active' and query ~ 'hybrid_search' and $1 is not null"
