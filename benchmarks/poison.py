@@ -63,6 +63,7 @@ VALUES: tuple[Any, ...] = (*TIMES, *NUMBERS, *TEXTS, *OTHERS)
 # Where any JSON may stand: inside of metadata, filters and options.
 _INSIDE = ("metadata", "filter", "filters", "attributes", "options", "body", "params", "headers")
 _MOST_DEPTH = 4
+MAX_PART = 60_000
 FILE = b"A text that is asked for."
 # What a field must be for its operation to begin at all; ids are those of the caller.
 _KNOWN = {"purpose": "assistants", "file_id": "{file}", "knowledge_id": "{kb}", "agent_id": "{agent_id}"}
@@ -90,7 +91,9 @@ class Poison:
             return client.request(self.method, self.path, data=fields, files={"file": ("a.txt", FILE)})
         headers = {"Content-Type": "application/json"} if self.body is not None else {}
         content = None if self.body is None else json.dumps(self.body).encode()
-        return client.request(self.method, self.path, params=self.query, content=content, headers=headers)
+        # The client itself refuses parts of an address that are longer than 65,536 characters.
+        path, query = self.path[:MAX_PART], {name: value[:MAX_PART] for name, value in self.query.items()}
+        return client.request(self.method, path, params=query, content=content, headers=headers)
 
 
 def poisons(
