@@ -13,6 +13,7 @@ from app.api import api_docs, dify, health, mcp, openai, problems, v1
 from app.api.idempotency import REPLAYED
 from app.api.middleware import GuardMiddleware, RequestMiddleware
 from app.bootstrap import Resources
+from app.documents.sweeping import sweeping_temporary
 
 READ_BY_US = [
     "Authorization",
@@ -48,7 +49,7 @@ def create_app(open_resources: OpenResources, *, cors_origins: tuple[str, ...] =
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        async with open_resources() as resources, mcp.open_door(cors_origins) as door:
+        async with open_resources() as resources, mcp.open_door(cors_origins) as door, sweeping_temporary():
             app.state.resources, app.state.mcp = resources, door
             yield
 

@@ -1,11 +1,12 @@
 """Sweepers: remove what has expired, and what crashes and past versions left behind."""
 
+import asyncio
 import os
 import shutil
 import stat
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -21,6 +22,7 @@ from app.job_queue import JobQueue
 from app.logging import get_logger
 from app.object_store import ObjectStore, StoredObject
 from app.settings import WorkerSettings
+from app.settings.environment import temporary_directory
 from app.temporary import PREFIXES, is_abandoned
 from app.tenants.service import TenantService
 
@@ -35,6 +37,7 @@ RETRIED_AT_ONCE = 200
 BATCH = 500
 TENANTS = 200
 TEMPORARY_AGE = timedelta(days=1)
+TEMPORARY_SECONDS = 5.0
 
 
 def sweep_periods(settings: WorkerSettings) -> dict[str, timedelta]:
@@ -199,6 +202,25 @@ async def _batches(objects: AsyncIterator[StoredObject]) -> AsyncIterator[list[S
             batch = []
     if batch:
         yield batch
+
+
+@asynccontextmanager
+async def sweeping_temporary() -> AsyncIterator[None]:
+    """Sweep the temporary directory now, and every few seconds while the block runs."""
+    task = asyncio.create_task(_keep_sweeping_temporary())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def _keep_sweeping_temporary() -> None:
+    while True:
+        with suppress(OSError):  # a temporary directory that is not there holds nothing
+            await asyncio.to_thread(sweep_temporary, temporary_directory())
+        await asyncio.sleep(TEMPORARY_SECONDS)
 
 
 def sweep_temporary(directory: Path, *, older_than: timedelta = TEMPORARY_AGE) -> int:
