@@ -110,11 +110,19 @@ async def count_kept(
 # The document frequencies and totals of what is about to go, kept by key, so that the rows themselves say them.
 NEGATIVE_DELTAS = statement("""
 with gone as (
-  select l.index_id, l.keys, l.dl from chunk c
+  select l.index_id, l.scope_key, l.keys, l.dl from chunk c
     join chunk_lexical l on (l.tenant_id, l.index_id, l.chunk_id) = (c.tenant_id, c.index_id, c.id)
    where c.tenant_id = :t and c.kb_id = :kb and c.document_id = any(:ds::uuid[])
 ), totals as (
   insert into lex_totals select :t::uuid, index_id, -count(*), -sum(dl) from gone group by index_id
+), apart as (
+  select g.index_id, g.scope_key, k.key, -count(*) as chunks
+    from gone g cross join lateral (select unnest(g.keys) union all select null) k(key)
+   where not is_open_level(g.scope_key) group by g.index_id, g.scope_key, k.key
+), private as (
+  insert into private_frequency (tenant_id, index_id, scope_key, key, chunks)
+  select :t::uuid, a.index_id, s.scope_key, a.key, a.chunks
+    from apart a cross join lateral (values (a.scope_key), (all_private_levels())) s(scope_key)
 )
 insert into lex_df select :t::uuid, index_id, k, -count(*), 0 from gone, unnest(keys) k group by index_id, k""")
 _REMOVE_CHUNKS = statement("""

@@ -60,8 +60,3 @@ _CLAIM = statement("""
 insert into chat (tenant_id, chat_id, user_id) select :t::uuid, :chat::text, :user::text
  where not exists (select from document where tenant_id = :t and chat_id = :chat)
 on conflict do nothing returning 1""")
-# For a row of ``document``: whether the user of a narrowed key may read it.
-READABLE = """
-(document.scope_level in ('shared', 'tenant') or document.user_id = :reader
- or exists (select from chat h where h.tenant_id = document.tenant_id and h.chat_id = document.chat_id
-               and h.user_id = :reader))"""

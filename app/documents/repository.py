@@ -11,9 +11,9 @@ from sqlalchemy import Select, delete, func, null, select, text, tuple_, update
 
 from app.db.models.control_plane import Job
 from app.db.models.tenant_data import Document
+from app.db.readable import READABLE
 from app.db.session import Session
 from app.db.statements import statement
-from app.documents.narrowing import READABLE
 from app.documents.records import DOCUMENT_COLUMNS, document_from
 from app.documents.types import filterable
 from app.filters import EXPIRY, INSTANTS, refusing
@@ -116,6 +116,7 @@ class DocumentRepository:
             "chunks": [row.id for row in rows],
             "own": [json.dumps(filterable(document, row.metadata)) for row in rows],
         }
+        await self.session.rows(_MOVE_FREQUENCIES, place | {"scope": document.scope_key})
         for lane in ("chunk_embedding", "chunk_lexical"):
             await self.session.execute(text(_RESTAMP.format(lane=lane)), values)
 
@@ -183,6 +184,23 @@ update {lane} l
   left join unnest(cast(:chunks as uuid[]), cast(:own as jsonb[])) o(id, metadata) on o.id = c.id
  where c.tenant_id = :t and c.kb_id = :kb and c.document_id = :d
    and l.tenant_id = c.tenant_id and l.index_id = c.index_id and l.chunk_id = c.id"""
+# Of what another level is given: taken from the old one and added to the new one, as far as they are private.
+_MOVE_FREQUENCIES = statement("""
+with moved as (
+  select l.index_id, l.scope_key, l.keys from chunk c
+    join chunk_lexical l on (l.tenant_id, l.index_id, l.chunk_id) = (c.tenant_id, c.index_id, c.id)
+   where c.tenant_id = :t and c.kb_id = :kb and c.document_id = :d and l.scope_key <> :scope
+), counted as (
+  select m.index_id, m.scope_key, k.key, count(*)::int as chunks
+    from moved m cross join lateral (select unnest(m.keys) union all select null) k(key)
+   group by m.index_id, m.scope_key, k.key
+)
+insert into private_frequency (tenant_id, index_id, scope_key, key, chunks)
+select :t::uuid, n.index_id, s.scope_key, n.key, n.chunks * l.sign
+  from counted n
+ cross join lateral (values (n.scope_key, -1), (:scope::uuid, 1)) l(scope_key, sign)
+ cross join lateral (values (l.scope_key), (all_private_levels())) s(scope_key)
+ where not is_open_level(l.scope_key)""")
 _RESTAMP_EXPIRY = """
 update {lane} l
    set metadata = jsonb_set((l.metadata - cast(:name as text)) || cast(:own as jsonb), array['$instants'],

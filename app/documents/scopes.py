@@ -83,3 +83,5 @@ def _key(level: ScopeLevel, *ids: str) -> UUID:
 
 
 _SHARED_KEY, _TENANT_KEY = _key(ScopeLevel.SHARED), _key(ScopeLevel.TENANT)
+# The levels that a key sees even if it is narrowed to a user. The database has the same in is_open_level.
+OPEN_LEVELS = frozenset({_SHARED_KEY, _TENANT_KEY})

@@ -90,6 +90,9 @@ class IndexRepository:
         counted = await self.session.row(_COUNT_FREQUENCIES, self._place)
         if counted is not None and counted["rows"] > 2 * counted["keys"] + LEAST_ROWS:
             await self.session.rows(FOLD_FREQUENCIES, self._place)
+        crowded = await self.session.rows(_CROWDED_LEVELS, {**self._place, "least": LEAST_ROWS})
+        if crowded:
+            await self.session.rows(_FOLD_PRIVATE, {**self._place, "levels": [row["scope_key"] for row in crowded]})
         folded = await self.session.row(_FOLD_TOTALS, self._place)
         if folded is not None and folded["deleted"]:
             await self.session.rows(_COUNT_DELETED, {**self._place, "deleted": folded["deleted"]})
@@ -139,7 +142,7 @@ class IndexRepository:
 
     async def remove(self) -> None:
         """The index itself; what has no foreign key first. The caller holds it alone."""
-        for each in (_REMOVE_FREQUENCIES, _REMOVE_TOTALS, _REMOVE):
+        for each in (_REMOVE_FREQUENCIES, _REMOVE_PRIVATE, _REMOVE_TOTALS, _REMOVE):
             await self.session.rows(each, self._place)
 
     @property
@@ -193,6 +196,18 @@ with gone as (
 )
 insert into lex_df (tenant_id, index_id, key, df, top)
 select :tenant, :index, key, sum(df), max(top) from gone group by key having sum(df) <> 0""")
+_CROWDED_LEVELS = statement("""
+select scope_key
+  from (select scope_key, count(*) as n from private_frequency
+         where tenant_id = :tenant and index_id = :index group by scope_key, key) g
+ group by scope_key having sum(g.n) > 2 * count(*) + :least::int limit 1000""")
+_FOLD_PRIVATE = statement("""
+with gone as (
+  delete from private_frequency where tenant_id = :tenant and index_id = :index and scope_key = any(:levels::uuid[])
+  returning scope_key, key, chunks
+)
+insert into private_frequency (tenant_id, index_id, scope_key, key, chunks)
+select :tenant, :index, scope_key, key, sum(chunks) from gone group by scope_key, key having sum(chunks) <> 0""")
 _FOLD_TOTALS = statement("""
 with gone as (
   delete from lex_totals where tenant_id = :tenant and index_id = :index returning chunks, tokens, folded
@@ -245,5 +260,6 @@ delete from chunk where tenant_id = :tenant and index_id = :index
    and id = any(array(select id from chunk where tenant_id = :tenant and index_id = :index order by id limit :limit))
 returning 1""")
 _REMOVE_FREQUENCIES = statement("delete from lex_df where tenant_id = :tenant and index_id = :index")
+_REMOVE_PRIVATE = statement("delete from private_frequency where tenant_id = :tenant and index_id = :index")
 _REMOVE_TOTALS = statement("delete from lex_totals where tenant_id = :tenant and index_id = :index")
 _REMOVE = statement("delete from search_index where tenant_id = :tenant and id = :index and state = 'retired'")

@@ -16,6 +16,7 @@ from app.db.models.tenant_data import Document
 from app.db.session import Session
 from app.db.statements import statement
 from app.documents.deletion_repository import NEGATIVE_DELTAS
+from app.documents.scopes import OPEN_LEVELS
 from app.documents.types import chunk_id, filterable, node_id
 from app.ids import encode_id
 from app.inference.embedding import Vectors
@@ -115,11 +116,12 @@ class IngestionRepository:
             "scope": stamps.scope_key,
             "filterable": stamps.filterable,
         }
+        add = _OPEN_CHUNKS if stamps.scope_key in OPEN_LEVELS else _PRIVATE_CHUNKS
         for start in range(0, len(ids), BATCH):
             batch = slice(start, start + BATCH)
             entries = made.entries[batch]
             rows = {**_chunks(made, batch), **_lanes(made, batch, entries, nodes), **_deltas(entries)}
-            await self.session.rows(_CHUNKS, {**values, "ids": ids[batch], "own": stamps.own[batch], **rows})
+            await self.session.rows(add, {**values, "ids": ids[batch], "own": stamps.own[batch], **rows})
         if made.media:
             shown = _shown(made.media, ids)
             await self.session.rows(_MEDIA, {"t": self.tenant_id, "i": place.index_id, **shown})
@@ -266,7 +268,7 @@ select :t::uuid, :d::uuid, u.page, u.width, u.height, u.starts::int4[], u.ends::
   from unnest(:pages::int[], :widths::real[], :heights::real[], :starts::text[], :ends::text[], :boxes::text[])
        u(page, width, height, starts, ends, boxes)""")
 # In one statement: its foreign keys are looked at when all of it is done.
-_CHUNKS = statement("""
+_CHUNKS = """
 with made as (
   select u.*, coalesce(u.own, :filterable::jsonb) || u.place seen
     from unnest(:ids::uuid[], :ordinals::int[], :contents::text[], :starts::int[], :ends::int[], :tokens::int[],
@@ -289,9 +291,17 @@ with made as (
 ), frequencies as (
   insert into lex_df (tenant_id, index_id, key, df, top)
   select :t::uuid, :i::uuid, u.* from unnest(:df_keys::text::int4[], :df::text::int4[], :df_tops::text::real[]) u
-)
+){private}
 insert into lex_totals (tenant_id, index_id, chunks, tokens)
-select :t::uuid, :i::uuid, count(*), sum(length) from made""")
+select :t::uuid, :i::uuid, count(*), sum(length) from made"""
+_PRIVATE = """, private as (
+  insert into private_frequency (tenant_id, index_id, scope_key, key, chunks)
+  select :t::uuid, :i::uuid, s.scope_key, u.key, u.chunks
+    from (select * from unnest(:df_keys::text::int4[], :df::text::int4[])
+          union all select null, count(*)::int from made) u(key, chunks)
+   cross join (values (:scope::uuid), (all_private_levels())) s(scope_key)
+)"""
+_OPEN_CHUNKS, _PRIVATE_CHUNKS = (statement(_CHUNKS.replace("{private}", more)) for more in ("", _PRIVATE))
 _MEDIA = statement("""
 update chunk set media_ordinal = u.number, media_type = u.type
   from unnest(:ids::uuid[], :numbers::int[], :types::text[]) u(id, number, type)

@@ -58,7 +58,7 @@ class ReindexService:
             elif not await repository.is_worked_on(building):
                 await self._work_on(session, building.id)
                 await self._record(session, Action.KNOWLEDGE_BASE_REINDEX, kb)
-            return await KnowledgeBaseRepository(session, self.db.tenant_id).counted(kb)
+            return await KnowledgeBaseRepository(session, self.db.tenant_id).counted(kb, reader=None)
 
     async def undo(self, reference: str) -> KnowledgeBaseView:
         """Go back to the index of before: it gets what has come in since, then it is the live one again.
@@ -88,7 +88,7 @@ class ReindexService:
                 await repository.begin(index_id)
             await self._work_on(session, index_id)
             await self._record(session, Action.KNOWLEDGE_BASE_REINDEX_UNDO, kb)
-            return await KnowledgeBaseRepository(session, self.db.tenant_id).counted(kb)
+            return await KnowledgeBaseRepository(session, self.db.tenant_id).counted(kb, reader=None)
 
     async def cancel(self, reference: str) -> None:
         """Build no further; the periodic maintenance has a job drop what is built.

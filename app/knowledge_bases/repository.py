@@ -6,9 +6,10 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from sqlalchemy import func, select
+from sqlalchemy import func, select, text
 
 from app.db.models.tenant_data import Document, KnowledgeBase, SearchIndex
+from app.db.readable import READABLE
 from app.db.session import Session
 from app.db.statements import Record, Statement, statement
 from app.knowledge_bases.generation_repository import GenerationRepository
@@ -135,21 +136,26 @@ class KnowledgeBaseRepository:
         return [replace(view, twin=twins[view.row.name]) if view.row.name in twins else view for view in own]
 
     async def page(
-        self, *, only: Sequence[UUID] | None, after: tuple[datetime, UUID] | None, limit: int
+        self,
+        *,
+        only: Sequence[UUID] | None,
+        after: tuple[datetime, UUID] | None,
+        limit: int,
+        reader: str | None,
     ) -> list[KnowledgeBaseView]:
-        """Newest first, with counts."""
+        """Newest first, with counts of what the reader's key may see; None is a key that is not narrowed to a user."""
         after_time, after_id = after or (None, None)
         place = {"after_time": after_time, "after_id": after_id, "limit": limit}
         rows = await self.session.rows(_PAGE, {"tenant": self.tenant_id, "only": only, **place})
-        return await self._counted([_view(row) for row in rows])
+        return await self._counted([_view(row) for row in rows], reader)
 
-    async def counted(self, view: KnowledgeBaseView) -> KnowledgeBaseView:
-        """The same with its counts, and what is known of its other generations."""
-        return (await self._counted([view]))[0]
+    async def counted(self, view: KnowledgeBaseView, *, reader: str | None) -> KnowledgeBaseView:
+        """The same with its counts, as in ``page``, and what is known of its other generations."""
+        return (await self._counted([view], reader))[0]
 
-    async def _counted(self, views: Sequence[KnowledgeBaseView]) -> list[KnowledgeBaseView]:
+    async def _counted(self, views: Sequence[KnowledgeBaseView], reader: str | None) -> list[KnowledgeBaseView]:
         ids = [view.row.id for view in views]
-        counts = await self._counts(ids)
+        counts = await self._counts(ids, reader)
         states = await GenerationRepository(self.session, self.tenant_id).states(ids)
         values = {"tenant": self.tenant_id, "ids": ids}
         texts = {row[0]: row[1] for row in await self.session.rows(_ROUTING_TEXTS, values)}
@@ -169,12 +175,14 @@ class KnowledgeBaseRepository:
             )
         return found
 
-    async def _counts(self, ids: Sequence[UUID]) -> dict[UUID, tuple[int, int]]:
+    async def _counts(self, ids: Sequence[UUID], reader: str | None) -> dict[UUID, tuple[int, int]]:
         statement = (
             select(Document.kb_id, func.count(), func.coalesce(func.sum(Document.chunk_count), 0))
             .where(Document.tenant_id == self.tenant_id, Document.kb_id.in_(ids))
             .group_by(Document.kb_id)
         )
+        if reader is not None:
+            statement = statement.where(text(READABLE).bindparams(reader=reader))
         return {kb: (documents, chunks) for kb, documents, chunks in await self.session.execute(statement)}
 
     async def hold_indexes(self, kb_id: UUID) -> dict[UUID, HeldIndex]:

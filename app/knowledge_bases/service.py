@@ -94,13 +94,15 @@ class KnowledgeBaseService:
         """With its counts, all of one moment. Raises KnowledgeBaseNotFound."""
         async with self.db.transaction(snapshot=True) as session:
             view = await self.find_in(session, reference)
-            return await KnowledgeBaseRepository(session, self.db.tenant_id).counted(view)
+            return await KnowledgeBaseRepository(session, self.db.tenant_id).counted(
+                view, reader=self.principal.user_id
+            )
 
     async def page(self, *, after: tuple[datetime, UUID] | None, limit: int) -> Sequence[KnowledgeBaseView]:
         """Newest first, with counts, all of one moment."""
         async with self.db.transaction(snapshot=True) as session:
             repository = KnowledgeBaseRepository(session, self.db.tenant_id)
-            return await repository.page(only=self.only(), after=after, limit=limit)
+            return await repository.page(only=self.only(), after=after, limit=limit, reader=self.principal.user_id)
 
     async def few_readable(self, session: Session, *, most: int) -> Sequence[KnowledgeBaseView]:
         """Return all knowledge bases that the key may read, by name; none if there are more than ``most``."""
@@ -151,7 +153,7 @@ class KnowledgeBaseService:
                 await self.record(session, Event(Action.KNOWLEDGE_BASE_UPDATE, [view.row.id], view.row.id))
                 if routing is not None:
                     await self._embed_texts(session, view)
-            return await repository.counted(await _stored(repository, view.row.id))
+            return await repository.counted(await _stored(repository, view.row.id), reader=None)
 
     async def _numbered(
         self, repository: KnowledgeBaseRepository, kb_id: UUID, retrieval: Mapping[str, Any]

@@ -5,10 +5,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import func, select
+from sqlalchemy import func, select, text
 
 from app.db.models.openai import StoreLabels
 from app.db.models.tenant_data import Document, KnowledgeBase
+from app.db.readable import READABLE
 from app.db.session import Session
 from app.db.statements import statement
 
@@ -44,22 +45,27 @@ class StoreRepository:
         values = {"t": self.tenant_id, "kb": kb_id, "labels": json.dumps(dict(labels))}
         return await self.session.row(_LABEL, values) is not None
 
-    async def files(self, ids: Sequence[UUID]) -> dict[UUID, tuple[dict[str, int], int]]:
-        """For each: how many documents are in which state, and the bytes of all."""
+    async def files(self, ids: Sequence[UUID], *, reader: str | None) -> dict[UUID, tuple[dict[str, int], int]]:
+        """For each: how many documents are in which state, and the bytes of all.
+
+        A key that is narrowed to a user, the ``reader``, is told of those that it may see.
+        """
         query = (
             select(Document.kb_id, Document.status, func.count(), func.coalesce(func.sum(Document.bytes), 0))
             .where(Document.tenant_id == self.tenant_id, Document.kb_id.in_(ids))
             .group_by(Document.kb_id, Document.status)
         )
+        if reader is not None:
+            query = query.where(text(READABLE).bindparams(reader=reader))
         found: dict[UUID, tuple[dict[str, int], int]] = {}
         for kb_id, status, count, size in await self.session.execute(query):
             states, total = found.get(kb_id, ({}, 0))
             found[kb_id] = ({**states, status: count}, total + int(size))
         return found
 
-    async def waiting(self, ids: Sequence[UUID]) -> dict[UUID, int]:
-        """Of each that has some: files of batches that a job is yet to make documents of."""
-        rows = await self.session.rows(_WAITING, {"t": self.tenant_id, "kbs": list(ids)})
+    async def waiting(self, ids: Sequence[UUID], *, only_of: UUID | None) -> dict[UUID, int]:
+        """Of each that has some: files of batches that a job is yet to make documents of; or ``only_of`` this key."""
+        rows = await self.session.rows(_WAITING, {"t": self.tenant_id, "kbs": list(ids), "key": only_of})
         return {row["kb_id"]: row["files"] for row in rows}
 
 
@@ -69,6 +75,7 @@ select b.kb_id, count(*) as files from openai_file_batch b
                       where f.tenant_id = b.tenant_id and f.batch_id = b.id
                         and f.document_id is null and f.error is null offset 0) f
  where b.tenant_id = :t and b.kb_id = any(:kbs::uuid[]) and b.job_id is not null
+   and (:key::uuid is null or b.key_id = :key)
    and exists (select from job j where j.tenant_id = b.tenant_id and j.id = b.job_id and j.state <> 'dead')
  group by b.kb_id""")
 _LABEL = statement("""

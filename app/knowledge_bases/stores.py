@@ -98,8 +98,9 @@ class StoreService:
     async def _told(self, session: Session, views: Sequence[KnowledgeBaseView]) -> list[Store]:
         ids = [view.row.id for view in views]
         repository = self._repository(session)
-        labels, files = await repository.labels(ids), await repository.files(ids)
-        waiting = await repository.waiting(ids)
+        principal = self.knowledge_bases.principal
+        labels, files = await repository.labels(ids), await repository.files(ids, reader=principal.user_id)
+        waiting = await repository.waiting(ids, only_of=None if principal.user_id is None else principal.line_id)
         found = []
         for view in views:
             states, size = files.get(view.row.id, ({}, 0))

@@ -307,9 +307,9 @@ class Finder:
         return [replace(hit, vector=found.get(hit.key)) for hit in hits]
 
     async def _plan(self, repository: RetrievalRepository, calls: Sequence[LaneCall]) -> None:
-        """The plan of each index; it is the same for all queries."""
+        """The plan of each index; it is the same for all queries. It counts others' chunks: not for a narrowed key."""
         if self.explain:
-            for call in {call.index_id: call for call in calls}.values():
+            for call in {call.index_id: call for call in calls if not call.narrowed}.values():
                 self.course.plans[call.index_id.bytes] = await repository.plan(call, size=self._size)
 
     def _tenants(self, keys: Sequence[Key]) -> list[UUID]:

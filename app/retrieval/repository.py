@@ -33,6 +33,7 @@ class LaneCall:
     ``slow``: both lanes take so long that each is worth a connection. ``cosines``: of the lexical lane's rows so many
     have theirs, the best; all, where nothing is said. ``least``: the lexical lane has only rows whose cosine is that,
     with the vector or any of ``others``; ``threshold`` is what it will be when the call is made once more.
+    ``narrowed``: words are weighed by the chunks of ``scopes`` alone, so that a score tells nothing of others' texts.
     """
 
     tenant_id: UUID
@@ -49,6 +50,7 @@ class LaneCall:
     threshold: float | None = None
     least: float | None = None
     others: Sequence[Floats] = ()
+    narrowed: bool = False
 
     def once_more(self, now: datetime) -> Self:
         """Passing over what is known not to become a result: what has expired, and what is below the threshold."""
@@ -186,6 +188,7 @@ def _lane_values(calls: Sequence[LaneCall], size: int) -> dict[str, Any]:
             # A little less, for callers see it rounded.
             "h": None if call.least is None else call.least - 1e-6,
             "n": None if call.least is None else [HalfVector(one) for one in call.others],
+            "a": call.narrowed,
         }
         values |= {f"{name}{number}": value for name, value in asked.items()}
     return values
@@ -229,7 +232,7 @@ def _lanes(calls: int) -> Statement:
 _LANES = """
 select {n} as call, h.lane, array_agg(h.chunk_id), array_agg(h.score), array_agg(h.similarity)
   from hybrid_search(:t{n}, :i{n}, :v{n}, :d{n}, :w{n}, :k{n}, :s{n}, :c{n}, :p{n}, :m{n}, :size,
-                     :l{n}, :o{n}, :h{n}, :n{n}) h group by h.lane"""
+                     :l{n}, :o{n}, :h{n}, :n{n}, :a{n}) h group by h.lane"""
 # The chunk's columns stand in the order of FoundChunk. What is told of the document is what a lane was stamped with,
 # and so belongs to the version that was found: the row may be a newer one's, queued or failed. Both lanes have the
 # stamp, so that one of them can be out of reach.

@@ -174,7 +174,8 @@ class Router:
         scopes: Sequence[UUID],
         routed: Sequence[RoutedKnowledgeBase] = (),
     ) -> Route:
-        return Route(views, targets_of(views, scopes, request, self.embedders), routed)
+        narrowed = self.knowledge_bases.principal.user_id is not None
+        return Route(views, targets_of(views, scopes, request, self.embedders, narrowed=narrowed), routed)
 
     def _top_n(self, request: SearchRequest, queries: Sequence[Query]) -> int | None:
         """None where nothing is routed; a caller who has asked for it is told why."""

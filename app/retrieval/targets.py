@@ -16,13 +16,21 @@ NOT_DYNAMIC = {"$dynamic": {"exists": False}}
 
 
 def targets_of(
-    views: Sequence[KnowledgeBaseView], scopes: Sequence[UUID], request: SearchRequest, embedders: Embedders
+    views: Sequence[KnowledgeBaseView],
+    scopes: Sequence[UUID],
+    request: SearchRequest,
+    embedders: Embedders,
+    *,
+    narrowed: bool,
 ) -> list[Target]:
-    """The knowledge bases, and the shared one of each one's name; nothing but what is shared is seen there."""
+    """The knowledge bases, and the shared one of each one's name; nothing but what is shared is seen there.
+
+    ``narrowed``: for a key that is narrowed to a user.
+    """
     own = [_target(view, scopes, request, embedders) for view in views if view.row.source is None]
     twins = [(view.twin, view.scale) for view in views if view.twin is not None and view.twin.row.source is None]
     shared = [replace(_target(twin, SHARED.visible(), request, embedders), scale=scale) for twin, scale in twins]
-    return own + shared
+    return [replace(target, narrowed=narrowed) for target in own + shared]
 
 
 def _target(view: KnowledgeBaseView, scopes: Sequence[UUID], request: SearchRequest, embedders: Embedders) -> Target:

@@ -70,7 +70,7 @@ class ExportService:
         async with self.db.transaction() as session:
             kb = await self.knowledge_bases.find_in(session, reference)
             kb.require_documents()
-            kb = await KnowledgeBaseRepository(session, self.db.tenant_id).counted(kb)
+            kb = await KnowledgeBaseRepository(session, self.db.tenant_id).counted(kb, reader=None)
             event = Event(Action.KNOWLEDGE_BASE_EXPORT, [kb.row.id], kb.row.id)
             await self.knowledge_bases.record(session, event)
         return Export(self.db, self.objects, kb, self.places)

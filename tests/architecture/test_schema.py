@@ -49,6 +49,8 @@ CALLABLE = {
     "stalled_restamps",
     "remove_old_deletions",
     "default_row_quota",
+    "is_open_level",
+    "all_private_levels",
     "notification_name",
 }
 # Bound at creation.
@@ -153,7 +155,17 @@ async def test_policies_of_definer_roles_are_the_listed_ones(owner: asyncpg.Conn
     )  # fmt: skip
     seen = {(row["role"], row["relname"]) for row in rows}
     assert seen == {
-        *((SEARCH, table) for table in ("chunk_embedding", "chunk_lexical", "lex_df", "lex_totals", "search_index")),
+        *(
+            (SEARCH, table)
+            for table in (
+                "chunk_embedding",
+                "chunk_lexical",
+                "lex_df",
+                "lex_totals",
+                "private_frequency",
+                "search_index",
+            )
+        ),
         *(
             (CONTROL, table)
             for table in (
@@ -189,7 +201,14 @@ async def test_grants_are_the_listed_ones(owner: asyncpg.Connection) -> None:
     assert {key: kinds for key, kinds in held.items() if key[0] != APP} == {
         **{
             (SEARCH, table): ["SELECT"]
-            for table in ("chunk_embedding", "chunk_lexical", "lex_df", "lex_totals", "search_index")
+            for table in (
+                "chunk_embedding",
+                "chunk_lexical",
+                "lex_df",
+                "lex_totals",
+                "private_frequency",
+                "search_index",
+            )
         },
         (CONTROL, "tenant"): ["SELECT"],
         (CONTROL, "api_key"): ["SELECT"],

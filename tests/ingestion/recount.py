@@ -17,6 +17,21 @@ CHECKS = {
           full join (select index_id, k as key, count(*) df from chunk_lexical, unnest(keys) k group by 1, 2) b
             on a.index_id = b.index_id and a.key = b.key
          where a.df is distinct from b.df""",
+    "private frequencies": """
+        with counted as (
+          select l.index_id, l.scope_key, k.key, count(*) n
+            from chunk_lexical l cross join lateral (select unnest(l.keys) union all select null) k(key)
+           where not is_open_level(l.scope_key) group by 1, 2, 3
+        ), wanted as (
+          select index_id, s.scope_key, key, sum(n) n
+            from counted c cross join lateral (values (c.scope_key), (all_private_levels())) s(scope_key)
+           group by 1, 2, 3
+        ), told as (
+          select index_id, scope_key, key, sum(chunks) n from private_frequency group by 1, 2, 3 having sum(chunks) <> 0
+        )
+        select * from wanted w full join told t on t.index_id = w.index_id and t.scope_key = w.scope_key
+           and t.key is not distinct from w.key
+         where t.n is distinct from w.n""",
     "greatest weights": f"{GREATEST_WEIGHTS} where b.weight > a.top",
     "totals": """
         select coalesce(a.index_id, b.index_id), a.chunks, b.chunks, a.tokens, b.tokens

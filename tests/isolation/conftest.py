@@ -32,6 +32,7 @@ PASSING = (
     "insert into worker_beat (tenant_id, name) values ($1, $2::uuid::text)",
     "insert into deletion (tenant_id, id, kb_id, documents, chunks) values ($1, $2, $2, 1, 1)",
     "insert into chat (tenant_id, chat_id, user_id) values ($1, $2::uuid::text, 'a user')",
+    "insert into private_frequency values ($1, $2, $2, 1, 1)",
     "insert into rate_bucket values ($1, $2, 1, 1, now())",
     "insert into row_allowance (tenant_id, quota) values ($1, $2::uuid::text)",
     "insert into tenant_usage select $1, 0, 0, 0 where $2::uuid is not null on conflict do nothing",

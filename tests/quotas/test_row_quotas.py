@@ -32,6 +32,7 @@ BOUNDED = {
     "chunk_lexical": "one of a chunk",
     "lex_df": "of the words of chunks; folded by maintenance",
     "lex_totals": "of the words of chunks; folded by maintenance",
+    "private_frequency": "of the words of chunks; folded by maintenance",
     "embedding_checkpoint": "of the passages of a document; deleted when it is ready",
     "embedding_usage": "one of a model and a day",
     "api_key_use": "one of a key; quota api_keys",

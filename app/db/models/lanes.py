@@ -87,3 +87,16 @@ lex_totals = Table(
     Index("lex_totals_changed_idx", "tenant_id", "index_id", postgresql_where=text("not folded")),
     Index("lex_totals_index", "tenant_id", "index_id", postgresql_include=["chunks", "tokens"]),
 )
+# Of the chunks that not every key sees: in how many the key is, by level, and at ``ALL_PRIVATE`` of all those levels
+# together; without a key, how many chunks there are. Deltas as well: what a key narrowed to a user sees is the index's
+# own frequency, less all private ones, and those of the levels that it sees.
+private_frequency = Table(
+    "private_frequency",
+    Base.metadata,
+    Column("tenant_id", PG_UUID(as_uuid=True), nullable=False),
+    Column("index_id", PG_UUID(as_uuid=True), nullable=False),
+    Column("scope_key", PG_UUID(as_uuid=True), nullable=False),
+    Column("key", Integer),
+    Column("chunks", Integer, nullable=False),
+    Index("private_frequency_key", "tenant_id", "index_id", "scope_key", "key", postgresql_include=["chunks"]),
+)

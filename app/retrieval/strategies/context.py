@@ -34,6 +34,7 @@ class Target:
     """A knowledge base to search, the levels of it that are seen, and the filter: as understood, and compiled.
 
     ``embedder`` makes vectors for it, None where its model is not configured. What is found counts ``scale`` times.
+    ``narrowed``: for a key that is narrowed to a user.
     """
 
     kb: KnowledgeBaseView
@@ -42,6 +43,7 @@ class Target:
     understood: Mapping[str, Any] | None
     filter: CompiledFilter
     scale: float = 1.0
+    narrowed: bool = False
 
     @property
     def searched(self) -> Searched:
@@ -206,6 +208,7 @@ class SearchContext:
             threshold=self.finder.score_threshold if measured else None,
             others=others,
             slow=dense and vector is not None and bool(terms.ids) and target.is_slow,
+            narrowed=target.narrowed,
         )
 
 
