@@ -7,8 +7,10 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from app.embedded_postgres.account import Account
 from app.embedded_postgres.binaries import MAJOR_VERSION
 from app.embedded_postgres.errors import ClusterUnusable, PostgresFailed
+from app.embedded_postgres.ownership import give_away
 from app.embedded_postgres.place import Place
 
 SUPERUSER = "postgres"
@@ -78,14 +80,17 @@ def _initialise(place: Place, password: str, *, sync: bool) -> None:
     partial = place.location / "pgdata.partial"
     if partial.exists():
         shutil.rmtree(partial)
-    partial.mkdir(mode=0o700)
-    place.account.own(partial)
-    with tempfile.NamedTemporaryFile("w", dir=place.location, prefix="initdb.") as secret:
+    account = place.account.for_initdb()
+    _make_closed(partial, account)
+    made = partial / "pgdata"
+    made.mkdir(mode=0o700)
+    account.own(made)
+    with tempfile.NamedTemporaryFile("w", dir=partial, prefix="initdb.") as secret:
         secret.write(password)
         secret.flush()
-        place.account.own(Path(secret.name))
+        account.own(Path(secret.name))
         options = [
-            f"--pgdata={partial}",
+            f"--pgdata={made}",
             f"--username={SUPERUSER}",
             f"--pwfile={secret.name}",
             "--auth=scram-sha-256",
@@ -99,7 +104,7 @@ def _initialise(place: Place, password: str, *, sync: bool) -> None:
         log = open_log(place.log)
         try:
             done = subprocess.run(  # noqa: S603
-                place.account.command(place.binaries.program("initdb"), *options),
+                account.command(place.binaries.program("initdb"), *options),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -112,8 +117,18 @@ def _initialise(place: Place, password: str, *, sync: bool) -> None:
             os.close(log)
     if done.returncode:
         raise PostgresFailed(f"Postgres could not set up a database in {place.location}; see {place.log}")
-    partial.rename(place.pgdata)
+    give_away(made, account, place.account)
+    made.rename(place.pgdata)
+    partial.rmdir()
     sync_directory(place.location)
+
+
+def _make_closed(directory: Path, account: Account) -> None:
+    """Make a directory that the account passes by its group: other processes of the same user get no further."""
+    directory.mkdir(mode=0o700)
+    if account.foreign:
+        os.chown(directory, -1, account.gid)
+        directory.chmod(0o710)
 
 
 def _version(pgdata: Path) -> str:

@@ -13,6 +13,10 @@ from typing import Self
 from app.embedded_postgres.account import Account
 from app.embedded_postgres.binaries import Binaries
 from app.embedded_postgres.errors import ClusterUnusable, DataDirectoryInUse
+from app.embedded_postgres.ownership import move_cluster
+from app.logging import get_logger
+
+logger = get_logger(__name__)
 
 AWAY = Path("/var/lib/carrel")
 # sun_path holds 108 bytes on Linux and 104 on macOS, its end included.
@@ -75,6 +79,9 @@ class Place:
             binaries = binaries.copy_below(away)
         location = away if relocated else home
         server_lock = _lock_for_server(location, locks)
+        account = move_cluster(location / "pgdata", _socket_path(location), account)
+        if account.is_shared:
+            logger.warning("embedded_postgres.shared_user", user=account.name, pgdata=str(location / "pgdata"))
         sockets = _socket_directory(location, account)
         out_of_reach = account.first_out_of_reach([location, sockets, *binaries.witnesses()])
         if out_of_reach:
@@ -96,10 +103,15 @@ def _short_name(path: Path) -> str:
     return hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
 
 
-def _socket_directory(location: Path, account: Account) -> Path:
+def _socket_path(location: Path) -> Path:
     sockets = location / "run"
     if len(os.fsencode(sockets / _LONGEST_SOCKET_NAME)) > _SOCKET_PATH_LIMIT:
-        sockets = Path(tempfile.gettempdir()) / f"carrel-{_short_name(location)}"
+        return Path(tempfile.gettempdir()) / f"carrel-{_short_name(location)}"
+    return sockets
+
+
+def _socket_directory(location: Path, account: Account) -> Path:
+    sockets = _socket_path(location)
     make_directory(sockets, 0o700)
     if sockets.lstat().st_uid == os.geteuid():
         account.own(sockets)

@@ -2,12 +2,12 @@
 
 import itertools
 import os
-import pwd
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -71,9 +71,15 @@ def clean_away() -> Iterator[Callable[[Path], None]]:
         AWAY.rmdir()
 
 
-def server_account() -> pwd.struct_passwd:
+class ServerAccount(NamedTuple):
     """The user that the embedded Postgres has to run as here."""
-    if os.geteuid() != 0:
-        return pwd.getpwuid(os.geteuid())
-    names = [user.pw_name for user in pwd.getpwall()]
-    return pwd.getpwnam("postgres" if "postgres" in names else "nobody")
+
+    uid: int
+    gid: int
+
+
+def server_account() -> ServerAccount:
+    """As root a user that no account has and no other program runs as."""
+    return (
+        ServerAccount(1_899_999_999, 1_899_999_999) if os.geteuid() == 0 else ServerAccount(os.geteuid(), os.getegid())
+    )

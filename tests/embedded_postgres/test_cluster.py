@@ -14,7 +14,7 @@ def cluster(directory: Path, *files: tuple[str, str]) -> EmbeddedPostgres:
     """A data directory with the outlines of a cluster in it."""
     pgdata = directory / "data" / "postgres" / "pgdata"
     pgdata.mkdir(parents=True)
-    os.chown(pgdata, server_account().pw_uid, server_account().pw_gid)
+    os.chown(pgdata, server_account().uid, server_account().gid)
     for name, content in files:
         (pgdata.parent / name).write_text(content)
     return EmbeddedPostgres(directory / "data")

@@ -1,5 +1,6 @@
 """Where the cluster lives: below the data directory, or where its user can get to."""
 
+import grp
 import hashlib
 import importlib.util
 import os
@@ -16,6 +17,7 @@ import pytest
 from app.embedded_postgres import ClusterUnusable, EmbeddedPostgres
 from app.embedded_postgres.account import Account
 from app.embedded_postgres.place import AWAY
+from tests.embedded_postgres.conftest import server_account
 from tests.embedded_postgres.owners import owner, wait_until_gone
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs Postgres as another user")
@@ -108,14 +110,68 @@ def test_a_plain_user_needs_nobody_else(directory: Path) -> None:
     assert {path.owner() for path in (directory / "data").rglob("*")} == {"nobody"}
 
 
-@as_root
-def test_root_leaves_a_cluster_to_the_unprivileged_user_who_has_it(copied_cluster: Path) -> None:
-    location = copied_cluster / "postgres"
+def give(data_dir: Path, name: str) -> None:
+    """As an earlier version left a cluster that ran as this user."""
+    location = data_dir / "postgres"
     for path in (location / "pgdata", *(location / "pgdata").rglob("*"), location / "run"):
-        shutil.chown(path, "nobody")
-    # As when a user called postgres appears on a machine that had none.
+        shutil.chown(path, name, pwd.getpwnam(name).pw_gid)
+
+
+def owners(directory: Path) -> set[tuple[int, int]]:
+    return {(path.lstat().st_uid, path.lstat().st_gid) for path in (directory, *directory.rglob("*"))}
+
+
+@as_root
+async def test_as_root_no_other_program_runs_as_the_user_of_postgres(directory: Path) -> None:
+    with EmbeddedPostgres(directory / "data", fsync=False) as server:
+        found = Path(f"/proc/{server.pid}").stat()
+        assert (found.st_uid, found.st_gid) == server_account()
+        for lookup, number in ((pwd.getpwuid, found.st_uid), (grp.getgrgid, found.st_gid)):
+            with pytest.raises(KeyError):
+                lookup(number)
+        assert owners(server.location / "pgdata") == {server_account()}
+        assert not (server.location / "pgdata.partial").exists()
+
+
+@as_root
+async def test_a_cluster_of_nobody_gets_a_user_of_its_own(copied_cluster: Path) -> None:
+    give(copied_cluster, "nobody")
+    for _ in range(2):
+        with EmbeddedPostgres(copied_cluster, fsync=False) as server:
+            assert Path(f"/proc/{server.pid}").stat().st_uid == server_account().uid
+            connection = await asyncpg.connect(server.ensure_database().owner)
+            assert await connection.fetchval("select 1") == 1
+            await connection.close()
+            assert owners(server.location / "pgdata") | owners(server.location / "run") == {server_account()}
+
+
+@as_root
+def test_a_change_of_owners_that_was_cut_off_goes_on(copied_cluster: Path) -> None:
+    give(copied_cluster, "nobody")
+    pgdata = copied_cluster / "postgres" / "pgdata"
+    for path in (pgdata / "base").rglob("*"):
+        os.chown(path, *server_account())
+    with EmbeddedPostgres(copied_cluster, fsync=False) as server:
+        assert owners(server.location / "pgdata") == {server_account()}
+
+
+@as_root
+@pytest.mark.parametrize("kind", ["link", "of another user"])
+def test_what_nobody_has_planted_in_a_cluster_is_not_given_away(
+    copied_cluster: Path, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    planted = copied_cluster / "postgres" / "pgdata" / "planted"
+    target = copied_cluster / "of-root"
+    target.write_text("")
+    give(copied_cluster, "nobody")
+    if kind == "link":
+        planted.symlink_to(target)
+    else:
+        os.link(target, planted)
     with EmbeddedPostgres(copied_cluster, fsync=False) as server:
         assert Path(f"/proc/{server.pid}").owner() == "nobody"
+    assert target.stat().st_uid == 0
+    assert "embedded_postgres.shared_user" in caplog.text
 
 
 @as_root

@@ -34,8 +34,8 @@ def process_of_the_servers_user(*command: str) -> Iterator[subprocess.Popen[byte
         command,
         cwd="/",
         stderr=subprocess.DEVNULL,
-        user=account.pw_uid if change else None,
-        group=account.pw_gid if change else None,
+        user=account.uid if change else None,
+        group=account.gid if change else None,
         extra_groups=[] if change else None,
     ) as process:
         try:

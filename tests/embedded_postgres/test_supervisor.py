@@ -62,7 +62,7 @@ async def test_a_first_start_makes_a_closed_cluster_and_leaves_parents_alone(dir
         "pgdata": "drwx------",
         "run": "drwx------",
     }
-    account = server_account().pw_uid
+    account = server_account().uid
     assert {(server.location / name).stat().st_uid for name in ("pgdata", "run")} == {account}
     assert {(server.location / name).stat().st_uid for name in ("password", "owner.lock")} == {os.geteuid()}
 
@@ -85,7 +85,7 @@ def test_the_server_is_its_own_session_and_knows_none_of_the_services_environmen
     with owner(stopped_cluster) as running:
         pid = running.told["pid"]
         assert os.getsid(pid) == pid
-        assert Path(f"/proc/{pid}").stat().st_uid == server_account().pw_uid
+        assert Path(f"/proc/{pid}").stat().st_uid == server_account().uid
         assert b"CARREL_" not in Path(f"/proc/{pid}/environ").read_bytes()
     assert not alive(pid)
 
