@@ -35,6 +35,7 @@ State = Literal["ok", "warning", "failed", "left out"]
 SECONDS = 30.0
 # A clock that is off by more makes expiries and presigned links wrong.
 CLOCK_SECONDS = 2.0
+NAMED_FUNCTIONS = 3
 LEAST_FREE_BYTES = 2 * 1024**3
 PROBE = b"carrel doctor was here"
 
@@ -164,7 +165,8 @@ def _indexes(seen: Examined) -> Finding:
 
 def _logins(seen: Examined) -> Finding:
     if seen.open_functions:
-        names = f"{', '.join(seen.open_functions[:3])} and {len(seen.open_functions) - 3} more"
+        others = len(seen.open_functions) - NAMED_FUNCTIONS
+        names = ", ".join(seen.open_functions[:NAMED_FUNCTIONS]) + (f" and {others} more" if others > 0 else "")
         detail = f"every login may call {names}; docs/publication.md has the statements that a superuser runs"
         return Finding("logins of SQL views", "warning", detail)
     return Finding("logins of SQL views", "ok", "they can make no large objects and take no advisory locks")

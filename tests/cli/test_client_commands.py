@@ -151,6 +151,9 @@ def test_keys_and_tenants(carrel: Callable[..., Any], service: Service) -> None:
     changed = carrel("tenants", "update", tenant["id"], "--name", "acme 2", "--json", key=OPERATOR_KEY)
     assert (changed["name"], changed["quotas"]["documents"]) == ("acme 2", 3)
     assert tenant["id"] in carrel("tenants", "list", key=OPERATOR_KEY)
+    for option, allowed in (("--sql-views", True), ("--no-sql-views", False)):
+        changed = carrel("tenants", "update", tenant["id"], option, "--json", key=OPERATOR_KEY)
+        assert (changed["sql_views"], changed["quotas"]["documents"]) == (allowed, 3)
     carrel("tenants", "delete", tenant["id"], "--yes", key=OPERATOR_KEY)
 
 

@@ -129,3 +129,31 @@ def test_doctor_warns_of_lost_workers_and_of_a_job_that_waits_for_long(
     assert found["workers"] == ["ok: 1 with a sign of life within a minute"]
     assert found["lost workers"][0].startswith("warning: 4 workers ended without notice")
     assert found["waiting jobs"] == ["warning: 1 wait for a worker, the oldest for 30.0 minutes, which is more than 10"]
+
+
+LOCKS = "lock_shared(bigint)", "lock(bigint)", "unlock_all()", "xact_lock(bigint)"
+
+
+def test_doctor_names_what_logins_of_sql_views_may_call_if_the_service_has_them(
+    make_database: MakeDatabase, postgres_server: EmbeddedPostgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    urls = make_database()
+    superuser = postgres_server.url(urlsplit(urls.owner).path.removeprefix("/"))
+    with EmbeddingServer() as embedding:
+        settings = {**embedding_settings(embedding), "CARREL_DATABASE_URL": urls.app}
+        assert "logins of SQL views" not in look(settings, tmp_path, monkeypatch)[1]
+        settings["CARREL_PUBLICATION"] = "true"
+        _, found = look(settings, tmp_path, monkeypatch)
+        assert found["logins of SQL views"] == ["ok: they can make no large objects and take no advisory locks"]
+        details = []
+        for name in LOCKS:
+            run_sql(superuser, f"grant execute on function pg_advisory_{name} to public")
+            status, found = look(settings, tmp_path, monkeypatch)
+            assert status == 0
+            details += found["logins of SQL views"]
+    assert details[0] == (
+        "warning: every login may call pg_advisory_lock_shared; docs/publication.md has the statements that a "
+        "superuser runs"
+    )
+    assert "call pg_advisory_lock, pg_advisory_lock_shared, pg_advisory_unlock_all; docs" in details[2]
+    assert "call pg_advisory_lock, pg_advisory_lock_shared, pg_advisory_unlock_all and 1 more; docs" in details[3]

@@ -56,16 +56,22 @@ def update(
     tenant: Id,
     name: Annotated[str | None, typer.Option(help="Another name.")] = None,
     quotas: QuotasAsJson = None,
+    sql_views: Annotated[
+        bool | None,
+        typer.Option("--sql-views/--no-sql-views", help="Whether its admins may publish knowledge bases as SQL views."),
+    ] = None,
     as_json: AsJson = False,
     url: Url = None,
     key: Key = None,
 ) -> None:
-    """Another name, or other quotas; null lifts one.
+    """Another name, other quotas (null lifts one), or whether it may have SQL views.
 
-    Example: carrel tenants update ten_… --quotas '{"searches_per_second": 20}'
+    --no-sql-views empties the views that exist at once. The service needs CARREL_PUBLICATION=true too.
+
+    Example: carrel tenants update ten_… --sql-views
     """
     with service(url, key) as client:
-        changes = given(name=name, quotas=json_object("--quotas", quotas) or None)
+        changes = given(name=name, quotas=json_object("--quotas", quotas) or None, sql_views=sql_views)
         found = client.tenants.update(tenant, **changes)
     print_one(found, as_json=as_json)
 
