@@ -13,7 +13,7 @@ from functools import partial
 
 from app.bootstrap import Resources
 from app.db.maintenance import OwnerDatabase
-from app.db.models.control_rows import ClaimedJob
+from app.db.models.control_rows import ClaimedJob, WorkerConfinement
 from app.documents.file_batches import ATTACH_JOB
 from app.documents.sweeping import sweep_periods, sweep_temporary
 from app.errors import AppError, Postponed
@@ -287,6 +287,11 @@ class Worker:
                 await asyncio.sleep(POLL_SECONDS)
         await asyncio.to_thread(sweep_temporary, temporary_directory())
 
+    def _confinement(self) -> WorkerConfinement | None:
+        """How far the kernel let this worker's own parser processes be confined; None before the first one."""
+        found = self.pipeline.parsers.confinement
+        return None if found is None else WorkerConfinement(found.level, found.describe())
+
     async def _tell_alive(self) -> None:
         """Write a sign of life every few seconds, and tidy up after processes that were killed.
 
@@ -294,7 +299,7 @@ class Worker:
         """
         while True:
             try:
-                await self.resources.system.beat(self.name, sorted(self.outages.known))
+                await self.resources.system.beat(self.name, sorted(self.outages.known), self._confinement())
             except Exception as exc:  # the database will be back
                 logger.warning("worker.beat_failed", error=exc)
             with suppress(OSError):  # a temporary directory that is not there holds nothing

@@ -26,6 +26,9 @@ def check_workers(queue: ExaminedQueue) -> Iterator[tuple[str, State, str]]:
     if queue.lost >= LOST_WORKERS:
         detail = f"{queue.lost} workers ended without notice within about ten minutes: see their logs for the cause"
         yield "lost workers", "warning", detail
+    if queue.confinement is not None:
+        state: State = "ok" if queue.confinement.level == "full" else "warning"
+        yield "parser confinement of workers", state, f"{queue.confinement.level}: {queue.confinement.detail}"
     yield "waiting jobs", *_waiting(queue)
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from app.db.models.base import SYSTEM_TENANT
+from app.db.models.control_rows import WorkerConfinement
 from app.db.session import Database
 from app.db.statements import statement
 
@@ -31,6 +32,7 @@ select count(*) filter (where beat_at > clock_timestamp() - interval '1 min') as
        count(*) filter (where beat_at <= clock_timestamp() - interval '1 min'
                           and beat_at > clock_timestamp() - interval '11 min') as lost
   from worker_beat where tenant_id = :tenant""")
+_WEAKEST_CONFINEMENT = statement("select level, detail from weakest_confinement(interval '1 min')")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,18 +60,24 @@ async def examine(database: Database) -> Examined:
 
 @dataclass(frozen=True, slots=True)
 class ExaminedQueue:
-    """Workers that gave a sign of life within a minute, workers lost within the ten minutes before, waiting jobs."""
+    """Workers that gave a sign of life within a minute, workers lost within the ten minutes before, waiting jobs.
+
+    ``confinement`` is the weakest one of parser processes that a live worker has measured.
+    """
 
     alive: int
     lost: int
     waiting: int
     oldest_seconds: float | None
+    confinement: WorkerConfinement | None
 
 
 async def examine_queue(database: Database) -> ExaminedQueue:
     """Return figures of the workers and of the jobs of all tenants. Raises DatabaseUnavailable, DatabaseRefused."""
     async with database.single_statement() as session:
         (queue,) = await session.rows(_EXAMINED_QUEUE, {})
+        weakest = await session.row(_WEAKEST_CONFINEMENT, {})
     async with database.transaction(SYSTEM_TENANT) as session:
         (workers,) = await session.rows(_EXAMINED_WORKERS, {"tenant": SYSTEM_TENANT})
-    return ExaminedQueue(**dict(queue), **dict(workers))
+    confinement = WorkerConfinement(**weakest) if weakest else None
+    return ExaminedQueue(**dict(queue), **dict(workers), confinement=confinement)

@@ -20,6 +20,7 @@ from app.db.models.control_rows import (
     StalledRestamp,
     UnfinishedDeletion,
     UnsettledIndex,
+    WorkerConfinement,
 )
 from app.db.session import Database
 from app.db.statements import statement
@@ -43,11 +44,15 @@ _IDLE_TENANT_WAITS = statement("select idle_tenant_waits() waits")
 _COUNT_WORKERS = statement("select count_workers(:within) workers")
 _QUEUE_FIGURES = statement("select waiting, oldest_at, postponed, running, failed from queue_figures()")
 _KNOWN_OUTAGES = statement("select code from known_outages(:within) code")
+_WEAKEST_CONFINEMENT = statement("select level, detail from weakest_confinement(:within)")
 _RESUME_JOBS = statement("select resume_jobs(:code) jobs")
 _RETRY_FAILED = statement("select retry_failed_documents(:limit) documents")
 _BEAT = statement("""
-insert into worker_beat as w (tenant_id, name, outages) values (:tenant, :name, :outages::text[])
-on conflict (tenant_id, name) do update set beat_at = clock_timestamp(), outages = excluded.outages""")
+insert into worker_beat as w (tenant_id, name, outages, confinement, confinement_detail)
+values (:tenant, :name, :outages::text[], :level, :detail)
+on conflict (tenant_id, name) do update
+   set beat_at = clock_timestamp(), outages = excluded.outages, confinement = excluded.confinement,
+       confinement_detail = excluded.confinement_detail""")
 _FORGET_BEATS = statement("""
 delete from worker_beat where tenant_id = :tenant
    and (name = :name or beat_at < clock_timestamp() - interval '1 day')""")
@@ -118,10 +123,19 @@ class SystemDatabase:
             row = await session.row(_IDLE_TENANT_WAITS, {})
         return bool(row and row["waits"])
 
-    async def beat(self, worker: str, outages: Sequence[str] = ()) -> None:
-        """Note a sign of life of a worker, and the codes of the outages that it knows."""
+    async def beat(
+        self, worker: str, outages: Sequence[str] = (), confinement: WorkerConfinement | None = None
+    ) -> None:
+        """Note a sign of life of a worker, the codes of the outages that it knows, and its parsers' confinement."""
+        values = {
+            "tenant": SYSTEM_TENANT,
+            "name": worker,
+            "outages": list(outages),
+            "level": confinement and confinement.level,
+            "detail": confinement and confinement.detail,
+        }
         async with self.database.transaction(SYSTEM_TENANT) as session:
-            await session.rows(_BEAT, {"tenant": SYSTEM_TENANT, "name": worker, "outages": list(outages)})
+            await session.rows(_BEAT, values)
 
     async def forget_worker(self, worker: str) -> None:
         """Forget a worker that has stopped, and workers without a sign of life for a day."""
@@ -146,6 +160,12 @@ class SystemDatabase:
         async with self.database.single_statement() as session:
             rows = await session.rows(_KNOWN_OUTAGES, {"within": within})
         return [row["code"] for row in rows]
+
+    async def weakest_confinement(self, *, within: timedelta) -> WorkerConfinement | None:
+        """Return the weakest confinement among workers that have given a sign of life lately, if one has told any."""
+        async with self.database.single_statement() as session:
+            row = await session.row(_WEAKEST_CONFINEMENT, {"within": within})
+        return WorkerConfinement(**row) if row else None
 
     async def resume_jobs(self, code: str) -> int:
         """Let the jobs of all tenants run now that wait because of an error with this code; return how many."""

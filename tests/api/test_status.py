@@ -13,11 +13,14 @@ import pytest
 
 from app.db.models.base import SYSTEM_TENANT
 from app.ids import decode_id
+from app.sandbox.process import find_confinement
 from tests.api.problems import problem
+from tests.cli.commands import wait_until
 from tests.fixtures.database import MakeDatabase
 from tests.fixtures.service import Service, Tenant, run_service, settings_for
 from tests.protocol_servers.embedding import EmbeddingServer
 
+NO_WORKER = {"alive": 0, "outages": [], "restarting": None, "parser_confinement": None}
 MANY_JOBS = 200_000
 
 
@@ -125,7 +128,7 @@ def test_status_of_a_tenant_does_not_change_with_jobs_of_another_tenant(idle: Se
 
 def test_status_shows_live_workers_and_their_outages(idle: Service) -> None:
     tenant = idle.new_tenant()
-    assert status(tenant.admin)["workers"] == {"alive": 0, "outages": [], "restarting": None}
+    assert status(tenant.admin)["workers"] == NO_WORKER
     for name, seconds, outage in (("one", 5, "vision_unavailable"), ("lost", 120, "object_store_unavailable")):
         as_owner(
             idle,
@@ -133,7 +136,27 @@ def test_status_shows_live_workers_and_their_outages(idle: Service) -> None:
             " values ($1, $2, now() - make_interval(secs => $3), array[$4])",
             SYSTEM_TENANT, name, seconds, outage,
         )  # fmt: skip
-    assert status(tenant.admin)["workers"] == {"alive": 1, "outages": ["vision_unavailable"], "restarting": None}
+    assert status(tenant.admin)["workers"] == {**NO_WORKER, "alive": 1, "outages": ["vision_unavailable"]}
+
+
+def test_status_names_the_weakest_confinement_that_a_live_worker_has_measured(idle: Service) -> None:
+    tenant = idle.new_tenant()
+    rows = (("a", 5, "full"), ("b", 5, "partial"), ("lost", 120, "none"), ("of an earlier version", 5, None))
+    for name, seconds, level in rows:
+        as_owner(
+            idle,
+            "insert into worker_beat (tenant_id, name, beat_at, confinement, confinement_detail)"
+            " values ($1, $2, now() - make_interval(secs => $3), $4, $2)",
+            SYSTEM_TENANT, name, seconds, level,
+        )  # fmt: skip
+    assert status(tenant.admin)["workers"]["parser_confinement"] == {"level": "partial", "detail": None}
+    assert status(idle.operator)["workers"]["parser_confinement"] == {"level": "partial", "detail": "b"}
+
+
+def test_status_shows_what_the_worker_has_measured(service: Service) -> None:
+    measured = asyncio.run(find_confinement())
+    expected = {"level": measured.level, "detail": measured.describe()}
+    wait_until(lambda: status(service.operator)["workers"]["parser_confinement"] == expected)
 
 
 def test_status_names_a_restart_loop_to_the_operator_alone(idle: Service) -> None:

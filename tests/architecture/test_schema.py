@@ -29,6 +29,7 @@ CALLABLE = {
     "count_workers",
     "queue_figures",
     "known_outages",
+    "weakest_confinement",
     "resume_jobs",
     "retry_failed_documents",
     "reap_jobs",

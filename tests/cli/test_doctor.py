@@ -117,6 +117,17 @@ def test_doctor_without_a_worker_warns_and_fails_when_a_job_waits(
     assert found["workers"][0].startswith("failed: ")
 
 
+def test_doctor_tells_how_workers_confine_their_parsers(
+    make_database: MakeDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    urls = make_database()
+    run_sql(urls.owner, BEAT, "update worker_beat set confinement = 'partial', confinement_detail = 'missing filter'")
+    with EmbeddingServer() as embedding:
+        settings = {**embedding_settings(embedding), "CARREL_DATABASE_URL": urls.app}
+        status, found = look(settings, tmp_path, monkeypatch)
+    assert (status, found["parser confinement of workers"]) == (0, ["warning: partial: missing filter"])
+
+
 def test_doctor_warns_of_lost_workers_and_of_a_job_that_waits_for_long(
     make_database: MakeDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

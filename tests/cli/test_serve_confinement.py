@@ -4,10 +4,11 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.cli.commands import run, serving
+from tests.cli.commands import run, serving, wait_until
 from tests.cli.conftest import embedding_settings
 from tests.protocol_servers.embedding import EmbeddingServer
 
@@ -32,6 +33,13 @@ def test_serve_without_confinement_warns_on_screen_and_in_log(place: Path, endpo
         service.wait_for("parser.confinement")
         (event, *_) = service.events("parser.confinement")
         assert (event["level"], event["in_force"], event["own_user"]) == ("warning", "partial", True)
+        with service.client() as admin:
+
+            def told() -> Any:
+                return admin.get("/v1/status").raise_for_status().json()["workers"]["parser_confinement"]
+
+            wait_until(lambda: told() is not None)
+            assert told() == {"level": "partial", "detail": None}
         service.end()
 
 

@@ -13,7 +13,12 @@ from app.errors import Forbidden
 
 router = APIRouter(tags=["status"], route_class=GuardedRoute)
 EXAMPLE: dict[str, Any] = {
-    "workers": {"alive": 1, "outages": ["embedding_unavailable"], "restarting": None},
+    "workers": {
+        "alive": 1,
+        "outages": ["embedding_unavailable"],
+        "restarting": None,
+        "parser_confinement": {"level": "full", "detail": None},
+    },
     "jobs": {
         "waiting": 12,
         "oldest_waiting_since": "2026-03-01T09:30:00Z",
@@ -24,6 +29,18 @@ EXAMPLE: dict[str, Any] = {
     },
     "open_circuits": ["embedding"],
 }
+
+
+class ConfinementOut(BaseModel):
+    """Confinement of the processes that read untrusted files."""
+
+    level: str = Field(
+        description="`full` if the kernel limits both system calls and access to files, `partial` if it limits one of "
+        "them, `none` if it limits neither."
+    )
+    detail: str | None = Field(
+        description="The measures in force, and what is missing and why. Only the operator gets it; null for admins."
+    )
 
 
 class WorkersOut(BaseModel):
@@ -37,6 +54,10 @@ class WorkersOut(BaseModel):
     restarting: str | None = Field(
         description="A sentence about a worker that keeps ending, if this API process starts the worker. Only the "
         "operator gets it; null for admins."
+    )
+    parser_confinement: ConfinementOut | None = Field(
+        description="Confinement of parser processes as these workers have measured it: that of the worker with the "
+        "weakest one. Null if no worker has measured it yet."
     )
 
 
@@ -77,6 +98,7 @@ async def get_status(resources: CurrentResources, tenant: CurrentAdmin) -> Statu
         raise Forbidden("A restricted key cannot read the status. Use a key without restrictions.")
     is_operator = principal.role is Role.OPERATOR
     system = resources.system
+    confinement = await system.weakest_confinement(within=WORKER_SILENCE)
     figures = await system.queue_figures(None if is_operator else principal.tenant_id)
     oldest = figures.oldest_at
     return StatusOut(
@@ -84,6 +106,8 @@ async def get_status(resources: CurrentResources, tenant: CurrentAdmin) -> Statu
             alive=await system.count_workers(within=WORKER_SILENCE),
             outages=await system.known_outages(within=WORKER_SILENCE),
             restarting=resources.worker_ends.told() if is_operator else None,
+            parser_confinement=confinement
+            and ConfinementOut(level=confinement.level, detail=confinement.detail if is_operator else None),
         ),
         jobs=JobsOut(
             waiting=figures.waiting,

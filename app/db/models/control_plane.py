@@ -172,6 +172,8 @@ class WorkerBeat(TenantOwned, Base):
     started_at: Mapped[datetime] = mapped_column(server_default=func.now())
     beat_at: Mapped[datetime] = mapped_column(server_default=func.now())
     outages: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default=text("'{}'"))
+    confinement: Mapped[str | None]
+    confinement_detail: Mapped[str | None]
 
 
 # One row, and no key: what notifications are named with.

@@ -111,6 +111,14 @@ class UnfinishedDeletion:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkerConfinement:
+    """How far a worker confines its parser processes: ``full``, ``partial`` or ``none``, and a line about it."""
+
+    level: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
 class QueueFigures:
     """Figures of the jobs of one tenant or of all tenants; all counts but that of running jobs stop at 1,000.
 
