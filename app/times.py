@@ -7,7 +7,7 @@ zone. So a provided time lies in the years 2 to 9998, in UTC.
 from datetime import UTC, date, datetime
 from typing import Annotated
 
-from pydantic import AfterValidator, AwareDatetime
+from pydantic import AfterValidator, AwareDatetime, Field
 
 FIRST_YEAR, LAST_YEAR = 2, 9998
 OUT_OF_RANGE = f"must be a time between the years {FIRST_YEAR} and {LAST_YEAR} in UTC"
@@ -44,5 +44,8 @@ def _storable_day(value: date) -> date:
     return value
 
 
-GivenTime = Annotated[AwareDatetime, AfterValidator(storable_time)]
+TIME_RANGE = f"A time with an offset, between the years {FIRST_YEAR} and {LAST_YEAR} in UTC"
+DAY_RANGE = f"a day between the years {FIRST_YEAR} and {LAST_YEAR}"
+
+GivenTime = Annotated[AwareDatetime, AfterValidator(storable_time), Field(description=f"{TIME_RANGE}.")]
 GivenDay = Annotated[date, AfterValidator(_storable_day)]

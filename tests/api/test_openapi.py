@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from app.times import FIRST_YEAR, LAST_YEAR
 from tests.fixtures.service import Service, Tenant
 
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
@@ -179,3 +180,31 @@ def test_the_docs_answer(service: Service) -> None:
     reply = service.client().get("/docs")
     assert reply.status_code == 200
     assert "/openapi.json" in reply.text
+
+
+def dated(description: dict[str, Any], schema: Any, seen: frozenset[str] = frozenset()) -> Iterator[dict[str, Any]]:
+    """Return the schemas of times and days below a schema, each with the description of the field that it is of."""
+    if isinstance(schema, list):
+        for part in schema:
+            yield from dated(description, part, seen)
+    if not isinstance(schema, dict):
+        return
+    if isinstance(reference := schema.get("$ref"), str) and reference not in seen:
+        yield from dated(description, resolved(description, reference), seen | {reference})
+    own = [schema, *schema.get("anyOf", [])]
+    if any(one.get("format") in ("date", "date-time") for one in own if isinstance(one, dict)):
+        yield {"description": " ".join(str(one.get("description", "")) for one in own)}
+        return
+    for part in schema.values():
+        yield from dated(description, part, seen)
+
+
+def test_every_time_that_is_taken_names_the_range_that_is_admitted(description: dict[str, Any]) -> None:
+    found = 0
+    for method, path, operation in operations(description):
+        for taken in (*operation.get("parameters", []), operation.get("requestBody", {})):
+            for one in dated(description, taken.get("content", taken.get("schema", {}))):
+                text = one["description"] + taken.get("description", "")
+                assert f"between the years {FIRST_YEAR} and {LAST_YEAR}" in text, (method, path, taken)
+                found += 1
+    assert found >= 10

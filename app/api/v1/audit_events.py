@@ -26,7 +26,7 @@ from app.audit.types import Action, ActorKind, EventFilters, RecordedEvent
 from app.errors import Forbidden, InvalidInput
 from app.ids import decode_id, encode_id
 from app.tenants.types import TenantNotFound
-from app.times import GivenTime
+from app.times import TIME_RANGE, GivenTime
 
 router = APIRouter(tags=["audit"], route_class=GuardedRoute)
 JSON_LINES = "application/x-ndjson"
@@ -94,8 +94,8 @@ def _filters(
         Text | None,
         Query(max_length=64, description="The id of a key, document, knowledge base, binding, deletion or tenant"),
     ] = None,
-    since: Annotated[GivenTime | None, Query(alias="from", description="At this time or later")] = None,
-    until: Annotated[GivenTime | None, Query(alias="to", description="Before this time")] = None,
+    since: Annotated[GivenTime | None, Query(alias="from", description=f"At this time or later. {TIME_RANGE}")] = None,
+    until: Annotated[GivenTime | None, Query(alias="to", description=f"Before this time. {TIME_RANGE}")] = None,
 ) -> EventFilters:
     who = None if actor is None else decode_id("key", actor) or actor
     return EventFilters(action, who, None if object_id is None else _object_id(object_id), since, until)

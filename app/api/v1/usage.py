@@ -12,7 +12,7 @@ from app.api.dependencies import CurrentAdmin, GuardedRoute
 from app.errors import InvalidInput
 from app.ids import encode_id
 from app.quotas.types import NO_KEY
-from app.times import GivenDay
+from app.times import DAY_RANGE, GivenDay
 
 router = APIRouter(prefix="/usage", tags=["usage"], route_class=GuardedRoute)
 DAYS = 30
@@ -68,8 +68,12 @@ class UsageOut(BaseModel):
 @router.get("", response_model=UsageOut)
 async def get_usage(
     tenant: CurrentAdmin,
-    begin: Annotated[GivenDay | None, Query(alias="from", description="The first day; 30 days by default")] = None,
-    end: Annotated[GivenDay | None, Query(alias="to", description="The last day; by default today")] = None,
+    begin: Annotated[
+        GivenDay | None, Query(alias="from", description=f"The first day, {DAY_RANGE}; 30 days by default")
+    ] = None,
+    end: Annotated[
+        GivenDay | None, Query(alias="to", description=f"The last day, {DAY_RANGE}; by default today")
+    ] = None,
     by: Literal["day", "key"] = "day",
 ) -> dict[str, Any]:
     """What the tenant has used by day, or each of its keys; and what it has stored now."""
