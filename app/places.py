@@ -72,6 +72,11 @@ class Places:
         self._freed.set()
         self._wake.set()
 
+    async def wait_for_room(self) -> None:
+        """Wait until a job has ended, or until a look for jobs of tenants that have none running is worth it."""
+        await _set_within(self._freed, LOOK_SECONDS)
+        self._freed.clear()
+
     async def rest(self, seconds: float = POLL_SECONDS) -> None:
         """Wait until another look for a job is worth it; a look for a job that nothing tells of, after ``seconds``."""
         await _set_within(self._wake, seconds)

@@ -146,6 +146,8 @@ class Worker:
             held.task = asyncio.create_task(self._work(held))
             places.held.add(held)
             held.task.add_done_callback(partial(places.free, held))
+            if not places.has_room:
+                await places.wait_for_room()
 
     async def _claim_work(self) -> ClaimedJob | None:
         self._is_crowded = False
