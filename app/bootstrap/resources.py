@@ -14,6 +14,7 @@ from app.audit.sign_ins import SignInAudit
 from app.bootstrap.tenant_services import TenantServices
 from app.db.session import Database, Session, TenantDatabase
 from app.db.system import SystemDatabase
+from app.documents.reading import tree_places
 from app.documents.watching import DocumentWatch
 from app.http_sources.client import HttpSources
 from app.inference.breaker import HasCircuitBreaker
@@ -44,6 +45,7 @@ from app.retrieval.queries import KnownVectors
 from app.retrieval.routing_profiles import KnownProfiles
 from app.retrieval.strategies import installed_strategies
 from app.settings import QuotaSettings, Settings
+from app.tenant_places import TenantPlaces
 from app.tenants.authentication import Authenticator
 from app.tenants.opening import open_authenticator
 from app.tenants.service import TenantService
@@ -120,6 +122,7 @@ class Resources:
     webhooks: WebhookSender
     worker_ends: WorkerEnds
     transfers: TransferPlaces
+    trees: TenantPlaces
     address: Address
 
     @classmethod
@@ -242,6 +245,7 @@ class Resources:
             webhooks=webhooks,
             worker_ends=WorkerEnds(),
             transfers=transfers,
+            trees=tree_places(),
             address=address,
         )
 

@@ -104,7 +104,7 @@ class TenantServices:
     @cached_property
     def reading(self) -> ReadingService:
         """What was made of documents."""
-        return ReadingService(self.db, self.knowledge_bases)
+        return ReadingService(self.db, self.knowledge_bases, self.resources.trees)
 
     @cached_property
     def library(self) -> LibraryService:

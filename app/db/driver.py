@@ -1,6 +1,6 @@
 """The driver's own connection inside a transaction: how one begins, and the statements that run most often."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -38,6 +38,17 @@ class Reader:
         """The first row, if there is one. Raises DBAPIError, IntegrityError."""
         found = await self.rows(statement, values)
         return found[0] if found else None
+
+    async def batches(
+        self, statement: Statement, values: Mapping[str, Any], *, most: int
+    ) -> AsyncIterator[Sequence[Record]]:
+        """Yield the answer in batches of ``most`` rows: no more of it is in memory. Raises DBAPIError."""
+        try:
+            cursor = await self._driver.cursor(statement.sql, *statement.arguments(values))
+            while rows := await cursor.fetch(most):
+                yield rows
+        except (asyncpg.PostgresError, asyncpg.DataError) as exc:
+            raise _as_sqlalchemy(statement, exc) from exc
 
     async def name_snapshot(self) -> str:
         """For another transaction that is to see what this one with a snapshot sees. Raises DBAPIError."""

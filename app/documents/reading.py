@@ -9,18 +9,44 @@ from app.db.models.tenant_data import Chunk, Document, Node
 from app.db.session import TenantDatabase
 from app.documents.finding import find_readable
 from app.documents.line_boxes import MOST_BOXES, LineBoxes, boxes_within
+from app.documents.node_table import NodeTable
 from app.documents.offsets import Offsets, utf16_offsets
 from app.documents.reading_repository import ReadingRepository
 from app.documents.types import ChunkNotFound, NodeNotFound
+from app.errors import TooMany, Unavailable
 from app.knowledge_bases.service import KnowledgeBaseService
+from app.tenant_places import TenantPlaces
+
+SMALL_NODES = 2_000
+SMALL_BYTES = 256 * 1024
+TREES_AT_ONCE = 2
+TREES_AT_ONCE_A_TENANT = 1
+TREE_WAIT_SECONDS = 30.0
+
+
+class TooManyTrees(TooMany):
+    """This tenant reads as many large document trees as it may at a time; try again when one has been read."""
+
+    code = "too_many_trees"
+
+
+class TreesBusy(Unavailable):
+    """The service sends as many large document trees as it can at a time; try again later."""
+
+    code = "trees_busy"
+
+
+def tree_places() -> TenantPlaces:
+    """Create the places of one process for large trees: each takes memory until its reader has it."""
+    return TenantPlaces(TREES_AT_ONCE, TREES_AT_ONCE_A_TENANT, TREE_WAIT_SECONDS, TooManyTrees, TreesBusy)
 
 
 @dataclass(frozen=True, slots=True)
 class TreeView:
-    """All nodes in reading order, and the text that they are ranges of."""
+    """All nodes, and the text that they are ranges of."""
 
     document: Document
-    nodes: Sequence[Node]
+    nodes: NodeTable
     text: str
     offsets: Offsets
 
@@ -90,6 +116,7 @@ class ReadingService:
 
     db: TenantDatabase
     knowledge_bases: KnowledgeBaseService
+    trees: TenantPlaces
 
     @asynccontextmanager
     async def _open(self, reference: str, document_id: UUID) -> AsyncIterator[_Source]:
@@ -100,12 +127,22 @@ class ReadingService:
             document, home = await find_readable(session, kb, document_id, reader=reader)
             yield _Source(document, home.index.id, ReadingRepository(session, document.tenant_id))
 
-    async def tree(self, reference: str, document_id: UUID, *, utf16: bool) -> TreeView:
-        """Without nodes before the first version is ready. Raises DocumentNotFound."""
+    @asynccontextmanager
+    async def tree(self, reference: str, document_id: UUID, *, utf16: bool) -> AsyncIterator[TreeView]:
+        """Yield the tree; it has no nodes before the first version is ready. A large tree holds a place meanwhile.
+
+        Raises DocumentNotFound, TooManyTrees, TreesBusy.
+        """
         async with self._open(reference, document_id) as source:
-            nodes = await source.repository.nodes(document_id)
-            text = await source.repository.stored_text(document_id)
-        return TreeView(source.document, nodes, text, utf16_offsets(text) if utf16 else Offsets())
+            is_small = await source.repository.is_small(document_id, nodes=SMALL_NODES, size=SMALL_BYTES)
+            view = await _tree(source, utf16=utf16) if is_small else None
+        if view is not None:
+            yield view
+            return
+        async with self.trees.take(self.db.tenant_id):
+            async with self._open(reference, document_id) as source:
+                view = await _tree(source, utf16=utf16)
+            yield view
 
     async def text(self, reference: str, document_id: UUID) -> tuple[Document, str]:
         """All that was read of it; empty before the first version is ready. Raises DocumentNotFound."""
@@ -161,3 +198,11 @@ class ReadingService:
                 places=await source.places(chunk),
                 offsets=await source.offsets(utf16=utf16, end=chunk.end_offset),
             )
+
+
+async def _tree(source: _Source, *, utf16: bool) -> TreeView:
+    nodes = NodeTable()
+    async for rows in source.repository.nodes(source.document.id):
+        nodes.add(rows)
+    text = await source.repository.stored_text(source.document.id)
+    return TreeView(source.document, nodes, text, utf16_offsets(text) if utf16 else Offsets())

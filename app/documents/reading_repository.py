@@ -1,17 +1,28 @@
 """Queries for what ingestion made of a document: the live version's text, nodes and chunks."""
 
+from collections.abc import AsyncIterator, Sequence
 from uuid import UUID
 
 from sqlalchemy import func, select
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.db.models.tenant_data import Chunk, Document, DocumentPage, DocumentText, Node
+from app.db.session import Session
+from app.db.statements import Record, statement
+
+NODES_BATCH = 2_000
+_IS_SMALL = statement("""
+select (select count(*) from (select from node where tenant_id = :t and document_id = :d limit :nodes + 1) n) <= :nodes
+   and coalesce((select octet_length(content) from document_text where tenant_id = :t and document_id = :d), 0) <= :size
+       as is_small""")
+_NODES = statement("""
+select id, parent_id, kind, level, title, start_offset, end_offset, page, page_end, slide, block
+  from node where tenant_id = :t and document_id = :d order by ordinal""")
 
 
 class ReadingRepository:
     """Reads in one tenant; the document is one that the caller may see."""
 
-    def __init__(self, session: AsyncSession, tenant_id: UUID) -> None:
+    def __init__(self, session: Session, tenant_id: UUID) -> None:
         self.session = session
         self.tenant_id = tenant_id
 
@@ -46,12 +57,15 @@ class ReadingRepository:
         )
         return await self.session.scalar(statement)
 
-    async def nodes(self, document_id: UUID) -> list[Node]:
-        """The whole tree in reading order."""
-        statement = (
-            select(Node).where(Node.tenant_id == self.tenant_id, Node.document_id == document_id).order_by(Node.ordinal)
-        )
-        return list(await self.session.scalars(statement))
+    async def is_small(self, document_id: UUID, *, nodes: int, size: int) -> bool:
+        """Whether the tree has at most so many nodes and the text so many bytes."""
+        values = {"t": self.tenant_id, "d": document_id, "nodes": nodes, "size": size}
+        row = await self.session.row(_IS_SMALL, values)
+        return row is not None and bool(row["is_small"])
+
+    def nodes(self, document_id: UUID) -> AsyncIterator[Sequence[Record]]:
+        """Yield the whole tree in reading order, a batch of nodes at a time."""
+        return self.session.batches(_NODES, {"t": self.tenant_id, "d": document_id}, most=NODES_BATCH)
 
     async def lineage(self, document_id: UUID, node_id: UUID) -> list[Node]:
         """From the root down to the node; empty where the document has no such node."""

@@ -3,10 +3,12 @@
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 
 from app.ingestion.sentences import sentence_spans, stripped
 from app.ingestion.titles import MAX_TITLE, split_headings, split_title, title_warnings
 from app.ingestion.types import (
+    MAX_NODES,
     Block,
     BlockKind,
     ChunkerFailed,
@@ -14,6 +16,7 @@ from app.ingestion.types import (
     NodeKind,
     ParsedDocument,
     PrintedLines,
+    TooManyNodes,
     TreeNode,
 )
 
@@ -66,14 +69,22 @@ def build_tree(parsed: ParsedDocument) -> DocumentTree:
 
 
 def add_sentences(tree: DocumentTree) -> None:
-    """Give every paragraph of prose its sentences as children; headings, tables, code and records have none."""
-    waiting = [tree.root]
+    """Give every paragraph of prose its sentences as children; headings, tables, code and records have none.
+
+    Raises TooManyNodes.
+    """
+    waiting, nodes = [tree.root], 0
     while waiting:
         node = waiting.pop()
         waiting += node.children
+        nodes += 1
         if node.block in PROSE:
             spans = (stripped(tree.text, *span) for span in sentence_spans(tree.text, node.start, node.end))
-            node.children = [_sentence(node, start, end) for start, end in spans if start < end]
+            sentences = (_sentence(node, start, end) for start, end in spans if start < end)
+            node.children = list(islice(sentences, MAX_NODES))
+            nodes += len(node.children)
+            if nodes > MAX_NODES:
+                raise TooManyNodes
             for index, child in enumerate(node.children):
                 child.path = (*node.path, index)
 

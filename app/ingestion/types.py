@@ -8,6 +8,9 @@ from typing import Any, ClassVar
 
 from app.errors import AppError
 
+MAX_NODES = 250_000
+"""Nodes of a document tree, whether a parser, a chunker or an archive makes them: each takes memory by itself."""
+
 
 class BlockKind(StrEnum):
     """What a parser can tell apart."""
@@ -54,6 +57,11 @@ class Block:
     sheet: int | None = None
     picture: int | None = None
     printed: PrintedLines | None = None
+
+    @property
+    def nodes(self) -> int:
+        """The number of nodes that the block becomes: a heading is a section and its first paragraph."""
+        return 2 if self.kind is BlockKind.HEADING else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +200,14 @@ class ChunkTooLong(IngestionError):
     """A chunk is longer than the embedding model reads."""
 
     code = "too_large"
+
+
+class TooManyNodes(TooMuchText):
+    """The file holds more headings, paragraphs and sentences than the limit allows."""
+
+    def __init__(self, message: str = "") -> None:
+        parts = "headings, paragraphs, rows and sentences"
+        super().__init__(message or f"The file holds more than {MAX_NODES:,} {parts}.", limit=MAX_NODES)
 
 
 class TooManyPages(IngestionError):

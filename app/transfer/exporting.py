@@ -23,8 +23,8 @@ from app.knowledge_bases.service import KnowledgeBaseService
 from app.knowledge_bases.types import KnowledgeBaseView
 from app.object_store import ObjectMissing, ObjectStore
 from app.settings.environment import temporary_directory
+from app.tenant_places import TenantPlaces
 from app.threads import run_in_thread
-from app.transfer.places import Places
 from app.transfer.records import DOCUMENT, LEFT_OUT, MANIFEST, SUMS, DocumentRecord, Manifest, picture_name
 from app.transfer.repository import FoundDocument, StoredText, TransferRepository
 from app.transfer.tar import END, header, padding, whole
@@ -59,7 +59,7 @@ class ExportService:
     db: TenantDatabase
     knowledge_bases: KnowledgeBaseService
     objects: ObjectStore
-    places: Places
+    places: TenantPlaces
 
     async def export(self, reference: str) -> "Export":
         """An archive that is yet to be written; that somebody wants it is recorded.
@@ -83,7 +83,7 @@ class Export:
     db: TenantDatabase
     objects: ObjectStore
     kb: KnowledgeBaseView
-    places: Places
+    places: TenantPlaces
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[AsyncIterator[bytes]]:

@@ -30,8 +30,9 @@ from app.object_store import ObjectStore
 from app.quotas.room import Room
 from app.quotas.service import QuotaService
 from app.quotas.types import NO_KEY
+from app.tenant_places import TenantPlaces
 from app.threads import run_in_thread
-from app.transfer.places import ImportRoom, Places
+from app.transfer.places import ImportRoom
 from app.transfer.readers import Readers
 from app.transfer.reading import ReadDocument, Structure, read_document, read_text
 from app.transfer.receiving import Coming, pass_over, read_coming, read_small, received
@@ -62,7 +63,7 @@ class ImportService:
     objects: ObjectStore
     queue: JobQueue
     quotas: QuotaService
-    places: Places
+    places: TenantPlaces
     room: ImportRoom
     readers: Readers
     max_characters: int

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from app.errors import Conflict, InvalidInput, TooLarge, TooMany, Unavailable
+from app.ingestion.types import MAX_NODES
 
 FORMAT = "carrel-knowledge-base"
 VERSION = 1
@@ -11,7 +12,7 @@ PART_BYTES = 128 * 1024 * 1024
 RECORD_BYTES = 1024 * 1024
 PICTURE_BYTES = 32 * 1024 * 1024
 MOST_CHUNKS = 100_000
-MOST_NODES = 250_000
+MOST_NODES = MAX_NODES
 MOST_PICTURES = 2_000
 MOST_LEVELS = 64
 # A page has ten thousand lines of six numbers at most, as in the document tree.

@@ -1,16 +1,21 @@
 """Reading the tree node by node, chunks below a node, offsets as browsers count, and moving up the scopes."""
 
+import json
+import tracemalloc
 from collections.abc import Iterator
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from typing import Any
+from uuid import UUID
 
 import httpx
 import pytest
 
-from app.api.v1.nodes import tree_out
-from app.db.models.tenant_data import Document, Node
+from app.api.v1.nodes import TreeOut, tree_json
+from app.db.models.tenant_data import Document
+from app.documents.node_table import NodeTable
 from app.documents.offsets import Offsets
-from app.documents.reading import TreeView
+from app.documents.reading import SMALL_NODES, TooManyTrees, TreesBusy, TreeView, tree_places
 from app.ids import encode_id, new_id
 from tests.api.problems import problem
 from tests.fixtures.service import Service, Tenant
@@ -230,14 +235,72 @@ def test_nothing_to_read_before_it_is_ready(tenant: Tenant) -> None:
 
 def test_a_deep_tree_is_cut_where_json_ends() -> None:
     ids = [new_id() for _ in range(5000)]
-    nodes = [
-        Node(id=one, parent_id=parent, kind="section", level=1, start_offset=0, end_offset=4)
-        for one, parent in zip(ids, [None, *ids], strict=False)
-    ]
-    view = TreeView(Document(), nodes, "text", Offsets())
-    root = tree_out(view, depth=100)
-    assert root is not None
-    assert root.model_dump_json().count('"depth"') == 101
+    nodes = NodeTable()
+    nodes.add([node_row(one, parent) for one, parent in zip(ids, [None, *ids], strict=False)])
+    found = "".join(tree_json(tree_of(nodes), depth=100))
+    assert json.loads(found)["root"]["depth"] == 0
+    assert found.count('"depth"') == 101
+
+
+def test_tree_json_of_shuffled_additions_matches_the_model() -> None:
+    """Nodes that come behind all others are still their parents' children, and one without a parent is left out."""
+    root, one, two, late, lost = (new_id() for _ in range(5))
+    nodes = NodeTable()
+    nodes.add([node_row(root, None), node_row(one, root), node_row(two, root, page=3)])
+    nodes.add([node_row(late, one, kind="topic"), node_row(lost, new_id())])
+    found = TreeOut.model_validate_json("".join(tree_json(tree_of(nodes), depth=5)))
+    assert found.root is not None
+    ids = [encode_id("nod", each) for each in (root, one, two, late)]
+    assert [found.root.id, *(child.id for child in found.root.children)] == ids[:3]
+    assert [child.id for child in found.root.children[0].children] == ids[3:]
+    assert (found.root.text, found.root.children[0].text, found.root.children[1].text) == (None, None, "text")
+    assert (found.root.children[1].page, found.root.children[1].slide) == (3, None)
+
+
+def test_tree_of_many_nodes_takes_little_memory() -> None:
+    root, number = new_id(), 20_000
+    tracemalloc.start()
+    try:
+        nodes = NodeTable()
+        nodes.add([node_row(root, None)])
+        for _ in range(number):
+            nodes.add([node_row(new_id(), root)])
+        size = sum(map(len, tree_json(tree_of(nodes), depth=100)))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert size > 200 * number
+    assert peak < 400 * number
+
+
+async def test_large_tree_of_a_tenant_waits_for_the_one_before(service: Service) -> None:
+    reader = reader_of(service.new_tenant("large"), "\n\n".join(f"{number} a" for number in range(SMALL_NODES)))
+    with ThreadPoolExecutor(4) as threads:
+        replies = list(threads.map(lambda _: reader.get("/tree"), range(4)))
+    assert all(reply == replies[0] for reply in replies)
+    assert len(replies[0]["root"]["children"]) == SMALL_NODES
+
+
+async def test_tree_places_refuse_with_codes() -> None:
+    places, tenant = replace(tree_places(), wait_seconds=0.01), new_id()
+    async with places.take(tenant):
+        with pytest.raises(TooManyTrees):
+            async with places.take(tenant):
+                pass
+        async with places.take(new_id()):
+            with pytest.raises(TreesBusy):
+                async with places.take(new_id()):
+                    pass
+
+
+def node_row(node: UUID, parent: UUID | None, *, kind: str = "section", page: int | None = None) -> dict[str, Any]:
+    """A row of the table of nodes."""
+    places = {"start_offset": 0, "end_offset": 4, "page": page, "page_end": page, "slide": None}
+    return {"id": node, "parent_id": parent, "kind": kind, "level": 1, "title": None, "block": None, **places}
+
+
+def tree_of(nodes: NodeTable) -> TreeView:
+    return TreeView(Document(id=new_id(), live_version=1), nodes, "text", Offsets())
 
 
 def test_a_document_moves_up_the_scopes(tenant: Tenant) -> None:

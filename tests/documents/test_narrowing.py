@@ -15,6 +15,7 @@ from app.documents.types import DocumentFacts, DocumentNotFound
 from app.errors import Forbidden, InvalidInput
 from app.knowledge_bases.types import NewKnowledgeBase
 from app.retrieval.types import SearchRequest
+from tests.fixtures.trees import read_tree
 from tests.ingestion.workshop import Workshop
 
 UPLOADS, QUESTIONS = 60, 80
@@ -108,7 +109,7 @@ async def test_what_is_listed_and_read(house: House, key: str) -> None:
         reads = (
             services.documents.get("default", document),
             services.documents.original("default", document, inline=()),
-            services.reading.tree("default", document, utf16=False),
+            read_tree(services.reading, "default", document),
             services.reading.chunks("default", document, below=None, after=-1, limit=1, utf16=False),
             anext(services.documents.follow("default", document, 0)),
         )

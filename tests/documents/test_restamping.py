@@ -23,6 +23,7 @@ from app.job_handlers import HANDLERS, JobContext
 from app.knowledge_bases.service import RESTAMP_JOB
 from app.knowledge_bases.types import NewKnowledgeBase, StampUnderWay
 from app.retrieval.types import SearchRequest
+from tests.fixtures.trees import read_tree
 from tests.ingestion.workshop import Workshop
 
 OLD: dict[str, Any] = {"department": "hr", "since": "2026-01", "public": True}
@@ -437,7 +438,7 @@ async def test_what_has_no_stamp_is_out_of_every_read(staff: Staff) -> None:
         services.documents.update(KB, outside.id, {"title": "x"}),
         services.documents.original(KB, outside.id, inline=()),
         services.reading.chunks(KB, outside.id, below=None, after=-1, limit=10, utf16=False),
-        services.reading.tree(KB, outside.id, utf16=False),
+        read_tree(services.reading, KB, outside.id),
         services.deletions.delete(KB, outside.id),
     ):
         with pytest.raises(DocumentNotFound):

@@ -16,6 +16,7 @@ from app.documents.types import DocumentFacts, DocumentNotFound
 from app.embedded_postgres import DatabaseUrls
 from app.errors import Forbidden, InvalidInput
 from app.knowledge_bases.types import NewKnowledgeBase
+from tests.fixtures.trees import read_tree
 from tests.ingestion.workshop import Workshop, add_text, open_workshop
 
 RULES = "the lantern rules are for everybody"
@@ -62,11 +63,11 @@ async def test_it_is_read_by_everybody(house: House, key: str) -> None:
     assert (await services.documents.original("default", document, inline=())).key.startswith(
         f"{house.shared.tenant_id}/"
     )
-    tree = await services.reading.tree("default", document, utf16=True)
+    tree = await read_tree(services.reading, "default", document, utf16=True)
     assert tree.text == RULES
     (chunk,) = (await services.reading.chunks("default", document, below=None, after=-1, limit=10, utf16=False)).chunks
     assert (await services.reading.chunk("default", document, chunk.id, utf16=False)).chunk.content == RULES
-    node = tree.nodes[-1].id
+    node = list(tree.nodes)[-1].id
     assert (await services.reading.node("default", document, node, utf16=False)).text
     assert (await services.reading.ancestors("default", document, node, utf16=False))[0]
     assert [state.status async for state in services.documents.follow("default", document, 5) if state] == ["ready"]

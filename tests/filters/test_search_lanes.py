@@ -26,6 +26,7 @@ from app.retrieval.repository import LaneCall
 from app.retrieval.types import Searched, SearchRequest
 from tests.filters.filter_cases import CASES
 from tests.filters.filter_model import passes, random_filter, random_metadata
+from tests.fixtures.trees import read_tree
 from tests.ingestion.workshop import Workshop, add_text, open_workshop
 
 RANDOM_DOCUMENTS, RANDOM_FILTERS = 30, 120
@@ -138,7 +139,7 @@ async def test_a_node_is_everything_under_it(workshop: Workshop) -> None:
     services = await workshop.new_tenant()
     document = await add(workshop, services, HANDBOOK, "text/markdown")
     other = await add(workshop, services, "# Leave\n\nlantern six\n", "text/markdown")
-    tree = await services.reading.tree("default", document.id, utf16=False)
+    tree = await read_tree(services.reading, "default", document.id)
     by_title = {node.title: encode_id("nod", node.id) for node in tree.nodes if node.title}
     root = encode_id("nod", tree.nodes[0].id)
     for expression, words in (

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from app.ingestion.tree import add_sentences, build_tree, find_node
-from app.ingestion.types import Block, BlockKind, NodeKind, ParsedDocument, TreeNode
+from app.ingestion.types import MAX_NODES, Block, BlockKind, NodeKind, ParsedDocument, TooManyNodes, TreeNode
 from tests.ingestion.documents import random_document, walk
 
 
@@ -24,6 +24,12 @@ def outline(node: TreeNode) -> list[object]:
         [child.title, *outline(child)] if child.kind is NodeKind.SECTION else str(child.block)
         for child in node.children
     ]
+
+
+def test_add_sentences_beyond_the_limit_of_nodes_is_refused() -> None:
+    tree = build_tree(ParsedDocument([paragraph("Hi. " * (MAX_NODES // 2)), paragraph("Hi. " * (MAX_NODES // 2))]))
+    with pytest.raises(TooManyNodes, match="250,000"):
+        add_sentences(tree)
 
 
 @pytest.mark.parametrize("slides", [False, True])

@@ -9,7 +9,7 @@ from uuid import UUID
 import httpx
 import pytest
 
-from app.transfer.places import Places
+from app.tenant_places import TenantPlaces
 from app.transfer.types import TooManyTransfers, TransfersBusy
 from tests.api.problems import problem
 from tests.fixtures.service import Service
@@ -20,7 +20,7 @@ ONE, OTHER, THIRD = (UUID(int=number) for number in (1, 2, 3))
 
 
 async def test_take_more_than_a_tenants_share_is_refused() -> None:
-    places = Places(most=4, most_a_tenant=1, wait_seconds=0.01)
+    places = TenantPlaces(4, 1, 0.01, TooManyTransfers, TransfersBusy)
     async with places.take(ONE), places.take(OTHER):
         with pytest.raises(TooManyTransfers) as refused:
             async with places.take(ONE):
@@ -30,7 +30,7 @@ async def test_take_more_than_a_tenants_share_is_refused() -> None:
 
 
 async def test_take_more_than_all_places_is_refused() -> None:
-    places = Places(most=2, most_a_tenant=2, wait_seconds=0.01)
+    places = TenantPlaces(2, 2, 0.01, TooManyTransfers, TransfersBusy)
     async with places.take(ONE), places.take(OTHER):
         with pytest.raises(TransfersBusy):
             async with places.take(THIRD):
@@ -38,7 +38,7 @@ async def test_take_more_than_all_places_is_refused() -> None:
 
 
 async def test_take_waits_for_a_place_that_becomes_free() -> None:
-    places = Places(most=1, most_a_tenant=1, wait_seconds=60)
+    places = TenantPlaces(1, 1, 60, TooManyTransfers, TransfersBusy)
     held, free = asyncio.Event(), asyncio.Event()
 
     async def hold() -> None:
@@ -57,7 +57,7 @@ async def test_take_waits_for_a_place_that_becomes_free() -> None:
 
 
 async def test_take_cancelled_while_waiting_keeps_no_place() -> None:
-    places = Places(most=1, most_a_tenant=1, wait_seconds=60)
+    places = TenantPlaces(1, 1, 60, TooManyTransfers, TransfersBusy)
     async with places.take(ONE):
         waiting = asyncio.create_task(places.take(OTHER).__aenter__())
         await asyncio.sleep(0)

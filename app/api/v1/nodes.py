@@ -1,17 +1,23 @@
 """The document tree: as a whole, a node of it, and what is above a node."""
 
 import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractAsyncContextManager
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Response
+from fastapi.responses import StreamingResponse
 from pydantic import BaseModel
+from starlette.types import Receive, Scope, Send
 
 from app.api.dependencies import CurrentReader, GuardedRoute
 from app.api.v1.documents import document_id
 from app.api.v1.schemas import Listing
 from app.db.models.tenant_data import Node
 from app.documents.line_boxes import LineBoxes
+from app.documents.node_table import TableNode
 from app.documents.offsets import Offsets
 from app.documents.reading import TreeView
 from app.documents.types import NodeNotFound
@@ -20,6 +26,8 @@ from app.ids import decode_id, encode_id
 router = APIRouter(prefix="/knowledge-bases/{kb}/documents/{document}", tags=["documents"], route_class=GuardedRoute)
 # Deeper than any parser's headings; a reply that nests much deeper could not be written as JSON.
 MAX_DEPTH = 100
+PIECE_CHARACTERS = 128 * 1024
+_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 OffsetUnit = Annotated[
     Literal["utf16"] | None, Query(description="Count start and end in UTF-16 units; in code points without it")
 ]
@@ -108,7 +116,7 @@ def node_id(text: str) -> UUID:
     return found
 
 
-def node_facts(node: Node, *, depth: int, offsets: Offsets) -> dict[str, Any]:
+def node_facts(node: Node | TableNode, *, depth: int, offsets: Offsets) -> dict[str, Any]:
     """What every form of a node has in common."""
     return {
         "id": encode_id("nod", node.id),
@@ -134,29 +142,69 @@ def place_facts(places: LineBoxes) -> dict[str, Any]:
     }
 
 
-def tree_out(view: TreeView, *, depth: int) -> TreeNodeOut | None:
-    """The nodes down to ``depth`` as a tree. A node's parent comes before it, and siblings come in their order.
+def tree_json(view: TreeView, *, depth: int) -> Iterator[str]:
+    """Yield a TreeOut as JSON, node by node, down to ``depth``; siblings come in their order.
 
-    Nodes that were added by indexing anew come behind all others.
+    Nodes that were added by indexing again come behind their other siblings.
     """
-    parents = {node.parent_id for node in view.nodes}
-    made: dict[UUID, TreeNodeOut] = {}
-    root = None
-    for node in view.nodes:
-        parent = None if node.parent_id is None else made.get(node.parent_id)
-        if node.parent_id is not None and (parent is None or parent.depth == depth):
+    head = {"document": encode_id("doc", view.document.id), "version": view.document.live_version}
+    yield f'{_json(head)[:-1]},"root":'
+    if not len(view.nodes):
+        yield "null}"
+        return
+    yield _opening(view, 0, depth=0)
+    waiting = [view.nodes.children(0) if depth else iter(())]
+    is_first = True
+    while waiting:
+        if (number := next(waiting[-1], None)) is None:
+            waiting.pop()
+            is_first = False
+            yield "]}"
             continue
-        out = TreeNodeOut(
-            **node_facts(node, depth=0 if parent is None else parent.depth + 1, offsets=view.offsets),
-            text=view.text[node.start_offset : node.end_offset] if node.id not in parents else None,
-            children=[],
-        )
-        made[node.id] = out
-        if parent is None:
-            root = out
-        else:
-            parent.children.append(out)
-    return root
+        yield ("" if is_first else ",") + _opening(view, number, depth=len(waiting))
+        waiting.append(view.nodes.children(number) if len(waiting) < depth else iter(()))
+        is_first = True
+    yield "}"
+
+
+def _opening(view: TreeView, number: int, *, depth: int) -> str:
+    """A TreeNodeOut up to its children."""
+    node = view.nodes[number]
+    facts = node_facts(node, depth=depth, offsets=view.offsets)
+    is_leaf = view.nodes.is_leaf(number)
+    facts["text"] = view.text[node.start_offset : node.end_offset] if is_leaf else None
+    return f'{_json(facts)[:-1]},"children":['
+
+
+class TreeResponse(StreamingResponse):
+    """A document tree that is written while it is sent: it is never in memory as a whole."""
+
+    def __init__(self, view: AbstractAsyncContextManager[TreeView], *, depth: int) -> None:
+        super().__init__((), media_type="application/json")
+        self._view = view
+        self._depth = depth
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it. Raises what opening the tree raises before anything is sent."""
+        async with self._view as view:
+            self.body_iterator = _pieces(tree_json(view, depth=self._depth))
+            await super().__call__(scope, receive, send)
+
+
+async def _pieces(parts: Iterator[str]) -> AsyncIterator[bytes]:
+    """Join parts of JSON into pieces; a thread does it, because fifty thousand nodes take a second."""
+    while piece := await asyncio.to_thread(_piece, parts):
+        yield piece
+
+
+def _piece(parts: Iterator[str]) -> bytes:
+    joined, size = [], 0
+    for part in parts:
+        joined.append(part)
+        size += len(part)
+        if size >= PIECE_CHARACTERS:
+            break
+    return "".join(joined).encode()
 
 
 @router.get("/tree", response_model=TreeOut)
@@ -168,11 +216,9 @@ async def get_tree(
         MAX_DEPTH
     ),
     offsets: OffsetUnit = None,
-) -> TreeOut:
+) -> Response:
     """The live version's tree; a node above the leaves that has no children here was cut by `depth`."""
-    view = await tenant.reading.tree(kb, document_id(document), utf16=offsets == "utf16")
-    root = await asyncio.to_thread(tree_out, view, depth=depth)  # fifty thousand nodes take a second
-    return TreeOut(document=encode_id("doc", view.document.id), version=view.document.live_version, root=root)
+    return TreeResponse(tenant.reading.tree(kb, document_id(document), utf16=offsets == "utf16"), depth=depth)
 
 
 @router.get("/nodes/{node}", response_model=NodeOut)

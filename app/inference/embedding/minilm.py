@@ -3,9 +3,10 @@
 import asyncio
 import mmap
 import os
+import re
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib import resources
 from pathlib import Path
@@ -26,6 +27,11 @@ SPECIAL_TOKENS = 2
 # only for its head to be kept.
 MAX_CHARACTERS = 16_384
 BULK_NICENESS = 10
+# White space, and signs that are words of their own. Not "]", which ends marks such as "[SEP]".
+_CUT_BEFORE = re.compile(r"[\s!-/:-@\[\\^_`{-~\u3400-\u4dbf\u4e00-\u9fff]")
+# The tokenizer takes some hundred bytes for each token that it counts, until its call returns.
+COUNTED_CHARACTERS = 128 * 1024
+LONGEST_WORD = 4096
 
 
 class MiniLMEmbedder:
@@ -110,9 +116,17 @@ class MiniLMEmbedder:
         return (await self._embed_all(self._query, 1, self._identity.query_prefix, texts)).vectors
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """The exact number of the model's tokens in each text, special tokens left out. Blocking, CPU only."""
-        clean = [_encodable(text) for text in texts]
-        return [len(e.ids) for e in self._tokenizer.encode_batch_fast(clean, add_special_tokens=False)]
+        """The exact number of the model's tokens in each text, special tokens left out. Blocking, CPU only.
+
+        The memory that it takes does not grow with the texts: they are counted some at a time, and a long one in parts.
+        """
+        counts = [0] * len(texts)
+        for batch in _batches(texts):
+            parts = [_encodable(part) for _, part in batch]
+            counted = self._tokenizer.encode_batch_fast(parts, add_special_tokens=False)
+            for (position, _), encoding in zip(batch, counted, strict=True):
+                counts[position] += len(encoding.ids)
+        return counts
 
     async def check(self) -> None:
         """Embed one word. Raises EmbeddingUnavailable after ``close``, EmbeddingMismatch."""
@@ -184,6 +198,36 @@ def _tokenizer(path: Path) -> Tokenizer:
     tokenizer.no_padding()
     tokenizer.no_truncation()
     return tokenizer
+
+
+def _batches(texts: Sequence[str]) -> Iterator[list[tuple[int, str]]]:
+    """Yield the texts in batches of few characters, with their positions; a long text comes in parts."""
+    batch: list[tuple[int, str]] = []
+    left = COUNTED_CHARACTERS
+    for position, text in enumerate(texts):
+        for part in _parts(text):
+            # A short text costs more than its characters.
+            left -= len(part) + 16
+            if left < 0 and batch:
+                yield batch
+                batch, left = [], COUNTED_CHARACTERS - len(part) - 16
+            batch.append((position, part))
+    if batch:
+        yield batch
+
+
+def _parts(text: str) -> Iterator[str]:
+    """Yield a text in parts whose tokens are together the text's: each ends where the tokenizer cuts anyway.
+
+    A word that is longer than ``LONGEST_WORD`` is one unknown token for the tokenizer, and may be one in each part.
+    """
+    start = 0
+    while len(text) - start > COUNTED_CHARACTERS:
+        most = start + COUNTED_CHARACTERS
+        end = next((at for at in range(most, most - LONGEST_WORD, -1) if _CUT_BEFORE.match(text, at)), most)
+        yield text[start:end]
+        start = end
+    yield text[start:] if start else text
 
 
 def _encodable(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from app.ingestion.parsers import ParseOptions
 from app.ingestion.parsers.cleaning import clean_code, clean_line, clean_text
-from app.ingestion.types import Block, BlockKind, TooManyPages, TooMuchText
+from app.ingestion.types import MAX_NODES, Block, BlockKind, TooManyNodes, TooManyPages, TooMuchText
 
 SEPARATOR = 2
 """Characters between two blocks in the stored text; counted, so that a million tiny blocks are a lot of text too."""
@@ -21,6 +21,7 @@ class BlockList:
 
     def __init__(self, options: ParseOptions) -> None:
         self.blocks: list[Block] = []
+        self._nodes = 1
         self._limit = options.max_characters
         self._characters = 0
 
@@ -40,8 +41,11 @@ class BlockList:
             self.append(Block(kind, text, level=level, page=page, slide=slide, sheet=sheet))
 
     def append(self, block: Block) -> None:
-        """Take a block that is clean and not empty. Raises TooMuchText."""
+        """Take a block that is clean and not empty. Raises TooMuchText, TooManyNodes."""
         self.count(len(block.text) + SEPARATOR)
+        self._nodes += block.nodes
+        if self._nodes > MAX_NODES:
+            raise TooManyNodes
         self.blocks.append(block)
 
     def count(self, characters: int) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 from app.ingestion.parsers.blocks import SEPARATOR
 from app.ingestion.parsers.picture_lines import PictureReader, picture_pieces
 from app.ingestion.types import (
+    MAX_NODES,
     Block,
     BlockKind,
     Corrupt,
@@ -24,6 +25,7 @@ from app.ingestion.types import (
     ParserCrashed,
     ParserMemory,
     PrintedLines,
+    TooManyNodes,
     TooManyPages,
     TooMuchText,
     UnsupportedFormat,
@@ -49,7 +51,7 @@ _BYTES_PER_CHARACTER = 6
 _KINDS = {kind.value: kind for kind in BlockKind}
 _ERRORS: dict[str, type[IngestionError]] = {
     kind.__name__: kind
-    for kind in (Corrupt, Encrypted, NoText, ParserMemory, TooManyPages, TooMuchText, UnsupportedFormat)
+    for kind in (Corrupt, Encrypted, NoText, ParserMemory, TooManyNodes, TooManyPages, TooMuchText, UnsupportedFormat)
 }
 
 
@@ -108,6 +110,7 @@ class Answer:
         self._blocks: list[Block] = []
         self._pictures = PictureReader()
         self._left = max_characters
+        self._nodes_left = MAX_NODES
         self._lines_left = MAX_LINES
 
     def feed(self, line: bytes) -> bool:
@@ -148,7 +151,11 @@ class Answer:
             raise ValueError(kind)
         printed = None if places is None else self._printed(places, characters=len(text))
         shown = _count(picture, at_least=0)
-        return Block(kind, text, int(level), _count(page), _count(slide), _count(sheet), shown, printed)
+        block = Block(kind, text, int(level), _count(page), _count(slide), _count(sheet), shown, printed)
+        self._nodes_left -= block.nodes
+        if self._nodes_left < 0:
+            raise ValueError("more blocks than allowed")
+        return block
 
     def _printed(self, places: Any, *, characters: int) -> PrintedLines:
         """Lines one behind the other in the text, and boxes that lie on the page."""

@@ -7,6 +7,7 @@ import shutil
 import sys
 import threading
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, overload
 
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 
 from app.inference.embedding import EmbeddingIdentity, EmbeddingUnavailable
-from app.inference.embedding.minilm import MiniLMEmbedder
+from app.inference.embedding.minilm import COUNTED_CHARACTERS, MiniLMEmbedder, _batches
 from app.inference.embedding.weights import WeightsDamaged
 from tests.inference.embedding.reference import Reference
 
@@ -146,6 +147,30 @@ async def test_lone_surrogates_are_no_error(int8: MiniLMEmbedder) -> None:
 def test_tokens_are_counted_without_the_special_ones(int8: MiniLMEmbedder) -> None:
     assert int8.count_tokens(["", "word", "two words", "word " * 1000]) == [0, 1, 2, 1000]
     assert (int8.max_tokens, int8.special_tokens) == (256, 2)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["word and more, ", "no-space!", "中文字", "[SEP]", "x" * 90 + " ", "e\u0301\u0323 ", "a]b[SEP]c[ ", "\n\t", "🙂 "],
+    ids=ascii,
+)
+def test_count_tokens_long_text_equals_one_call(int8: MiniLMEmbedder, text: str) -> None:
+    """A text is counted in parts, which the tokenizer would part anyway."""
+    long = text * (2 * COUNTED_CHARACTERS // len(text) + 7)
+    (alone,) = int8._tokenizer.encode_batch_fast([long], add_special_tokens=False)
+    assert int8.count_tokens([long, "", text]) == [len(alone.ids), 0, *int8.count_tokens([text])]
+
+
+def test_count_tokens_many_texts_come_in_batches() -> None:
+    """However many they are, few are counted at a time: an encoding takes a hundred bytes a token."""
+    texts = ["", *["word " * 100] * 3000, "x" * (3 * COUNTED_CHARACTERS)]
+    batches = list(_batches(texts))
+    assert len(batches) > 10
+    assert all(sum(len(part) for _, part in batch) <= COUNTED_CHARACTERS for batch in batches)
+    joined = [""] * len(texts)
+    for position, part in chain.from_iterable(batches):
+        joined[position] += part
+    assert joined == texts
 
 
 async def test_prefixes_are_added_here(weights_dir: Path, fp32: MiniLMEmbedder) -> None:

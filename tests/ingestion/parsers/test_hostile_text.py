@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from app.ingestion.parsers import PARSERS, ParseOptions, Parser
+from app.ingestion.parsers import PARSERS, ParseOptions, Parser, html
 from app.ingestion.parsers.pool import ParserPool
-from app.ingestion.types import IngestionError
+from app.ingestion.types import MAX_NODES, IngestionError, TooManyNodes
 from tests.ingestion.parsers.conftest import ROOT
 
 SIZE = 1_000_000
@@ -81,3 +81,13 @@ def test_damaged_copies(name: str, tmp_path: Path, options: ParseOptions) -> Non
         for _ in range(dice.randrange(8)):
             content[dice.randrange(len(content))] = dice.randrange(256)
         survives(name, bytes(content), tmp_path / "file", options)
+
+
+@pytest.mark.parametrize(("part", "name"), [("<p>a", "a.html"), ("<h2>a</h2>", "b.html")])
+def test_file_of_many_tiny_elements_is_refused(part: str, name: str, tmp_path: Path) -> None:
+    """Each element takes memory by itself, however short it is."""
+    path = tmp_path / name
+    path.write_text(part * (MAX_NODES + 1))
+    with pytest.raises(TooManyNodes) as refused:
+        html.parse(path, ParseOptions(None, max_pages=100, max_characters=20_000_000))
+    assert (refused.value.code, refused.value.fields) == ("too_large", {"limit": MAX_NODES})

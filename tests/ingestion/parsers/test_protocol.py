@@ -16,7 +16,7 @@ from app.ingestion.parsers.protocol import (
     encode_document,
     line_limit,
 )
-from app.ingestion.types import Block, BlockKind, ParsedDocument, ParserCrashed, PrintedLines
+from app.ingestion.types import MAX_NODES, Block, BlockKind, ParsedDocument, ParserCrashed, PrintedLines
 
 PAGE = (6000, 8000)
 TEXT = "one two six"
@@ -53,6 +53,16 @@ def test_the_largest_blocks_fit_the_limit() -> None:
     blocks += [Block(BlockKind.PARAGRAPH, "x" * MAX_BLOCK_LINES, page=1, printed=full)]
     document = ParsedDocument(blocks)
     assert received(document, max_characters=15_004) == document
+
+
+def test_blocks_beyond_the_limit_of_nodes_are_refused() -> None:
+    """A heading is two nodes; the service counts, whatever the child has counted."""
+    answer = Answer(max_characters=20_000_000)
+    line = json.dumps({"blocks": [["heading", "a", 1, None, None, None, None, None]] * 1000}).encode()
+    for _ in range(MAX_NODES // 2000):
+        answer.feed(line)
+    with pytest.raises(ParserCrashed):
+        answer.feed(line)
 
 
 @pytest.mark.parametrize(
