@@ -15,7 +15,7 @@ from app.ingestion.chunkers import Chunked, ChunkerSpec, ChunkSizes, ChunkTools
 from app.ingestion.chunkers.installed import installed_chunkers
 from app.ingestion.titles import limit_section_titles
 from app.ingestion.tree import add_sentences, add_topics
-from app.ingestion.types import ChunkDraft, ChunkerFailed, DocumentTree, TreeNode
+from app.ingestion.types import MAX_CHUNKS, ChunkDraft, ChunkerFailed, DocumentTree, TooManyChunks, TreeNode
 from app.knowledge_bases.types import Chunking
 from app.plugins import read_options
 
@@ -67,7 +67,8 @@ async def open_tools(
 def chunk_document(tree: DocumentTree, chunking: Chunking, tools: ChunkTools) -> tuple[list[ChunkDraft], list[int]]:
     """The chunks and their own sizes in tokens; adds the nodes to the tree that the chunker works with. Blocking.
 
-    Raises ChunkerFailed where the chunker fails or a chunk breaks a rule, and the embedder's errors.
+    Raises ChunkerFailed where the chunker fails or a chunk breaks a rule, TooManyNodes, TooManyPieces, TooManyChunks,
+    and the embedder's errors.
     """
     spec = installed_chunkers().get(chunking.strategy)
     if spec is None:
@@ -82,6 +83,8 @@ def chunk_document(tree: DocumentTree, chunking: Chunking, tools: ChunkTools) ->
     if spec.sentences:
         add_sentences(tree)
     made = _chunked(spec, tree, sizes, options, tools)
+    if len(made.drafts) > MAX_CHUNKS:
+        raise TooManyChunks
     add_topics(tree, made.topics)
     counts = tools.count_tokens([draft.text for draft in made.drafts])
     check_drafts(tree, made.drafts, counts, max_tokens=tools.max_tokens)

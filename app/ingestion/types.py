@@ -11,6 +11,12 @@ from app.errors import AppError
 MAX_NODES = 250_000
 """Nodes of a document tree, whether a parser, a chunker or an archive makes them: each takes memory by itself."""
 
+MAX_CHUNKS = 100_000
+"""Chunks of one document: text, vector and words of all of them are in memory until they are stored."""
+
+MAX_PIECES = 1_000_000
+"""Sentences, rows, lines and parts of them that a chunker puts together into chunks."""
+
 
 class BlockKind(StrEnum):
     """What a parser can tell apart."""
@@ -203,11 +209,27 @@ class ChunkTooLong(IngestionError):
 
 
 class TooManyNodes(TooMuchText):
-    """The file holds more headings, paragraphs and sentences than the limit allows."""
+    """The file holds more headings, paragraphs, rows and sentences than the limit allows."""
 
-    def __init__(self, message: str = "") -> None:
-        parts = "headings, paragraphs, rows and sentences"
-        super().__init__(message or f"The file holds more than {MAX_NODES:,} {parts}.", limit=MAX_NODES)
+    def __init__(self, message: str | None = None, /) -> None:
+        found = f"The file holds more than {MAX_NODES:,} headings, paragraphs, rows and sentences; split it."
+        super().__init__(message or found, limit=MAX_NODES)
+
+
+class TooManyPieces(TooMuchText):
+    """The text holds more sentences, rows and lines than the limit allows."""
+
+    def __init__(self) -> None:
+        super().__init__(f"The text is cut at more than {MAX_PIECES:,} places; split the file.", limit=MAX_PIECES)
+
+
+class TooManyChunks(TooMuchText):
+    """The document becomes more chunks than the limit allows."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"The document becomes more than {MAX_CHUNKS:,} chunks; split it, or use larger chunks.", limit=MAX_CHUNKS
+        )
 
 
 class TooManyPages(IngestionError):

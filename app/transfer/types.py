@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from app.errors import Conflict, InvalidInput, TooLarge, TooMany, Unavailable
-from app.ingestion.types import MAX_NODES
+from app.ingestion.types import MAX_CHUNKS, MAX_NODES
 
 FORMAT = "carrel-knowledge-base"
 VERSION = 1
@@ -11,7 +11,7 @@ VERSION = 1
 PART_BYTES = 128 * 1024 * 1024
 RECORD_BYTES = 1024 * 1024
 PICTURE_BYTES = 32 * 1024 * 1024
-MOST_CHUNKS = 100_000
+MOST_CHUNKS = MAX_CHUNKS
 MOST_NODES = MAX_NODES
 MOST_PICTURES = 2_000
 MOST_LEVELS = 64

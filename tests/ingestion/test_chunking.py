@@ -14,7 +14,17 @@ from app.inference.embedding import EmbeddingIdentity, Embeddings, EmbeddingUnav
 from app.ingestion.chunkers import CHUNKERS, ChunkTools
 from app.ingestion.chunking import chunk_document, chunker_options, open_tools
 from app.ingestion.tree import build_tree
-from app.ingestion.types import ChunkerFailed, NodeKind
+from app.ingestion.types import (
+    MAX_CHUNKS,
+    MAX_PIECES,
+    Block,
+    BlockKind,
+    ChunkerFailed,
+    NodeKind,
+    ParsedDocument,
+    TooManyChunks,
+    TooManyPieces,
+)
 from app.knowledge_bases.types import Chunking
 from tests.ingestion.chunkers.cutting import embed
 from tests.ingestion.documents import random_document, walk, words
@@ -54,6 +64,27 @@ class SlowEmbedder:
 
     async def close(self) -> None:
         pass
+
+
+def halves(texts: Sequence[str]) -> list[int]:
+    return [len(text) // 2 for text in texts]
+
+
+def test_chunk_document_too_many_chunks_is_refused() -> None:
+    """Each record is a chunk by itself, however short it is."""
+    tree = build_tree(ParsedDocument([Block(BlockKind.RECORD, "a: b")] * (MAX_CHUNKS + 1)))
+    with pytest.raises(TooManyChunks) as refused:
+        chunk_document(tree, Chunking(), ChunkTools(halves, embed, 256))
+    assert (refused.value.code, refused.value.fields) == ("too_large", {"limit": MAX_CHUNKS})
+
+
+@pytest.mark.parametrize("part", ["Hi. ", "hi\n"])
+def test_chunk_document_too_many_pieces_is_refused(part: str) -> None:
+    kind = BlockKind.CODE if part.endswith("\n") else BlockKind.PARAGRAPH
+    tree = build_tree(ParsedDocument([Block(kind, (part * (MAX_PIECES + 1)).strip())]))
+    with pytest.raises(TooManyPieces) as refused:
+        chunk_document(tree, Chunking(), ChunkTools(halves, embed, 256))
+    assert (refused.value.code, refused.value.fields) == ("too_large", {"limit": MAX_PIECES})
 
 
 async def test_a_thread_gets_vectors_and_errors() -> None:

@@ -3,12 +3,13 @@
 import re
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from itertools import islice
 
 from app.ingestion.sentences import sentence_spans, stripped
-from app.ingestion.types import BlockKind, TreeNode
+from app.ingestion.types import MAX_PIECES, BlockKind, TooManyPieces, TreeNode
 
 TokenCounter = Callable[[Sequence[str]], list[int]]
 
@@ -63,15 +64,15 @@ def split_regions(
 
     Counts everything in one call, and what had to be cut once more in another, until nothing is too large: one or two
     rounds for real text. A single character is never cut, and a piece has at least one token, so that a small enough
-    budget always parts two pieces.
+    budget always parts two pieces. Raises TooManyPieces.
     """
-    pieces = [_region_pieces(text, leaves) for leaves in regions]
+    pieces = _within_limit(_region_pieces(text, leaves) for leaves in regions)
     has_long_words = _LONG_RUN.search(text) is not None
     while fresh := [piece for region in pieces for piece in region if piece.tokens == _UNCOUNTED]:
         counts = count_tokens([text[piece.lead : piece.end] for piece in fresh])
         for piece, tokens in zip(fresh, counts, strict=True):
             piece.tokens = max(1, tokens, _least(text, piece) if has_long_words else 0)
-        pieces = [_cut_large(text, region, max_tokens) for region in pieces]
+        pieces = _within_limit(_cut_large(text, region, max_tokens) for region in pieces)
     return pieces
 
 
@@ -115,8 +116,19 @@ def sentence_units(leaves: Sequence[TreeNode], pieces: Sequence[Piece]) -> list[
     return units
 
 
-def _region_pieces(text: str, leaves: Sequence[TreeNode]) -> list[Piece]:
-    found: list[Piece] = []
+def _within_limit(regions: Iterable[Iterable[Piece]]) -> list[list[Piece]]:
+    left, found = MAX_PIECES, []
+    for region in regions:
+        pieces = list(islice(region, left + 1))
+        left -= len(pieces)
+        if left < 0:
+            raise TooManyPieces
+        found.append(pieces)
+    return found
+
+
+def _region_pieces(text: str, leaves: Sequence[TreeNode]) -> Iterator[Piece]:
+    lead: int | None = None
     before: BlockKind | None = None
     for leaf in leaves:
         # A list reads as one: between its items is no better a place than between sentences.
@@ -126,10 +138,9 @@ def _region_pieces(text: str, leaves: Sequence[TreeNode]) -> list[Piece]:
         for position, end, inner in _spans(text, leaf):
             start, stop = stripped(text, position, end)
             if start < stop:
-                lead = found[-1].end if found else start
                 at = boundary if position == leaf.start else inner
-                found.append(Piece(lead, start, stop, at, leaf.block is BlockKind.HEADING))
-    return found
+                yield Piece(start if lead is None else lead, start, stop, at, leaf.block is BlockKind.HEADING)
+                lead = stop
 
 
 def _spans(text: str, leaf: TreeNode) -> Iterator[tuple[int, int, Boundary]]:
