@@ -21,7 +21,6 @@ from app.documents.repository import DocumentRepository
 from app.documents.restamp_repository import RestampRepository
 from app.documents.scopes import Scope
 from app.documents.service import DocumentService
-from app.documents.text_types import type_of_text
 from app.documents.types import (
     CHUNKS_TYPE,
     DocumentFacts,
@@ -116,9 +115,8 @@ class UploadService:
     ) -> Uploaded:
         """The same for a text in hand; without a media type a line like ``# Title`` makes it Markdown."""
         kb = await self._open(reference)
-        kind = media_type or type_of_text(text)
         name = facts.title or facts.external_id or "text"
-        async with spool_text(text, filename=name, media_type=kind) as received:
+        async with spool_text(text, filename=name, media_type=media_type) as received:
             return await self._store(kb, received, replace(facts, encoding="utf-8"), INTERACTIVE)
 
     async def upload_chunks(self, reference: Reference, chunks: Sequence[GivenChunk], facts: DocumentFacts) -> Uploaded:

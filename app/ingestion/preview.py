@@ -10,7 +10,6 @@ from uuid import UUID
 
 from app.db.session import TenantDatabase
 from app.documents.inspection import inspect_upload
-from app.documents.text_types import type_of_text
 from app.documents.types import ReceivedFile
 from app.documents.uploads import receive, spool_text
 from app.errors import InvalidInput, Unavailable
@@ -130,9 +129,8 @@ class PreviewService:
 
     async def preview_text(self, text: str, wishes: PreviewWishes, *, media_type: str | None) -> Preview:
         """The same of a text in hand."""
-        kind = media_type or type_of_text(text)
-        async with spool_text(text, filename="text", media_type=kind) as received:
-            return await self._make(received, replace(wishes, encoding="utf-8"), kind)
+        async with spool_text(text, filename="text", media_type=media_type) as received:
+            return await self._make(received, replace(wishes, encoding="utf-8"), received.declared_type)
 
     async def _make(self, received: ReceivedFile, wishes: PreviewWishes, media_type: str | None) -> Preview:
         chunking, embedder = await self._settings(wishes)

@@ -2,6 +2,7 @@
 
 import hashlib
 import random
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -153,3 +154,37 @@ async def test_a_text_becomes_a_file() -> None:
 )
 def test_file_names(given: str, kept: str) -> None:
     assert clean_filename(given) == kept
+
+
+class WatchedText(str):
+    """A text that notes which threads look through it."""
+
+    __slots__ = ("threads",)
+    threads: set[int]
+
+    def __contains__(self, part: object) -> bool:
+        self.threads.add(threading.get_ident())
+        return super().__contains__(part)  # type: ignore[operator]  # as str's own
+
+    def isspace(self) -> bool:
+        self.threads.add(threading.get_ident())
+        return super().isspace()
+
+    def strip(self, characters: str | None = None, /) -> str:
+        self.threads.add(threading.get_ident())
+        return super().strip(characters)
+
+    def encode(self, encoding: str = "utf-8", errors: str = "strict") -> bytes:
+        self.threads.add(threading.get_ident())
+        return super().encode(encoding, errors)
+
+
+@pytest.mark.parametrize("media_type", [None, "text/plain"])
+async def test_the_event_loop_looks_through_no_text(media_type: str | None) -> None:
+    text = WatchedText("# Birds\n\nA tern.")
+    text.threads = set()
+    async with spool_text(text, filename="x", media_type=media_type) as file:
+        assert file.declared_type == (media_type or "text/markdown")
+        assert file.path.read_text() == text
+    assert text.threads
+    assert threading.get_ident() not in text.threads
