@@ -7,6 +7,9 @@ from concurrent.futures import CancelledError
 from contextvars import ContextVar
 from typing import ParamSpec, TypeVar
 
+SLICE_CHARACTERS = 1 << 16
+"""What a regular expression or a count looks through at once: no other thread, nor the event loop, runs meanwhile."""
+
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 _unwanted: ContextVar[threading.Event | None] = ContextVar("unwanted", default=None)

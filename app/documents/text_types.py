@@ -3,6 +3,8 @@
 import re
 from collections.abc import Mapping
 
+from app.threads import SLICE_CHARACTERS
+
 PLAIN, MARKDOWN, HTML, XML = "text/plain", "text/markdown", "text/html", "application/xml"
 JSON, YAML, CSV, RST, MAIL, TEX = (
     "application/json",
@@ -13,6 +15,8 @@ JSON, YAML, CSV, RST, MAIL, TEX = (
     "text/x-tex",
 )
 _MARKDOWN_HEADING = re.compile(r"^#{1,6}\s", re.MULTILINE)
+# The characters that the expression looks at.
+_HEADING_START = 7
 
 # The names that OpenAI's file search takes where it has one, else those that editors and web servers use.
 SOURCE_TYPES: Mapping[str, tuple[str, ...]] = {
@@ -101,4 +105,6 @@ BY_DECLARED_TYPE: Mapping[str, str] = {
 
 def type_of_text(text: str) -> str:
     """The media type of a text that came without one."""
-    return MARKDOWN if _MARKDOWN_HEADING.search(text) else PLAIN
+    starts = range(0, len(text), SLICE_CHARACTERS)
+    found = any(_MARKDOWN_HEADING.search(text, start, start + SLICE_CHARACTERS + _HEADING_START) for start in starts)
+    return MARKDOWN if found else PLAIN

@@ -7,11 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from app.ingestion.types import BlockKind, ParsedDocument
+from app.threads import SLICE_CHARACTERS
 
 # Control characters, halves of surrogate pairs, private and unassigned characters: no letter that anybody wrote.
 _NOISE = frozenset({"Cc", "Cs", "Co", "Cn"})
 # What some programs write for a glyph without a character, and UTF-8 that was read as Latin-1 or Windows-1252.
-_GARBLED = re.compile(r"\(cid:\d+\)|[ÂÃÐÑ][¡-¿]|â€.")
+_GARBLED = re.compile(r"\(cid:\d{1,20}\)|[ÂÃÐÑ][¡-¿]|â€.")
+_LONGEST_GARBLED = 26
 _PAGED = frozenset({"application/pdf", "image/tiff"})
 
 
@@ -53,11 +55,30 @@ def garbled_ratio(texts: Iterable[str]) -> float:
     """The share of characters that say nothing, spaces apart: 0 for a clean text, 1 for nothing but noise."""
     garbled, total = 0, 0
     for text in texts:
-        counts = Counter(text)
+        counts = _count(text)
         total += sum(count for character, count in counts.items() if not character.isspace())
         garbled += sum(count for character, count in counts.items() if _is_noise(character))
-        garbled += sum(len(found) for found in _GARBLED.findall(text))
+        garbled += _count_garbled(text)
     return round(min(garbled / total, 1.0), 4) if total else 0.0
+
+
+def _count(text: str) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for start in range(0, len(text), SLICE_CHARACTERS):
+        counts.update(text[start : start + SLICE_CHARACTERS])
+    return counts
+
+
+def _count_garbled(text: str) -> int:
+    """The characters of what _GARBLED finds, each match by the slice in which it begins."""
+    garbled = end = 0
+    for start in range(0, len(text), SLICE_CHARACTERS):
+        next_start = start + SLICE_CHARACTERS
+        for found in _GARBLED.finditer(text, max(start, end), next_start + _LONGEST_GARBLED):
+            if found.start() < next_start:
+                end = found.end()
+                garbled += end - found.start()
+    return garbled
 
 
 def _is_noise(character: str) -> bool:

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from app.documents.text_types import MARKDOWN, PLAIN, type_of_text
 from app.documents.types import ReceivedForm, UploadTooLarge
 from app.documents.uploads import MAX_FIELD_BYTES, MAX_FIELDS, OVERHEAD, clean_filename, receive, spool_text
 from app.errors import InvalidInput
+from app.threads import SLICE_CHARACTERS
 
 BOUNDARY = b"a-boundary"
 LIMIT = 3_000_000
@@ -188,3 +190,11 @@ async def test_the_event_loop_looks_through_no_text(media_type: str | None) -> N
         assert file.path.read_text() == text
     assert text.threads
     assert threading.get_ident() not in text.threads
+
+
+def test_a_heading_is_found_wherever_the_slices_of_a_text_end() -> None:
+    for before in range(SLICE_CHARACTERS - 10, SLICE_CHARACTERS + 2):
+        words = "x" * before
+        assert type_of_text(f"{words}\n###### Birds") == MARKDOWN
+        assert type_of_text(f"{words}###### no heading") == PLAIN
+        assert type_of_text(f"{words}\n####### seven") == PLAIN

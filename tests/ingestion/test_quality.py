@@ -1,9 +1,12 @@
 """The quality report: pages without text, noise, tables."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from app.ingestion.quality import garbled_ratio, measure_quality
 from app.ingestion.types import Block, BlockKind, ParsedDocument
+from app.threads import SLICE_CHARACTERS
 
 PDF, PPTX = "application/pdf", "application/vnd.openxmlformats-officedocument.presentationml.presentation"
 
@@ -58,3 +61,21 @@ def test_the_share_of_noise(text: str, ratio: float) -> None:
 
 def test_the_share_is_of_all_blocks_together() -> None:
     assert garbled_ratio(["\ufffd", "abc", "", "abcdef"]) == 0.1
+
+
+class WholeText(str):
+    """A text that nobody may go through in one go."""
+
+    __slots__ = ()
+
+    def __iter__(self) -> Iterator[str]:
+        raise AssertionError("the whole text at once")
+
+
+@pytest.mark.parametrize("noise", ["(cid:12)", "(cid:12345678901234567890)", "Ã©", "â€™", "\ufffd"])
+def test_slices_of_a_long_text_count_what_lies_across_their_ends_once(noise: str) -> None:
+    """No other thread runs while a slice is looked through."""
+    for before in range(SLICE_CHARACTERS - len(noise) - 1, SLICE_CHARACTERS + 2):
+        text = " " * before + noise + "y" * len(noise) + " " * SLICE_CHARACTERS
+        assert garbled_ratio([WholeText(text)]) == 0.5
+    assert garbled_ratio([noise * SLICE_CHARACTERS]) == 1.0
