@@ -17,6 +17,7 @@ import yaml
 from app.embedded_postgres import EmbeddedPostgres
 from app.settings import FOREIGN, known_variables
 from tests.fixtures.s3 import S3Server
+from tests.protocol_servers.administered_s3 import AdministeredS3
 
 ROOT = Path(__file__).parents[1]
 LOCKS = ["requirements.lock", "requirements-runtime.lock", "requirements-build.lock"]
@@ -215,7 +216,7 @@ def test_what_compose_sets_is_known_and_what_it_asks_for_is_in_the_example(compo
 
 def test_setup_gets_no_more_than_it_needs_and_only_the_api_is_published(compose: dict[str, Any]) -> None:
     services = compose["services"]
-    assert all(name.startswith("CARREL_S3") for name in services["bucket"]["environment"])
+    assert all(name.startswith(("CARREL_S3", "S3_ROOT")) for name in services["bucket"]["environment"])
     assert set(services["migrate"]["environment"]) == {"CARREL_DATABASE_URL", "CARREL_ADMIN_DATABASE_URL"}
     published = [port for service in services.values() for port in service.get("ports", [])]
     assert published == ["127.0.0.1:8000:8000"]
@@ -225,14 +226,26 @@ def test_compose_gives_each_part_its_own_secrets_alone(compose: dict[str, Any]) 
     services = compose["services"]
     holders = {
         secret: {name for name, service in services.items() if secret in service.get("environment", {})}
-        for secret in ("CARREL_OPERATOR_KEY", "CARREL_ADMIN_DATABASE_URL", "POSTGRES_PASSWORD", "ROOT_SECRET_KEY")
+        for secret in (
+            "CARREL_OPERATOR_KEY",
+            "CARREL_ADMIN_DATABASE_URL",
+            "POSTGRES_PASSWORD",
+            "ROOT_SECRET_KEY",
+            "S3_ROOT_SECRET_ACCESS_KEY",
+            "CARREL_S3_SECRET_ACCESS_KEY",
+        )
     }
     assert holders == {
         "CARREL_OPERATOR_KEY": {"api"},
         "CARREL_ADMIN_DATABASE_URL": {"migrate"},
         "POSTGRES_PASSWORD": {"db"},
         "ROOT_SECRET_KEY": {"s3"},
+        "S3_ROOT_SECRET_ACCESS_KEY": {"bucket"},
+        "CARREL_S3_SECRET_ACCESS_KEY": {"api", "worker", "bucket"},
     }
+    root, user = (services[name]["environment"] for name in ("s3", "api"))
+    assert "S3_ROOT_SECRET_ACCESS_KEY" in root["ROOT_SECRET_KEY"]
+    assert "S3_ROOT" not in user["CARREL_S3_SECRET_ACCESS_KEY"]
 
 
 def test_compose_bounds_every_part_and_lets_the_api_alone_out(compose: dict[str, Any]) -> None:
@@ -243,8 +256,8 @@ def test_compose_bounds_every_part_and_lets_the_api_alone_out(compose: dict[str,
         assert service["pids_limit"] <= 1024, name
         assert service["mem_limit"], name
         assert "no-new-privileges:true" in service["security_opt"], name
+        assert service["read_only"] is True, name
     for name in ("api", "worker", "migrate", "bucket"):
-        assert services[name]["read_only"] is True
         assert services[name]["cap_drop"] == ["ALL"]
         assert [place.partition(":")[0] for place in services[name]["tmpfs"]] == ["/tmp"]
     for name in ("api", "worker"):
@@ -268,16 +281,29 @@ def test_sbom_lists_what_the_image_installs(tmp_path: Path) -> None:
     assert components[f"{manifest['package']}=={manifest['version']}"]["purl"].startswith("pkg:npm/")
 
 
-def test_the_bucket_is_made_once(s3_server: S3Server) -> None:
-    environment = {
-        **os.environ,
-        "CARREL_S3_BUCKET": "made-by-compose",
-        "CARREL_S3_ENDPOINT_URL": s3_server.endpoint_url,
-        "CARREL_S3_ACCESS_KEY_ID": s3_server.access_key_id,
-        "CARREL_S3_SECRET_ACCESS_KEY": s3_server.secret_access_key,
-    }
-    for _ in range(2):
-        subprocess.run([sys.executable, ROOT / "deploy/create_bucket.py"], env=environment, check=True, timeout=60)
+def test_the_bucket_and_its_user_are_made_once(s3_server: S3Server) -> None:
+    with AdministeredS3(s3_server.endpoint_url, root=s3_server.access_key_id) as server:
+        environment = {
+            **os.environ,
+            "CARREL_S3_BUCKET": "made-by-compose",
+            "CARREL_S3_ENDPOINT_URL": server.url,
+            "CARREL_S3_ACCESS_KEY_ID": "carrel",
+            "CARREL_S3_SECRET_ACCESS_KEY": "first & <only>",
+            "S3_ROOT_ACCESS_KEY_ID": s3_server.access_key_id,
+            "S3_ROOT_SECRET_ACCESS_KEY": s3_server.secret_access_key,
+        }
+        command = [sys.executable, str(ROOT / "deploy/prepare_object_store.py")]
+        subprocess.run(command, env=environment, check=True, timeout=60)
+        assert server.users == {"carrel": ("first & <only>", "user")}
+        subprocess.run(command, env=environment | {"CARREL_S3_SECRET_ACCESS_KEY": "next"}, check=True, timeout=60)
+        assert server.users == {"carrel": ("next", "user")}
+        assert server.owners == {"made-by-compose": "carrel"}
+        same = environment | {"CARREL_S3_ACCESS_KEY_ID": s3_server.access_key_id}
+        refused = subprocess.run(command, env=same, check=False, timeout=60, capture_output=True, text=True)
+        assert refused.returncode != 0
+        assert "S3_ACCESS_KEY_ID must differ from S3_ROOT_ACCESS_KEY_ID" in refused.stderr
+        wrong = environment | {"S3_ROOT_ACCESS_KEY_ID": "stranger"}
+        assert subprocess.run(command, env=wrong, check=False, timeout=60, capture_output=True).returncode != 0
     s3_server.client.head_bucket(Bucket="made-by-compose")
 
 

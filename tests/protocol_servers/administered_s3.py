@@ -1,0 +1,77 @@
+"""The admin API of versitygw in front of an S3 server: users and owners of buckets; all else goes on to that server."""
+
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Self
+from urllib.parse import parse_qs, urlsplit
+from xml.etree import ElementTree
+
+import httpx
+
+
+class AdministeredS3:
+    """Takes requests that ``root`` has signed; ``users`` have a secret and a role."""
+
+    def __init__(self, behind: str, *, root: str) -> None:
+        self.behind, self.root = behind, root
+        self.users: dict[str, tuple[str, str]] = {}
+        self.owners: dict[str, str] = {}
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_port}"
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def administer(self, path: str, query: dict[str, str], body: bytes, authorization: str) -> int:
+        """The status of a request of the admin API."""
+        if not authorization.startswith(f"AWS4-HMAC-SHA256 Credential={self.root}/"):
+            return 403
+        if path == "/change-bucket-owner/":
+            if query["owner"] not in self.users:
+                return 404
+            self.owners[query["bucket"]] = query["owner"]
+            return 200
+        said = {each.tag: each.text or "" for each in ElementTree.fromstring(body)}  # our own script's
+        access = said.get("Access") or query.get("access", "")
+        if (path == "/create-user") == (access in self.users):
+            return 409 if access in self.users else 404
+        self.users[access] = said["Secret"], said["Role"]
+        return 201
+
+
+def _handler(server: AdministeredS3) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        def _body(self) -> bytes:
+            return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+
+        def _reply(self, status: int, body: bytes = b"", media_type: str = "application/xml") -> None:
+            self.send_response(status)
+            self.send_header("Content-Type", media_type)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def do_PATCH(self) -> None:
+            parts = urlsplit(self.path)
+            query = {name: values[0] for name, values in parse_qs(parts.query).items()}
+            self._reply(server.administer(parts.path, query, self._body(), self.headers.get("Authorization", "")))
+
+        def _forward(self) -> None:
+            headers = {name: value for name, value in self.headers.items() if name.lower() != "host"}
+            reply = httpx.request(self.command, server.behind + self.path, headers=headers, content=self._body())
+            self._reply(reply.status_code, reply.content, reply.headers.get("Content-Type", "application/xml"))
+
+        do_GET = do_PUT = _forward
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    return Handler
