@@ -50,7 +50,7 @@ class RoutingUpkeep:
                 return
             size = min(SAMPLE, max(LEAST_SAMPLE, SAMPLE_NUMBERS // described.dim))
             sample = await repository.sample(dim=described.dim, scopes=self.scopes, reads=READS, size=size)
-        centroids = await asyncio.to_thread(centroids_of, sample, chunks=described.chunks)
+        centroids = await asyncio.to_thread(centroids_of, sample, chunks=described.open_chunks)
         silent: EmbeddingUnavailable | None = None
         texts_id, vectors = described.texts_id, None
         try:

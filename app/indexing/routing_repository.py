@@ -17,11 +17,15 @@ Vectors = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A search index: what made it, how large it is, what people say of it, and which of that is embedded already."""
+    """A search index: what made it, how large it is, what people say of it, and which of that is embedded already.
+
+    ``open_chunks`` are those of the levels that everybody sees, for what searches see of it.
+    """
 
     identity: dict[str, Any]
     dim: int
     chunks: int
+    open_chunks: int
     texts: Sequence[str]
     texts_id: UUID | None
 
@@ -41,7 +45,9 @@ class RoutingProfileRepository:
             return None
         said = row["routing_texts"]
         texts = [*said.get("descriptions", ()), *said.get("examples", ())]
-        return Described(row["identity"], row["dim"], int(row["chunks"]), texts, row["texts_id"])
+        chunks = int(row["chunks"])
+        open_chunks = max(0, chunks - int(row["private_chunks"]))
+        return Described(row["identity"], row["dim"], chunks, open_chunks, texts, row["texts_id"])
 
     async def sample(self, *, dim: int, scopes: Sequence[UUID], reads: int, size: int) -> Vectors:
         """Vectors of at most ``size`` chunks of these levels, of the first ``reads`` there are.
@@ -78,7 +84,10 @@ class RoutingProfileRepository:
 _DESCRIBED = statement("""
 select i.identity, i.dim, k.routing_texts, p.texts_id,
        (select coalesce(sum(t.chunks), 0) from lex_totals t
-         where t.tenant_id = i.tenant_id and t.index_id = i.id) as chunks
+         where t.tenant_id = i.tenant_id and t.index_id = i.id) as chunks,
+       (select coalesce(sum(f.chunks), 0) from private_frequency f
+         where f.tenant_id = i.tenant_id and f.index_id = i.id and f.scope_key = all_private_levels()
+           and f.key is null) as private_chunks
   from search_index i
   join knowledge_base k on k.tenant_id = i.tenant_id and k.id = i.kb_id and k.deleted_at is null
   left join routing_profile p on p.tenant_id = i.tenant_id and p.index_id = i.id
