@@ -2,12 +2,12 @@
 
 import asyncio
 import json
-from collections import OrderedDict
 from contextlib import suppress
 from typing import Self
 from uuid import UUID
 
 import httpx
+from cachetools import LRUCache
 
 from app.errors import InvalidInput
 from app.http_sources.addresses import SourceConnections
@@ -38,7 +38,7 @@ class HttpSources:
         self.gate = gate
         self._flags = flags
         self._connections = connections
-        self._breakers: OrderedDict[tuple[UUID, str], Breaker] = OrderedDict()
+        self._breakers: LRUCache[tuple[UUID, str], Breaker] = LRUCache(BREAKERS)
 
     @classmethod
     def open(cls, settings: HttpSourceSettings, flags: Flags) -> Self:
@@ -99,12 +99,7 @@ class HttpSources:
 
     def _breaker(self, kb_id: UUID, url: str) -> Breaker:
         """Of a knowledge base's own endpoint: what one tenant asks wrongly is not another's failure."""
-        key = (kb_id, url)
-        breaker = self._breakers.setdefault(key, Breaker("http_source", SourceUnavailable))
-        self._breakers.move_to_end(key)
-        if len(self._breakers) > BREAKERS:
-            self._breakers.popitem(last=False)
-        return breaker
+        return self._breakers.setdefault((kb_id, url), Breaker("http_source", SourceUnavailable))
 
 
 def _request(source: HttpSource, asked: Asked, allowed: AllowedRequest) -> httpx.Request:

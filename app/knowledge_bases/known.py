@@ -1,9 +1,10 @@
 """Knowledge bases as they were last read, for searches that make sure of them as they begin (ADR 0014)."""
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
+
+from cachetools import LRUCache
 
 from app.knowledge_bases.types import KnowledgeBaseView
 
@@ -17,21 +18,16 @@ class KnownKnowledgeBases:
     What is kept may be out of date. Who uses it does so in transactions that are to find it unchanged.
     """
 
-    _kept: OrderedDict[tuple[UUID, str], KnowledgeBaseView] = field(default_factory=OrderedDict)
+    _kept: LRUCache[tuple[UUID, str], KnowledgeBaseView] = field(default_factory=lambda: LRUCache(MOST))
 
     def get(self, tenant_id: UUID, reference: str) -> KnowledgeBaseView | None:
         """By id or name, where it is kept."""
-        view = self._kept.get((tenant_id, reference))
-        if view is not None:
-            self._kept.move_to_end((tenant_id, reference))
-        return view
+        return self._kept.get((tenant_id, reference))
 
     def keep(self, tenant_id: UUID, reference: str, view: KnowledgeBaseView) -> None:
         """Not what a transaction is no use for: an HTTP source is asked without one."""
         if view.row.source is None and (view.twin is None or view.twin.row.source is None):
             self._kept[tenant_id, reference] = view
-            while len(self._kept) > MOST:
-                self._kept.popitem(last=False)
 
     def forget(self, tenant_id: UUID, references: Sequence[str]) -> None:
         """They are not as they were, or gone."""

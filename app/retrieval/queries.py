@@ -1,7 +1,6 @@
 """The vectors of a search's queries: given, kept from before, or made by the model in one batch."""
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -9,6 +8,7 @@ from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
+from cachetools import LRUCache
 
 from app.errors import AppError, InvalidInput
 from app.inference.embedding import (
@@ -45,15 +45,12 @@ class KnownVectors:
     One for all searches of a process.
     """
 
-    _kept: OrderedDict[tuple[UUID, EmbeddingIdentity, str], Vector] = field(default_factory=OrderedDict)
+    _kept: LRUCache[tuple[UUID, EmbeddingIdentity, str], Vector] = field(default_factory=lambda: LRUCache(KEPT))
 
     def of(self, identity: EmbeddingIdentity, tenant_id: UUID, texts: Sequence[str]) -> dict[str, Vector]:
         """Those of the texts that are known; as used as those that were asked for just now."""
-        keys = {text: (tenant_id, identity, text) for text in texts}
-        known = {text: self._kept[key] for text, key in keys.items() if key in self._kept}
-        for text in known:
-            self._kept.move_to_end(keys[text])
-        return known
+        kept = {text: self._kept.get((tenant_id, identity, text)) for text in texts}
+        return {text: vector for text, vector in kept.items() if vector is not None}
 
     async def embed(
         self, embedder: Embedder, tenant_id: UUID, texts: Sequence[str], *, pay: Pay | None = None
@@ -72,8 +69,6 @@ class KnownVectors:
             # Copies: a row of the batch would keep all of it.
             short = {text: vector.copy() for text, vector in made.items() if len(text) <= LONGEST_KEPT}
             self._kept.update(((tenant_id, embedder.identity, text), vector) for text, vector in short.items())
-            while len(self._kept) > KEPT:
-                self._kept.popitem(last=False)
         return [known[text] for text in texts]
 
 

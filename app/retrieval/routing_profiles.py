@@ -1,7 +1,6 @@
 """What routing compares, kept by each process for as long as it holds; a tenant's own, and what is shared."""
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Self
@@ -9,6 +8,7 @@ from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
+from cachetools import LRUCache
 
 from app.retrieval.routing import Candidates, Numbers
 
@@ -77,13 +77,17 @@ class Profiles:
         return matrices + sum(one.centroids.nbytes + one.texts.nbytes for one in self.vectors.values())
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class KnownProfiles:
     """The profiles of the tenants that have searched last. One for all searches of a process."""
 
     most_bytes: int = MOST_BYTES
     most_bytes_of_one: int = MOST_BYTES_OF_ONE
-    _kept: OrderedDict[UUID, Profiles] = field(default_factory=OrderedDict)
+    _kept: LRUCache[UUID, Profiles] = field(init=False)
+
+    def __post_init__(self) -> None:
+        # Profiles of more than all the bytes are kept alone.
+        self._kept = LRUCache(self.most_bytes, getsizeof=lambda profiles: min(profiles.size, self.most_bytes))
 
     def get(self, tenant_id: UUID) -> Profiles | None:
         """What was kept of it, of whatever version."""
@@ -91,13 +95,8 @@ class KnownProfiles:
 
     def keep(self, tenant_id: UUID, profiles: Profiles) -> None:
         """In place of what was kept; the longest unused go."""
-        is_kept = self._kept.get(tenant_id) is profiles
-        self._kept[tenant_id] = profiles
-        self._kept.move_to_end(tenant_id)
-        if is_kept:
-            return
-        while len(self._kept) > 1 and sum(one.size for one in self._kept.values()) > self.most_bytes:
-            self._kept.popitem(last=False)
+        if self._kept.get(tenant_id) is not profiles:
+            self._kept[tenant_id] = profiles
 
 
 def matrices_of(candidates: Candidates, vectors: Mapping[UUID, IndexVectors]) -> dict[UUID, ProfileMatrix]:

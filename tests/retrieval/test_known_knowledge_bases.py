@@ -1,6 +1,7 @@
 """A search does not read anew what it is told of a knowledge base, and never works with what is no longer so."""
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
 from importlib.metadata import EntryPoint
 from typing import Any, cast
@@ -102,7 +103,7 @@ async def test_one_that_is_deleted_is_not_there_whatever_is_asked(
     workshop: Workshop, tenant: TenantServices, wishes: dict[str, Any]
 ) -> None:
     kept = tenant.resources.known_knowledge_bases
-    elsewhere = replace(kept, _kept=kept._kept.copy())  # another process, which nobody tells
+    elsewhere = replace(kept, _kept=copy(kept._kept))  # another process, which nobody tells
     await tenant.knowledge_bases.delete("default")
     other = TenantServices(tenant.principal, replace(tenant.resources, known_knowledge_bases=elsewhere))
     assert elsewhere.get(tenant.principal.tenant_id, "default") is not None

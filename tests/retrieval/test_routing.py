@@ -224,3 +224,13 @@ def test_the_longest_unused_profiles_go() -> None:
     for number in range(6):
         known.keep(UUID(int=number), Profiles(number, Candidates.of([]), {}, {A: matrix}))
     assert [known.get(UUID(int=number)) is not None for number in range(6)] == [False, False, True, True, True, True]
+
+
+def test_profiles_larger_than_all_the_bytes_are_kept_alone() -> None:
+    known = KnownProfiles(most_bytes=1000)
+    small, large = (ProfileMatrix(np.zeros((rows, 25), np.float32), np.array([0]), ()) for rows in (1, 20))
+    for number, matrix in enumerate((small, small, large)):
+        known.keep(UUID(int=number), Profiles(number, Candidates.of([]), {}, {A: matrix}))
+    assert [known.get(UUID(int=number)) is not None for number in range(3)] == [False, False, True]
+    known.keep(UUID(int=3), Profiles(3, Candidates.of([]), {}, {A: small}))
+    assert [known.get(UUID(int=number)) is not None for number in (2, 3)] == [False, True]
