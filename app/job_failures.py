@@ -1,5 +1,7 @@
 """What a failed job says."""
 
+from dataclasses import replace
+
 from app.errors import AppError, Postponed, Unavailable
 from app.inference.embedding import EmbeddingMismatch, EmbeddingRejected, EmbeddingUnavailable
 from app.inference.vision import VisionUnavailable
@@ -17,7 +19,15 @@ class UnknownJob(Unavailable):
 
 
 def describe_failure(error: BaseException) -> JobFailure:
-    """What a failed job says: only our own errors' sentences, never a library's, which may quote the document."""
+    """What a failed job says: only our own errors' sentences, never a library's, which may quote the document.
+
+    A sentence that could not be stored would leave the job without an end, so it is made storable.
+    """
+    failure = _failure(error)
+    return replace(failure, message=failure.message.encode("utf-8", "replace").decode().replace("\0", ""))
+
+
+def _failure(error: BaseException) -> JobFailure:
     match error:
         case IngestionError() | Postponed():
             return JobFailure(error.code, error.message, error.retryable)

@@ -63,6 +63,7 @@ async def jobs(workshop: Workshop) -> list[asyncpg.Record]:
         (EmbeddingUnavailable("down", retry_after=9.0), JobFailure("embedding_unavailable", "down", True, 9.0)),
         (EmbeddingMismatch("x"), JobFailure("embedding_unavailable", "x", False)),
         (EmbeddingRejected("x"), JobFailure("embedding_unavailable", "x", False)),
+        (Corrupt("not \0 stored \ud800"), JobFailure("corrupt", "not  stored ?", False)),
         (IndexMismatch("x"), JobFailure("embedding_unavailable", "x", False)),
         (TemporaryFull(), JobFailure("temporary_full", TemporaryFull().message, True, 2.0)),
         (Unavailable("x"), JobFailure("internal", "x", True, 2.0)),

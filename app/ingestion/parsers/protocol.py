@@ -134,7 +134,7 @@ class Answer:
         self.resident_mb = _count(message["resident_mb"], at_least=0) or 0
         if "failed" in message:
             failed = message["failed"]
-            self.error = _ERRORS[failed["error"]](_text(failed["message"]))
+            self.error = _ERRORS[failed["error"]](_sentence(failed["message"]))
         else:
             self.document = self._done(message["done"])
         return True
@@ -175,8 +175,8 @@ class Answer:
         return PrintedLines(width, height, lines)
 
     def _done(self, done: Any) -> ParsedDocument:
-        title = None if done["title"] is None else _text(done["title"])
-        warnings = [_text(warning) for warning in done["warnings"][:MAX_WARNINGS]]
+        title = None if done["title"] is None else _sentence(done["title"])
+        warnings = [_sentence(warning) for warning in done["warnings"][:MAX_WARNINGS]]
         pictures = self._pictures.pictures()
         if any(block.picture is not None and block.picture >= len(pictures) for block in self._blocks):
             raise ValueError("a picture that is not there")
@@ -194,6 +194,11 @@ def _text(value: Any) -> str:
         raise TypeError("not a text")
     value.encode()  # a lone surrogate raises UnicodeEncodeError, a ValueError: it could never be stored
     return value
+
+
+def _sentence(value: Any) -> str:
+    """A title, a warning or an error, which may quote the document; without U+0000, which cannot be stored."""
+    return _text(value).replace("\0", "")
 
 
 def _count(value: Any, *, at_least: int = 1) -> int | None:

@@ -14,9 +14,10 @@ from app.ingestion.parsers.protocol import (
     MAX_SIDE,
     Answer,
     encode_document,
+    encode_error,
     line_limit,
 )
-from app.ingestion.types import MAX_NODES, Block, BlockKind, ParsedDocument, ParserCrashed, PrintedLines
+from app.ingestion.types import MAX_NODES, Block, BlockKind, Corrupt, ParsedDocument, ParserCrashed, PrintedLines
 
 PAGE = (6000, 8000)
 TEXT = "one two six"
@@ -111,3 +112,14 @@ def test_no_more_lines_than_any_document_has() -> None:
         answer.feed(block([1, 1, 0, 1, 0, 0, 1, 1]))
     with pytest.raises(ParserCrashed):
         Answer(max_characters=10**9).feed(block([*whole, MAX_BLOCK_LINES, MAX_BLOCK_LINES + 1, 0, 0, 1, 1], text=text))
+
+
+def test_what_is_said_of_a_document_has_no_character_that_cannot_be_stored() -> None:
+    document = ParsedDocument([Block(BlockKind.PARAGRAPH, "x")], title="a\0b", warnings=["\0 sheets"])
+    answered = received(document)
+    assert answered is not None
+    assert (answered.title, answered.warnings) == ("ab", [" sheets"])
+    answer = Answer(max_characters=100)
+    answer.feed(encode_error(Corrupt("no \0 table"), resident_mb=1))
+    assert answer.error is not None
+    assert answer.error.message == "no  table"
