@@ -1,6 +1,7 @@
-"""Centroids: a few directions that stand for many vectors (pure). The home of faiss."""
+"""Centroids: a few directions that stand for many vectors (pure)."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +11,8 @@ Vectors = npt.NDArray[np.float32]
 MOST_CENTROIDS = 16
 # k-means has settled long before that on a few thousand vectors.
 ROUNDS = 20
+# Vectors that are tried as each next of the first means.
+CANDIDATES = 3
 # So that the same vectors give the same centroids.
 SEED = 7
 
@@ -21,18 +24,41 @@ def centroids_of(vectors: Vectors, *, chunks: int) -> Vectors:
     number = min(wanted(chunks), len(vectors))
     if number == 0:
         return np.zeros((0, vectors.shape[1]), np.float32)
-    # Two tenths of a second to import: only workers do, once.
-    import faiss
+    unit = np.ascontiguousarray(vectors, np.float32)
+    means = _first_means(unit, number)
+    owners = np.full(len(unit), -1)
+    for _ in range(ROUNDS):
+        nearest = np.argmax(unit @ means.T, axis=1)
+        if np.array_equal(nearest, owners):
+            break
+        owners = nearest
+        sums = (owners == np.arange(number)[:, None]).astype(np.float32) @ unit
+        norms = np.linalg.norm(sums, axis=1, keepdims=True)
+        # A mean without vectors, or whose vectors cancel each other out, stays as it is.
+        means = np.divide(sums, norms, out=means, where=norms > 0)
+    return means
 
-    # Beside the searches and ingestions of the same machine.
-    faiss.omp_set_num_threads(1)
-    # Whether there are few vectors for so many centroids is for us to say, not for it to warn of.
-    means = faiss.Kmeans(
-        vectors.shape[1], number, niter=ROUNDS, spherical=True, seed=SEED,
-        min_points_per_centroid=1, max_points_per_centroid=len(vectors),
-    )  # fmt: skip
-    means.train(np.ascontiguousarray(vectors, np.float32))
-    return np.asarray(means.centroids, np.float32)
+
+def _first_means(unit: Vectors, number: int) -> Vectors:
+    """Choose vectors that are far from each other by greedy k-means++ (Arthur and Vassilvitskii, 2007, section 3.1)."""
+    rng = np.random.default_rng(SEED)
+    chosen = [int(rng.integers(len(unit)))]
+    distances = _distances(unit, chosen)[:, 0]
+    while len(chosen) < number:
+        total = float(distances.sum(dtype=np.float64))
+        weights = distances.astype(np.float64) / total if total > 0 else None
+        tried = rng.choice(len(unit), CANDIDATES, p=weights)
+        results = np.minimum(distances[:, None], _distances(unit, tried))
+        best = int(np.argmin(results.sum(axis=0)))
+        chosen.append(int(tried[best]))
+        distances = results[:, best]
+    return unit[chosen]
+
+
+def _distances(unit: Vectors, chosen: Sequence[int] | npt.NDArray[np.int64]) -> Vectors:
+    """Return the cosine distance of each vector to each of the chosen ones, without rounding errors below zero."""
+    distances: Vectors = np.maximum(np.float32(1) - unit @ unit[chosen].T, np.float32(0))
+    return distances
 
 
 def wanted(chunks: int) -> int:

@@ -23,7 +23,6 @@ VIOLATIONS = {
     "models": ("retrieval/wrong.py", "from openai import AsyncOpenAI\n"),
     "parsers": ("ingestion/wrong.py", "def lazy() -> None:\n    import pymupdf\n"),
     "words": ("retrieval/wrong.py", "def lazy() -> None:\n    import Stemmer\n"),
-    "centroids": ("retrieval/wrong.py", "def lazy() -> None:\n    import faiss\n"),
     "tokens": ("api/wrong.py", "def lazy() -> None:\n    import jwt\n"),
     "signatures": ("api/wrong.py", "def lazy() -> None:\n    import standardwebhooks\n"),
     "paths": ("retrieval/wrong.py", "def lazy() -> None:\n    import jmespath\n"),

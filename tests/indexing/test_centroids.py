@@ -35,3 +35,24 @@ def test_what_has_no_direction_is_left_out() -> None:
     given = np.concatenate([np.zeros((2, 32), np.float32), clusters(1, 2)])
     assert np.isfinite(centroids_of(given, chunks=100)).all()
     assert len(centroids_of(given[:2], chunks=2)) == 0
+
+
+def test_clusters_of_very_different_sizes_get_one_each() -> None:
+    sizes = [2**n for n in range(10)]
+    rng = np.random.default_rng(5)
+    middles = np.repeat(np.eye(10, 64), sizes, axis=0)
+    vectors = np.asarray(middles + rng.normal(scale=0.001, size=middles.shape), np.float32)
+    found = centroids_of(vectors, chunks=400)
+    assert len(found) == 10
+    assert sorted(np.argmax(found, axis=1)) == list(range(10))
+
+
+def test_more_centroids_than_directions_are_unit_vectors_of_these() -> None:
+    found = centroids_of(np.repeat(np.eye(2, 32, dtype=np.float32), 50, axis=0), chunks=100)
+    assert found.shape == (5, 32)
+    assert {tuple(one) for one in found.tolist()} == {tuple(one) for one in np.eye(2, 32).tolist()}
+
+
+def test_vectors_that_cancel_each_other_out_leave_a_unit_vector() -> None:
+    found = centroids_of(np.array([[1, 0], [-1, 0]] * 2, np.float32), chunks=4)
+    assert np.linalg.norm(found, axis=1) == pytest.approx(1.0)
