@@ -6,8 +6,7 @@ from contextlib import ExitStack, aclosing
 from typing import Any, TypeVar
 
 from fastapi import Request
-from fastapi.responses import StreamingResponse
-from fastapi.sse import KEEPALIVE_COMMENT
+from fastapi.sse import KEEPALIVE_COMMENT, EventSourceResponse
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
@@ -20,10 +19,8 @@ HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 ResultT = TypeVar("ResultT")
 
 
-class EventStreamResponse(StreamingResponse):
+class EventStreamResponse(EventSourceResponse):
     """Closes its events at once, wherever it is ended."""
-
-    media_type = "text/event-stream"
 
     def __init__(self, events: AsyncGenerator[bytes], headers: Mapping[str, str]) -> None:
         self._events = events
@@ -35,10 +32,8 @@ class EventStreamResponse(StreamingResponse):
             await super().stream_response(send)
 
 
-class CountedStream(StreamingResponse):
+class CountedStream(EventSourceResponse):
     """An event stream that counts as one of its tenant's until it ends."""
-
-    media_type = "text/event-stream"
 
     def __init__(self, events: AsyncIterator[bytes], held: ExitStack) -> None:
         self._held = held
