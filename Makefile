@@ -38,7 +38,7 @@ help:
 	@echo "make torture         the torture set (needs CARREL_EVAL_DATA) and 3,000 hostile files"
 	@echo "make door-tests      the clients people have, each in an environment of its own"
 	@echo "make swift-test      the object store against OpenStack Swift, where it is installed"
-	@echo "make upgrade-test    from an earlier commit to this one while clients write and search (ARGUMENTS=--from COMMIT)"
+	@echo "make upgrade-test    from the baseline's commit to this one while clients write and search (ARGUMENTS=--from COMMIT)"
 	@echo "make prove NAME=x    one proof by its name: $(PROOFS)"
 	@echo "make kill-test       kill -9, 204 times, in every stage of ingestion (about 15 minutes)"
 

@@ -4,6 +4,7 @@ Revision ID: ${up_revision}
 Revises: ${down_revision | comma,n}
 
 One concern. A new table brings its policies, its grants and its owner policy here, and nothing waits long for a lock.
+CONTRIBUTING.md says how a function or a trigger is changed.
 """
 
 from app.db.migrate import run_script

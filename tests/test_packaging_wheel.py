@@ -12,9 +12,9 @@ from tests.fixtures.database import MakeDatabase
 ROOT = Path(__file__).parents[1]
 MIGRATE = """
 import asyncio, sys
-from app.db import migrate
+from app.db import migrate, sql_files
 assert migrate.__file__.startswith(sys.argv[1]), migrate.__file__
-assert str(migrate.script_location()).startswith(sys.argv[1])
+assert str(sql_files.script_location()).startswith(sys.argv[1])
 asyncio.run(migrate.migrate(sys.argv[2], sys.argv[3]))
 """
 
@@ -37,7 +37,11 @@ def test_the_wheel_holds_the_package_and_nothing_beside_it(wheel: Path) -> None:
     assert sources <= names
     revisions = {f"app/_migrations/versions/{path.name}" for path in (ROOT / "migrations/versions").glob("*.py")}
     assert revisions
-    assert revisions | {"app/_migrations/env.py"} <= names
+    sql = {path.relative_to(ROOT).as_posix() for path in (ROOT / "app/db/sql").rglob("*.sql")}
+    beside = {f"app/_{path.relative_to(ROOT).as_posix()}" for path in (ROOT / "migrations").rglob("*.sql")}
+    assert sql
+    assert beside
+    assert sql | beside | revisions | {"app/_migrations/env.py"} <= names
     assert [name for name in names if "__pycache__" in name or name.endswith((".pyc", ".safetensors", ".env"))] == []
     assert any(name.endswith(".onnx") for name in names)
     static = {

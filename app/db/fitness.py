@@ -2,9 +2,14 @@
 
 MINIMUM_POSTGRES = 160000
 MINIMUM_PGVECTOR = [0, 8]
+EARLIER_SCHEMA = (
+    "a version of Carrel before 0.1.0 has made this database, and this version cannot take it over: export the "
+    "knowledge bases with that version, and import them into a new database or data directory"
+)
 
 # Privileged is also who may `set role` to one that is; asked of pg_roles, because pg_has_role raises for unknown names.
-# What the last revision adds stands for the whole schema, of which the plain role cannot read the version.
+# What the last revision adds stands for the whole schema, of which the plain role cannot read the version. Schemas of
+# before 0.1.0 have a function that the baseline lacks.
 CHECK = """
 select current_setting('server_version_num')::int as version, current_user as role,
        exists (select from pg_roles r where pg_has_role(r.oid, 'member') and (
@@ -14,11 +19,14 @@ select current_setting('server_version_num')::int as version, current_user as ro
          as pgvector,
        exists (select from pg_attribute a
                 where a.attrelid = to_regclass('public.document') and a.attname = 'stamp_number')
-         and exists (select from pg_roles r where r.rolname = 'carrel_app' and pg_has_role(r.oid, 'usage')) as migrated
+         and exists (select from pg_roles r where r.rolname = 'carrel_app' and pg_has_role(r.oid, 'usage')) as migrated,
+       to_regprocedure('public.claim_job(text, interval, integer)') is not null as earlier
 """
 
 
-def refusal(role: str, *, version: int, pgvector: list[int], privileged: bool, migrated: bool) -> str | None:
+def refusal(
+    role: str, *, version: int, pgvector: list[int], privileged: bool, migrated: bool, earlier: bool
+) -> str | None:
     """Why a database is not fit to serve from, as a sentence; None when it is. ``version`` as in server_version_num."""
     if version < MINIMUM_POSTGRES:
         return f"Postgres {MINIMUM_POSTGRES // 10000} or newer is needed; this one is {version // 10000}"
@@ -29,6 +37,8 @@ def refusal(role: str, *, version: int, pgvector: list[int], privileged: bool, m
         )
     if pgvector < MINIMUM_PGVECTOR:
         return "pgvector 0.8 or newer is needed: create or update the extension `vector` in the database"
+    if earlier:
+        return EARLIER_SCHEMA
     if not migrated:
         return "the schema is missing or CARREL_DATABASE_URL's role may not use it: run carrel migrate"
     return None

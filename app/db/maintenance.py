@@ -31,11 +31,10 @@ ROW_OVERHEAD_BYTES = 400
 LEAST_BUILD_MB, MOST_BUILD_MB = 64, 1024
 STRAY_LOCK_SECONDS = 5
 SAMPLE, TRIALS, NEIGHBOURS = 5000, 20, 10
-# What a filter is looked up by: containments and equalities, and by terms (migration 0036).
+# What a filter is looked up by: containments and equalities, and by terms (ADR 0013).
 _FILTERED = "metadata jsonb_path_ops, filter_terms(metadata)"
-# Versions before the one with migration 0036 made meta and metal, which knew no ranges.
-_EVER = "(hnsw|filter|scope|filterl|scopel|meta|metal)"
-_NAMES = rf"^{_EVER}_[0-9a-f]{{32}}"
+_KINDS = "(hnsw|filter|scope|filterl|scopel)"
+_NAMES = rf"^{_KINDS}_[0-9a-f]{{32}}"
 
 
 class MaintenanceFailed(Unavailable):
@@ -176,7 +175,7 @@ class OwnerConnection:
         return set(there) >= index.names
 
     async def is_tidy(self, index: PromotedIndex) -> bool:
-        """Whether it is whole, and nothing of an older version is left."""
+        """Whether it is whole, and nothing else is left of it."""
         names = set(await self._names(_ALL, index.index_id.hex))
         return names == index.names and await self.is_whole(index)
 
@@ -257,7 +256,7 @@ class OwnerConnection:
 _OURS = """
 select c.relname from pg_class c join pg_index x on x.indexrelid = c.oid
  where c.relnamespace = 'public'::regnamespace"""
-_ALL = f"{_OURS} and c.relname ~ ('^{_EVER}_' || $1)"
+_ALL = f"{_OURS} and c.relname ~ ('^{_KINDS}_' || $1)"
 # REINDEX CONCURRENTLY leaves names with a suffix.
 _LEFTOVERS = f"{_ALL} and (not x.indisvalid or c.relname ~ '_cc(new|old)[0-9]*$')"
 _FINISHED = f"{_ALL} and x.indisvalid and c.relname !~ '_cc(new|old)[0-9]*$'"
@@ -285,9 +284,8 @@ select i.tenant_id, i.id from search_index i cross join lateral (
    when 'building' then true
    when 'hnsw' then n.there < n.wanted / 2 or i.deleted_chunks > $2::float8 * i.built_chunks
         or n.there > (1 + $3::float8) * i.built_chunks or exists (
-     select from (values ('hnsw_', true), ('filter_', true), ('scope_', true), ('filterl_', true), ('scopel_', true),
-                         ('meta_', false), ('metal_', false)) part(name, wanted)
-      where part.wanted <> exists (
+     select from unnest(array['hnsw_', 'filter_', 'scope_', 'filterl_', 'scopel_']) part(name)
+      where not exists (
         select from pg_class c join pg_index x on x.indexrelid = c.oid and x.indisvalid
          where c.relnamespace = 'public'::regnamespace and c.relname = part.name || replace(i.id::text, '-', '')))
    else case when n.there < n.wanted / 2 then i.held_back is not null

@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from importlib import import_module
-from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any
 
@@ -13,11 +12,13 @@ from alembic.util import CommandError
 from sqlalchemy import Connection, MetaData, make_url, text
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError, IntegrityError
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
 
 from app.db import models
+from app.db.fitness import EARLIER_SCHEMA
 from app.db.models.base import Base
+from app.db.sql_files import script_location
 from app.errors import AppError
 
 APP_ROLE = "carrel_app"
@@ -31,10 +32,10 @@ _UNMODELLED = (
     "filterl_",
     "scope_",
     "scopel_",
-    "meta_",
-    "metal_",
 )
 
+# The numbers of the migrations that the baseline of 0.1.0 replaced. Later revisions are called 0002_what_changes.
+EARLIER_REVISIONS = frozenset(f"{number:04}" for number in range(1, 54))
 
 # As Alembic creates it.
 _VERSION_TABLE = """
@@ -48,11 +49,10 @@ class MigrationFailed(AppError):
     code = "migration_failed"
 
 
-def script_location() -> Path:
-    """The migrations: inside the package in a wheel, at the top level of a source checkout."""
-    package = Path(__file__).resolve().parent.parent
-    inside = package / "_migrations"
-    return inside if inside.is_dir() else package.parent / "migrations"
+class EarlierSchema(MigrationFailed):
+    """A version before 0.1.0 has made the schema. No migration leads from there to this version."""
+
+    code = "earlier_schema"
 
 
 def sqlalchemy_url(url: str) -> URL:
@@ -97,9 +97,16 @@ def run_script(script: str) -> None:
     connection.run_async(lambda driver: driver.execute(script))  # type: ignore[union-attr]  # an asyncpg adapter
 
 
-def walls(*tables: str) -> str:
-    """A script that gives new tables of tenants their walls: forced row-level security, policies, grants."""
+def walls(*tables: str, shared: bool = False) -> str:
+    """Return a script that gives new tables of tenants their walls: forced row-level security, policies, grants.
+
+    Args:
+        tables: Tables with a column ``tenant_id``.
+        shared: Whether every tenant also reads the rows of the system tenant.
+    """
     mine = "(tenant_id = (select current_tenant()))"
+    of_all = "(tenant_id = system_tenant() and (select current_tenant()) is not null)"
+    readable = f"({mine} or {of_all})" if shared else mine
     lines = []
     for table in tables:
         lines += [
@@ -107,7 +114,7 @@ def walls(*tables: str) -> str:
             f"revoke all on {table} from public",
             # Without it FORCE would make the owner's own updates touch no row.
             f"create policy owner on {table} to current_user using (true) with check (true)",
-            f"create policy read on {table} for select to {APP_ROLE} using {mine}",
+            f"create policy read on {table} for select to {APP_ROLE} using {readable}",
             f"create policy add on {table} for insert to {APP_ROLE} with check {mine}",
             f"create policy change on {table} for update to {APP_ROLE} using {mine} with check {mine}",
             f"create policy remove on {table} for delete to {APP_ROLE} using {mine}",
@@ -141,15 +148,23 @@ async def _turn(engine: AsyncEngine) -> AsyncIterator[None]:
         yield
 
 
+async def _refuse_earlier_schema(connection: AsyncConnection) -> None:
+    """Raise EarlierSchema if a version before 0.1.0 has made the schema."""
+    found = await connection.scalar(text("select max(version_num) from alembic_version"))
+    if found in EARLIER_REVISIONS:
+        raise EarlierSchema(EARLIER_SCHEMA)
+
+
 async def migrate(admin_url: str, runtime_url: str) -> None:
     """Bring the schema to the newest revision and let the plain role use it; two at once take turns.
 
-    Raises MigrationFailed.
+    Raises MigrationFailed; EarlierSchema, with nothing changed, if a version before 0.1.0 has made the database.
     """
     login = sqlalchemy_url(runtime_url).username
     engine = admin_engine(admin_url)
     try:
         async with _turn(engine), engine.connect() as connection:
+            await _refuse_earlier_schema(connection)
             await connection.run_sync(lambda sync: command.upgrade(config(sync), "head"))
             await connection.commit()
             quoted = engine.dialect.identifier_preparer.quote_identifier(login or "")

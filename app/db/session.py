@@ -238,6 +238,7 @@ class Database:
             pgvector=found.pgvector,
             privileged=found.privileged,
             migrated=found.migrated,
+            earlier=found.earlier,
         )
         if reason is not None:
             raise DatabaseRefused(reason)

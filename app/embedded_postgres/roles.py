@@ -29,8 +29,7 @@ select format('create database %I owner carrel_owner', :'database')
     where not exists (select from pg_database where datname = :'database') \gexec
 """
 _CREATE_EXTENSION = "create extension if not exists vector;"
-# Rights that every login has until a superuser takes them away. No login of a SQL view needs them. Schemas of earlier
-# versions take advisory locks, so the service's own roles keep those functions until the migration is through.
+# Rights that every login has until a superuser takes them away. Neither a SQL view's login nor the service needs them.
 # docs/publication.md has the same statements for other servers.
 _CLOSE_TO_LOGINS = r"""
 revoke connect on database postgres, template1 from public;
@@ -40,8 +39,6 @@ select format('revoke execute on function %s from public', oid::regprocedure) fr
    and (proname in ('lo_create', 'lo_creat', 'lo_from_bytea', 'lo_put', 'lowrite', 'lo_open', 'lo_truncate',
                     'lo_truncate64')
         or proname ~ '^pg_(try_)?advisory_') \gexec
-select format('grant execute on function %s to carrel_owner, carrel_runtime', oid::regprocedure) from pg_proc
- where pronamespace = 'pg_catalog'::regnamespace and proname ~ '^pg_(try_)?advisory_' \gexec
 """
 
 

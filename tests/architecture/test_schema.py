@@ -19,10 +19,8 @@ CALLABLE = {
     "bm25_search",
     "dense_search",
     "hybrid_search",
-    "authenticate",
     "find_key",
     "list_tenants",
-    "claim_job",
     "claim_work",
     "claim_delivery",
     "idle_tenant_waits",
@@ -61,9 +59,7 @@ APPEND_ONLY = {"audit_event"}
 # What the plain role only reads.
 READ_ONLY = {"notification_secret"}
 # Definer functions take values, not SQL, names or literals: every text argument is told here, with what it is.
-TEXT_ARGUMENTS = {
-    (claim, "p_worker"): "stored as a value in job.worker" for claim in ("claim_job", "claim_work", "claim_delivery")
-}
+TEXT_ARGUMENTS = {(claim, "p_worker"): "stored as a value in job.worker" for claim in ("claim_work", "claim_delivery")}
 TEXT_ARGUMENTS[("resume_jobs", "p_code")] = "compared with a value in job.error"
 # Empty tables that are locked as a whole, by the owner or by a definer function: nobody else has rights to them.
 TURNS = {"claim_turn", "owner_turn"}

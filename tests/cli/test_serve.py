@@ -22,6 +22,7 @@ import asyncpg
 import httpx
 import pytest
 
+from app.db.fitness import EARLIER_SCHEMA
 from tests.cli.commands import (
     HANG_SECONDS,
     Command,
@@ -150,6 +151,27 @@ def test_a_taken_port_is_one_line(home: Path, key: str, settings: dict[str, str]
     assert refused.returncode == 1
     *logged, last = refused.stderr.splitlines()
     assert last == f"carrel: cannot listen on 127.0.0.1 port {port}: Address already in use; choose another with --port"
+    assert all(line.startswith("{") for line in logged)
+
+
+async def call_it_a_database_of_before(home: Path) -> None:
+    connection = await asyncpg.connect(
+        json.loads((home / ".carrel" / "runtime.json").read_text())["admin_database_url"]
+    )
+    try:
+        await connection.execute("update alembic_version set version_num = '0053'")
+    finally:
+        await connection.close()
+
+
+def test_data_directory_of_before_the_baseline_is_one_line(place: Path, settings: dict[str, str]) -> None:
+    with serving(place, **settings) as first:
+        asyncio.run(call_it_a_database_of_before(place))
+        assert first.end() == 0
+    refused = run(place, "serve", "--port", "0", **settings)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    *logged, last = refused.stderr.splitlines()
+    assert last == f"carrel: {EARLIER_SCHEMA}"
     assert all(line.startswith("{") for line in logged)
 
 

@@ -1,6 +1,7 @@
 """Migrations as the owner of a managed Postgres runs them: a NOSUPERUSER CREATEROLE login that owns the database."""
 
 import asyncio
+import re
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,9 +15,10 @@ from alembic.migration import MigrationContext
 from alembic.script import Script, ScriptDirectory
 from sqlalchemy import Connection
 
-from app.db.migrate import MigrationFailed, admin_engine, config, configure, migrate, script_location
+from app.db.migrate import MigrationFailed, admin_engine, config, configure, migrate
 from app.db.models.base import Base
 from app.db.session import Database
+from app.db.sql_files import script_location
 from app.embedded_postgres import DatabaseUrls, EmbeddedPostgres
 from tests.db.filling import counts, fill
 from tests.fixtures.database import MakeDatabase, run_sql
@@ -76,7 +78,12 @@ def test_revisions_are_one_line() -> None:
     scripts = ScriptDirectory.from_config(config())
     assert len(scripts.get_heads()) == 1
     assert len(scripts.get_bases()) == 1
-    assert len(REVISIONS) >= 3
+    assert REVISIONS[0] == "0001_baseline"
+    # Numbers alone would be those of versions before 0.1.0; alembic_version holds 32 characters.
+    assert all(re.fullmatch(r"\d{4}_[a-z0-9_]{1,27}", revision) for revision in REVISIONS)
+    assert [int(revision[:4]) for revision in REVISIONS] == [*range(1, len(REVISIONS) + 1)]
+    files = {path.stem for path in (script_location() / "versions").glob("*.py")}
+    assert files == set(REVISIONS)
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
@@ -167,7 +174,7 @@ async def test_a_new_revision_begins_as_the_house_writes_them(make_database: Mak
     shutil.copytree(script_location(), tmp_path / "migrations")
     made = config()
     made.set_main_option("script_location", str(tmp_path / "migrations"))
-    written = command.revision(made, "Add a column", rev_id="9000")
+    written = command.revision(made, "Add a column", rev_id="9000_add_a_column")
     assert isinstance(written, Script)
     text = Path(written.path).read_text()
     assert text.startswith('"""Add a column.')
@@ -185,4 +192,4 @@ async def test_a_new_revision_begins_as_the_house_writes_them(make_database: Mak
         await connection.commit()
     await engine.dispose()
     async with connected(urls.owner) as owner:
-        assert await owner.fetchval("select version_num from alembic_version") == "9000"
+        assert await owner.fetchval("select version_num from alembic_version") == "9000_add_a_column"

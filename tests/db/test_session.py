@@ -369,7 +369,8 @@ async def test_an_empty_database_is_refused(make_empty_database: MakeDatabase) -
 
 
 def test_an_old_server_is_refused() -> None:
-    fit: dict[str, Any] = {"version": MINIMUM_POSTGRES, "pgvector": [0, 8, 0], "privileged": False, "migrated": True}
+    fit: dict[str, Any] = {"version": MINIMUM_POSTGRES, "pgvector": [0, 8, 0], "privileged": False}
+    fit |= {"migrated": True, "earlier": False}
     assert refusal("plain", **fit) is None
     assert refusal("plain", **{**fit, "version": 150012}) == "Postgres 16 or newer is needed; this one is 15"
     assert "pgvector 0.8" in (refusal("plain", **{**fit, "pgvector": [0, 7, 4]}) or "")

@@ -156,17 +156,9 @@ async def test_the_index_is_what_finds_them(index: FilledIndex) -> None:
         assert "Heap Blocks: exact" in plan
 
 
-async def test_an_older_version_s_indexes_are_replaced(index: FilledIndex) -> None:
+async def test_indexes_that_are_missing_are_made_again(index: FilledIndex) -> None:
     owner, filter = index.world.owner, {"deep.x": {"gte": 2500}}
-    rows = f"where tenant_id = '{index.tenant}' and index_id = '{index.id}'"
     await owner.execute("update search_index set deleted_chunks = 7 where id = $1", index.id)
-    for name, place, narrowed in (
-        ("meta", "chunk_embedding_other", f"{rows} and dim = {DIM}"),
-        ("metal", "chunk_lexical", rows),
-    ):
-        await owner.execute(
-            f"create index {name}_{index.id.hex} on {place} using gin (metadata jsonb_path_ops) {narrowed}"
-        )
     for lost in ("filterl_", "filter_"):
         await owner.execute(f"drop index {lost}{index.id.hex}")
         assert [await terms(index, filter, table) for table in (str(DIM), "null")] == [None, None]
@@ -181,13 +173,6 @@ async def test_an_older_version_s_indexes_are_replaced(index: FilledIndex) -> No
     assert None not in [await terms(index, filter, table) for table in (str(DIM), "null")]
     # The dead are still in the way, for the vector index is the old one.
     assert (await index.row())["deleted_chunks"] == 7
-    # What was left, or comes back while both versions are at work, is found too.
-    await owner.execute(f"create index metal_{index.id.hex} on chunk_lexical (chunk_id) {rows}")
-    await owner.execute("delete from job")
-    await index.world.maintenance.look_after_all()
-    assert {job["tenant_id"] for job in await index.world.jobs()} == {index.tenant}
-    await index.world.maintenance.maintain(index.tenant, index.id)
-    assert await index.names() == ALL
 
 
 async def test_what_comes_in_is_sorted_into_its_place(world: World) -> None:

@@ -1,17 +1,11 @@
 """Frequencies of private levels are what a count of the rows says, whatever happens to the documents and the index."""
 
-import asyncio
 import random
 from uuid import UUID
 
-from app.db.migrate import migrate
 from app.documents.scopes import OPEN_LEVELS, SHARED, Scope
 from app.knowledge_bases.service import ERASE_JOB
-from tests.db.filling import TENANT, fill
-from tests.db.test_migrations import connected, upgrade
-from tests.fixtures.database import MakeDatabase
 from tests.indexing.library import Library
-from tests.ingestion.recount import CHECKS
 from tests.ingestion.workshop import add_text
 
 SCOPES = (Scope(), Scope("u"), Scope("v"), Scope(None, "c"), Scope(None, "c", "a"))
@@ -73,18 +67,6 @@ async def test_nothing_is_left_of_a_deleted_knowledge_base(library: Library) -> 
     await library.workshop.run_jobs(ERASE_JOB)
     await library.workshop.maintenance.look_after_all()
     assert await library.workshop.owner.fetchval(COUNT, library.index) == 0
-
-
-async def test_what_was_stored_before_is_counted(make_empty_database: MakeDatabase) -> None:
-    for scope, rows in ((Scope("u"), 6), (Scope(), 0)):
-        urls = await asyncio.to_thread(make_empty_database)
-        await upgrade(urls, "0051")
-        async with connected(urls.owner) as owner:
-            await fill(owner)
-            await owner.execute("update chunk_lexical set scope_key = $1", scope.key())
-            await migrate(urls.owner, urls.app)
-            assert await owner.fetch(CHECKS["private frequencies"]) == []
-            assert await owner.fetchval("select count(*) from private_frequency where tenant_id = $1", TENANT) == rows
 
 
 async def test_the_database_knows_the_open_levels(library: Library) -> None:

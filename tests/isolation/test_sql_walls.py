@@ -137,7 +137,7 @@ async def test_every_function_is_known_and_helpers_are_closed(walls: Walls) -> N
 async def test_what_crosses_tenants_shows_no_content(walls: Walls) -> None:
     """The control functions answer about keys, tenants and jobs; A's text, titles and user ids are in none of it."""
     async with acting(walls.url, walls.b) as b:
-        assert await b.fetch("select * from authenticate($1)", bytes(32)) == []
+        assert await b.fetch("select * from find_key($1)", bytes(32)) == []
         listed = await b.fetch("select * from list_tenants(null, null, 200)")
         assert {column for row in listed for column in row.keys()} == {"id", "name", "created_at", "deleted_at"}  # noqa: SIM118  # a Record iterates over its values
         assert SECRET not in str(listed)

@@ -1,0 +1,15 @@
+-- Return knowledge bases whose pending metadata filter no job applies to the documents: the job was given up at least half
+-- an hour ago. Without nested loops, because without statistics every knowledge base would be compared with every job.
+create or replace function stalled_restamps(p_limit int) returns table(tenant_id uuid, kb_id uuid)
+language sql stable security definer set search_path = pg_catalog, public, pg_temp set enable_nestloop = off as $f$
+  select k.tenant_id, k.id from knowledge_base k
+   where k.pending_filter is not null and k.deleted_at is null
+     and not exists (select from job j
+                      where j.tenant_id = k.tenant_id and j.kind = 'restamp_knowledge_base'
+                        and j.payload ->> 'knowledge_base' = k.id::text
+                        and (j.state <> 'dead' or j.run_at > now() - interval '30 min'))
+   limit least(p_limit, 10000)
+$f$;
+
+revoke all on function stalled_restamps from public;
+grant execute on function stalled_restamps to carrel_app;

@@ -1,0 +1,33 @@
+-- Return search indexes that need maintenance: those whose weights were computed with a mean length that differs by more
+-- than p_drift from the current one, and those of whose chunks the share p_changed, or p_most, are missing from their
+-- routing vectors. Not those with a waiting or running job, nor for ten minutes those whose job was given up.
+-- Without nested loops, because without statistics every index would be compared with every job.
+create or replace function unsettled_indexes(p_drift float8, p_changed float8, p_most bigint, p_limit int)
+returns table(tenant_id uuid, index_id uuid, drifted boolean, unrouted boolean)
+language sql stable security definer set search_path = pg_catalog, public, pg_temp set enable_nestloop = off as $f$
+  with asked as materialized (
+    select distinct j.tenant_id, j.kind, j.payload ->> 'index' as index_id from job j
+     where j.kind in ('maintain_index', 'make_centroids') and (j.state <> 'dead' or j.run_at > now() - interval '10 min')
+  ), found as (
+    select i.tenant_id, i.id,
+           t.chunks > 0 and t.tokens > 0 and abs((t.tokens / nullif(t.chunks, 0))::float8 / i.avgdl - 1) > p_drift as drifted,
+           i.state = 'live' and case when p.index_id is null then t.chunks > 0
+                                     else p.changed_chunks > least(p_changed * p.chunks, p_most - 1) end as unrouted
+      from search_index i
+      join knowledge_base k on k.tenant_id = i.tenant_id and k.id = i.kb_id and k.deleted_at is null
+      left join (select l.tenant_id, l.index_id, sum(l.chunks) as chunks, sum(l.tokens) as tokens from lex_totals l group by 1, 2) t
+        on t.tenant_id = i.tenant_id and t.index_id = i.id
+      left join routing_profile p on p.tenant_id = i.tenant_id and p.index_id = i.id
+  ), wanting as (
+    select f.tenant_id, f.id, coalesce(f.drifted, false) and m.index_id is null as drifted,
+           coalesce(f.unrouted, false) and c.index_id is null as unrouted
+      from found f
+      left join asked m on m.tenant_id = f.tenant_id and m.index_id = f.id::text and m.kind = 'maintain_index'
+      left join asked c on c.tenant_id = f.tenant_id and c.index_id = f.id::text and c.kind = 'make_centroids'
+     where f.drifted or f.unrouted
+  )
+  select w.tenant_id, w.id, w.drifted, w.unrouted from wanting w where w.drifted or w.unrouted limit least(p_limit, 10000)
+$f$;
+
+revoke all on function unsettled_indexes from public;
+grant execute on function unsettled_indexes to carrel_app;

@@ -1,0 +1,182 @@
+"""The schema of version 0.1.0.
+
+Revision ID: 0001_baseline
+Revises:
+
+Run as the tables' owner, a NOSUPERUSER CREATEROLE login that owns the database, where `create extension vector` is
+already done. Databases of earlier versions cannot be taken over: see app/db/migrate.py.
+"""
+
+from app.db.migrate import run_script, walls
+from app.db.sql_files import function_script, read_migration_sql, trigger_script
+
+revision = "0001_baseline"
+down_revision = None
+branch_labels = None
+depends_on = None
+
+SCRIPTS = ("baseline/roles.sql", "baseline/tables.sql", "baseline/policies.sql")
+
+FUNCTIONS = (
+    "owner/all_private_levels",
+    "owner/check_agent_binding_quota",
+    "owner/check_api_key_quota",
+    "owner/check_chat_quota",
+    "owner/check_idempotency_key_quota",
+    "owner/check_knowledge_base_quota",
+    "owner/check_openai_batch_file_quota",
+    "owner/check_openai_file_batch_quota",
+    "owner/check_openai_file_quota",
+    "owner/check_prompt_version_quota",
+    "owner/check_publication_quota",
+    "owner/check_webhook_quota",
+    "owner/count_document",
+    "owner/count_kept_file",
+    "owner/current_tenant",
+    "owner/default_row_quota",
+    "owner/filter_term",
+    "owner/filter_terms",
+    "owner/is_open_level",
+    "owner/notification_name",
+    "owner/notify_document",
+    "owner/notify_key",
+    "owner/recount_documents",
+    "owner/require_unchanged",
+    "owner/system_tenant",
+    "owner/uncount_documents",
+    "owner/value_key",
+    "carrel_search/bm25_search",
+    "carrel_search/check_tenant",
+    "carrel_search/dense_lane",
+    "carrel_search/dense_search",
+    "carrel_search/hnsw_search",
+    "carrel_search/hybrid_search",
+    "carrel_search/lexical_lane",
+    "carrel_search/lexical_near",
+    "carrel_search/lookup_terms",
+    "carrel_search/prefers_hnsw",
+    "carrel_search/search_plan",
+    "carrel_search/search_sample",
+    "carrel_control/changed_indexes",
+    "carrel_control/claim_delivery",
+    "carrel_control/claim_pace",
+    "carrel_control/claim_work",
+    "carrel_control/count_workers",
+    "carrel_control/expired_documents",
+    "carrel_control/expired_indexes",
+    "carrel_control/find_key",
+    "carrel_control/idle_tenant_waits",
+    "carrel_control/known_outages",
+    "carrel_control/list_tenants",
+    "carrel_control/pause_provider",
+    "carrel_control/queue_figures",
+    "carrel_control/reap_jobs",
+    "carrel_control/refused_key",
+    "carrel_control/remove_old_audit_events",
+    "carrel_control/remove_old_deletions",
+    "carrel_control/resume_jobs",
+    "carrel_control/retry_failed_documents",
+    "carrel_control/stalled_restamps",
+    "carrel_control/tell_changed_quotas",
+    "carrel_control/tell_daily_quota",
+    "carrel_control/tell_deleted_documents",
+    "carrel_control/tell_document",
+    "carrel_control/tell_knowledge_base",
+    "carrel_control/tell_quota",
+    "carrel_control/tell_reindexed",
+    "carrel_control/tell_stored_quotas",
+    "carrel_control/tell_webhooks",
+    "carrel_control/unfinished_deletions",
+    "carrel_control/unsettled_indexes",
+    "carrel_control/weakest_confinement",
+)
+
+TRIGGERS = (
+    "agent_binding_quota",
+    "api_key_changed",
+    "api_key_quota",
+    "chat_quota",
+    "document_added",
+    "document_changed",
+    "document_gone",
+    "document_gone_told",
+    "document_grown",
+    "document_told",
+    "idempotency_key_quota",
+    "knowledge_base_quota",
+    "knowledge_base_told",
+    "openai_batch_file_quota",
+    "openai_file_batch_quota",
+    "openai_file_counted",
+    "openai_file_quota",
+    "prompt_version_quota",
+    "publication_quota",
+    "search_index_told",
+    "tenant_changed",
+    "tenant_told",
+    "tenant_usage_told",
+    "usage_day_told",
+    "webhook_quota",
+)
+
+# Rows of the system tenant in these tables are the shared level, which every tenant reads.
+SHARED_TABLES = (
+    "knowledge_base",
+    "search_index",
+    "document",
+    "document_object",
+    "document_text",
+    "document_page",
+    "document_media",
+    "node",
+    "chunk",
+    "chunk_embedding",
+    "chunk_lexical",
+    "lex_df",
+    "lex_totals",
+    "routing_profile",
+    "routing_vector",
+)
+
+TENANT_TABLES = (
+    "api_key",
+    "api_key_use",
+    "picture_description",
+    "embedding_checkpoint",
+    "embedding_usage",
+    "job",
+    "job_lane",
+    "worker_beat",
+    "provider_pace",
+    "private_frequency",
+    "agent_binding",
+    "prompt_version",
+    "chat",
+    "idempotency_key",
+    "idempotency_subject",
+    "openai_store",
+    "openai_file",
+    "openai_file_batch",
+    "openai_batch_file",
+    "webhook",
+    "webhook_delivery",
+    "publication",
+    "tenant_usage",
+    "key_usage",
+    "usage_day",
+    "quota_turn",
+    "rate_bucket",
+    "row_allowance",
+    "deletion",
+)
+
+
+def upgrade() -> None:
+    roles, tables, policies = (read_migration_sql(path) for path in SCRIPTS)
+    run_script("set local lock_timeout = '5s';" + roles)
+    run_script(function_script(FUNCTIONS, revision))
+    run_script(tables)
+    run_script(walls(*SHARED_TABLES, shared=True))
+    run_script(walls(*TENANT_TABLES))
+    run_script(policies)
+    run_script(trigger_script(TRIGGERS, revision))

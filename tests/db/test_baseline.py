@@ -1,0 +1,128 @@
+"""The baseline makes the schema that the 52 migrations before it made, and old databases are refused."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from app.db.migrate import EarlierSchema, migrate
+from app.db.session import Database, DatabaseRefused
+from app.embedded_postgres import DatabaseUrls, EmbeddedPostgres
+from tests.db.catalogue import Catalogue, read_catalogue
+from tests.db.test_migrations import connected, upgrade
+from tests.fixtures.database import MakeDatabase
+
+# What a database had that the migrations 0001 to 0053 of commit 2f6f8ba had made on Postgres 18, read as here.
+FORMER: Catalogue = json.loads((Path(__file__).parent / "catalogue_of_0053.json").read_text())
+# What only processes of earlier versions called: claim_work and claim_delivery replaced the first, find_key the second.
+LEFT_OUT = {
+    ("functions", "claim_job(p_worker text, p_lease interval, p_tenant_concurrency integer)"),
+    ("functions", "authenticate(p_key_hash bytea)"),
+}
+
+
+def superuser_url(server: EmbeddedPostgres, urls: DatabaseUrls) -> str:
+    return server.url(urls.owner.rpartition("/")[2])
+
+
+def differences(former: Catalogue, present: Catalogue) -> Mapping[tuple[str, str], tuple[str | None, str | None]]:
+    """Return each object that is not in both catalogues with the same text, with both texts."""
+    return {
+        (kind, name): (former.get(kind, {}).get(name), present.get(kind, {}).get(name))
+        for kind in former.keys() | present.keys()
+        for name in former.get(kind, {}).keys() | present.get(kind, {}).keys()
+        if former.get(kind, {}).get(name) != present.get(kind, {}).get(name)
+    }
+
+
+@pytest.fixture
+async def superuser(database: DatabaseUrls, postgres_server: EmbeddedPostgres) -> AsyncIterator[asyncpg.Connection]:
+    """A superuser's connection, in a transaction that is undone."""
+    connection = await asyncpg.connect(superuser_url(postgres_server, database))
+    transaction = connection.transaction()
+    await transaction.start()
+    yield connection
+    await transaction.rollback()
+    await connection.close()
+
+
+async def test_baseline_makes_what_the_former_migrations_made(
+    make_empty_database: MakeDatabase, postgres_server: EmbeddedPostgres
+) -> None:
+    urls = await asyncio.to_thread(make_empty_database)
+    await upgrade(urls, "0001_baseline")
+    async with connected(urls.owner) as owner:
+        await owner.execute("grant carrel_app to carrel_runtime")  # as migrate() does for the login that it is given
+    async with connected(superuser_url(postgres_server, urls)) as superuser:
+        if superuser.get_server_version().major != 18:
+            pytest.skip("the former catalogue is one of Postgres 18, and others may write the same in other words")
+        found = differences(FORMER, await read_catalogue(superuser))
+    assert {key: texts for key, texts in found.items() if key not in LEFT_OUT} == {}
+    assert {key: present for key, (_, present) in found.items()} == dict.fromkeys(LEFT_OUT)
+
+
+@pytest.mark.parametrize(
+    ("change", "kind"),
+    [
+        ("alter table document alter column stamp_number drop default", "columns"),
+        ("alter table job set (fillfactor = 90)", "tables"),
+        ("alter table deletion no force row level security", "tables"),
+        ("grant delete on audit_event to carrel_app", "tables"),
+        ("grant select (name) on tenant to carrel_publication", "columns"),
+        ("alter table document drop constraint document_status_check", "constraints"),
+        ("drop index job_dead_idx", "indexes"),
+        ("drop statistics chunk_lexical_index", "statistics"),
+        ("alter policy read on chat using (true)", "policies"),
+        ("alter function reap_jobs() volatile security invoker", "functions"),
+        ("alter function hybrid_search set work_mem = '4MB'", "functions"),
+        ("grant execute on function check_tenant to public", "functions"),
+        ("alter function value_key owner to carrel_control", "functions"),
+        ("alter table document disable trigger document_added", "triggers"),
+        ("revoke usage on schema public from carrel_app", "database"),
+        ("create type mood as enum ('good', 'bad')", "types"),
+        ("grant carrel_search to carrel_runtime", "memberships"),
+        ("alter role carrel_app createdb", "roles"),
+        ("insert into tenant (id, name) values (gen_random_uuid(), 'another')", "rows"),
+        ("comment on table chunk is 'changed'", "database"),
+    ],
+)
+async def test_comparison_notices_a_change(superuser: asyncpg.Connection, change: str, kind: str) -> None:
+    before = await read_catalogue(superuser)
+    await superuser.execute(change)
+    assert {changed for changed, _ in differences(before, await read_catalogue(superuser))} == {kind}
+
+
+@pytest.mark.parametrize("revision", ["0001", "0031", "0053"])
+async def test_database_of_an_earlier_version_is_refused_and_not_touched(
+    make_database: MakeDatabase, postgres_server: EmbeddedPostgres, revision: str
+) -> None:
+    urls = await asyncio.to_thread(make_database)
+    rows = "select oid, xmin, relname from pg_class order by oid"
+    async with connected(superuser_url(postgres_server, urls)) as superuser:
+        await superuser.execute("update alembic_version set version_num = $1", revision)
+        before = await read_catalogue(superuser), await superuser.fetch(rows)
+        with pytest.raises(EarlierSchema, match=r"before 0\.1\.0.*export.*import") as raised:
+            await migrate(urls.owner, urls.app)
+        assert await superuser.fetchval("select version_num from alembic_version") == revision
+        assert (await read_catalogue(superuser), await superuser.fetch(rows)) == before
+    assert raised.value.code == "earlier_schema"
+    assert "\n" not in raised.value.message
+
+
+async def test_plain_role_of_an_earlier_database_is_refused(make_database: MakeDatabase) -> None:
+    """Where the owner's URL is not known to a process: its login cannot read the revision."""
+    urls = await asyncio.to_thread(make_database)
+    async with connected(urls.owner) as owner:
+        await owner.execute(
+            "create function claim_job(p_worker text, p_lease interval, p_tenant_concurrency int) returns int"
+            " language sql as 'select 1'"
+        )
+    db = Database.connect(urls.app, pool_size=1)
+    try:
+        with pytest.raises(DatabaseRefused, match=r"before 0\.1\.0"):
+            await db.check()
+    finally:
+        await db.close()
