@@ -20,7 +20,7 @@ from app.retrieval.queries import none_left
 from app.retrieval.sources import Source, merge_sources, words_of
 from app.retrieval.transformers import Step, find_steps, kept_steps
 from app.retrieval.transforming import Conversation, Ground, Rewriting
-from app.retrieval.types import FoundChunk, FoundDocument, Hit, Key, Query, SearchRequest, SearchUnavailable
+from app.retrieval.types import FoundChunk, FoundDocument, Hit, Key, Query, SearchRequest, SearchUnavailable, Stamp
 
 logger = get_logger(__name__)
 
@@ -176,6 +176,9 @@ def _hits(view: KnowledgeBaseView, answers: Sequence[Sequence[Found]]) -> list[H
 def _hit(view: KnowledgeBaseView, found: Found, score: float) -> Hit:
     """A document of one chunk; the ids are the same for the same result, so that ties fall alike."""
     key = derived_id(view.row.id, found.url, found.text)
+    name = found.url or found.title or view.row.name
+    facts = {"$source": name, "$title": found.title, "$source_uri": found.url, "$suspicious": list(found.flags)}
+    stamp = Stamp.of(facts)
     chunk = FoundChunk(
         id=key,
         version=0,
@@ -190,19 +193,13 @@ def _hit(view: KnowledgeBaseView, found: Found, score: float) -> Hit:
         node_path=[],
         media_ordinal=None,
         media_type=None,
-        attributes={},
-        flags=list(found.flags),
+        stamp=stamp,
     )
     document = FoundDocument(
         tenant_id=view.row.tenant_id,
         id=key,
-        source=found.url or found.title or view.row.name,
-        title=found.title,
-        source_uri=found.url,
-        source_created_at=None,
-        media_type="text/plain",
-        attributes={},
         chunk_count=1,
+        stamp=stamp,
     )
     return Hit(view.index.id.bytes + key.bytes, chunk, document, view.row.name, score, None, outside=True)
 

@@ -15,9 +15,8 @@ from app.db.driver import Reader
 from app.db.statements import Record, Statement, statement
 from app.filters import CompiledFilter
 from app.retrieval.explanation import LanePlan
-from app.retrieval.types import Expansion, FoundChunk, FoundDocument, Key, Lane
+from app.retrieval.types import Expansion, FoundChunk, FoundDocument, Key, Lane, Stamp
 from app.retrieval.widening_statements import PARTS, STORED_TEXTS, WIDEN
-from app.times import readable_time
 
 Floats = npt.NDArray[np.float32]
 # Calls of one statement: others' requests are served between two of them, and a statement of hundreds is slow to plan.
@@ -237,11 +236,12 @@ select {n} as call, h.lane, array_agg(h.chunk_id), array_agg(h.score), array_agg
 # and so belongs to the version that was found: the row may be a newer one's, queued or failed. Both lanes have the
 # stamp, so that one of them can be out of reach.
 # `offset 0` keeps these look-ups by key: joined freely, a planner without fresh statistics reads all of the tenant's
-# documents and chunks first.
+# documents and chunks first. Metadata is read as text, because the driver decodes JSON of every row as it arrives,
+# and most rows may be ties that become no result.
 _TEXTS = """
 select c.index_id, c.id, c.version, c.ordinal, c.content, c.start_offset, c.end_offset, c.page, c.page_end, c.slide,
-       c.section_titles, c.node_path, c.media_ordinal, c.media_type, l.metadata as stamp, c.tenant_id, c.document_id,
-       d.chunk_count, d.metadata as own, {cosine}
+       c.section_titles, c.node_path, c.media_ordinal, c.media_type, l.metadata::text as stamp, c.tenant_id,
+       c.document_id, d.chunk_count, d.metadata::text as own, {cosine}
   from unnest(:tenants::uuid[], :indexes::uuid[], :chunks::uuid[]) k(tenant_id, index_id, id)
  cross join lateral (select * from chunk c
                       where c.tenant_id = k.tenant_id and c.index_id = k.index_id and c.id = k.id offset 0) c
@@ -275,19 +275,8 @@ _READ, _COMPARED = (
 
 def _found(row: Record) -> FoundRow:
     """Of a row of ``_TEXTS``; ``own`` is there only where a chunk has metadata of its own."""
-    stamp, tenant_id, document_id, chunk_count, own, cosine = row[14:]
-    attributes = {key: value for key, value in stamp.items() if not key.startswith("$")}
-    created = stamp.get("$source_created_at")
-    document = FoundDocument(
-        tenant_id,
-        document_id,
-        stamp.get("$source"),
-        stamp.get("$title"),
-        stamp.get("$source_uri"),
-        None if created is None else readable_time(datetime.fromisoformat(created)),
-        stamp.get("$media_type"),
-        attributes if own is None else own,
-        chunk_count,
-    )
-    of_chunk = (*row[1:14], attributes, stamp.get("$suspicious", []))
+    tenant_id, document_id, chunk_count, own, cosine = row[15:]
+    stamp = Stamp(row[14])
+    document = FoundDocument(tenant_id, document_id, chunk_count, stamp, None if own is None else Stamp(own))
+    of_chunk = (*row[1:14], stamp)
     return FoundRow(FoundChunk(*of_chunk), document, cosine)

@@ -1,8 +1,10 @@
 """The nouns of retrieval: what is asked, what is found, and the room's errors."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import cached_property
 from typing import Any, Literal, NamedTuple, Self
 from uuid import UUID
 
@@ -13,6 +15,7 @@ from app.inference.embedding import PictureFile, Vectors
 from app.prompts.types import PromptInUse, PromptName
 from app.retrieval.explanation import Explanation
 from app.retrieval.routes import Routing
+from app.times import readable_time
 
 Key = bytes
 """What names a chunk to the lanes: the 16 bytes of its search index and the 16 of its id, in the order of both.
@@ -122,6 +125,32 @@ class Searched(NamedTuple):
     scale: float = 1.0
 
 
+@dataclass(frozen=True)
+class Stamp:
+    """What a lane was stamped with, or metadata, as the database wrote it: much of what is read becomes no result.
+
+    It is decoded when something of it is first looked at.
+    """
+
+    written: str
+
+    @classmethod
+    def of(cls, facts: Mapping[str, Any]) -> Self:
+        """Of what is not stored."""
+        return cls(json.dumps(facts))
+
+    @cached_property
+    def facts(self) -> dict[str, Any]:
+        """Metadata, and names that begin with ``$``, which are reserved."""
+        found: dict[str, Any] = json.loads(self.written)
+        return found
+
+    @cached_property
+    def attributes(self) -> dict[str, Any]:
+        """The caller's metadata."""
+        return {key: value for key, value in self.facts.items() if not key.startswith("$")}
+
+
 @dataclass(frozen=True, slots=True)
 class FoundChunk:
     """What a search tells of a chunk; ``ordinal`` is the API's chunk_index, ``node_path`` leads from the root."""
@@ -139,26 +168,59 @@ class FoundChunk:
     node_path: list[int]
     media_ordinal: int | None
     media_type: str | None
-    attributes: dict[str, Any]
-    flags: list[str]
+    stamp: Stamp
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """The metadata of the document, with its own."""
+        return self.stamp.attributes
+
+    @property
+    def flags(self) -> list[str]:
+        """What in it speaks to a model."""
+        found: list[str] = self.stamp.facts.get("$suspicious", [])
+        return found
 
 
 @dataclass(frozen=True, slots=True)
 class FoundDocument:
-    """What a search tells of the chunk's document; ``attributes`` is the caller's metadata.
+    """What a search tells of the chunk's document; ``own`` is its metadata, where the chunk's stamp has others beside.
 
     ``tenant_id`` is the system tenant's where it is shared.
     """
 
     tenant_id: UUID
     id: UUID
-    source: str
-    title: str | None
-    source_uri: str | None
-    source_created_at: datetime | None
-    media_type: str
-    attributes: dict[str, Any]
     chunk_count: int
+    stamp: Stamp
+    own: Stamp | None = None
+
+    @property
+    def source(self) -> str:
+        """Its name."""
+        found: str = self.stamp.facts["$source"]
+        return found
+
+    @property
+    def title(self) -> str | None:
+        """Where it has one."""
+        return self.stamp.facts.get("$title")
+
+    @property
+    def source_uri(self) -> str | None:
+        """Where it is from."""
+        return self.stamp.facts.get("$source_uri")
+
+    @property
+    def source_created_at(self) -> datetime | None:
+        """What it says of itself."""
+        created = self.stamp.facts.get("$source_created_at")
+        return None if created is None else readable_time(datetime.fromisoformat(created))
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """The caller's metadata."""
+        return self.stamp.attributes if self.own is None else self.own.facts
 
     @property
     def dated(self) -> datetime:

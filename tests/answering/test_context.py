@@ -48,11 +48,8 @@ def test_a_digest_takes_the_room_of_its_own_words() -> None:
 
 def test_what_is_counted_is_what_is_sent() -> None:
     found = hit("Ninety euros.", 0.9)
-    titled = replace(
-        found,
-        chunk=replace(found.chunk, section_titles=["Prices", "Vans"]),
-        document=replace(found.document, title="Rentals"),
-    )
+    titled = hit("Ninety euros.", 0.9, title="Rentals")
+    titled = replace(titled, chunk=replace(titled.chunk, section_titles=["Prices", "Vans"]))
     told = as_material(Source(3, titled))
     assert told == {"number": 3, "document": "Rentals", "section": "Prices > Vans", "text": "Ninety euros."}
     assert tokens_of(Source(3, titled)) == estimate(json.dumps(told))

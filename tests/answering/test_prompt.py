@@ -16,9 +16,8 @@ TALK = [Message("customer", "Vans?"), Message("agent", "Yes."), Message("custome
 
 
 def source(text: str) -> Source:
-    found = hit(text, 0.9)
-    chunk = replace(found.chunk, section_titles=[text])
-    return Source(1, replace(found, chunk=chunk, document=replace(found.document, title=text)))
+    found = hit(text, 0.9, title=text)
+    return Source(1, replace(found, chunk=replace(found.chunk, section_titles=[text])))
 
 
 def prompts(text: str) -> dict[str, list[ChatMessage]]:

@@ -2,13 +2,21 @@
 
 from uuid import UUID
 
-from app.retrieval.types import FoundChunk, FoundDocument, Hit
+from app.retrieval.types import FoundChunk, FoundDocument, Hit, Stamp
 
 
 def hit(
-    text: str, score: float, *, document: int = 1, ordinal: int = 0, similarity: float | None = None, index: int = 0
+    text: str,
+    score: float,
+    *,
+    document: int = 1,
+    ordinal: int = 0,
+    similarity: float | None = None,
+    index: int = 0,
+    title: str | None = None,
 ) -> Hit:
     """A chunk of this text."""
+    stamp = Stamp.of({"$source": "notes.txt", "$title": title})
     chunk = FoundChunk(
         id=UUID(int=1000 * document + ordinal),
         version=1,
@@ -23,18 +31,12 @@ def hit(
         node_path=[],
         media_ordinal=None,
         media_type=None,
-        attributes={},
-        flags=[],
+        stamp=stamp,
     )
     found = FoundDocument(
         tenant_id=UUID(int=1),
         id=UUID(int=document),
-        source="notes.txt",
-        title=None,
-        source_uri=None,
-        source_created_at=None,
-        media_type="text/plain",
-        attributes={},
         chunk_count=1,
+        stamp=stamp,
     )
     return Hit(UUID(int=index).bytes + chunk.id.bytes, chunk, found, "default", score, similarity)

@@ -1,0 +1,42 @@
+"""Of what a search reads, metadata is decoded only where it becomes part of a result."""
+
+from app.retrieval.repository import RetrievalRepository
+from app.retrieval.types import Key, SearchRequest
+from tests.ingestion.workshop import Workshop, add_text
+from tests.retrieval.statements import statements
+
+TIED = 30
+LABELS = {"labels": [f"label {number}" for number in range(50)], "year": 2024}
+
+
+async def test_no_metadata_comes_as_json(workshop: Workshop) -> None:
+    """The driver would decode that of every row, ties too, before anything else can run."""
+    services = await workshop.new_tenant()
+    await workshop.ingest(await add_text(services, "The ferry leaves at nine.", metadata=LABELS))
+    async with statements(workshop) as sent:
+        found = await services.retrieval.search(SearchRequest(["the ferry"], knowledge_bases=["default"]))
+    assert [hit.document.attributes for hit in found.hits] == [LABELS]
+    queries = [sql for sql in sent if "c.content" in sql]
+    assert queries
+    for sql in queries:
+        prepared = await workshop.owner.prepare(sql)
+        json = {column.name for column in prepared.get_attributes() if column.type.name in ("json", "jsonb")}
+        assert json == {"section_titles"}
+
+
+async def test_ties_are_read_without_decoding_what_they_are_stamped_with(workshop: Workshop) -> None:
+    services = await workshop.new_tenant()
+    for number in range(TIED):
+        text = "The ferry leaves at nine." + " " * number
+        await workshop.ingest(await add_text(services, text, metadata=LABELS, source_uri=f"https://a.example/{number}"))
+    found = await services.retrieval.search(
+        SearchRequest(["the ferry"], knowledge_bases=["default"], top_k=TIED, timeout_seconds=20)
+    )
+    keys: list[Key] = [hit.key for hit in found.hits]
+    assert len(keys) == TIED
+    async with services.retrieval.db.reading() as reader:
+        tenants = [services.retrieval.db.tenant_id] * TIED
+        rows = await RetrievalRepository(reader).read(keys, tenants=tenants, lane="lexical")
+    assert not any("facts" in vars(row.chunk.stamp) for row in rows.values())
+    assert all(row.document.attributes == row.chunk.attributes == LABELS for row in rows.values())
+    assert {row.document.source_uri for row in rows.values()} == {f"https://a.example/{one}" for one in range(TIED)}
