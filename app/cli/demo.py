@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-import httpx
+import httpx2
 import typer
 
 from app.cli import child_process
@@ -73,7 +73,7 @@ def demo(
         if credentials is None:
             raise DemoFailed("the service left no credentials")
         headers = {"Authorization": f"Bearer {credentials.api_key}"}
-        with httpx.Client(base_url=url, headers=headers, timeout=90) as client:
+        with httpx2.Client(base_url=url, headers=headers, timeout=90) as client:
             _say(f"The service runs on {url} ({time.monotonic() - begun:.1f} s).")
             for name in SAMPLES:
                 _upload(client, _samples() / name)
@@ -137,14 +137,14 @@ def _wait_until_ready(url: str, process: subprocess.Popen[bytes], log: Path) -> 
         if process.poll() is not None:
             last = log.read_text(errors="replace").strip().splitlines()[-1:]
             raise DemoFailed(f"the service did not start: {last[0] if last else 'no output'}")
-        with suppress(httpx.TransportError):
-            if httpx.get(f"{url}/readyz", timeout=2).status_code == 200:
+        with suppress(httpx2.TransportError):
+            if httpx2.get(f"{url}/readyz", timeout=2).status_code == 200:
                 return
         time.sleep(0.1)
     raise DemoFailed(f"the service was not ready after {START_SECONDS} s; its log is {log}")
 
 
-def _upload(client: httpx.Client, path: Path) -> None:
+def _upload(client: httpx2.Client, path: Path) -> None:
     begun = time.monotonic()
     with path.open("rb") as file:
         reply = client.post(
@@ -161,7 +161,7 @@ def _upload(client: httpx.Client, path: Path) -> None:
     _say(f"{path.name}: {pages} pages or slides, {chunks} chunks, searchable ({seconds:.1f} s).")
 
 
-def _ask(client: httpx.Client, number: int, question: Question) -> None:
+def _ask(client: httpx2.Client, number: int, question: Question) -> None:
     """Through the agent's door and through the native one: the same passages, and the expected one among them."""
     typer.echo("")
     for role, text in question.messages:

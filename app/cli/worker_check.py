@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Literal
 
-import httpx
+import httpx2
 
 from app.cli.runtime import read_credentials
 from app.db.examination import ExaminedQueue
@@ -48,9 +48,9 @@ async def check_restarts(settings: Settings) -> tuple[State, str] | None:
     if credentials is None:
         return None
     try:
-        async with httpx.AsyncClient(timeout=ANSWER_SECONDS, trust_env=False) as client:
+        async with httpx2.AsyncClient(timeout=ANSWER_SECONDS, trust_env=False) as client:
             checks = (await client.get(f"{credentials.url}/readyz")).json()["checks"]
         restarts = checks.get("worker_restarts")
-    except (httpx.HTTPError, httpx.InvalidURL, ValueError, TypeError, KeyError, AttributeError):
+    except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, TypeError, KeyError, AttributeError):
         return None  # no service runs there now
     return None if restarts is None else ("failed", f"the worker of {credentials.url} keeps ending: {restarts}")

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 
-import httpx
+import httpx2
 
 from app.errors import InvalidInput
 from app.http_sources.gate import AllowedRequest
@@ -38,22 +38,22 @@ class SourceConnections:
 
     certificates: ssl.SSLContext
     resolve: Resolve = resolve
-    _transports: dict[str, httpx.AsyncHTTPTransport] = field(default_factory=dict)
+    _transports: dict[str, httpx2.AsyncHTTPTransport] = field(default_factory=dict)
     _resolved: dict[tuple[str, int], tuple[float, Sequence[Address]]] = field(default_factory=dict)
 
-    async def send(self, allowed: AllowedRequest, request: httpx.Request) -> httpx.Response:
+    async def send(self, allowed: AllowedRequest, request: httpx2.Request) -> httpx2.Response:
         """Send the request to the first address of its host that takes a connection.
 
         Raises:
             InvalidInput: The name resolves to an address outside the public internet, and its binding forbids that.
-            httpx.HTTPError: There was no connection, or it broke.
+            httpx2.HTTPError: There was no connection, or it broke.
         """
         addresses = await self._addresses(allowed)
         transport = self._transport(f"{request.url.scheme}://{request.url.netloc.decode()}")
         for address in addresses[:-1]:
             try:
                 return await transport.handle_async_request(_pinned(request, address))
-            except httpx.ConnectError:
+            except httpx2.ConnectError:
                 continue
         return await transport.handle_async_request(_pinned(request, addresses[-1]))
 
@@ -75,25 +75,25 @@ class SourceConnections:
             try:
                 addresses = [ip_address(one) for one in await self.resolve(host, port)][:MAX_ADDRESSES]
             except (OSError, UnicodeError, ValueError) as exc:
-                raise httpx.ConnectError("the host's name is not known") from exc
+                raise httpx2.ConnectError("the host's name is not known") from exc
             if not addresses:
-                raise httpx.ConnectError("the host's name is not known")
+                raise httpx2.ConnectError("the host's name is not known")
             self._resolved[host, port] = (time.monotonic() + RESOLVED_SECONDS, addresses)
         if not allowed.private and not all(is_public(one) for one in addresses):
             raise InvalidInput("The host's name does not lead to the public internet.")
         return addresses
 
-    def _transport(self, host: str) -> httpx.AsyncHTTPTransport:
+    def _transport(self, host: str) -> httpx2.AsyncHTTPTransport:
         if host not in self._transports:
-            limits = httpx.Limits(max_connections=None, max_keepalive_connections=MAX_CONNECTIONS_KEPT)
-            self._transports[host] = httpx.AsyncHTTPTransport(verify=self.certificates, trust_env=False, limits=limits)
+            limits = httpx2.Limits(max_connections=None, max_keepalive_connections=MAX_CONNECTIONS_KEPT)
+            self._transports[host] = httpx2.AsyncHTTPTransport(verify=self.certificates, trust_env=False, limits=limits)
         return self._transports[host]
 
 
-def _pinned(request: httpx.Request, address: Address) -> httpx.Request:
+def _pinned(request: httpx2.Request, address: Address) -> httpx2.Request:
     """Return the same request for an address: the name stays in the Host header and in the certificate's check."""
     extensions = {"sni_hostname": request.url.raw_host.decode()} if request.url.scheme == "https" else {}
-    return httpx.Request(
+    return httpx2.Request(
         request.method,
         request.url.copy_with(host=str(address)),
         headers=request.headers,

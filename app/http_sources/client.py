@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Self
 from uuid import UUID
 
-import httpx
+import httpx2
 from cachetools import LRUCache
 
 from app.errors import InvalidInput
@@ -26,7 +26,7 @@ LONGEST_QUERY = 1000
 BREAKERS = 1000
 PASSING = frozenset({408, 425, 429})
 # What a connection that was kept may die of when the server has closed it meanwhile.
-STALE = (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError)
+STALE = (httpx2.ReadError, httpx2.WriteError, httpx2.RemoteProtocolError)
 # Not compressed: a small reply must not become a large one.
 HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "Carrel"}
 
@@ -43,7 +43,7 @@ class HttpSources:
     @classmethod
     def open(cls, settings: HttpSourceSettings, flags: Flags) -> Self:
         """Open the client; blocking, for it reads certificates. ``flags`` tell what a text is flagged with."""
-        connections = SourceConnections(httpx.create_ssl_context(trust_env=False))
+        connections = SourceConnections(httpx2.create_ssl_context(trust_env=False))
         return cls(SourceGate(settings.bindings), flags, connections)
 
     async def close(self) -> None:
@@ -72,18 +72,18 @@ class HttpSources:
         except InvalidInput as exc:
             raise SourceUnavailable("The service does not allow this request to its endpoint any more.") from exc
 
-    async def _content(self, allowed: AllowedRequest, request: httpx.Request) -> bytes:
+    async def _content(self, allowed: AllowedRequest, request: httpx2.Request) -> bytes:
         """Raises EndpointFailed, SourceUnavailable for a refusal, InvalidInput for a host that is not public."""
         try:
             try:
                 return await self._send(allowed, request)
             except STALE:
                 return await self._send(allowed, request)
-        except (httpx.HTTPError, httpx.InvalidURL) as exc:
+        except (httpx2.HTTPError, httpx2.InvalidURL) as exc:
             raise EndpointFailed("no connection", kind="unreachable") from exc
 
-    async def _send(self, allowed: AllowedRequest, request: httpx.Request) -> bytes:
-        """What the endpoint says. Raises as ``_content``, and httpx.HTTPError."""
+    async def _send(self, allowed: AllowedRequest, request: httpx2.Request) -> bytes:
+        """What the endpoint says. Raises as ``_content``, and httpx2.HTTPError."""
         reply = await self._connections.send(allowed, request)
         try:
             _check_head(reply)
@@ -94,7 +94,7 @@ class HttpSources:
                     raise EndpointFailed("its answer is too long")
             return bytes(content)
         finally:
-            with suppress(httpx.HTTPError):
+            with suppress(httpx2.HTTPError):
                 await reply.aclose()
 
     def _breaker(self, kb_id: UUID, url: str) -> Breaker:
@@ -102,9 +102,9 @@ class HttpSources:
         return self._breakers.setdefault((kb_id, url), Breaker("http_source", SourceUnavailable))
 
 
-def _request(source: HttpSource, asked: Asked, allowed: AllowedRequest) -> httpx.Request:
+def _request(source: HttpSource, asked: Asked, allowed: AllowedRequest) -> httpx2.Request:
     """Fill the source's templates."""
-    headers = httpx.Headers(HEADERS)
+    headers = httpx2.Headers(HEADERS)
     headers.update(allowed.headers)
     query = asked.query[-LONGEST_QUERY:].encode("utf-8", "replace").decode()
     asked = Asked(query, asked.top_k)
@@ -114,15 +114,15 @@ def _request(source: HttpSource, asked: Asked, allowed: AllowedRequest) -> httpx
         headers["Content-Type"] = "application/json"
     params = filled(source.params, asked)
     url = allowed.address.copy_with(params=params) if params else allowed.address
-    return httpx.Request(source.method, url, headers=headers, content=content)
+    return httpx2.Request(source.method, url, headers=headers, content=content)
 
 
-def _check_head(reply: httpx.Response) -> None:
+def _check_head(reply: httpx2.Response) -> None:
     """Raises EndpointFailed for what another try may mend, SourceUnavailable for a refusal; a redirect is one."""
     status = reply.status_code
     if status >= 500 or status in PASSING:
         raise EndpointFailed(f"HTTP {status}", kind="failed")
-    if status != httpx.codes.OK:
+    if status != httpx2.codes.OK:
         raise SourceUnavailable(f"Its endpoint refuses: HTTP {status}.")
     media_type = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != "application/json" and not media_type.endswith("+json"):

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-import httpx
+import httpx2
 
 from app.errors import InvalidInput
 from app.http_sources.types import HeaderValue, HttpSource
@@ -27,7 +27,7 @@ class AllowedRequest:
     ``private`` says whether the host's name may resolve to an address outside the public internet.
     """
 
-    address: httpx.URL
+    address: httpx2.URL
     headers: Mapping[str, str]
     secrets: Sequence[str]
     private: bool
@@ -68,7 +68,7 @@ class SourceGate:
             raise InvalidInput(message, loc=("body", "source", "params"))
         return _with_headers(found, source.headers, address)
 
-    def _parse(self, url: str) -> httpx.URL:
+    def _parse(self, url: str) -> httpx2.URL:
         """Return the address as it is sent. Raises InvalidInput."""
         if not self.bindings:
             raise InvalidInput("This service allows no HTTP sources: see CARREL_HTTP_SOURCES.", loc=URL)
@@ -76,8 +76,8 @@ class SourceGate:
             message = "Give an http or https URL without user, query and fragment; put what is asked into params."
             raise InvalidInput(message, loc=URL)
         try:
-            address = httpx.URL(url)
-        except httpx.InvalidURL:
+            address = httpx2.URL(url)
+        except httpx2.InvalidURL:
             raise InvalidInput("This is not a URL.", loc=URL) from None
         if not is_plain_path(_path(url)) or not is_plain_path(address.raw_path.decode("ascii")):
             message = "Give a path without dot segments, empty segments and path parameters."
@@ -90,13 +90,13 @@ def _path(url: str) -> str:
     return "/" + url.split("://", 1)[1].partition("/")[2]
 
 
-def _covers(binding: SourceBinding, address: httpx.URL) -> bool:
+def _covers(binding: SourceBinding, address: httpx2.URL) -> bool:
     asked = _origin(address) + address.raw_path.decode("ascii")
     return asked.startswith(binding.url) if binding.url.endswith("/") else asked == binding.url
 
 
 def _with_headers(
-    bindings: Sequence[SourceBinding], wanted: Mapping[str, HeaderValue], address: httpx.URL
+    bindings: Sequence[SourceBinding], wanted: Mapping[str, HeaderValue], address: httpx2.URL
 ) -> AllowedRequest:
     """Take the first binding that allows all headers. Raises InvalidInput with the first binding's reason."""
     refusal: InvalidInput | None = None
@@ -124,6 +124,6 @@ def _value(binding: SourceBinding, name: str, value: HeaderValue) -> str:
     return secret.value.get_secret_value()
 
 
-def _origin(address: httpx.URL) -> str:
+def _origin(address: httpx2.URL) -> str:
     host = address.raw_host.decode()
     return origin(address.scheme, f"[{host}]" if ":" in host else host, address.port)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import httpx
+import httpx2
 from jwt import PyJWK, PyJWTError
 
 from app.errors import Unavailable
@@ -45,7 +45,7 @@ class SigningKeys:
     issuer: str
     jwks_url: str | None
     clock: Callable[[], float] = time.monotonic
-    client: httpx.AsyncClient = field(default_factory=lambda: httpx.AsyncClient(timeout=FETCH_SECONDS))
+    client: httpx2.AsyncClient = field(default_factory=lambda: httpx2.AsyncClient(timeout=FETCH_SECONDS))
     _keys: Mapping[str, PyJWK] = field(default_factory=dict)
     _fresh_until: float = float("-inf")
     _not_before: float = float("-inf")
@@ -70,7 +70,7 @@ class SigningKeys:
             async with asyncio.timeout(FETCH_SECONDS):
                 self._keys = _usable(await self._get(self.jwks_url or await self._discovered()))
             self._fresh_until = self.clock() + FRESH_SECONDS
-        except (httpx.HTTPError, httpx.InvalidURL, TimeoutError, WrongAnswer) as error:
+        except (httpx2.HTTPError, httpx2.InvalidURL, TimeoutError, WrongAnswer) as error:
             logger.warning("issuer.unavailable", error=error)
         self._not_before = self.clock() + (AGAIN_SECONDS if self._keys else AGAIN_WITHOUT_ANY_SECONDS)
 
@@ -79,14 +79,14 @@ class SigningKeys:
         url = found.get("jwks_uri")
         if found.get("issuer") != self.issuer or not isinstance(url, str):
             raise WrongAnswer("that is another issuer's description")
-        if httpx.URL(url).scheme not in ({"https"} if self.issuer.startswith("https:") else {"http", "https"}):
+        if httpx2.URL(url).scheme not in ({"https"} if self.issuer.startswith("https:") else {"http", "https"}):
             raise WrongAnswer("keys are not fetched less safely than their issuer is named")
         return url
 
     async def _get(self, url: str) -> dict[str, Any]:
         body = bytearray()
         async with self.client.stream("GET", url, headers=HEADERS) as reply:
-            if reply.status_code != httpx.codes.OK:  # a redirect as well: whom to ask is configured
+            if reply.status_code != httpx2.codes.OK:  # a redirect as well: whom to ask is configured
                 raise WrongAnswer(f"status {reply.status_code}")
             async for part in reply.aiter_raw():
                 body += part

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
 
-import httpx
+import httpx2
 
 from app.errors import AppError
 from app.public_addresses import Address, Network, is_public
@@ -43,7 +43,7 @@ async def look_up(host: str, port: int) -> Sequence[str]:
 class Target:
     """An address that was checked: what is asked for, and which of its host's addresses may be connected to."""
 
-    url: httpx.URL
+    url: httpx2.URL
     addresses: Sequence[Address]
 
 
@@ -74,14 +74,14 @@ class AddressGate:
         return Target(parsed, addresses)
 
 
-def _parsed(url: str) -> httpx.URL:
+def _parsed(url: str) -> httpx2.URL:
     """Raises AddressRefused."""
     message = "It is an https URL without user and fragment."
     if not _PLAIN.fullmatch(url) or _ODD.search(url):
         raise AddressRefused(message, Reason.ADDRESS_REFUSED)
     try:
-        parsed = httpx.URL(url)
-    except httpx.InvalidURL:
+        parsed = httpx2.URL(url)
+    except httpx2.InvalidURL:
         raise AddressRefused(message, Reason.ADDRESS_REFUSED) from None
     port_fits = parsed.port is None or 0 < parsed.port < 65536
     if parsed.scheme not in ("http", "https") or not parsed.host or not port_fits:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Self
 from uuid import UUID
 
-import httpx
+import httpx2
 from standardwebhooks import Webhook as Signer
 
 from app.ids import encode_id
@@ -38,8 +38,8 @@ class WebhookSender:
         """``seconds`` is how long one attempt takes at most, all in all; ``certificates`` says whose are believed."""
         self.gate = gate
         self._seconds = seconds
-        limits = httpx.Limits(max_keepalive_connections=0)
-        self._transport = httpx.AsyncHTTPTransport(verify=certificates, trust_env=False, limits=limits)
+        limits = httpx2.Limits(max_keepalive_connections=0)
+        self._transport = httpx2.AsyncHTTPTransport(verify=certificates, trust_env=False, limits=limits)
 
     @classmethod
     def open(cls, settings: WebhookSettings) -> Self:
@@ -61,14 +61,14 @@ class WebhookSender:
             return Outcome(reason=refused.reason)
         except TimeoutError:
             return Outcome(reason=Reason.TIMEOUT)
-        except (httpx.HTTPError, httpx.InvalidURL):
+        except (httpx2.HTTPError, httpx2.InvalidURL):
             return Outcome(reason=Reason.UNREACHABLE)
 
     async def _post(self, target: Target, content: bytes, headers: dict[str, str]) -> Outcome:
         for address in target.addresses[: MOST_ADDRESSES - 1]:
             try:
                 return await self._post_to(address, target, content, headers)
-            except httpx.ConnectError:
+            except httpx2.ConnectError:
                 continue
         return await self._post_to(target.addresses[:MOST_ADDRESSES][-1], target, content, headers)
 
@@ -76,7 +76,7 @@ class WebhookSender:
         """The name is in the Host header, and the certificate must be for it; the connection goes to the address."""
         host = target.url.netloc.decode()
         extensions = {"sni_hostname": target.url.raw_host.decode()} if target.url.scheme == "https" else {}
-        request = httpx.Request(
+        request = httpx2.Request(
             "POST",
             target.url.copy_with(host=str(address)),
             headers={"Host": host, **headers},
@@ -90,7 +90,7 @@ class WebhookSender:
             await reply.aclose()  # unread: what it says is of no use, and could be of any length
 
 
-def _outcome(reply: httpx.Response) -> Outcome:
+def _outcome(reply: httpx2.Response) -> Outcome:
     status = reply.status_code
     if 200 <= status < 300:
         return Outcome(status)

@@ -21,15 +21,15 @@ CLIENTS = {
     "asyncpg", "websockets",
 }  # fmt: skip
 ALLOWED = {
-    "cli": {"socket", "httpx", "httpx2"},
+    "cli": {"socket", "httpx2"},
     "db": {"asyncpg"},
     "embedded_postgres": {"socket"},
-    "http_sources": {"httpx", "socket", "ssl"},
-    "inference": {"httpx", "httpx2", "openai"},
+    "http_sources": {"httpx2", "socket", "ssl"},
+    "inference": {"httpx2", "openai"},
     "object_store": {"boto3", "botocore", "s3transfer"},
     "sandbox": {"socket"},  # pairs of sockets between the service and its own child processes
-    "tenants": {"httpx"},
-    "webhooks": {"httpx", "socket", "ssl"},
+    "tenants": {"httpx2"},
+    "webhooks": {"httpx2", "socket", "ssl"},
     "worker.py": {"socket"},
 }
 

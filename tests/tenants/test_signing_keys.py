@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from app.tenants.signing_keys import (
@@ -169,12 +169,12 @@ async def test_keys_for_encryption_and_those_without_a_name_sign_nothing(issuer:
 async def test_a_safe_issuer_s_keys_are_not_fetched_in_the_open(scheme: str, followed: bool) -> None:
     name, key = "https://issuer.example", SigningKey.make("first")
 
-    def answer(request: httpx.Request) -> httpx.Response:
+    def answer(request: httpx2.Request) -> httpx2.Response:
         described = {"issuer": name, "jwks_uri": f"{scheme}://issuer.example/keys"}
         found = described if request.url.path == DISCOVERY else {"keys": [key.public]}
-        return httpx.Response(200, stream=httpx.ByteStream(json.dumps(found).encode()))
+        return httpx2.Response(200, stream=httpx2.ByteStream(json.dumps(found).encode()))
 
-    async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as client:
+    async with httpx2.AsyncClient(transport=httpx2.MockTransport(answer)) as client:
         keys = SigningKeys(name, None, Clock(), client)
         if followed:
             assert await keys.find("first")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import httpx
+import httpx2
 
 from app.inference.breaker import Breaker, EndpointFailed
 from app.inference.rerank import RerankUnavailable
@@ -22,7 +22,7 @@ PASSING = frozenset({408, 424, 425})
 # Some send the texts back, and JSON may write each character as six.
 LEAST_BYTES, BYTES_FOR_A_BYTE = 64 * 1024, 6
 # What a connection that was kept may die of when the server has closed it meanwhile.
-STALE = (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError)
+STALE = (httpx2.ReadError, httpx2.WriteError, httpx2.RemoteProtocolError)
 NUMBER = re.compile(r"\d{1,4}")
 
 
@@ -52,7 +52,7 @@ class HttpReranker:
         if api_key:
             headers["Authorization"] = f"Bearer {api_key}"
         # Without limits of its own, since whoever calls sets one for the whole; and it follows no redirects.
-        self._client = httpx.AsyncClient(headers=headers, timeout=None)  # noqa: S113
+        self._client = httpx2.AsyncClient(headers=headers, timeout=None)
         self._url = url
         self._wire = wire
         self._model = model
@@ -68,7 +68,7 @@ class HttpReranker:
     @property
     def name(self) -> str:
         """The model's name where one is configured, else the endpoint's host."""
-        return self._model or httpx.URL(self._url).host
+        return self._model or httpx2.URL(self._url).host
 
     async def rerank(self, query: str, texts: Sequence[str], *, top_n: int, seconds: float) -> Mapping[int, float]:
         """Scores by position; blank texts get none. Raises RerankUnavailable."""
@@ -136,17 +136,17 @@ class HttpReranker:
             except STALE:
                 answer = await self._post(body)
             return json.loads(answer)
-        except (httpx.HTTPError, httpx.InvalidURL) as exc:
+        except (httpx2.HTTPError, httpx2.InvalidURL) as exc:
             raise EndpointFailed("no connection", kind="unreachable") from exc
         except (ValueError, RecursionError) as exc:
             raise EndpointFailed("it is no JSON") from exc
 
     async def _post(self, body: bytes) -> bytes:
-        """What the endpoint says, if it is a success. Raises as ``_answer``, and httpx.HTTPError."""
+        """What the endpoint says, if it is a success. Raises as ``_answer``, and httpx2.HTTPError."""
         most = LEAST_BYTES + BYTES_FOR_A_BYTE * len(body)
         answer = bytearray()
         async with self._client.stream("POST", self._url, content=body) as reply:
-            if reply.status_code != httpx.codes.OK:  # a redirect as well: whom to ask is configured
+            if reply.status_code != httpx2.codes.OK:  # a redirect as well: whom to ask is configured
                 raise _failure(reply)
             async for part in reply.aiter_raw():
                 answer += part
@@ -155,12 +155,12 @@ class HttpReranker:
         return bytes(answer)
 
 
-def _failure(reply: httpx.Response) -> EndpointFailed | RerankUnavailable:
+def _failure(reply: httpx2.Response) -> EndpointFailed | RerankUnavailable:
     """What another try may mend, or a refusal, in our own words: an endpoint's may repeat the texts."""
     status = reply.status_code
     if status in TOO_LARGE:
         return TooLargeForIt(reason="refused")
-    if status == httpx.codes.TOO_MANY_REQUESTS:
+    if status == httpx2.codes.TOO_MANY_REQUESTS:
         return EndpointFailed("HTTP 429", _retry_after(reply), kind="rate_limited")
     if status >= 500 or status in PASSING:
         return EndpointFailed(f"HTTP {status}", _retry_after(reply), kind="failed")
@@ -172,7 +172,7 @@ def _failure(reply: httpx.Response) -> EndpointFailed | RerankUnavailable:
     return RerankUnavailable(f"The reranker refuses (HTTP {status}): {hint}.", reason="refused")
 
 
-def _retry_after(reply: httpx.Response) -> float | None:
+def _retry_after(reply: httpx2.Response) -> float | None:
     """Seconds that the server asks for, where it says a number of them."""
     value = reply.headers.get("retry-after", "")
     return float(value) if NUMBER.fullmatch(value) else None
