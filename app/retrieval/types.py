@@ -281,6 +281,13 @@ class Hit:
         return self.wider or Passage(self.chunk.content, self.chunk.start, self.chunk.end)
 
     @property
+    def size(self) -> int:
+        """About how many bytes it has in a reply, which may tell metadata as the chunk's and as the document's."""
+        own, vector = self.document.own, self.vector
+        metadata = 2 * len(self.chunk.stamp.written) + (0 if own is None else len(own.written))
+        return len(self.passage.text) + metadata + (0 if vector is None else 12 * len(vector))
+
+    @property
     def citation(self) -> str:
         """For people: the source and where in it."""
         chunk, source = self.chunk, self.document.source

@@ -1,5 +1,6 @@
 """The route, what Dify sends to it, and what it wants back."""
 
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Response
@@ -9,6 +10,7 @@ from app.api.bodies import STORABLE, Body, Text
 from app.api.dependencies import CurrentReader
 from app.api.dify.conditions import condition_filter, joined
 from app.api.dify.errors import DifyError, DifyRoute
+from app.api.large_replies import reply_with_hits
 from app.api.searching import admitted_search, told_scores
 from app.bootstrap import TenantServices
 from app.documents.scopes import Scope
@@ -104,7 +106,7 @@ def _record(hit: Hit, score: float) -> Record:
     )
 
 
-async def _found(tenant: TenantServices, body: RetrievalIn, response: Response) -> list[Record]:
+async def _found(tenant: TenantServices, body: RetrievalIn, response: Response) -> Records | Response:
     setting = body.retrieval_setting or RetrievalSetting()
     request = SearchRequest(
         queries=[body.query] if body.query else [],
@@ -117,7 +119,9 @@ async def _found(tenant: TenantServices, body: RetrievalIn, response: Response) 
         timeout_seconds=SECONDS,
     )
     result = certain(await admitted_search(tenant, request, response))
-    return list(map(_record, result.hits, told_scores(result.hits)))
+    scored = zip(result.hits, told_scores(result.hits), strict=True)
+    made = ((hit, partial(_record, hit, score)) for hit, score in scored)
+    return await reply_with_hits(Records(records=[]), "records", made, response)
 
 
 def _told(text: str) -> dict[str, Any]:
@@ -136,9 +140,9 @@ def _told(text: str) -> dict[str, Any]:
         503: _told("A dependency is down; try again"),
     },
 )
-async def retrieve(tenant: CurrentReader, response: Response, body: RetrievalIn | None = None) -> Records:
+async def retrieve(tenant: CurrentReader, response: Response, body: RetrievalIn | None = None) -> Records | Response:
     """Passages for Dify's external knowledge API, from one knowledge base.
 
     An empty body is how Dify tries the key when a knowledge API is registered: it finds nothing.
     """
-    return Records(records=[] if body is None else await _found(tenant, body, response))
+    return Records(records=[]) if body is None else await _found(tenant, body, response)

@@ -1,6 +1,7 @@
 """Search in a vector store."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Response
@@ -8,6 +9,7 @@ from pydantic import BaseModel, Field, StringConstraints
 
 from app.api.bodies import STORABLE
 from app.api.dependencies import CurrentReader, CurrentResources, GuardedRoute
+from app.api.large_replies import reply_with_hits
 from app.api.openai.envelope import RESPONSES
 from app.api.openai.filters import GivenFilter, filter_of
 from app.api.openai.shapes import Asked
@@ -142,17 +144,13 @@ def _result(hit: Hit, name: str, score: float) -> ResultOut:
 @router.post("", response_model=ResultsOut)
 async def search_vector_store(
     kb: str, body: VectorStoreSearchIn, tenant: CurrentReader, resources: CurrentResources, response: Response
-) -> ResultsOut:
+) -> ResultsOut | Response:
     """The passages of a vector store that answer the query."""
     user_id = tenant.principal.user_id
     request = body.request(kb, user_id=user_id, reranks=resources.reranker is not None)
     result = certain(await admitted_search(tenant, request, response))
     names = await tenant.attachments.names([hit.document.id for hit in result.hits]) if result.hits else {}
-    return ResultsOut(
-        search_query=list(result.queries),
-        data=[
-            _result(hit, names[hit.document.id], score)
-            for hit, score in zip(result.hits, told_scores(result.hits), strict=True)
-        ],
-        warnings=list(result.warnings),
-    )
+    out = ResultsOut(search_query=list(result.queries), data=[], warnings=list(result.warnings))
+    scored = zip(result.hits, told_scores(result.hits), strict=True)
+    made = ((hit, partial(_result, hit, names[hit.document.id], score)) for hit, score in scored)
+    return await reply_with_hits(out, "data", made, response)

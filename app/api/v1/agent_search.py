@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from app.agents.service import LOOKUP_SECONDS
 from app.agents.types import BindingSettings
 from app.api.dependencies import CurrentReader, GuardedRoute
+from app.api.large_replies import Pauses
 from app.api.searching import admitted_search
 from app.api.v1.bound_search import DEFAULT_TOP_K, bound_request, snippet
 from app.api.v1.messages import ROLES, texts_of
@@ -124,7 +125,10 @@ async def _answer(
     spent = time.monotonic() - asked.state.began
     request = replace(request, timeout_seconds=max(request.timeout_seconds - spent, LEAST_SECONDS))
     result = certain(await admitted_search(tenant, request, response))
-    texts = [snippet(hit, settings) for hit in result.hits]
+    texts, pauses = [], Pauses()
+    for hit in result.hits:
+        texts.append(snippet(hit, settings))
+        await pauses.after(hit.size)
     return [text for text in texts if text.strip()]
 
 

@@ -13,7 +13,7 @@ from app.api.v1.messages import MessageIn
 from app.api.v1.routing import ROUTE, RouteIn, wished_route
 from app.api.v1.schemas import Input, Options, ScopeId
 from app.api.v1.search_queries import QueryIn, Words, query_of
-from app.api.v1.search_results import SearchOut, search_out
+from app.api.v1.search_results import SearchOut, search_reply
 from app.api.v1.transformers import TransformersIn, named
 from app.documents.scopes import Scope
 from app.errors import InvalidInput
@@ -136,17 +136,19 @@ class MultiSearchIn(SearchIn):
 
 
 @router.post("/knowledge-bases/{kb}/search", response_model=SearchOut)
-async def search_knowledge_base(kb: str, body: SearchIn, tenant: CurrentReader, response: Response) -> SearchOut:
+async def search_knowledge_base(
+    kb: str, body: SearchIn, tenant: CurrentReader, response: Response
+) -> SearchOut | Response:
     """Search one knowledge base."""
-    return search_out(await admitted_search(tenant, body.request([kb]), response))
+    return await search_reply(await admitted_search(tenant, body.request([kb]), response), response)
 
 
 @router.post("/search", response_model=SearchOut)
-async def search(body: MultiSearchIn, tenant: CurrentReader, response: Response) -> SearchOut:
+async def search(body: MultiSearchIn, tenant: CurrentReader, response: Response) -> SearchOut | Response:
     """Search several knowledge bases at once.
 
     Where none is named and the key may read more than three, the search is routed: it goes to the three of each
     embedding model that are most like the query, by what their passages and their `routing` say they are about, and to
     those that nothing is known of yet. `routing` says to how many, or `false` for all.
     """
-    return search_out(await admitted_search(tenant, body.request(body.knowledge_bases), response))
+    return await search_reply(await admitted_search(tenant, body.request(body.knowledge_bases), response), response)

@@ -1,9 +1,12 @@
 """What a search answers."""
 
+from functools import partial
 from typing import Any
 
+from fastapi import Response
 from pydantic import BaseModel, Field
 
+from app.api.large_replies import reply_with_hits
 from app.api.v1.chunks import node_ids
 from app.api.v1.media import MediaOut, media_out
 from app.api.v1.schemas import Time
@@ -257,13 +260,15 @@ def explain_out(result: SearchResult) -> ExplainOut | None:
     return None if result.explanation is None else _explain(result.explanation, result.reformulation)
 
 
-def search_out(result: SearchResult) -> SearchOut:
+async def search_reply(result: SearchResult, response: Response) -> SearchOut | Response:
     """As callers see it."""
-    return SearchOut(
-        results=[result_out(hit) for hit in result.hits],
+    out = SearchOut(
+        results=[],
         queries=list(result.queries),
         strategy=result.strategy,
         warnings=list(result.warnings),
         timings_ms=dict(result.timings_ms),
         explain=explain_out(result),
     )
+    made = ((hit, partial(result_out, hit)) for hit in result.hits)
+    return await reply_with_hits(out, "results", made, response)
