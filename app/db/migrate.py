@@ -1,7 +1,7 @@
 """Migrations from code: where they are, how to run them, and what the plain role needs afterwards."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any
@@ -11,7 +11,7 @@ from alembic.config import Config
 from alembic.util import CommandError
 from sqlalchemy import Connection, MetaData, make_url, text
 from sqlalchemy.engine import URL
-from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
 
@@ -41,6 +41,8 @@ EARLIER_REVISIONS = frozenset(f"{number:04}" for number in range(1, 54))
 _VERSION_TABLE = """
 create table if not exists alembic_version (
   version_num varchar(32) not null constraint alembic_version_pkc primary key)"""
+# unique_violation, duplicate_object, duplicate_table: by the moment at which another process creates the same table.
+_CREATED_MEANWHILE = ("23505", "42710", "42P07")
 
 
 class MigrationFailed(AppError):
@@ -139,9 +141,12 @@ async def _turn(engine: AsyncEngine) -> AsyncIterator[None]:
     The mode conflicts with itself, but not with what Alembic does to the table.
     """
     async with engine.connect() as connection:
-        with suppress(IntegrityError):  # another process creates it at this moment
+        try:
             await connection.execute(text(_VERSION_TABLE))
             await connection.commit()
+        except DBAPIError as exc:
+            if getattr(exc.orig, "sqlstate", None) not in _CREATED_MEANWHILE:
+                raise
         await connection.rollback()
         await connection.execute(text("set local idle_in_transaction_session_timeout = 0"))
         await connection.execute(text("lock table alembic_version in share update exclusive mode"))
@@ -151,6 +156,7 @@ async def _turn(engine: AsyncEngine) -> AsyncIterator[None]:
 async def _refuse_earlier_schema(connection: AsyncConnection) -> None:
     """Raise EarlierSchema if a version before 0.1.0 has made the schema."""
     found = await connection.scalar(text("select max(version_num) from alembic_version"))
+    await connection.rollback()  # Alembic begins a transaction for each migration only where none is open
     if found in EARLIER_REVISIONS:
         raise EarlierSchema(EARLIER_SCHEMA)
 
