@@ -185,6 +185,9 @@ def test_end_overdue_session_that_lifts_its_limits_is_ended(
             while await asyncio.to_thread(lambda: asyncio.run(end_overdue(publishing, published.manifest["user"]))):
                 await asyncio.sleep(0.1)
             await asyncio.gather(running, return_exceptions=True)
+            async with asyncio.timeout(30):
+                while not reader.is_closed():  # the server has ended it; the client learns of it a moment later
+                    await asyncio.sleep(0.01)
             with pytest.raises(ENDED):
                 await reader.execute("select 1")
 
