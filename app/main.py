@@ -10,6 +10,7 @@ from starlette.middleware.cors import CORSMiddleware
 
 from app import __version__
 from app.api import api_docs, dify, health, mcp, openai, problems, v1
+from app.api.admission import Admission
 from app.api.idempotency import REPLAYED
 from app.api.middleware import GuardMiddleware, RequestMiddleware
 from app.bootstrap import Resources
@@ -51,7 +52,9 @@ def create_app(open_resources: OpenResources, *, cors_origins: tuple[str, ...] =
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with open_resources() as resources, mcp.open_door(cors_origins) as door, sweeping_temporary():
             app.state.resources, app.state.mcp = resources, door
-            yield
+            app.state.admission = admission = Admission()
+            async with admission.watching():
+                yield
 
     app = FastAPI(
         title="Carrel",

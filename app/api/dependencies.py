@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from ipaddress import ip_address
 from typing import Annotated, Any
 from uuid import UUID
@@ -18,6 +19,7 @@ from fastapi.security import HTTPBearer
 from fastapi.security.base import SecurityBase
 
 from app.access import Origin, Principal, Role
+from app.api.admission import Admission
 from app.api.idempotency import CONFLICT, PARAMETER, WRITING, answer_once
 from app.api.leaving import while_connected
 from app.bootstrap import Resources, TenantServices
@@ -82,7 +84,9 @@ class GuardedRoute(APIRoute):
         return bool(WRITING & (self.methods or set())) and not ASKING_TAGS & set(self.tags)
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Raises Unauthorized, TooManyFailures, Forbidden."""
+        """Raises Unauthorized, TooManyFailures, Forbidden, TooManyLargeBodies, LargeBodiesBusy,
+        TooManyAtOnce.
+        """
         handle = super().get_route_handler()
         role = _required_role(self.dependant) if self.writes else Role.READER
 
@@ -93,6 +97,10 @@ class GuardedRoute(APIRoute):
         async def guarded(request: Request) -> Response:
             request.state.began = time.monotonic()
             request.state.principal = principal = await _identify(request)
+            admission: Admission = request.app.state.admission
+            return await admission.run(request, principal.tenant_id, partial(admitted, request, principal))
+
+        async def admitted(request: Request, principal: Principal) -> Response:
             if not self.writes:
                 return await until_left(request)
             # Before the idempotency key is looked up: a stored answer is for callers who may still ask for it.

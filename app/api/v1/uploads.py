@@ -7,6 +7,7 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
+from app.api.admission import leave_place
 from app.api.dependencies import CurrentWriter, GuardedRoute
 from app.api.json_limits import CHUNKS_LIMIT, MAX_JSON_BYTES
 from app.api.problems import PROBLEM, status_of
@@ -103,6 +104,7 @@ async def upload_document(
     uploaded = await _receive(kb, request, tenant, tenant.quotas.upload_bytes)
     document = uploaded.document
     if wait:
+        await leave_place(request)
         with suppress(RateLimited), tenant.quotas.streaming():
             document = await tenant.documents.wait(document, wait)
     status = 200 if not uploaded.created else 201 if document.status == "ready" else 202

@@ -1,0 +1,195 @@
+"""Shares of the event loop: a tenant that takes most of its time, while it lags for others, has few requests at once.
+
+Reading a body, checking it and writing a reply hold the event loop, and so everybody. The time that the requests of
+each tenant hold it is measured, step by step, and forgotten with a half-life. While the loop lags and another tenant is
+active, a tenant whose requests take a quarter of the time or more waits its turn for one request at a time.
+"""
+
+import asyncio
+from collections import Counter, defaultdict, deque
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator
+from contextlib import asynccontextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import partial
+from time import perf_counter
+from typing import Any, Generic, TypeVar
+from uuid import UUID
+
+from app.errors import TooMany
+
+ResultT = TypeVar("ResultT")
+Charge = Callable[[float], None]
+LAG_SECONDS = 0.04
+# Seconds of the loop in a second of time.
+HEAVY_SHARE = 0.25
+FEW = 1
+WAIT_SECONDS = 10.0
+ACTIVE_SECONDS = 2.0
+TICK_SECONDS = 0.02
+HALF_LIFE_SECONDS = 1.0
+
+
+class TooManyAtOnce(TooMany):
+    """This tenant has many expensive requests at once, and the service is busy; try again in a moment."""
+
+    code = "too_many_requests"
+
+
+@dataclass(slots=True)
+class LoopShares:
+    """The requests of one process, by tenant; ``watch`` runs beside them."""
+
+    lag: float = 0.0
+    wait_seconds: float = WAIT_SECONDS
+    _decayed: float = 0.0
+    _costs: defaultdict[UUID, float] = field(default_factory=lambda: defaultdict(float))
+    _seen: dict[UUID, float] = field(default_factory=dict)
+    _running: Counter[UUID] = field(default_factory=Counter)
+    _waiting: dict[UUID, deque[asyncio.Future[None]]] = field(default_factory=dict)
+
+    async def watch(self) -> None:
+        """Measure how late the loop is, and admit who waits when it is not late."""
+        while True:
+            before = perf_counter()
+            await asyncio.sleep(TICK_SECONDS)
+            now = perf_counter()
+            self._tick(now, late=now - before - TICK_SECONDS)
+
+    @asynccontextmanager
+    async def take(self, tenant_id: UUID) -> AsyncIterator[None]:
+        """Count a request while the block runs; wait first if the tenant has too many. Raises TooManyAtOnce."""
+        self._seen[tenant_id] = perf_counter()
+        if tenant_id in self._waiting or (self._running[tenant_id] >= FEW and self._is_heavy(tenant_id)):
+            await self._wait(tenant_id)
+        else:
+            self._running[tenant_id] += 1
+        try:
+            yield
+        finally:
+            self._end(tenant_id)
+
+    async def measured(self, tenant_id: UUID, work: Coroutine[Any, Any, ResultT]) -> ResultT:
+        """Await the work; charge the tenant for the time that it, and the tasks that it creates, hold the loop."""
+        token = _CHARGE.set(partial(self.charge, tenant_id))
+        try:
+            return await _Measured(work, _CHARGE.get())
+        finally:
+            _CHARGE.reset(token)
+
+    def charge(self, tenant_id: UUID, seconds: float) -> None:
+        """Add to the time that the tenant's requests have held the loop."""
+        self._costs[tenant_id] += seconds
+
+    def charged(self, tenant_id: UUID) -> float:
+        """Return what is not forgotten yet of the time that the tenant's requests have held the loop."""
+        return self._costs.get(tenant_id, 0.0)
+
+    def _is_heavy(self, tenant_id: UUID) -> bool:
+        # What is forgotten with a half-life sums up to the rate times half-life / ln 2.
+        if self.lag < LAG_SECONDS or self.charged(tenant_id) < HEAVY_SHARE * HALF_LIFE_SECONDS / 0.69:
+            return False
+        since = perf_counter() - ACTIVE_SECONDS
+        return any(seen > since for other, seen in self._seen.items() if other != tenant_id)
+
+    async def _wait(self, tenant_id: UUID) -> None:
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(tenant_id, deque()).append(turn)
+        try:
+            async with asyncio.timeout(self.wait_seconds):
+                await turn
+        except BaseException as exc:
+            if turn.done() and not turn.cancelled():
+                self._end(tenant_id)
+            else:
+                self._leave(tenant_id, turn)
+            if isinstance(exc, TimeoutError):
+                raise TooManyAtOnce from None
+            raise
+
+    def _leave(self, tenant_id: UUID, turn: asyncio.Future[None]) -> None:
+        queue = self._waiting.get(tenant_id, deque())
+        with suppress(ValueError):
+            queue.remove(turn)
+        if not queue:
+            self._waiting.pop(tenant_id, None)
+
+    def _end(self, tenant_id: UUID) -> None:
+        self._running[tenant_id] -= 1
+        if not self._running[tenant_id]:
+            del self._running[tenant_id]
+        if self._running[tenant_id] < FEW:
+            self._admit(tenant_id)
+
+    def _admit(self, tenant_id: UUID) -> None:
+        queue = self._waiting.get(tenant_id)
+        while queue:
+            turn = queue.popleft()
+            if not turn.done():
+                self._running[tenant_id] += 1
+                turn.set_result(None)
+                break
+        if queue is not None and not queue:
+            del self._waiting[tenant_id]
+
+    def _tick(self, now: float, *, late: float) -> None:
+        """``late``: by how much the loop came back too late."""
+        self.lag = max(late, self.lag * 0.9)
+        kept = 0.5 ** ((now - self._decayed) / HALF_LIFE_SECONDS)
+        self._decayed = now
+        for tenant_id in list(self._costs):
+            self._costs[tenant_id] *= kept
+            if self._costs[tenant_id] < 1e-3:
+                del self._costs[tenant_id]
+        self._seen = {one: seen for one, seen in self._seen.items() if seen > now - ACTIVE_SECONDS}
+        # One at a time: all at once would make the loop late again.
+        for tenant_id in list(self._waiting):
+            if not self._is_heavy(tenant_id):
+                self._admit(tenant_id)
+
+
+def create_task(
+    loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, ResultT], **options: Any
+) -> asyncio.Task[ResultT]:
+    """Create a task, as the loop's task factory: what a measured request creates is measured as well."""
+    charge = _CHARGE.get()
+    return asyncio.Task(work if charge is _nobodys else _await(_Measured(work, charge)), loop=loop, **options)
+
+
+async def _await(work: "_Measured[ResultT]") -> ResultT:
+    return await work
+
+
+def _nobodys(_seconds: float) -> None:
+    """Charge nobody."""
+
+
+_CHARGE: ContextVar[Charge] = ContextVar("charge", default=_nobodys)
+
+
+class _Measured(Generic[ResultT]):
+    """A coroutine whose steps are measured: between two of them others run."""
+
+    def __init__(self, work: Coroutine[Any, Any, ResultT], charge: Charge) -> None:
+        self._work, self._charge = work, charge
+
+    def __await__(self) -> Generator[Any, Any, ResultT]:
+        sent: Any = None
+        error: BaseException | None = None
+        while True:
+            begun = perf_counter()
+            try:
+                waits_for = self._work.send(sent) if error is None else self._work.throw(error)
+            except StopIteration as end:
+                result: ResultT = end.value
+                return result
+            finally:
+                self._charge(perf_counter() - begun)
+            sent = error = None
+            try:
+                sent = yield waits_for
+            except GeneratorExit:
+                self._work.close()
+                raise
+            except BaseException as exc:  # a cancellation above all: it is the work's to take
+                error = exc

@@ -1,0 +1,85 @@
+"""Large bodies: which they are, and how many are read at a time."""
+
+import asyncio
+from uuid import UUID
+
+import pytest
+from fastapi import Request, Response
+
+from app.api.admission import Admission, leave_place
+from app.api.large_bodies import LARGE_BYTES, LargeBodiesBusy, TooManyLargeBodies, is_large
+from app.tenant_places import TenantPlaces
+
+ONE, OTHER = UUID(int=1), UUID(int=2)
+SEARCH, UPLOAD, IMPORT = "/v1/search", "/v1/knowledge-bases/a/documents", "/v1/knowledge-bases/a/import"
+LARGE, SMALL = str(LARGE_BYTES + 1), str(LARGE_BYTES)
+
+
+def request(method: str = "POST", path: str = SEARCH, **headers: str) -> Request:
+    raw = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
+    server = ("carrel", 80)
+    return Request(
+        {"type": "http", "method": method, "path": path, "headers": raw, "server": server, "query_string": b""}
+    )
+
+
+@pytest.mark.parametrize(
+    ("asked", "large"),
+    [
+        (request(content_length=LARGE), True),
+        (request(content_length=SMALL), False),
+        (request(transfer_encoding="chunked"), True),
+        (request(), False),
+        (request("GET", content_length=LARGE), False),
+        (request("PATCH", content_length=LARGE), True),
+        (request(path=UPLOAD, content_length=LARGE, content_type="application/json"), True),
+        (request(path=UPLOAD, content_length=LARGE, content_type="multipart/form-data; boundary=b"), False),
+        (request(path=IMPORT, content_length=LARGE, content_type="application/gzip"), False),
+    ],
+)
+def test_what_is_a_large_body(asked: Request, large: bool) -> None:
+    assert is_large(asked) is large
+
+
+async def test_a_large_body_beyond_the_tenants_places_is_refused() -> None:
+    admission = Admission(TenantPlaces(2, 1, 0.01, TooManyLargeBodies, LargeBodiesBusy))
+    held, free = asyncio.Event(), asyncio.Event()
+
+    async def hold() -> Response:
+        held.set()
+        await free.wait()
+        return Response()
+
+    async def answer() -> Response:
+        return Response()
+
+    first = asyncio.create_task(admission.run(request(content_length=LARGE), ONE, hold))
+    await held.wait()
+    with pytest.raises(TooManyLargeBodies):
+        await admission.run(request(content_length=LARGE), ONE, answer)
+    assert (await admission.run(request(content_length=SMALL), ONE, answer)).status_code == 200
+    assert (await admission.run(request(content_length=LARGE), OTHER, answer)).status_code == 200
+    free.set()
+    await first
+    assert (await admission.run(request(content_length=LARGE), ONE, answer)).status_code == 200
+
+
+async def test_a_request_that_only_waits_gives_its_place_back() -> None:
+    admission = Admission(TenantPlaces(1, 1, 0.01, TooManyLargeBodies, LargeBodiesBusy))
+    waits, free = asyncio.Event(), asyncio.Event()
+    asked = request(content_length=LARGE)
+
+    async def wait() -> Response:
+        await leave_place(asked)
+        waits.set()
+        await free.wait()
+        return Response()
+
+    async def answer() -> Response:
+        return Response()
+
+    first = asyncio.create_task(admission.run(asked, ONE, wait))
+    await waits.wait()
+    assert (await admission.run(request(content_length=LARGE), ONE, answer)).status_code == 200
+    free.set()
+    await first
