@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter
-from typing import Any, Generic, TypeVar
+from typing import Any, Self, TypeVar, cast
 from uuid import UUID
 
 from app.errors import TooMany
@@ -153,11 +153,7 @@ def create_task(
 ) -> asyncio.Task[ResultT]:
     """Create a task, as the loop's task factory: what a measured request creates is measured as well."""
     charge = _CHARGE.get()
-    return asyncio.Task(work if charge is _nobodys else _await(_Measured(work, charge)), loop=loop, **options)
-
-
-async def _await(work: "_Measured[ResultT]") -> ResultT:
-    return await work
+    return asyncio.Task(work if charge is _nobodys else _Measured(work, charge), loop=loop, **options)
 
 
 def _nobodys(_seconds: float) -> None:
@@ -167,29 +163,37 @@ def _nobodys(_seconds: float) -> None:
 _CHARGE: ContextVar[Charge] = ContextVar("charge", default=_nobodys)
 
 
-class _Measured(Generic[ResultT]):
+class _Measured(Coroutine[Any, Any, ResultT]):
     """A coroutine whose steps are measured: between two of them others run."""
 
     def __init__(self, work: Coroutine[Any, Any, ResultT], charge: Charge) -> None:
         self._work, self._charge = work, charge
 
+    def send(self, value: Any) -> Any:
+        """Take one step."""
+        begun = perf_counter()
+        try:
+            return self._work.send(value)
+        finally:
+            self._charge(perf_counter() - begun)
+
+    def throw(self, *error: Any) -> Any:
+        """Take one step that begins with an error, such as a cancellation."""
+        begun = perf_counter()
+        try:
+            return self._work.throw(*error)
+        finally:
+            self._charge(perf_counter() - begun)
+
+    def close(self) -> None:
+        """End the work."""
+        self._work.close()
+
+    def __next__(self) -> Any:
+        return self.send(None)
+
+    def __iter__(self) -> Self:
+        return self
+
     def __await__(self) -> Generator[Any, Any, ResultT]:
-        sent: Any = None
-        error: BaseException | None = None
-        while True:
-            begun = perf_counter()
-            try:
-                waits_for = self._work.send(sent) if error is None else self._work.throw(error)
-            except StopIteration as end:
-                result: ResultT = end.value
-                return result
-            finally:
-                self._charge(perf_counter() - begun)
-            sent = error = None
-            try:
-                sent = yield waits_for
-            except GeneratorExit:
-                self._work.close()
-                raise
-            except BaseException as exc:  # a cancellation above all: it is the work's to take
-                error = exc
+        return cast("Generator[Any, Any, ResultT]", self)

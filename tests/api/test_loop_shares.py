@@ -149,6 +149,23 @@ async def test_tasks_of_a_request_are_charged_to_its_tenant() -> None:
     assert 0.05 <= shares.charged(HEAVY) < 0.1
 
 
+async def test_a_task_that_is_cancelled_before_its_first_step_is_no_trouble() -> None:
+    shares = LoopShares()
+
+    async def request() -> str:
+        task = asyncio.create_task(asyncio.sleep(60))
+        task.cancel()
+        await asyncio.wait([task])
+        return "cancelled" if task.cancelled() else "not"
+
+    loop = asyncio.get_running_loop()
+    loop.set_task_factory(create_task)  # type: ignore[arg-type]  # generic in its result
+    try:
+        assert await shares.measured(HEAVY, request()) == "cancelled"
+    finally:
+        loop.set_task_factory(None)
+
+
 async def test_errors_and_cancellations_go_through_the_measuring() -> None:
     shares = LoopShares()
 
