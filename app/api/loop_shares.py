@@ -189,6 +189,10 @@ class _Measured(Coroutine[Any, Any, ResultT]):
         """End the work."""
         self._work.close()
 
+    def __getattr__(self, name: str) -> Any:
+        """What is asked of a coroutine about its state, as ``inspect`` does."""
+        return getattr(self._work, name)
+
     def __next__(self) -> Any:
         return self.send(None)
 
