@@ -250,6 +250,12 @@ class ParserMemory(IngestionError):
     code = "parser_memory"
 
 
+class ParserKilled(ParserMemory):
+    """The parser process was killed from outside, as by a machine without memory; this may not be the file's fault."""
+
+    retryable = True
+
+
 class ChunkerFailed(IngestionError):
     """The chunker made something that is no chunk."""
 

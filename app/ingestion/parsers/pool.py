@@ -15,6 +15,7 @@ from app.ingestion.types import (
     Corrupt,
     ParsedDocument,
     ParserCrashed,
+    ParserKilled,
     ParserMemory,
     ParserTimeout,
     UnsupportedFormat,
@@ -193,8 +194,8 @@ class ParserPool:
             raise ParserCrashed("The parser process gave too long an answer.") from exc
         if status == -signal.SIGXCPU:
             raise ParserTimeout
-        if status == -signal.SIGKILL:  # nobody here did it: the kernel was out of memory
-            raise ParserMemory
+        if status == -signal.SIGKILL:  # nobody here did it: the kernel was out of memory, and others may have used it
+            raise ParserKilled
         if status == -signal.SIGSYS:  # no parser makes such a call by itself
             logger.warning("parser.forbidden_call")
             raise ParserCrashed("The parser process made a forbidden system call and was ended.")
