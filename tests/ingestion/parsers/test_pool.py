@@ -16,6 +16,7 @@ from app.ingestion.types import (
     IngestionError,
     ParsedDocument,
     ParserCrashed,
+    ParserKilled,
     ParserMemory,
     ParserTimeout,
     UnsupportedFormat,
@@ -75,7 +76,7 @@ async def test_a_broken_limit_is_a_clear_error_and_the_pool_works_on(
     ("command", "error"),
     [
         ("crash", ParserCrashed),
-        ("killed", ParserMemory),
+        ("killed", ParserKilled),
         ("fail", Corrupt),
         ("raw not json", ParserCrashed),
         ("raw []", ParserCrashed),
