@@ -27,6 +27,8 @@ FEW = 1
 WAIT_SECONDS = 10.0
 ACTIVE_SECONDS = 2.0
 TICK_SECONDS = 0.02
+# When no tenant is active.
+IDLE_TICK_SECONDS = 0.2
 HALF_LIFE_SECONDS = 1.0
 
 
@@ -51,10 +53,10 @@ class LoopShares:
     async def watch(self) -> None:
         """Measure how late the loop is, and admit who waits when it is not late."""
         while True:
-            before = perf_counter()
-            await asyncio.sleep(TICK_SECONDS)
+            before, pause = perf_counter(), TICK_SECONDS if self._seen else IDLE_TICK_SECONDS
+            await asyncio.sleep(pause)
             now = perf_counter()
-            self._tick(now, late=now - before - TICK_SECONDS)
+            self._tick(now, late=now - before - pause)
 
     @asynccontextmanager
     async def take(self, tenant_id: UUID) -> AsyncIterator[None]:
