@@ -1,7 +1,9 @@
 """Settings: every wrong one stops the start with a line that names it, and .env.example tells of every one."""
 
 import json
+import os
 import re
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -319,6 +321,15 @@ def test_settings_file_can_be_named_or_left_out(environment: Environment, tmp_pa
     named.write_bytes(b"CARREL_HOST=\xff\n")
     with pytest.raises(SettingsError, match="UTF-8"):
         environment.load({"CARREL_ENV_FILE": str(named)})
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_settings_file_that_is_no_file_is_refused_at_once(
+    environment: Environment, make: Callable[[Path], None]
+) -> None:
+    make(environment.file)
+    with pytest.raises(SettingsError, match="it is not a regular file"):
+        environment.load({})
 
 
 def test_an_issuer_is_kept_to_the_letter(environment: Environment) -> None:

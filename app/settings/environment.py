@@ -38,6 +38,8 @@ def file_variables() -> dict[str, str]:
         if place is not None and ENV_FILE in os.environ:
             raise SettingsError(f"{ENV_FILE} names {place}, which does not exist; create it or unset {ENV_FILE}")
         return {}
+    if not place.is_file():  # to read a pipe or a device may take for ever
+        raise SettingsError(f"cannot read the settings file {place}: it is not a regular file")
     try:
         return {name: value or "" for name, value in dotenv_values(place, interpolate=False).items()}
     except (OSError, UnicodeError) as exc:

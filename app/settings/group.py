@@ -16,6 +16,8 @@ SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full"
 
 
 def _http_url(value: str) -> str:
+    if not value.isprintable() or " " in value:  # urlsplit passes over line breaks
+        raise ValueError("must be an http or https URL without spaces and control characters")
     parts = urlsplit(value)
     if parts.scheme not in ("http", "https") or not parts.netloc:
         raise ValueError("must be an http or https URL")

@@ -105,7 +105,8 @@ def test_connection_nothing_named_says_what_to_give(places: Places) -> None:
         places.find()
 
 
-def test_connection_wrong_address_names_its_variable(places: Places) -> None:
-    places.set("environment", url="ftp://x", key="k")
+@pytest.mark.parametrize("url", ["ftp://x", "http://x\r\ny: z", "http://a b", "http://x\x1b[2J"])
+def test_connection_wrong_address_names_its_variable(places: Places, url: str) -> None:
+    places.set("environment", url=url, key="k")
     with pytest.raises(NoService, match="CARREL_URL must be an http or https URL"):
         places.find()
