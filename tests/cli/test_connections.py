@@ -113,6 +113,7 @@ def running(descriptors: int, **server: str) -> Iterator[World]:
     world = World()
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.bind(("127.0.0.1", 0))
+    listening.listen(128)  # who comes before the server has begun waits
     world.port = listening.getsockname()[1]
     made = HttpServer(world, load_settings(server=server).server, descriptors=descriptors)
     made.capture_signals = no_signals  # type: ignore[method-assign]
