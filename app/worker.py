@@ -194,10 +194,12 @@ class Worker:
                 await asyncio.wait({work})
             lost = heart.done()
             heart.cancel()
-            try:
-                await self._settle(held, work, lost=lost)
-            except Exception as exc:  # a settlement that does not get through is repaired by the end of the lease
-                logger.warning("worker.settle_failed", error=exc)
+            settling = asyncio.create_task(self._settle(held, work, lost=lost))
+            while not settling.done():
+                with suppress(asyncio.CancelledError):  # cut short, it would leave the job ours until its lease ends
+                    await asyncio.wait({settling})
+            if (error := settling.exception()) is not None:  # repaired by the end of the lease
+                logger.warning("worker.settle_failed", error=error)
 
     async def _handle(self, job: ClaimedJob) -> None:
         handler = HANDLERS.get(job.kind)

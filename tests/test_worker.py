@@ -273,6 +273,24 @@ async def has_been_tried(workshop: Workshop, document: UUID, times: int) -> bool
     return (found or 0) >= times
 
 
+async def test_a_stop_while_a_job_is_settled_leaves_it_nobodys(workshop: Workshop, database: DatabaseUrls) -> None:
+    services = await workshop.new_tenant()
+    workshop.endpoint.latency_seconds = 0.5
+    document = await add_text(services, "Nearly done.")
+    lock = await asyncpg.connect(database.owner)
+    try:
+        async with workshop.working() as worker:
+            await until(lambda: is_status(workshop, document.id, "embedding"))
+            async with lock.transaction():
+                await lock.execute("select from job where document_id = $1 for update", document.id)
+                await until(lambda: is_status(workshop, document.id, "ready"))
+                worker.stop(at_once=True)
+                await asyncio.sleep(0.3)  # the worker has cancelled what it does, and the settlement waits for the row
+    finally:
+        await lock.close()
+    assert [job["state"] for job in await jobs(workshop) if job["document_id"] == document.id] == []
+
+
 async def test_periodic_jobs_are_there_from_the_start_and_run(
     workshop: Workshop, database: DatabaseUrls, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
