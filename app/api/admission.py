@@ -38,6 +38,8 @@ class Admission:
         self, request: Request, tenant_id: UUID, handle: Callable[[], Coroutine[Any, Any, Response]]
     ) -> Response:
         """Handle a request when it is its turn. Raises TooManyLargeBodies, LargeBodiesBusy, TooManyAtOnce."""
+        if self.loop.is_calm_for(tenant_id) and not is_large(request):
+            return await handle()
         async with AsyncExitStack() as places:
             if is_large(request):
                 await places.enter_async_context(self.large_bodies.take(tenant_id))

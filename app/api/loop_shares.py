@@ -1,8 +1,9 @@
 """Shares of the event loop: a tenant that takes most of its time, while it lags for others, has few requests at once.
 
-Reading a body, checking it and writing a reply hold the event loop, and so everybody. The time that the requests of
-each tenant hold it is measured, step by step, and forgotten with a half-life. While the loop lags and another tenant is
-active, a tenant whose requests take a quarter of the time or more waits its turn for one request at a time.
+Reading a body, checking it and writing a reply hold the event loop, and so everybody. As soon as it is late, the time
+that the requests of each tenant hold it is measured, step by step, and forgotten with a half-life. While the loop lags
+and another tenant is active, a tenant whose requests take a quarter of the time or more waits its turn for one request
+at a time.
 """
 
 import asyncio
@@ -57,6 +58,11 @@ class LoopShares:
             await asyncio.sleep(pause)
             now = perf_counter()
             self._tick(now, late=now - before - pause)
+
+    def is_calm_for(self, tenant_id: UUID) -> bool:
+        """Note a request; return whether it need not be counted and measured, as long as the loop is in time."""
+        self._seen[tenant_id] = perf_counter()
+        return self.lag < LAG_SECONDS / 2 and tenant_id not in self._waiting
 
     @asynccontextmanager
     async def take(self, tenant_id: UUID) -> AsyncIterator[None]:

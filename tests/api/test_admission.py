@@ -66,6 +66,7 @@ async def test_a_large_body_beyond_the_tenants_places_is_refused() -> None:
 
 async def test_a_request_that_only_waits_gives_its_place_back() -> None:
     admission = Admission(TenantPlaces(1, 1, 0.01, TooManyLargeBodies, LargeBodiesBusy))
+    admission.loop.lag = 10.0
     waits, free = asyncio.Event(), asyncio.Event()
     asked = request(content_length=LARGE)
 

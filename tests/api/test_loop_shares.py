@@ -66,6 +66,14 @@ async def test_who_waits(shares: LoopShares, tenants: list[UUID], admitted: int)
     await asyncio.gather(*tasks)
 
 
+async def test_requests_are_measured_when_the_loop_is_late() -> None:
+    assert LoopShares().is_calm_for(HEAVY)
+    late = lagging()
+    assert not late.is_calm_for(HEAVY)
+    late.lag = 0.0
+    assert late.is_calm_for(OTHER)
+
+
 async def test_a_waiting_request_that_is_cancelled_leaves_the_queue() -> None:
     shares = lagging()
     running, free, tasks = await started(shares, [OTHER, *[HEAVY] * (FEW + 2)])
