@@ -15,7 +15,7 @@ from app.bootstrap import Resources
 from app.db.maintenance import OwnerDatabase
 from app.db.models.control_rows import ClaimedJob, WorkerConfinement
 from app.documents.file_batches import ATTACH_JOB
-from app.documents.sweeping import sweep_periods, sweep_temporary
+from app.documents.sweeping import keep_sweeping_temporary, sweep_periods
 from app.errors import AppError, Postponed
 from app.indexing.service import PERIODIC_JOB
 from app.ingestion.pipeline import IngestionPipeline
@@ -28,7 +28,6 @@ from app.logging import bind, get_logger
 from app.outages import Outages, next_look
 from app.places import POLL_SECONDS, Held, Places
 from app.quotas.types import TokensSpent
-from app.settings.environment import temporary_directory
 
 logger = get_logger(__name__)
 
@@ -102,6 +101,7 @@ class Worker:
             asyncio.create_task(self._prepare()),
             asyncio.create_task(self._reap()),
             asyncio.create_task(self._tell_alive()),
+            asyncio.create_task(keep_sweeping_temporary()),
             asyncio.create_task(self.outages.watch()),
             asyncio.create_task(self.resources.queue.listen(self._wake)),
         ]
@@ -278,7 +278,7 @@ class Worker:
                 return
 
     async def _prepare(self) -> None:
-        """See that the periodic jobs are there, and tidy up after killed processes."""
+        """See that the periodic jobs are there."""
         settings = self.resources.settings.worker
         waiting = {**sweep_periods(settings), PERIODIC_JOB: timedelta(seconds=settings.maintenance_seconds)}
         while waiting:
@@ -289,7 +289,6 @@ class Worker:
             except Exception as exc:  # the database will be back
                 logger.warning("worker.prepare_failed", error=exc)
                 await asyncio.sleep(POLL_SECONDS)
-        await asyncio.to_thread(sweep_temporary, temporary_directory())
 
     def _confinement(self) -> WorkerConfinement | None:
         """How far the kernel let this worker's own parser processes be confined; None before the first one."""
@@ -297,7 +296,7 @@ class Worker:
         return None if found is None else WorkerConfinement(found.level, found.describe())
 
     async def _tell_alive(self) -> None:
-        """Write a sign of life every few seconds, and tidy up after processes that were killed.
+        """Write a sign of life every few seconds.
 
         What has frozen this event loop, writes none.
         """
@@ -306,8 +305,6 @@ class Worker:
                 await self.resources.system.beat(self.name, sorted(self.outages.known), self._confinement())
             except Exception as exc:  # the database will be back
                 logger.warning("worker.beat_failed", error=exc)
-            with suppress(OSError):  # a temporary directory that is not there holds nothing
-                await asyncio.to_thread(sweep_temporary, temporary_directory())
             await asyncio.sleep(BEAT_SECONDS)
 
     async def _reap(self) -> None:

@@ -38,10 +38,11 @@ class Admission:
         self, request: Request, tenant_id: UUID, handle: Callable[[], Coroutine[Any, Any, Response]]
     ) -> Response:
         """Handle a request when it is its turn. Raises TooManyLargeBodies, LargeBodiesBusy, TooManyAtOnce."""
-        if self.loop.is_calm_for(tenant_id) and not is_large(request):
+        large = is_large(request)
+        if self.loop.is_calm_for(tenant_id) and not large:
             return await handle()
         async with AsyncExitStack() as places:
-            if is_large(request):
+            if large:
                 await places.enter_async_context(self.large_bodies.take(tenant_id))
             await places.enter_async_context(self.loop.take(tenant_id))
             request.state.places = places

@@ -41,7 +41,7 @@ class TooManyAtOnce(TooMany):
 
 @dataclass(slots=True)
 class LoopShares:
-    """The requests of one process, by tenant; ``watch`` runs beside them."""
+    """Count and measure the requests of one process by tenant. ``watch`` must run as a task."""
 
     lag: float = 0.0
     wait_seconds: float = WAIT_SECONDS
@@ -165,7 +165,7 @@ def create_task(
 
 
 def _nobodys(_seconds: float) -> None:
-    """Charge nobody."""
+    """Ignore the time of work that belongs to no tenant."""
 
 
 _CHARGE: ContextVar[Charge] = ContextVar("charge", default=_nobodys)
@@ -198,7 +198,7 @@ class _Measured(Coroutine[Any, Any, ResultT]):
         self._work.close()
 
     def __getattr__(self, name: str) -> Any:
-        """What is asked of a coroutine about its state, as ``inspect`` does."""
+        """Return an attribute of the wrapped coroutine, such as its state for ``inspect``."""
         return getattr(self._work, name)
 
     def __next__(self) -> Any:

@@ -207,7 +207,7 @@ async def _batches(objects: AsyncIterator[StoredObject]) -> AsyncIterator[list[S
 @asynccontextmanager
 async def sweeping_temporary() -> AsyncIterator[None]:
     """Sweep the temporary directory now, and every few seconds while the block runs."""
-    task = asyncio.create_task(_keep_sweeping_temporary())
+    task = asyncio.create_task(keep_sweeping_temporary())
     try:
         yield
     finally:
@@ -216,7 +216,8 @@ async def sweeping_temporary() -> AsyncIterator[None]:
             await task
 
 
-async def _keep_sweeping_temporary() -> None:
+async def keep_sweeping_temporary() -> None:
+    """Sweep the temporary directory every few seconds, without end."""
     while True:
         with suppress(OSError):  # a temporary directory that is not there holds nothing
             await asyncio.to_thread(sweep_temporary, temporary_directory())
