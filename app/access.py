@@ -15,7 +15,7 @@ class Role(StrEnum):
     ADMIN = "admin"
     OPERATOR = "operator"
 
-    def covers(self, needed: "Role") -> bool:
+    def includes(self, needed: "Role") -> bool:
         """True when this role may do what ``needed`` may; only the operator is the operator."""
         order = list(Role)
         return order.index(self) >= order.index(needed)
@@ -67,32 +67,32 @@ class Quotas:
     chats: int | None = None
 
     @classmethod
-    def stored(cls, given: Mapping[str, Any] | None) -> Self:
+    def from_json(cls, stored: Mapping[str, Any] | None) -> Self:
         """As they stand in the database, where a newer version may know more of them."""
-        known = {field.name for field in fields(cls)}
-        return cls(**{name: value for name, value in (given or {}).items() if name in known})
+        field_names = {field.name for field in fields(cls)}
+        return cls(**{name: value for name, value in (stored or {}).items() if name in field_names})
 
-    def given(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Those that are set."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: value for name, value in values.items() if value is not None}
 
-    def of_rows(self, quota: str) -> int:
+    def get_row_limit(self, quota: str) -> int:
         """Return the maximum number of rows under a quota of ``ROW_QUOTAS``."""
         value: int | None = getattr(self, quota)
         return ROW_QUOTAS[quota] if value is None else value
 
     @property
-    def counts_documents(self) -> bool:
+    def has_storage_limit(self) -> bool:
         """Whether what is stored has to be counted."""
-        return any(one is not None for one in (self.documents, self.stored_bytes, self.chunks))
+        return any(limit is not None for limit in (self.documents, self.stored_bytes, self.chunks))
 
 
 UNLIMITED = Quotas()
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class RequestOrigin:
     """Where a request comes from: the id it goes by, and the address of its client."""
 
     request_id: str | None = None
@@ -120,21 +120,21 @@ class Principal:
     knowledge_base_ids: frozenset[UUID] | None = None
     user_id: str | None = None
     subject: str | None = None
-    origin: Origin = Origin()
+    origin: RequestOrigin = RequestOrigin()
     quotas: Quotas = UNLIMITED
     key_quotas: Quotas = UNLIMITED
-    line_id: UUID | None = None
+    key_lineage_id: UUID | None = None
 
     @property
-    def stores_for(self) -> UUID | None:
+    def storage_quota_key_id(self) -> UUID | None:
         """The key that what it uploads is counted for, where that is counted by key."""
-        return self.line_id if self.key_quotas.counts_documents else None
+        return self.key_lineage_id if self.key_quotas.has_storage_limit else None
 
     @property
-    def ingests_for(self) -> UUID | None:
+    def ingestion_quota_key_id(self) -> UUID | None:
         """The key that its jobs are counted for, where only so many of them run at once."""
-        return self.line_id if self.key_quotas.concurrent_ingestions is not None else None
+        return self.key_lineage_id if self.key_quotas.concurrent_ingestions is not None else None
 
-    def may_see(self, knowledge_base_id: UUID) -> bool:
+    def can_access(self, knowledge_base_id: UUID) -> bool:
         """False for a knowledge base outside those that the key is narrowed to."""
         return self.knowledge_base_ids is None or knowledge_base_id in self.knowledge_base_ids

@@ -22,11 +22,11 @@ _MARK_RUN = re.compile(
     "[^\\w\\s\\x00-\\u02ff\\u2010-\\u20cf\\u2100-\\u2bff\\u2e80-\\u3029\\u3030-\\u3098\\ufe30-\\uffff"
     "\\U0001f000-\\U0001faff]{28,}"
 )
-_MOST_MARKS = 30
+_MAX_MARKS = 30
 _GRAPHEME_JOINER = "\u034f"
 
 
-def normalize_characters(text: str) -> str:
+def normalize_text(text: str) -> str:
     """NFKC, ``\\n`` as the only line break, no control, zero-width or direction characters, U+FFFD for lone surrogates.
 
     Spaces and tabs stay as they are. Runs of more than 30 combining marks are divided by U+034F. Time grows linearly
@@ -34,13 +34,13 @@ def normalize_characters(text: str) -> str:
     """
     # Nothing else that the patterns look for is printable; they take far longer than this question.
     if text.replace("\n", "").replace("\t", "").isprintable():
-        return text if text.isascii() else _nfkc(text)
+        return text if text.isascii() else _normalize_nfkc(text)
     if text.isascii():
         return _INVISIBLE.sub("", _LINE_BREAKS.sub("\n", text))
     text = _INVISIBLE.sub("", _LINE_BREAKS.sub("\n", text))
     if "\u200c" in text or "\u200d" in text:
         text = _LATIN_JOINERS.sub("", text)
-    return _nfkc(_SURROGATES.sub("\ufffd", text))
+    return _normalize_nfkc(_SURROGATES.sub("\ufffd", text))
 
 
 def has_long_mark_run(text: str) -> bool:
@@ -48,7 +48,7 @@ def has_long_mark_run(text: str) -> bool:
     return _MARK_RUN.search(text) is not None
 
 
-def _nfkc(text: str) -> str:
+def _normalize_nfkc(text: str) -> str:
     """Normalize to NFKC by way of the Stream-Safe Text Format (Unicode Standard Annex 15, section 13).
 
     The library sorts the marks of a run by insertion, which takes the square of the run's length.
@@ -60,25 +60,25 @@ def _nfkc(text: str) -> str:
 
 def _divide_marks(match: re.Match[str]) -> str:
     """Put U+034F before each character that would be the 31st non-starter in a row."""
-    run, before = match[0], match.string[max(0, match.start() - 1) : match.start()]
-    known = {character: _non_starters(character) for character in set(run)}
-    if not any(leading for leading, _, _ in known.values()):
+    run, preceding = match[0], match.string[max(0, match.start() - 1) : match.start()]
+    decompositions = {character: _count_non_starters(character) for character in set(run)}
+    if not any(leading for leading, _, _ in decompositions.values()):
         return run
     divided: list[str] = []
-    count = _non_starters(before)[1]
+    count = _count_non_starters(preceding)[1]
     for character in run:
-        leading, trailing, is_whole = known[character]
-        if count + leading > _MOST_MARKS:
+        leading, trailing, is_all_non_starters = decompositions[character]
+        if count + leading > _MAX_MARKS:
             divided.append(_GRAPHEME_JOINER)
             count = 0
         divided.append(character)
-        count = count + leading if is_whole else trailing
+        count = count + leading if is_all_non_starters else trailing
     return "".join(divided)
 
 
-def _non_starters(character: str) -> tuple[int, int, bool]:
+def _count_non_starters(character: str) -> tuple[int, int, bool]:
     """How many non-starters the character's decomposition begins and ends with, and whether it has nothing else."""
-    is_starter = [unicodedata.combining(each) == 0 for each in unicodedata.normalize("NFKD", character)]
-    if True not in is_starter:
-        return len(is_starter), len(is_starter), True
-    return is_starter.index(True), is_starter[::-1].index(True), False
+    starter_flags = [unicodedata.combining(each) == 0 for each in unicodedata.normalize("NFKD", character)]
+    if True not in starter_flags:
+        return len(starter_flags), len(starter_flags), True
+    return starter_flags.index(True), starter_flags[::-1].index(True), False

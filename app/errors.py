@@ -28,7 +28,7 @@ class AppError(Exception):
         super().__init__(self.message)
 
 
-class InvalidInput(AppError):
+class InvalidInputError(AppError):
     """The request is not valid."""
 
     code = "invalid"
@@ -38,43 +38,43 @@ class InvalidInput(AppError):
         self.loc = loc
 
 
-class Unauthorized(AppError):
+class UnauthorizedError(AppError):
     """A valid API key is needed."""
 
     code = "unauthorized"
 
 
-class Forbidden(AppError):
+class ForbiddenError(AppError):
     """This key may not do that."""
 
     code = "forbidden"
 
 
-class NotFound(AppError):
+class NotFoundError(AppError):
     """There is no such thing here."""
 
     code = "not_found"
 
 
-class Conflict(AppError):
+class ConflictError(AppError):
     """The present state does not allow that."""
 
     code = "conflict"
 
 
-class TooLarge(AppError):
+class TooLargeError(AppError):
     """That is over a limit."""
 
     code = "too_large"
 
 
-class Unsupported(AppError):
+class UnsupportedMediaTypeError(AppError):
     """No parser reads this media type."""
 
     code = "unsupported_media_type"
 
 
-class TooMany(AppError):
+class TooManyRequestsError(AppError):
     """Too many requests; try again later."""
 
     code = "too_many_requests"
@@ -84,7 +84,7 @@ class TooMany(AppError):
         self.retry_after = retry_after
 
 
-class Unavailable(AppError):
+class UnavailableError(AppError):
     """Something that this needs is not answering; try again."""
 
     code = "unavailable"
@@ -94,7 +94,7 @@ class Unavailable(AppError):
         self.retry_after = retry_after
 
 
-class Postponed(Unavailable):
+class JobPostponed(UnavailableError):
     """It is too early for this; it is tried again at the time that is known, and no attempt is counted."""
 
     retryable = True

@@ -18,32 +18,32 @@ from sqlalchemy.dialects.postgresql import insert
 
 from app.db.models.ingestion_state import IdempotencyKey
 from app.db.session import Database, Session
-from app.db.statements import statement
-from app.errors import Conflict, Unavailable
+from app.db.statements import parse_statement
+from app.errors import ConflictError, UnavailableError
 from app.logging import get_logger
 
 logger = get_logger(__name__)
 
-KEPT_FOR = timedelta(hours=24)
-LOCK = timedelta(seconds=60)
+RETENTION = timedelta(hours=24)
+LOCK_TIMEOUT = timedelta(seconds=60)
 # Why an answer is not given again whose subject is gone.
-DELETED = "idempotency_answer_deleted"
+RESPONSE_DELETED_CODE = "idempotency_answer_deleted"
 
 
-class RequestInProgress(Conflict):
+class RequestInProgress(ConflictError):
     """The first request with this Idempotency-Key is still under way."""
 
     code = "idempotency_in_progress"
 
 
-class KeyReused(Conflict):
+class IdempotencyKeyReused(ConflictError):
     """This Idempotency-Key came with another body before; a new request needs a new key."""
 
     code = "idempotency_key_reused"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class IdempotencyScope:
     """What a key is kept under; ``route`` has the method and the concrete path."""
 
     tenant_id: UUID
@@ -53,7 +53,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class StoredResponse:
     """What is kept of an answer, and the hash of the body that it answers; None: of any.
 
     Without a body it cannot be given again, and ``headers`` hold why. ``subjects`` are what it is about: it goes with
@@ -68,110 +68,118 @@ class Answer:
 
 
 @dataclass(slots=True)
-class Run:
+class InFlightRequest:
     """A first request under way; the ``answer`` that it has at its end is kept, without one the key is free again."""
 
-    place: Place
-    begun: datetime
-    answer: Answer | None = None
+    scope: IdempotencyScope
+    started_at: datetime
+    response: StoredResponse | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class IdempotencyKeys:
+class IdempotencyStore:
     """Who may run, and what those after are answered."""
 
     database: Database
-    renew_seconds: float = 20.0
+    renew_interval_seconds: float = 20.0
 
-    async def begin(self, place: Place) -> Run | Answer:
+    async def acquire(self, scope: IdempotencyScope) -> InFlightRequest | StoredResponse:
         """The caller runs, or has run before. Raises RequestInProgress, DatabaseUnavailable."""
-        row = IdempotencyKey
-        lapsed = or_(
-            and_(row.status.is_(None), row.locked_until < func.now()),
-            and_(row.status.is_not(None), row.created_at < func.now() - KEPT_FOR),
+        table = IdempotencyKey
+        is_expired = or_(
+            and_(table.status.is_(None), table.locked_until < func.now()),
+            and_(table.status.is_not(None), table.created_at < func.now() - RETENTION),
         )
-        fresh: dict[str, Any] = {"created_at": func.now(), "locked_until": func.now() + LOCK}
-        emptied = dict.fromkeys(("request_hash", "status", "headers", "body"))
-        taken = (
-            insert(row)
-            .values(**_columns(place), **fresh)
-            .on_conflict_do_update(index_elements=_columns(place), set_={**fresh, **emptied}, where=lapsed)
-            .returning(row.created_at)
+        new_values: dict[str, Any] = {"created_at": func.now(), "locked_until": func.now() + LOCK_TIMEOUT}
+        cleared_values = dict.fromkeys(("request_hash", "status", "headers", "body"))
+        upsert = (
+            insert(table)
+            .values(**_build_key_columns(scope), **new_values)
+            .on_conflict_do_update(
+                index_elements=_build_key_columns(scope), set_={**new_values, **cleared_values}, where=is_expired
+            )
+            .returning(table.created_at)
         )
-        async with self.database.transaction(place.tenant_id) as session:
-            begun = await session.scalar(taken)
-            if begun is not None:
-                return Run(place, begun)
+        async with self.database.transaction(scope.tenant_id) as session:
+            started_at = await session.scalar(upsert)
+            if started_at is not None:
+                return InFlightRequest(scope, started_at)
             # The conflict has locked the row, so it is there still.
-            found = (await session.scalars(select(row).filter_by(**_columns(place)))).one()
-        if found.status is None:
+            stored = (await session.scalars(select(table).filter_by(**_build_key_columns(scope)))).one()
+        if stored.status is None:
             raise RequestInProgress
-        return Answer(found.request_hash, found.status, found.headers or {}, found.body)
+        return StoredResponse(stored.request_hash, stored.status, stored.headers or {}, stored.body)
 
     @asynccontextmanager
-    async def running(self, run: Run) -> AsyncIterator[None]:
+    async def maintain_lock(self, request: InFlightRequest) -> AsyncIterator[None]:
         """Hold the key while the request runs, and settle it at the end."""
-        renewing = asyncio.create_task(self._renew(run))
+        renewal = asyncio.create_task(self._renew_lock(request))
         try:
             yield
         finally:
-            renewing.cancel()
-            await asyncio.gather(renewing, return_exceptions=True)
+            renewal.cancel()
+            await asyncio.gather(renewal, return_exceptions=True)
             try:
-                await self._settle(run)
-            except Unavailable as error:  # what was done is done, and its answer must be given
+                await self._finish_request(request)
+            except UnavailableError as error:  # what was done is done, and its answer must be given
                 logger.warning("idempotency.not_settled", error=error)
 
-    async def _renew(self, run: Run) -> None:
+    async def _renew_lock(self, request: InFlightRequest) -> None:
         while True:
-            await asyncio.sleep(self.renew_seconds)
-            with suppress(Unavailable):
-                async with self.database.transaction(run.place.tenant_id) as session:
-                    await session.execute(_held(run, locked_until=func.now() + LOCK))
+            await asyncio.sleep(self.renew_interval_seconds)
+            with suppress(UnavailableError):
+                async with self.database.transaction(request.scope.tenant_id) as session:
+                    await session.execute(_update_if_locked(request, locked_until=func.now() + LOCK_TIMEOUT))
 
-    async def _settle(self, run: Run) -> None:
-        answer = run.answer
-        async with self.database.transaction(run.place.tenant_id) as session:
-            if answer is None:
-                free = delete(IdempotencyKey).filter_by(**_columns(run.place), created_at=run.begun, status=None)
-                await session.execute(free)
+    async def _finish_request(self, request: InFlightRequest) -> None:
+        response = request.response
+        async with self.database.transaction(request.scope.tenant_id) as session:
+            if response is None:
+                release = delete(IdempotencyKey).filter_by(
+                    **_build_key_columns(request.scope), created_at=request.started_at, status=None
+                )
+                await session.execute(release)
                 return
-            kept = _held(
-                run,
-                request_hash=answer.request_hash,
-                status=answer.status,
-                headers=dict(answer.headers),
-                body=answer.body,
+            save = _update_if_locked(
+                request,
+                request_hash=response.request_hash,
+                status=response.status,
+                headers=dict(response.headers),
+                body=response.body,
             )
-            if (await session.execute(kept.returning(IdempotencyKey.tenant_id))).first() and answer.subjects:
-                values = {**_columns(run.place), "subjects": list(answer.subjects)}
-                await session.rows(_ADD_SUBJECTS, values)
+            if (await session.execute(save.returning(IdempotencyKey.tenant_id))).first() and response.subjects:
+                values = {**_build_key_columns(request.scope), "subjects": list(response.subjects)}
+                await session.fetch_rows(_ADD_SUBJECTS, values)
 
 
-async def forget_answers(session: Session, tenant_id: UUID, subjects: Sequence[UUID]) -> None:
+async def delete_stored_responses(session: Session, tenant_id: UUID, subjects: Sequence[UUID]) -> None:
     """Keep of the answers that are about these only that they were given: a retry must not make them anew."""
-    rows = await session.rows(_REMOVE_SUBJECTS, {"tenant_id": tenant_id, "subjects": list(subjects)})
+    rows = await session.fetch_rows(_REMOVE_SUBJECTS, {"tenant_id": tenant_id, "subjects": list(subjects)})
     if rows:
-        places = {name: [row[name] for row in rows] for name in ("api_key_id", "route", "key")}
-        await session.rows(_WITHHOLD, {"tenant_id": tenant_id, "code": DELETED, **places})
+        columns = {name: [row[name] for row in rows] for name in ("api_key_id", "route", "key")}
+        await session.fetch_rows(_WITHHOLD, {"tenant_id": tenant_id, "code": RESPONSE_DELETED_CODE, **columns})
 
 
-def _columns(place: Place) -> dict[str, Any]:
-    return {"tenant_id": place.tenant_id, "api_key_id": place.api_key_id, "route": place.route, "key": place.key}
+def _build_key_columns(scope: IdempotencyScope) -> dict[str, Any]:
+    return {"tenant_id": scope.tenant_id, "api_key_id": scope.api_key_id, "route": scope.route, "key": scope.key}
 
 
-def _held(run: Run, **values: Any) -> Update:
+def _update_if_locked(request: InFlightRequest, **values: Any) -> Update:
     """Change the row as long as this run holds it."""
-    return update(IdempotencyKey).filter_by(**_columns(run.place), created_at=run.begun, status=None).values(**values)
+    return (
+        update(IdempotencyKey)
+        .filter_by(**_build_key_columns(request.scope), created_at=request.started_at, status=None)
+        .values(**values)
+    )
 
 
-_ADD_SUBJECTS = statement("""
+_ADD_SUBJECTS = parse_statement("""
 insert into idempotency_subject (tenant_id, subject_id, api_key_id, route, key)
 select :tenant_id, s, :api_key_id, :route, :key from unnest(:subjects::uuid[]) s on conflict do nothing""")
-_REMOVE_SUBJECTS = statement("""
+_REMOVE_SUBJECTS = parse_statement("""
 delete from idempotency_subject where tenant_id = :tenant_id and subject_id = any(:subjects::uuid[])
 returning api_key_id, route, key""")
-_WITHHOLD = statement("""
+_WITHHOLD = parse_statement("""
 update idempotency_key
    set body = null, request_hash = null, headers = jsonb_build_object('withheld', :code::text)
  where tenant_id = :tenant_id and body is not null

@@ -14,17 +14,17 @@ PREFIXES = (
 )  # fmt: skip
 
 
-def new_id() -> UUID:
+def generate_id() -> UUID:
     """A UUIDv7: unique, and sorted by time."""
     return uuid_utils.compat.uuid7()
 
 
-def made_at(id: UUID) -> datetime:
+def get_creation_time(id: UUID) -> datetime:
     """When ``new_id`` made it: a UUIDv7 begins with the milliseconds."""
     return datetime.fromtimestamp((id.int >> 80) / 1000, UTC)
 
 
-def derived_id(*parts: object) -> UUID:
+def derive_id(*parts: object) -> UUID:
     """A UUIDv8 made from the parts alone, so that the same parts give the same id again (RFC 9562, section 5.8)."""
     digest = bytearray(hashlib.sha256("\0".join(map(str, parts)).encode()).digest()[:16])
     digest[6] = digest[6] & 0x0F | 0x80
@@ -42,7 +42,7 @@ def decode_id(prefix: str, text: str) -> UUID | None:
     if not text.startswith(prefix + "_"):
         return None
     try:
-        found = TypeID.from_string(text)
+        parsed = TypeID.from_string(text)
     except TypeIDException:
         return None
-    return UUID(bytes=found.uuid.bytes) if found.prefix == prefix else None
+    return UUID(bytes=parsed.uuid.bytes) if parsed.prefix == prefix else None

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from app.errors import AppError, Postponed, Unavailable
+from app.errors import AppError, JobPostponed, UnavailableError
 from app.inference.embedding import EmbeddingMismatch, EmbeddingRejected, EmbeddingUnavailable
 from app.inference.vision import VisionUnavailable
 from app.ingestion.types import IngestionError
@@ -11,10 +11,10 @@ from app.knowledge_bases.types import IndexMismatch
 from app.lexical.weights import TooManyTerms
 from app.object_store import ObjectStoreUnavailable
 from app.quotas.types import QuotaExceeded
-from app.temporary import TemporaryFull
+from app.temporary import TempDiskFull
 
 
-class UnknownJob(Unavailable):
+class UnknownJobKind(UnavailableError):
     """This worker does not know that kind of job; a newer one may."""
 
 
@@ -23,21 +23,21 @@ def describe_failure(error: BaseException) -> JobFailure:
 
     A sentence that could not be stored would leave the job without an end, so it is made storable.
     """
-    failure = _failure(error)
+    failure = _to_job_failure(error)
     return replace(failure, message=failure.message.encode("utf-8", "replace").decode().replace("\0", ""))
 
 
-def _failure(error: BaseException) -> JobFailure:
+def _to_job_failure(error: BaseException) -> JobFailure:
     match error:
-        case IngestionError() | Postponed():
+        case IngestionError() | JobPostponed():
             return JobFailure(error.code, error.message, error.retryable)
-        case EmbeddingUnavailable() | TemporaryFull() | ObjectStoreUnavailable() | VisionUnavailable():
+        case EmbeddingUnavailable() | TempDiskFull() | ObjectStoreUnavailable() | VisionUnavailable():
             return JobFailure(error.code, error.message, True, error.retry_after)
         case EmbeddingMismatch() | EmbeddingRejected() | IndexMismatch():
             return JobFailure("embedding_unavailable", error.message, False)
         case QuotaExceeded() | TooManyTerms():
             return JobFailure(error.code, error.message, False)
-        case Unavailable():
+        case UnavailableError():
             return JobFailure("internal", error.message, True, error.retry_after)
         case AppError():
             return JobFailure("internal", error.message, False)

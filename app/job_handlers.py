@@ -14,11 +14,11 @@ from app.bootstrap import Resources
 from app.db.maintenance import OwnerDatabase
 from app.db.models.control_rows import ClaimedJob
 from app.db.session import TenantDatabase
-from app.documents.erasing import DELETIONS_JOB, STALE, DeletionUpkeep, Erasing
+from app.documents.erasing import DELETIONS_JOB, STALE_DELETION_AGE, DeletionRecovery, Purger
 from app.documents.file_batches import ATTACH_JOB
-from app.documents.restamping import RestampUpkeep, restamp_documents
-from app.documents.scopes import Scope
-from app.documents.settling import count_objects, settle_documents
+from app.documents.restamping import BackfillRecovery, backfill_documents
+from app.documents.scopes import DocumentScope
+from app.documents.settling import complete_document_deletion, count_objects
 from app.documents.sweeping import (
     EVENTS_JOB,
     EXPIRED_JOB,
@@ -26,33 +26,33 @@ from app.documents.sweeping import (
     RECORDS_JOB,
     RETRY_JOB,
     Sweeper,
-    sweep_temporary,
+    sweep_temp_files,
 )
 from app.errors import AppError
-from app.ids import derived_id
-from app.indexing.dropping import DROP_JOB, IndexDropping
-from app.indexing.routing import RoutingUpkeep
-from app.indexing.service import CENTROIDS_JOB, INDEX_JOB, PERIODIC_JOB, IndexMaintenance
+from app.ids import derive_id
+from app.indexing.dropping import DROP_JOB, IndexDropper
+from app.indexing.routing import RoutingProfileBuilder
+from app.indexing.service import CENTROIDS_JOB, MAINTAIN_INDEX_JOB, MAINTAIN_INDEXES_JOB, IndexMaintenance
 from app.inference.embedding import EmbeddingUnavailable
-from app.ingestion.chunker_nodes import remove_unnamed_nodes
+from app.ingestion.chunker_nodes import delete_unreferenced_nodes
 from app.ingestion.pipeline import IngestionPipeline
 from app.ingestion.rebuilding import DocumentRebuilder
 from app.ingestion.reindexing import Reindexer
-from app.ingestion.stint import Stint
+from app.ingestion.stint import PreemptionTimer
 from app.knowledge_bases.reindexing import REINDEX_JOB
-from app.knowledge_bases.service import ERASE_JOB, RESTAMP_JOB, ROUTING_JOB
-from app.publications.service import PUBLISH_JOB
-from app.publications.settling import PublicationSettling
+from app.knowledge_bases.service import BACKFILL_JOB, ERASE_JOB, ROUTING_JOB
+from app.publications.service import RECONCILE_SQL_VIEW_JOB
+from app.publications.settling import SqlViewReconciler
 from app.quotas.types import NO_KEY
-from app.settings.environment import temporary_directory
-from app.temporary import count_left
-from app.tenants.callers import caller_of
-from app.webhooks.delivering import Delivering
-from app.webhooks.types import SEND_JOB
+from app.settings.environment import find_temporary_directory
+from app.temporary import count_abandoned
+from app.tenants.callers import restore_caller
+from app.webhooks.delivering import WebhookDeliverer
+from app.webhooks.types import SEND_WEBHOOK_JOB
 
-EXPIRED_AT_ONCE = 200
-EVENTS_AT_ONCE = CHANGED_AT_ONCE = 10_000
-DELETIONS_AT_ONCE = 1000
+EXPIRED_BATCH_SIZE = 200
+EVENT_BATCH_SIZE = CHANGE_BATCH_SIZE = 10_000
+DELETION_BATCH_SIZE = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +61,8 @@ class JobContext:
 
     resources: Resources
     pipeline: IngestionPipeline
-    owner: OwnerDatabase | None = None
-    stint: Stint | None = None
+    owner_database: OwnerDatabase | None = None
+    preemption: PreemptionTimer | None = None
 
     @property
     def sweeper(self) -> Sweeper:
@@ -73,95 +73,106 @@ class JobContext:
             resources.objects,
             resources.queue,
             resources.tenants,
-            partial(resources.system.expired_documents, limit=EXPIRED_AT_ONCE),
+            partial(resources.control_plane.find_expired_documents, limit=EXPIRED_BATCH_SIZE),
             partial(
-                resources.system.remove_old_audit_events,
-                keep=timedelta(days=resources.settings.audit.retention_days),
-                limit=EVENTS_AT_ONCE,
+                resources.control_plane.remove_old_audit_events,
+                retention=timedelta(days=resources.settings.audit.retention_days),
+                limit=EVENT_BATCH_SIZE,
             ),
             timedelta(seconds=resources.settings.worker.orphan_seconds),
         )
 
     @property
-    def maintenance(self) -> IndexMaintenance:
+    def index_maintenance(self) -> IndexMaintenance:
         """What looks after search indexes."""
         resources = self.resources
         return IndexMaintenance(
             resources.database,
             resources.queue,
-            partial(resources.system.changed_indexes, limit=CHANGED_AT_ONCE),
-            partial(resources.system.unsettled_indexes, limit=CHANGED_AT_ONCE),
-            self.owner,
+            partial(resources.control_plane.find_changed_indexes, limit=CHANGE_BATCH_SIZE),
+            partial(resources.control_plane.find_outdated_indexes, limit=CHANGE_BATCH_SIZE),
+            self.owner_database,
             resources.settings.worker.hnsw_threshold,
         )
 
     @property
-    def dropping(self) -> IndexDropping:
+    def index_dropper(self) -> IndexDropper:
         """What removes search indexes that nobody goes back to."""
         resources = self.resources
-        undo = timedelta(seconds=resources.settings.worker.reindex_undo_seconds)
-        find_expired = partial(resources.system.expired_indexes, undo=undo, limit=CHANGED_AT_ONCE)
-        return IndexDropping(resources.database, resources.queue, find_expired, self.owner)
+        rollback_period = timedelta(seconds=resources.settings.worker.reindex_undo_seconds)
+        find_expired = partial(
+            resources.control_plane.find_expired_indexes, rollback_period=rollback_period, limit=CHANGE_BATCH_SIZE
+        )
+        return IndexDropper(resources.database, resources.queue, find_expired, self.owner_database)
 
     @property
-    def erasing(self) -> Erasing:
+    def purger(self) -> Purger:
         """What removes deleted knowledge bases and tenants."""
         resources = self.resources
-        return Erasing(
-            resources.database, resources.queue, resources.objects, self.dropping, self.publications, resources.tenants
-        )
-
-    @property
-    def publications(self) -> PublicationSettling:
-        """What makes publications and takes them away."""
-        return PublicationSettling(self.resources.database, self.resources.queue, self.owner)
-
-    @property
-    def restamp_upkeep(self) -> RestampUpkeep:
-        """What sees that stamps come to all documents."""
-        find_stalled = partial(self.resources.system.stalled_restamps, limit=CHANGED_AT_ONCE)
-        return RestampUpkeep(self.resources.database, self.resources.queue, find_stalled)
-
-    @property
-    def deletion_upkeep(self) -> DeletionUpkeep:
-        """What sees that deletions come to their end, and receipts to theirs."""
-        resources = self.resources
-        keep = timedelta(days=resources.settings.deletion.receipt_retention_days)
-        return DeletionUpkeep(
+        return Purger(
             resources.database,
             resources.queue,
             resources.objects,
-            partial(resources.system.unfinished_deletions, age=STALE, limit=DELETIONS_AT_ONCE),
-            partial(resources.system.remove_old_deletions, keep=keep, limit=DELETIONS_AT_ONCE),
+            self.index_dropper,
+            self.sql_view_reconciler,
+            resources.tenants,
         )
 
     @property
-    def delivering(self) -> Delivering:
+    def sql_view_reconciler(self) -> SqlViewReconciler:
+        """What makes publications and takes them away."""
+        return SqlViewReconciler(self.resources.database, self.resources.queue, self.owner_database)
+
+    @property
+    def backfill_recovery(self) -> BackfillRecovery:
+        """What sees that stamps come to all documents."""
+        find_stalled = partial(self.resources.control_plane.find_stalled_backfills, limit=CHANGE_BATCH_SIZE)
+        return BackfillRecovery(self.resources.database, self.resources.queue, find_stalled)
+
+    @property
+    def deletion_recovery(self) -> DeletionRecovery:
+        """What sees that deletions come to their end, and receipts to theirs."""
+        resources = self.resources
+        retention = timedelta(days=resources.settings.deletion.receipt_retention_days)
+        return DeletionRecovery(
+            resources.database,
+            resources.queue,
+            resources.objects,
+            partial(
+                resources.control_plane.find_unfinished_deletions, min_age=STALE_DELETION_AGE, limit=DELETION_BATCH_SIZE
+            ),
+            partial(resources.control_plane.remove_old_deletions, retention=retention, limit=DELETION_BATCH_SIZE),
+        )
+
+    @property
+    def webhook_deliverer(self) -> WebhookDeliverer:
         """What sends to webhooks."""
         resources = self.resources
-        return Delivering(resources.database, resources.webhooks, resources.settings.webhooks)
+        return WebhookDeliverer(resources.database, resources.webhook_sender, resources.settings.webhooks)
 
     @property
     def reindexer(self) -> Reindexer:
         """What builds the next search index of a knowledge base."""
         rebuilder = DocumentRebuilder(self.resources.embedders, self.resources.objects)
-        return Reindexer(rebuilder, self.resources.queue, self._prepare)
+        return Reindexer(rebuilder, self.resources.queue, self._prepare_index)
 
     @property
-    def routing(self) -> RoutingUpkeep:
+    def routing_profile_builder(self) -> RoutingProfileBuilder:
         """What makes that by which searches choose knowledge bases."""
-        return RoutingUpkeep(self.resources.database, self.resources.embedders, Scope().visible())
+        return RoutingProfileBuilder(
+            self.resources.database, self.resources.embedders, DocumentScope().list_visible_keys()
+        )
 
-    async def _prepare(self, tenant_id: UUID, index_id: UUID) -> bool:
+    async def _prepare_index(self, tenant_id: UUID, index_id: UUID) -> bool:
         """What a search index wants to have as soon as it is live. Raises as ``IndexMaintenance.prepare``."""
-        if not await self.maintenance.prepare(tenant_id, index_id):
+        if not await self.index_maintenance.prepare(tenant_id, index_id):
             return False
         with suppress(EmbeddingUnavailable):  # its centroids are there; what is said of it is embedded another time
-            await self.routing.refresh(tenant_id, index_id)
+            await self.routing_profile_builder.refresh(tenant_id, index_id)
         return True
 
 
-Handler = Callable[[JobContext, ClaimedJob], Awaitable[None]]
+JobHandler = Callable[[JobContext, ClaimedJob], Awaitable[None]]
 
 
 async def ingest_document(context: JobContext, job: ClaimedJob) -> None:
@@ -170,68 +181,68 @@ async def ingest_document(context: JobContext, job: ClaimedJob) -> None:
         db = TenantDatabase(context.resources.database, job.tenant_id)
         uploader = UUID(job.payload.get("key") or NO_KEY.hex)
         await context.pipeline.ingest(
-            db, job.document_id, int(job.payload["version"]), uploader=uploader, stint=context.stint
+            db, job.document_id, int(job.payload["version"]), uploader=uploader, preemption=context.preemption
         )
 
 
 async def purge_objects(context: JobContext, job: ClaimedJob) -> None:
     """Payload: ``prefix``, ``prefixes``, ``key``, ``keys``, all below the job's own tenant; and maybe ``deletion``."""
-    own, objects = f"{job.tenant_id}/", context.resources.objects
-    named = (job.payload.get("prefix"), *job.payload.get("prefixes", ()))
-    prefixes = [prefix for prefix in named if prefix is not None and prefix.startswith(own)]
+    own_prefix, objects = f"{job.tenant_id}/", context.resources.objects
+    requested_prefixes = (job.payload.get("prefix"), *job.payload.get("prefixes", ()))
+    prefixes = [prefix for prefix in requested_prefixes if prefix is not None and prefix.startswith(own_prefix)]
     for prefix in prefixes:
         await objects.delete_prefix(prefix)
     for key in (job.payload.get("key"), *job.payload.get("keys", ())):
-        if key is not None and key.startswith(own):
+        if key is not None and key.startswith(own_prefix):
             await objects.delete(key)
     if "deletion" in job.payload:
         # Originals that a killed process of this machine was reading; other machines' workers tidy up after their own.
-        place = temporary_directory()
-        await asyncio.to_thread(sweep_temporary, place)
-        await settle_documents(
+        directory = find_temporary_directory()
+        await asyncio.to_thread(sweep_temp_files, directory)
+        await complete_document_deletion(
             TenantDatabase(context.resources.database, job.tenant_id),
             [UUID(prefix.split("/")[1]) for prefix in prefixes],
             deletion_id=UUID(job.payload["deletion"]),
             job_id=job.id,
             objects=await count_objects(objects, prefixes),
-            temporary_files=await asyncio.to_thread(count_left, place),
+            temporary_files=await asyncio.to_thread(count_abandoned, directory),
         )
 
 
-async def erase_knowledge_base(context: JobContext, job: ClaimedJob) -> None:
+async def purge_knowledge_base(context: JobContext, job: ClaimedJob) -> None:
     """Payload: ``knowledge_base``, ``indexes``, ``deletion``."""
     kb_id, deletion_id = (UUID(job.payload[name]) for name in ("knowledge_base", "deletion"))
-    indexes = [UUID(one) for one in job.payload["indexes"]]
-    await context.erasing.knowledge_base(job.tenant_id, kb_id, indexes, deletion_id=deletion_id, job_id=job.id)
+    indexes = [UUID(index) for index in job.payload["indexes"]]
+    await context.purger.purge_knowledge_base(job.tenant_id, kb_id, indexes, deletion_id=deletion_id, job_id=job.id)
 
 
 async def attach_files(context: JobContext, job: ClaimedJob) -> None:
     """Payload: ``batch``, ``knowledge_base``, and ``caller``, as whom the files are attached."""
-    caller = await caller_of(context.resources.database, job.tenant_id, job.payload["caller"])
+    caller = await restore_caller(context.resources.database, job.tenant_id, job.payload["caller"])
     if caller is not None:
-        await context.resources.for_tenant(caller).batch_attaching.run(UUID(job.payload["batch"]))
+        await context.resources.create_tenant_services(caller).file_batch_worker.run(UUID(job.payload["batch"]))
 
 
-async def restamp_knowledge_base(context: JobContext, job: ClaimedJob) -> None:
+async def backfill_metadata(context: JobContext, job: ClaimedJob) -> None:
     """Payload: ``knowledge_base``."""
     db = TenantDatabase(context.resources.database, job.tenant_id)
-    await restamp_documents(db, UUID(job.payload["knowledge_base"]))
+    await backfill_documents(db, UUID(job.payload["knowledge_base"]))
 
 
 async def delete_tenant(context: JobContext, job: ClaimedJob) -> None:
     """Payload: ``tenant_id``; a job of the system tenant, so that it outlives the rows it removes."""
     tenant_id = UUID(job.payload["tenant_id"])
-    await context.erasing.tenant(tenant_id, deletion_id=derived_id("deletion", tenant_id), job_id=job.id)
+    await context.purger.purge_tenant(tenant_id, deletion_id=derive_id("deletion", tenant_id), job_id=job.id)
 
 
-async def sweep_deletions(context: JobContext, job: ClaimedJob) -> None:  # noqa: ARG001  (as all handlers)
+async def recover_deletions(context: JobContext, job: ClaimedJob) -> None:  # noqa: ARG001  (as all handlers)
     """A periodic job: deletions that have stopped go on, and old receipts go."""
-    await context.deletion_upkeep.run()
+    await context.deletion_recovery.run()
 
 
-async def sweep(context: JobContext, job: ClaimedJob) -> None:
+async def run_sweeper(context: JobContext, job: ClaimedJob) -> None:
     """A periodic job: one of the sweepers."""
-    await context.sweeper.run(job.kind)
+    await context.sweeper.run_job(job.kind)
 
 
 async def maintain_indexes(context: JobContext, job: ClaimedJob) -> None:  # noqa: ARG001  (as all handlers)
@@ -240,9 +251,14 @@ async def maintain_indexes(context: JobContext, job: ClaimedJob) -> None:  # noq
     What one of them cannot reach, as the tables' owner, the others may do without. Raises the first failure.
     """
     failures: list[Exception] = []
-    for upkeep in (context.maintenance, context.dropping, context.publications, context.restamp_upkeep):
+    for maintainer in (
+        context.index_maintenance,
+        context.index_dropper,
+        context.sql_view_reconciler,
+        context.backfill_recovery,
+    ):
         try:
-            await upkeep.look_after_all()
+            await maintainer.scan()
         except (AppError, DBAPIError, TimeoutError) as exc:
             failures.append(exc)
     if failures:
@@ -251,60 +267,60 @@ async def maintain_indexes(context: JobContext, job: ClaimedJob) -> None:  # noq
 
 async def maintain_index(context: JobContext, job: ClaimedJob) -> None:
     """Payload: ``index``."""
-    await context.maintenance.maintain(job.tenant_id, UUID(job.payload["index"]))
+    await context.index_maintenance.maintain(job.tenant_id, UUID(job.payload["index"]))
 
 
-async def make_routing_profile(context: JobContext, job: ClaimedJob) -> None:
+async def build_routing_profile(context: JobContext, job: ClaimedJob) -> None:
     """Payload: ``index``."""
-    await context.routing.refresh(job.tenant_id, UUID(job.payload["index"]))
+    await context.routing_profile_builder.refresh(job.tenant_id, UUID(job.payload["index"]))
 
 
 async def reindex_knowledge_base(context: JobContext, job: ClaimedJob) -> None:
     """Payload: ``index``."""
     db = TenantDatabase(context.resources.database, job.tenant_id)
-    await context.reindexer.run(db, UUID(job.payload["index"]), job.id)
+    await context.reindexer.run_slice(db, UUID(job.payload["index"]), job.id)
 
 
 async def drop_search_index(context: JobContext, job: ClaimedJob) -> None:
     """Payload: ``index``. Its row goes last: until then a lost worker's job is done again."""
     index_id = UUID(job.payload["index"])
-    kb_id = await context.dropping.empty(job.tenant_id, index_id)
+    kb_id = await context.index_dropper.delete_chunks(job.tenant_id, index_id)
     if kb_id is not None:
-        await remove_unnamed_nodes(TenantDatabase(context.resources.database, job.tenant_id), kb_id)
-        await context.dropping.remove(job.tenant_id, index_id)
+        await delete_unreferenced_nodes(TenantDatabase(context.resources.database, job.tenant_id), kb_id)
+        await context.index_dropper.remove(job.tenant_id, index_id)
 
 
 async def send_webhook(context: JobContext, job: ClaimedJob) -> None:
     """Payload: ``delivery``."""
     is_last = job.attempts >= job.max_attempts
-    await context.delivering.deliver(job.tenant_id, UUID(job.payload["delivery"]), is_last=is_last)
+    await context.webhook_deliverer.deliver(job.tenant_id, UUID(job.payload["delivery"]), is_last=is_last)
 
 
-async def settle_publication(context: JobContext, job: ClaimedJob) -> None:
+async def reconcile_sql_view(context: JobContext, job: ClaimedJob) -> None:
     """Payload: ``publication``, ``knowledge_base``."""
     ids = (UUID(job.payload[name]) for name in ("knowledge_base", "publication"))
-    await context.publications.settle(job.tenant_id, *ids)
+    await context.sql_view_reconciler.reconcile(job.tenant_id, *ids)
 
 
-HANDLERS: dict[str, Handler] = {
+HANDLERS: dict[str, JobHandler] = {
     "ingest_document": ingest_document,
     "purge_objects": purge_objects,
     "delete_tenant": delete_tenant,
-    ERASE_JOB: erase_knowledge_base,
-    DELETIONS_JOB: sweep_deletions,
-    RESTAMP_JOB: restamp_knowledge_base,
+    ERASE_JOB: purge_knowledge_base,
+    DELETIONS_JOB: recover_deletions,
+    BACKFILL_JOB: backfill_metadata,
     ATTACH_JOB: attach_files,
-    EXPIRED_JOB: sweep,
-    OBJECTS_JOB: sweep,
-    RECORDS_JOB: sweep,
-    EVENTS_JOB: sweep,
-    RETRY_JOB: sweep,
-    PERIODIC_JOB: maintain_indexes,
-    INDEX_JOB: maintain_index,
-    CENTROIDS_JOB: make_routing_profile,
-    ROUTING_JOB: make_routing_profile,
+    EXPIRED_JOB: run_sweeper,
+    OBJECTS_JOB: run_sweeper,
+    RECORDS_JOB: run_sweeper,
+    EVENTS_JOB: run_sweeper,
+    RETRY_JOB: run_sweeper,
+    MAINTAIN_INDEXES_JOB: maintain_indexes,
+    MAINTAIN_INDEX_JOB: maintain_index,
+    CENTROIDS_JOB: build_routing_profile,
+    ROUTING_JOB: build_routing_profile,
     REINDEX_JOB: reindex_knowledge_base,
     DROP_JOB: drop_search_index,
-    SEND_JOB: send_webhook,
-    PUBLISH_JOB: settle_publication,
+    SEND_WEBHOOK_JOB: send_webhook,
+    RECONCILE_SQL_VIEW_JOB: reconcile_sql_view,
 }

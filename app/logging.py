@@ -25,12 +25,12 @@ from uuid import UUID
 
 LogLevel = Literal["debug", "info", "warning", "error"]
 
-LONGEST_TEXT = 500
-DEEPEST_FRAMES = 25
-DEEPEST_CAUSES = 5
-RESERVED = {"time", "level", "logger", "event", "request_id", "tenant_id", "job_id", "error"}
+MAX_TEXT_CHARACTERS = 500
+MAX_FRAMES = 25
+MAX_CAUSES = 5
+RESERVED_FIELDS = {"time", "level", "logger", "event", "request_id", "tenant_id", "job_id", "error"}
 # Loggers whose sentences are about the process, never about a request's or a document's content.
-SPOKEN_FOR = ("uvicorn", "alembic")
+TRUSTED_LOGGERS = ("uvicorn", "alembic")
 
 _context: ContextVar[Mapping[str, str]] = ContextVar("log_context", default={})  # noqa: B039  # never changed in place
 _TRACE_LINE = re.compile(r'^ +File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<name>\S+)', re.MULTILINE)
@@ -76,12 +76,12 @@ def get_logger(name: str) -> EventLogger:
 
 
 @contextmanager
-def bind(
+def bind_context(
     *, request_id: str | None = None, tenant_id: UUID | str | None = None, job_id: UUID | str | None = None
 ) -> Iterator[None]:
     """Put these ids into every line logged inside the block, in tasks and threads started from it too."""
-    given = {"request_id": request_id, "tenant_id": tenant_id, "job_id": job_id}
-    bound = {name: str(value) for name, value in given.items() if value is not None}
+    ids = {"request_id": request_id, "tenant_id": tenant_id, "job_id": job_id}
+    bound = {name: str(value) for name, value in ids.items() if value is not None}
     token = _context.set({**_context.get(), **bound})
     try:
         yield
@@ -89,7 +89,7 @@ def bind(
         _context.reset(token)
 
 
-def configure(level: LogLevel, stream: TextIO | None = None) -> None:
+def configure_logging(level: LogLevel, stream: TextIO | None = None) -> None:
     """Send every logger of the process to ``stream`` (standard error) as JSON; may be called again.
 
     uvicorn must be run with ``log_config=None`` and ``access_log=False``, or it puts its own handlers back.
@@ -103,7 +103,7 @@ def configure(level: LogLevel, stream: TextIO | None = None) -> None:
     threshold = logging.getLevelNamesMapping()[level.upper()]
     root.setLevel(max(threshold, logging.WARNING))
     logging.getLogger("app").setLevel(threshold)
-    for name in SPOKEN_FOR:
+    for name in TRUSTED_LOGGERS:
         logging.getLogger(name).setLevel(max(threshold, logging.INFO))
     for name in ("uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi", "alembic"):
         logger = logging.getLogger(name)
@@ -131,11 +131,11 @@ class JsonFormatter(logging.Formatter):
         }
         fields = getattr(record, "event_fields", None)
         if isinstance(fields, Mapping):
-            line["event"] = _plain(record.msg)
+            line["event"] = _to_json_value(record.msg)
             line.update(_context.get())
-            line.update({_free_name(name): _plain(value) for name, value in fields.items()})
+            line.update({_escape_reserved_name(name): _to_json_value(value) for name, value in fields.items()})
         else:
-            line |= _foreign(record)
+            line |= _describe_library_record(record)
             line.update(_context.get())
         if record.exc_info and record.exc_info[1] is not None:
             line["error"] = describe_error(record.exc_info[1])
@@ -143,65 +143,67 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
 
 
-def describe_error(error: BaseException, *, causes: int = DEEPEST_CAUSES) -> dict[str, object]:
+def describe_error(error: BaseException, *, max_causes: int = MAX_CAUSES) -> dict[str, object]:
     """Class, code and places (innermost last) of an exception and of what caused it; no message, no values."""
-    told: dict[str, object] = {"type": _type_name(error)}
+    description: dict[str, object] = {"type": _format_type_name(error)}
     code = getattr(error, "code", None)
     if isinstance(code, str | int):
-        told["code"] = _plain(code)
-    told["at"] = _places(error.__traceback__)
+        description["code"] = _to_json_value(code)
+    description["at"] = _format_frames(error.__traceback__)
     cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-    if causes > 0:
+    if max_causes > 0:
         if cause is not None:
-            told["cause"] = describe_error(cause, causes=causes - 1)
+            description["cause"] = describe_error(cause, max_causes=max_causes - 1)
         if isinstance(error, BaseExceptionGroup):
-            told["errors"] = [describe_error(part, causes=causes - 1) for part in error.exceptions[:DEEPEST_CAUSES]]
-    return told
+            description["errors"] = [
+                describe_error(part, max_causes=max_causes - 1) for part in error.exceptions[:MAX_CAUSES]
+            ]
+    return description
 
 
-def _foreign(record: logging.LogRecord) -> dict[str, object]:
-    place = f"{record.module}:{record.lineno} {record.funcName}"
-    if record.name.partition(".")[0] not in SPOKEN_FOR:
-        return {"event": "library", "at": place}
+def _describe_library_record(record: logging.LogRecord) -> dict[str, object]:
+    location = f"{record.module}:{record.lineno} {record.funcName}"
+    if record.name.partition(".")[0] not in TRUSTED_LOGGERS:
+        return {"event": "library", "at": location}
     text = record.getMessage().strip()
     if "\n" not in text:
-        return {"event": _plain(text)}
+        return {"event": _to_json_value(text)}
     # A traceback as text (a failed lifespan): its last line, and the source lines in it, may quote anything.
     frames = [f"{PurePath(m['file']).stem}:{m['line']} {m['name']}" for m in _TRACE_LINE.finditer(text)]
-    return {"event": _plain(text.partition("\n")[0]), "at": frames[-DEEPEST_FRAMES:] or place}
+    return {"event": _to_json_value(text.partition("\n")[0]), "at": frames[-MAX_FRAMES:] or location}
 
 
-def _places(trace: TracebackType | None) -> list[str]:
-    frames = [(frame, line) for frame, line in walk_tb(trace)][-DEEPEST_FRAMES:]
+def _format_frames(trace: TracebackType | None) -> list[str]:
+    frames = [(frame, line) for frame, line in walk_tb(trace)][-MAX_FRAMES:]
     return [f"{frame.f_globals.get('__name__', '?')}:{line} {frame.f_code.co_qualname}" for frame, line in frames]
 
 
-def _type_name(error: BaseException) -> str:
+def _format_type_name(error: BaseException) -> str:
     kind = type(error)
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
-def _free_name(name: str) -> str:
-    return f"field_{name}" if name in RESERVED else name
+def _escape_reserved_name(name: str) -> str:
+    return f"field_{name}" if name in RESERVED_FIELDS else name
 
 
-def _plain(value: Any) -> object:
+def _to_json_value(value: Any) -> object:
     """A value that JSON has; of types that nobody thought of, the type's name, for their text may be content."""
     match value:
         case Enum():
-            return _plain(value.value)
+            return _to_json_value(value.value)
         case None | bool() | int():
             return value
         case float():
             return value if math.isfinite(value) else str(value)
         case str():
             text = value.encode("utf-8", "replace").decode()
-            return text if len(text) <= LONGEST_TEXT else text[:LONGEST_TEXT] + "…"
+            return text if len(text) <= MAX_TEXT_CHARACTERS else text[:MAX_TEXT_CHARACTERS] + "…"
         case UUID() | PurePath() | date():
             return str(value)
         case list() | tuple() | set() | frozenset():
-            return [_plain(item) for item in value]
+            return [_to_json_value(item) for item in value]
         case dict():
-            return {str(_plain(key)): _plain(item) for key, item in value.items()}
+            return {str(_to_json_value(key)): _to_json_value(item) for key, item in value.items()}
         case _:
             return f"<{type(value).__name__}>"

@@ -10,13 +10,13 @@ from starlette.middleware.cors import CORSMiddleware
 
 from app import __version__
 from app.api import api_docs, dify, health, mcp, openai, problems, v1
-from app.api.admission import Admission
-from app.api.idempotency import REPLAYED
-from app.api.middleware import GuardMiddleware, RequestMiddleware
+from app.api.admission import AdmissionControl
+from app.api.idempotency import REPLAYED_HEADER
+from app.api.middleware import BodyLimitMiddleware, RequestMiddleware
 from app.bootstrap import Resources
-from app.documents.sweeping import sweeping_temporary
+from app.documents.sweeping import run_temp_file_sweeper
 
-READ_BY_US = [
+CORS_ALLOWED_HEADERS = [
     "Authorization",
     "Content-Type",
     "Idempotency-Key",
@@ -28,7 +28,7 @@ READ_BY_US = [
     "Mcp-Method",
     "Mcp-Name",
 ]
-READ_BY_PAGES = [
+CORS_EXPOSED_HEADERS = [
     "X-Request-Id",
     "Location",
     "Content-Disposition",
@@ -40,20 +40,24 @@ READ_BY_PAGES = [
     "RateLimit-Reset",
     "Server-Timing",
     "Carrel-Deletion-Id",
-    REPLAYED,
+    REPLAYED_HEADER,
 ]
-OpenResources = Callable[[], AbstractAsyncContextManager[Resources]]
+ResourcesFactory = Callable[[], AbstractAsyncContextManager[Resources]]
 
 
-def create_app(open_resources: OpenResources, *, cors_origins: tuple[str, ...] = ()) -> FastAPI:
+def create_app(open_resources: ResourcesFactory, *, cors_origins: tuple[str, ...] = ()) -> FastAPI:
     """The service; its resources are opened when it starts and closed when it stops."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        async with open_resources() as resources, mcp.open_door(cors_origins) as door, sweeping_temporary():
-            app.state.resources, app.state.mcp = resources, door
-            app.state.admission = admission = Admission()
-            async with admission.watching():
+        async with (
+            open_resources() as resources,
+            mcp.mcp_lifespan(cors_origins) as mcp_transport,
+            run_temp_file_sweeper(),
+        ):
+            app.state.resources, app.state.mcp = resources, mcp_transport
+            app.state.admission = admission = AdmissionControl()
+            async with admission.monitor_loop():
                 yield
 
     app = FastAPI(
@@ -68,22 +72,22 @@ def create_app(open_resources: OpenResources, *, cors_origins: tuple[str, ...] =
         redirect_slashes=False,
         license_info={"name": "AGPL-3.0-or-later", "identifier": "AGPL-3.0-or-later"},
     )
-    app.state.envelopes = {openai.PREFIX: openai.envelope}
-    problems.install(app)
-    app.add_middleware(GuardMiddleware)
+    app.state.envelopes = {openai.PREFIX: openai.create_error_response}
+    problems.register_exception_handlers(app)
+    app.add_middleware(BodyLimitMiddleware)
     if cors_origins:
         # Credentials stay off: a key is in a header that the page itself sets, never in a cookie that a browser adds.
         app.add_middleware(
             CORSMiddleware,
             allow_origins=cors_origins,
             allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
-            allow_headers=READ_BY_US,
-            expose_headers=READ_BY_PAGES,
+            allow_headers=CORS_ALLOWED_HEADERS,
+            expose_headers=CORS_EXPOSED_HEADERS,
         )
     app.add_middleware(RequestMiddleware)
-    app.add_route("/openapi.json", description, include_in_schema=False)
-    api_docs.install(app)
-    v1.install(app)
+    app.add_route("/openapi.json", get_openapi_document, include_in_schema=False)
+    api_docs.add_docs_page(app)
+    v1.include_routers(app)
     app.include_router(health.router)
     app.include_router(mcp.router)
     app.include_router(dify.router)
@@ -91,7 +95,7 @@ def create_app(open_resources: OpenResources, *, cors_origins: tuple[str, ...] =
     return app
 
 
-async def description(request: Request) -> JSONResponse:
+async def get_openapi_document(request: Request) -> JSONResponse:
     """The OpenAPI document. Made in a thread: the first time it takes a second, for which nobody else is to wait."""
     app, root = request.app, request.scope.get("root_path", "").rstrip("/")
     servers = {"servers": [{"url": root}]} if root else {}

@@ -21,67 +21,67 @@ from app.object_store import ObjectMissing, ObjectStore, ObjectStoreUnavailable
 logger = get_logger(__name__)
 
 EMBEDDING, OBJECT_STORE, VISION = "embedding_unavailable", "object_store_unavailable", "vision_unavailable"
-CHECK_SECONDS = 15.0
-FIRST_SECONDS, LONGEST_SECONDS = 1.0, 30.0
+CHECK_TIMEOUT_SECONDS = 15.0
+MIN_CHECK_INTERVAL_SECONDS, MAX_CHECK_INTERVAL_SECONDS = 1.0, 30.0
 # A job looks again by itself after so long, whatever the watching worker finds; spread, for there may be many.
-REST_SECONDS = 60.0
+RETRY_DELAY_SECONDS = 60.0
 
 
 @dataclass(slots=True)
 class Outage:
     """A dependency that is out of reach, and when it is asked the next time."""
 
-    delay: float = FIRST_SECONDS
-    due: float = field(default_factory=lambda: time.monotonic() + FIRST_SECONDS)
+    check_interval_seconds: float = MIN_CHECK_INTERVAL_SECONDS
+    next_check_at: float = field(default_factory=lambda: time.monotonic() + MIN_CHECK_INTERVAL_SECONDS)
 
-    def goes_on(self) -> None:
+    def back_off(self) -> None:
         """Ask again after a longer time."""
-        self.delay = min(LONGEST_SECONDS, 2 * self.delay)
-        self.due = time.monotonic() + self.delay
+        self.check_interval_seconds = min(MAX_CHECK_INTERVAL_SECONDS, 2 * self.check_interval_seconds)
+        self.next_check_at = time.monotonic() + self.check_interval_seconds
 
 
 @dataclass(slots=True)
-class Outages:
+class OutageMonitor:
     """What this worker knows to be out of reach, by the code of the error that tells of it."""
 
     embedders: Embedders
     objects: ObjectStore
-    resume: Callable[[str], Awaitable[int]]
-    known: dict[str, Outage] = field(default_factory=dict)
+    resume_jobs: Callable[[str], Awaitable[int]]
+    active_outages: dict[str, Outage] = field(default_factory=dict)
 
-    async def code_of(self, error: BaseException) -> str | None:
+    async def find_outage_code(self, error: BaseException) -> str | None:
         """Return the code of the outage that a job has failed by; None where the job's own document may be at fault."""
-        code = _code(error)
-        if code is None or code in self.known:
+        code = _classify_error(error)
+        if code is None or code in self.active_outages:
             return code
-        if not _is_circuit_open(error) and await self._answers(code):
+        if not _is_circuit_open(error) and await self._is_available(code):
             return None
-        self.known[code] = Outage()
+        self.active_outages[code] = Outage()
         logger.warning("outage.began", code=code)
         return code
 
     async def watch(self) -> None:
         """Ask what is out of reach from time to time; let the jobs that wait for it go on when it answers."""
         while True:
-            await asyncio.sleep(FIRST_SECONDS / 2)
-            for code, outage in list(self.known.items()):
-                if time.monotonic() < outage.due:
+            await asyncio.sleep(MIN_CHECK_INTERVAL_SECONDS / 2)
+            for code, outage in list(self.active_outages.items()):
+                if time.monotonic() < outage.next_check_at:
                     continue
-                if not await self._answers(code):
-                    outage.goes_on()
+                if not await self._is_available(code):
+                    outage.back_off()
                     continue
-                del self.known[code]
+                del self.active_outages[code]
                 try:
-                    logger.info("outage.ended", code=code, resumed=await self.resume(code))
+                    logger.info("outage.ended", code=code, resumed=await self.resume_jobs(code))
                 except AppError as exc:  # the jobs look again by themselves
                     logger.warning("outage.not_resumed", code=code, error=exc)
 
-    async def _answers(self, code: str) -> bool:
+    async def _is_available(self, code: str) -> bool:
         """Ask the dependency something harmless. A vision model has no such question: its breaker alone tells."""
         if code == VISION:
             return True
         try:
-            async with asyncio.timeout(CHECK_SECONDS):
+            async with asyncio.timeout(CHECK_TIMEOUT_SECONDS):
                 if code == OBJECT_STORE:
                     await self.objects.check()
                 else:
@@ -91,12 +91,12 @@ class Outages:
         return True
 
 
-def next_look() -> datetime:
+def get_next_check_time() -> datetime:
     """Return when a job that waits for the end of an outage looks by itself."""
-    return datetime.now(UTC) + timedelta(seconds=REST_SECONDS * random.uniform(1.0, 1.5))  # noqa: S311  no secret
+    return datetime.now(UTC) + timedelta(seconds=RETRY_DELAY_SECONDS * random.uniform(1.0, 1.5))  # noqa: S311  no secret
 
 
-def _code(error: BaseException) -> str | None:
+def _classify_error(error: BaseException) -> str | None:
     """A refusal of everything, as of a wrong key, is no fault of a document either; of one text it is."""
     match error:
         case ObjectMissing():

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from app.errors import AppError, InvalidInput
+from app.errors import AppError, InvalidInputError
 from app.logging import get_logger
 
 logger = get_logger(__name__)
@@ -21,100 +21,104 @@ _NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 
 LineT = TypeVar("LineT")
 OptionsT = TypeVar("OptionsT", bound=BaseModel)
-Read = Callable[[EntryPoint, Any, Mapping[str, LineT]], Mapping[str, LineT]]
+PluginReader = Callable[[EntryPoint, Any, Mapping[str, LineT]], Mapping[str, LineT]]
 
 
-class PluginRefused(AppError):
+class InvalidPlugin(AppError):
     """The plugin is not what its entry point says it is."""
 
     code = "plugin_refused"
 
 
-def find_plugins(group: str) -> list[EntryPoint]:
+def find_entry_points(group: str) -> list[EntryPoint]:
     """The entry points of a group, in an order that does not hang on how they were installed; nothing is imported."""
     return sorted(entry_points(group=group), key=lambda entry: (entry.name, entry.value))
 
 
-def make_provider(
+def load_provider(
     group: str,
     name: str,
     settings: object,
     *,
-    problem: Callable[[Any], str],
-    missing: type[AppError],
-    refused: type[AppError],
-    variable: str,
+    find_problem: Callable[[Any], str],
+    missing_error: type[AppError],
+    invalid_error: type[AppError],
+    setting_name: str,
 ) -> Any:
     """What the factory of the named plugin makes of the settings; blocking.
 
     ``problem`` says what is wrong with it, or nothing. Raises ``missing`` where no plugin has that name,
     ``refused`` where it fails or has a problem; the message names ``variable``, the setting.
     """
-    plugins = {entry.name: entry for entry in reversed(find_plugins(group))}
+    plugins = {entry.name: entry for entry in reversed(find_entry_points(group))}
     if name not in plugins:
-        there = ", ".join(sorted(plugins)) or "none"
-        raise missing(f"{variable}: no plugin brings {name!r}; there are: {there}.")
+        available = ", ".join(sorted(plugins)) or "none"
+        raise missing_error(f"{setting_name}: no plugin brings {name!r}; there are: {available}.")
     try:
-        made = plugins[name].load()(settings)
-        wrong = problem(made)
+        provider = plugins[name].load()(settings)
+        defect = find_problem(provider)
     except AppError:
         raise
     except Exception as exc:  # what a stranger's module may raise
-        raise refused(f"{variable}: {name!r} failed ({type(exc).__name__}: {exc}).") from exc
-    if wrong:
-        raise refused(f"{variable}: {name!r} {wrong}.")
-    return made
+        raise invalid_error(f"{setting_name}: {name!r} failed ({type(exc).__name__}: {exc}).") from exc
+    if defect:
+        raise invalid_error(f"{setting_name}: {name!r} {defect}.")
+    return provider
 
 
-def with_plugins(group: str, ours: Mapping[str, LineT], read: Read[LineT]) -> Mapping[str, LineT]:
+def merge_plugins(
+    group: str, builtin_entries: Mapping[str, LineT], read_plugin: PluginReader[LineT]
+) -> Mapping[str, LineT]:
     """A registry and the lines that plugins add to it; what is there already wins.
 
     ``read`` makes the lines of one loaded plugin, given all that there are so far. It raises PluginRefused for a plugin
     that is none: like one that cannot be imported, it is left out and logged.
     """
-    joined = dict(ours)
-    for entry in find_plugins(group):
+    merged = dict(builtin_entries)
+    for entry in find_entry_points(group):
         try:
-            joined |= _added(read(entry, entry.load(), joined), joined)
+            merged |= _require_new_names(read_plugin(entry, entry.load(), merged), merged)
         except Exception as exc:  # what a stranger's module may raise while it is imported
-            reason = exc.message if isinstance(exc, PluginRefused) else "It cannot be loaded."
+            reason = exc.message if isinstance(exc, InvalidPlugin) else "It cannot be loaded."
             logger.warning("plugin.left_out", group=group, plugin=entry.name, reason=reason, error=exc)
-    return MappingProxyType(joined)
+    return MappingProxyType(merged)
 
 
-def _added(lines: Mapping[str, LineT], joined: Mapping[str, LineT]) -> Mapping[str, LineT]:
-    for name in lines:
-        if name in joined:
-            raise PluginRefused(f"There is one for {name} already.")
-    return lines
+def _require_new_names(entries: Mapping[str, LineT], existing: Mapping[str, LineT]) -> Mapping[str, LineT]:
+    for name in entries:
+        if name in existing:
+            raise InvalidPlugin(f"There is one for {name} already.")
+    return entries
 
 
-def check_choice(name: object, options: object) -> None:
+def validate_choice(name: object, options: object) -> None:
     """Raises PluginRefused for what a request could not choose by this name, or without saying an option."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise PluginRefused("Its name is a word in small letters.")
+        raise InvalidPlugin("Its name is a word in small letters.")
     if not (isinstance(options, type) and issubclass(options, BaseModel)):
-        raise PluginRefused("Its options are a pydantic model.")
+        raise InvalidPlugin("Its options are a pydantic model.")
     if options.model_config.get("extra") != "forbid":
-        raise PluginRefused('Its options refuse what they do not know (extra="forbid").')
+        raise InvalidPlugin('Its options refuse what they do not know (extra="forbid").')
     try:
         options()
     except ValidationError as exc:
-        raise PluginRefused("Its options have defaults, every one.") from exc
+        raise InvalidPlugin("Its options have defaults, every one.") from exc
     options.model_json_schema()
 
 
-def read_options(kind: type[OptionsT], given: Mapping[str, Any], *, loc: tuple[str | int, ...]) -> OptionsT:
+def parse_options(options_type: type[OptionsT], provided: Mapping[str, Any], *, loc: tuple[str | int, ...]) -> OptionsT:
     """What a caller says of a strategy, a transformer or a chunker, ours or a plugin's, and the defaults of the rest.
 
     Raises InvalidInput below ``loc``; where there is no such option, with the names of those that there are.
     """
     try:
-        return kind.model_validate(dict(given))
+        return options_type.model_validate(dict(provided))
     except ValidationError as exc:
         first = exc.errors(include_url=False, include_input=False)[0]
-        message, place = f"{first['msg']}.", first["loc"]
-        if first["type"] == "extra_forbidden" and len(place) == 1:
-            known = ", ".join(kind.model_fields)
-            message = f"No option is named {place[0]!r}; there are{f': {known}' if known else ' none'}."
-        raise InvalidInput(message, loc=(*loc, *place)) from exc
+        message, location = f"{first['msg']}.", first["loc"]
+        if first["type"] == "extra_forbidden" and len(location) == 1:
+            option_names = ", ".join(options_type.model_fields)
+            message = (
+                f"No option is named {location[0]!r}; there are{f': {option_names}' if option_names else ' none'}."
+            )
+        raise InvalidInputError(message, loc=(*loc, *location)) from exc

@@ -6,8 +6,8 @@ tables of Python's ``ipaddress`` differ between releases. Addresses of cloud ser
 
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
-Address = IPv4Address | IPv6Address
-Network = IPv4Network | IPv6Network
+IpAddress = IPv4Address | IPv6Address
+IpNetwork = IPv4Network | IPv6Network
 
 _NOT_PUBLIC_IPV4 = tuple(
     IPv4Network(network)
@@ -52,7 +52,7 @@ _6TO4 = IPv6Network("2002::/16")
 _ISATAP = (0x00005EFE, 0x02005EFE)
 
 
-def is_public(address: Address) -> bool:
+def is_public_address(address: IpAddress) -> bool:
     """Return whether an address belongs to a host of the public internet.
 
     An IPv6 address that a gateway translates to IPv4 counts as that IPv4 address.
@@ -68,10 +68,10 @@ def is_public(address: Address) -> bool:
     if address.scope_id is not None:
         return False
     if address in _MAPPED or address in _NAT64:
-        return is_public(IPv4Address(int(address) & 0xFFFFFFFF))
+        return is_public_address(IPv4Address(int(address) & 0xFFFFFFFF))
     if address not in _UNICAST or any(address in network for network in _NOT_PUBLIC_IPV6):
         return False
-    if address in _6TO4 and not is_public(IPv4Address(int(address) >> 80 & 0xFFFFFFFF)):
+    if address in _6TO4 and not is_public_address(IPv4Address(int(address) >> 80 & 0xFFFFFFFF)):
         return False
     is_isatap = int(address) >> 32 & 0xFFFFFFFF in _ISATAP
-    return not is_isatap or is_public(IPv4Address(int(address) & 0xFFFFFFFF))
+    return not is_isatap or is_public_address(IPv4Address(int(address) & 0xFFFFFFFF))

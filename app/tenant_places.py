@@ -7,64 +7,66 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from app.errors import TooMany, Unavailable
+from app.errors import TooManyRequestsError, UnavailableError
 
-RETRY_SECONDS = 10.0
+RETRY_AFTER_SECONDS = 10.0
 
 
 @dataclass(slots=True)
-class TenantPlaces:
+class TenantSlots:
     """At most ``most`` pieces of work at a time, ``most_a_tenant`` of one tenant; a further one waits its turn.
 
     ``too_many`` is raised for a tenant that has all of its places, ``busy`` if all places are taken.
     """
 
-    most: int
-    most_a_tenant: int
-    wait_seconds: float
-    too_many: type[TooMany]
-    busy: type[Unavailable]
-    _taken: Counter[UUID] = field(default_factory=Counter)
+    max_slots: int
+    max_slots_per_tenant: int
+    wait_timeout_seconds: float
+    tenant_limit_error: type[TooManyRequestsError]
+    busy_error: type[UnavailableError]
+    _acquired: Counter[UUID] = field(default_factory=Counter)
     _waiting: list[asyncio.Event] = field(default_factory=list)
 
     @asynccontextmanager
-    async def take(self, tenant_id: UUID) -> AsyncIterator[None]:
+    async def acquire(self, tenant_id: UUID) -> AsyncIterator[None]:
         """Hold a place while the block runs.
 
         Raises ``too_many`` if the tenant's places stay taken for ``wait_seconds``, ``busy`` if all do.
         """
-        await self._wait(tenant_id)
-        self._taken[tenant_id] += 1
+        await self._wait_for_slot(tenant_id)
+        self._acquired[tenant_id] += 1
         try:
             yield
         finally:
-            self._taken[tenant_id] -= 1
-            if not self._taken[tenant_id]:
-                del self._taken[tenant_id]
-            for each in self._waiting:
-                each.set()
+            self._acquired[tenant_id] -= 1
+            if not self._acquired[tenant_id]:
+                del self._acquired[tenant_id]
+            for waiter in self._waiting:
+                waiter.set()
 
     @property
-    def taken(self) -> int:
+    def acquired_count(self) -> int:
         """The number of places that are taken."""
-        return self._taken.total()
+        return self._acquired.total()
 
-    async def _wait(self, tenant_id: UUID) -> None:
-        end = asyncio.get_running_loop().time() + self.wait_seconds
-        while not self._is_free(tenant_id):
-            turn = asyncio.Event()
-            self._waiting.append(turn)
+    async def _wait_for_slot(self, tenant_id: UUID) -> None:
+        deadline = asyncio.get_running_loop().time() + self.wait_timeout_seconds
+        while not self._has_free_slot(tenant_id):
+            waiter = asyncio.Event()
+            self._waiting.append(waiter)
             try:
-                async with asyncio.timeout_at(end):
-                    await turn.wait()
+                async with asyncio.timeout_at(deadline):
+                    await waiter.wait()
             except TimeoutError:
-                raise self._refusal(tenant_id) from None
+                raise self._build_error(tenant_id) from None
             finally:
-                self._waiting.remove(turn)
+                self._waiting.remove(waiter)
 
-    def _is_free(self, tenant_id: UUID) -> bool:
-        return self._taken.total() < self.most and self._taken[tenant_id] < self.most_a_tenant
+    def _has_free_slot(self, tenant_id: UUID) -> bool:
+        return self._acquired.total() < self.max_slots and self._acquired[tenant_id] < self.max_slots_per_tenant
 
-    def _refusal(self, tenant_id: UUID) -> TooMany | Unavailable:
-        kind = self.too_many if self._taken[tenant_id] >= self.most_a_tenant else self.busy
-        return kind(retry_after=RETRY_SECONDS)
+    def _build_error(self, tenant_id: UUID) -> TooManyRequestsError | UnavailableError:
+        error_type = (
+            self.tenant_limit_error if self._acquired[tenant_id] >= self.max_slots_per_tenant else self.busy_error
+        )
+        return error_type(retry_after=RETRY_AFTER_SECONDS)

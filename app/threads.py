@@ -12,29 +12,29 @@ SLICE_CHARACTERS = 1 << 16
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
-_unwanted: ContextVar[threading.Event | None] = ContextVar("unwanted", default=None)
+_cancelled: ContextVar[threading.Event | None] = ContextVar("unwanted", default=None)
 
 
 async def run_in_thread(
     function: Callable[_Arguments, _Result], *arguments: _Arguments.args, **options: _Arguments.kwargs
 ) -> _Result:
     """Run a function in a thread, as ``asyncio.to_thread`` does; tell it when the caller is cancelled."""
-    unwanted = threading.Event()
-    token = _unwanted.set(unwanted)
+    cancelled = threading.Event()
+    token = _cancelled.set(cancelled)
     try:
         return await asyncio.to_thread(function, *arguments, **options)
     except asyncio.CancelledError:
-        unwanted.set()
+        cancelled.set()
         raise
     finally:
-        _unwanted.reset(token)
+        _cancelled.reset(token)
 
 
-def require_wanted() -> None:
+def raise_if_cancelled() -> None:
     """Go on if somebody waits for the result. Call it every few milliseconds of work in a thread.
 
     Raises concurrent.futures.CancelledError if the caller of ``run_in_thread`` is cancelled.
     """
-    unwanted = _unwanted.get()
-    if unwanted is not None and unwanted.is_set():
+    cancelled = _cancelled.get()
+    if cancelled is not None and cancelled.is_set():
         raise CancelledError

@@ -9,11 +9,11 @@ from typing import Annotated
 
 from pydantic import AfterValidator, AwareDatetime, Field
 
-FIRST_YEAR, LAST_YEAR = 2, 9998
-OUT_OF_RANGE = f"must be a time between the years {FIRST_YEAR} and {LAST_YEAR} in UTC"
+MIN_YEAR, MAX_YEAR = 2, 9998
+OUT_OF_RANGE_MESSAGE = f"must be a time between the years {MIN_YEAR} and {MAX_YEAR} in UTC"
 
 
-def storable_time(value: datetime) -> datetime:
+def to_storable_time(value: datetime) -> datetime:
     """Return a provided time in UTC.
 
     Raises:
@@ -22,13 +22,13 @@ def storable_time(value: datetime) -> datetime:
     try:
         moment = value.astimezone(UTC)
     except OverflowError:
-        raise ValueError(OUT_OF_RANGE) from None
-    if not FIRST_YEAR <= moment.year <= LAST_YEAR:
-        raise ValueError(OUT_OF_RANGE)
+        raise ValueError(OUT_OF_RANGE_MESSAGE) from None
+    if not MIN_YEAR <= moment.year <= MAX_YEAR:
+        raise ValueError(OUT_OF_RANGE_MESSAGE)
     return moment
 
 
-def readable_time(value: datetime) -> datetime:
+def to_utc_time(value: datetime) -> datetime:
     """Return a stored time in UTC, whatever the row holds. The driver gives infinities without a zone."""
     if value.tzinfo is None:
         return value.replace(tzinfo=UTC)
@@ -38,14 +38,14 @@ def readable_time(value: datetime) -> datetime:
         return value.replace(tzinfo=UTC)
 
 
-def _storable_day(value: date) -> date:
-    if not FIRST_YEAR <= value.year <= LAST_YEAR:
-        raise ValueError(f"must be a day between the years {FIRST_YEAR} and {LAST_YEAR}")
+def _to_storable_day(value: date) -> date:
+    if not MIN_YEAR <= value.year <= MAX_YEAR:
+        raise ValueError(f"must be a day between the years {MIN_YEAR} and {MAX_YEAR}")
     return value
 
 
-TIME_RANGE = f"A time with an offset, between the years {FIRST_YEAR} and {LAST_YEAR} in UTC"
-DAY_RANGE = f"a day between the years {FIRST_YEAR} and {LAST_YEAR}"
+TIME_RANGE = f"A time with an offset, between the years {MIN_YEAR} and {MAX_YEAR} in UTC"
+DAY_RANGE = f"a day between the years {MIN_YEAR} and {MAX_YEAR}"
 
-GivenTime = Annotated[AwareDatetime, AfterValidator(storable_time), Field(description=f"{TIME_RANGE}.")]
-GivenDay = Annotated[date, AfterValidator(_storable_day)]
+ProvidedTime = Annotated[AwareDatetime, AfterValidator(to_storable_time), Field(description=f"{TIME_RANGE}.")]
+ProvidedDay = Annotated[date, AfterValidator(_to_storable_day)]

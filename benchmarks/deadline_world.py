@@ -17,9 +17,9 @@ from typing import Self
 import asyncpg
 import httpx
 
-from app.db.migrate import migrate
+from app.db.migrate import migrate_database
 from app.embedded_postgres import DatabaseUrls, EmbeddedPostgres
-from app.embedded_postgres.server import free_ports
+from app.embedded_postgres.server import find_free_ports
 from benchmarks.processes import ROOT, answer_of, environment_without_settings, wait_until_ingested
 from tests.protocol_servers.chat import ChatServer, Talk
 from tests.protocol_servers.embedding import EmbeddingServer
@@ -65,7 +65,7 @@ class World:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="carrel-deadline-")))
             folder.chmod(0o711)  # under root Postgres runs as another user, who has to pass through
             urls = stack.enter_context(EmbeddedPostgres(folder / "postgres", fsync=False)).ensure_database()
-            asyncio.run(migrate(urls.owner, urls.app))
+            asyncio.run(migrate_database(urls.owner, urls.app))
             link = stack.enter_context(SlowLink(urls.app))
             chat = stack.enter_context(ChatServer(reply=understands))
             embedding = stack.enter_context(EmbeddingServer())
@@ -160,7 +160,7 @@ def talk() -> list[dict[str, str]]:
 @contextmanager
 def serving(data_dir: Path, settings: dict[str, str]) -> Iterator[str]:
     """``carrel serve`` with these settings; its URL."""
-    (port,) = islice(free_ports(), 1)
+    (port,) = islice(find_free_ports(), 1)
     url = f"http://127.0.0.1:{port}"
     command = [sys.executable, "-m", "app.cli", "serve", "--port", str(port), "--data-dir", str(data_dir)]
     environment = environment_without_settings() | settings

@@ -19,11 +19,11 @@ import httpx
 
 from app.db.maintenance import OwnerDatabase
 from app.db.models.base import SYSTEM_TENANT
-from app.documents.erasing import Erasing
+from app.documents.erasing import Purger
 from app.documents.receipt_repository import ReceiptRepository
-from app.ids import new_id
-from app.indexing.dropping import IndexDropping
-from app.publications.settling import PublicationSettling
+from app.ids import generate_id
+from app.indexing.dropping import IndexDropper
+from app.publications.settling import SqlViewReconciler
 from benchmarks.loader import Loader
 from benchmarks.processes import embedding_endpoint, end_as_usual
 from benchmarks.scale_corpus import MEAN, MadeUp, Question, shares
@@ -73,14 +73,14 @@ async def searches(client: httpx.Client, questions: Sequence[Question], until: a
 async def delete(database: ScaleDatabase, going: Shelf) -> float:
     """What the operator's DELETE and the job after it do; seconds. Raises RuntimeError where something is left."""
     resources, tenant_id = database.resources, going.place.tenant_id
-    undo = partial(resources.system.expired_indexes, undo=timedelta(days=1), limit=1)
+    undo = partial(resources.control_plane.find_expired_indexes, rollback_period=timedelta(days=1), limit=1)
     owner = OwnerDatabase(database.urls.owner)
-    dropping = IndexDropping(resources.database, resources.queue, undo, owner)
-    publications = PublicationSettling(resources.database, resources.queue, owner)
-    erasing = Erasing(resources.database, resources.queue, resources.objects, dropping, publications, resources.tenants)
+    dropping = IndexDropper(resources.database, resources.queue, undo, owner)
+    publications = SqlViewReconciler(resources.database, resources.queue, owner)
+    erasing = Purger(resources.database, resources.queue, resources.objects, dropping, publications, resources.tenants)
     started = time.monotonic()
     deletion = await resources.tenants.delete(tenant_id)
-    await erasing.tenant(tenant_id, deletion_id=deletion, job_id=new_id())
+    await erasing.purge_tenant(tenant_id, deletion_id=deletion, job_id=generate_id())
     took = time.monotonic() - started
     await database.owner.execute("delete from job")
     async with resources.database.transaction(SYSTEM_TENANT) as session:

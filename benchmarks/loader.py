@@ -21,12 +21,12 @@ import numpy.typing as npt
 from pgvector import HalfVector
 from pgvector.asyncpg import register_vector
 
-from app.db.models.tenant_data import Document
-from app.documents.scopes import Scope, ScopeLevel
-from app.documents.types import chunk_id, filterable, node_id
-from app.ids import derived_id, encode_id
+from app.db.models.tenant_data import DocumentRow
+from app.documents.scopes import DocumentScope, ScopeLevel
+from app.documents.types import build_chunk_id, build_document_filter_metadata, build_node_id
+from app.ids import derive_id, encode_id
 from app.indexing.repository import StoredTerms
-from app.lexical.weights import DIMENSIONS, K1, B, salt, term_id, term_key
+from app.lexical.weights import DIMENSIONS, K1, B, compute_salt, compute_term_id, compute_term_key
 
 PER_DOCUMENT = 10
 # Those that ingestion writes and a search, a filter or a count reads.
@@ -67,7 +67,7 @@ class TermTable:
 
     @classmethod
     def of(cls, terms: Iterable[str]) -> Self:
-        ids = {term: term_id(term) for term in terms}
+        ids = {term: compute_term_id(term) for term in terms}
         known = sorted(set(ids.values()))
         places = {id_: number for number, id_ in enumerate(known)}
         return cls(np.array(known, np.int64), {term: places[id_] for term, id_ in ids.items()})
@@ -94,7 +94,7 @@ class LexicalRows:
 
 
 def lexical_rows(batch: Batch, table: TermTable, keys: npt.NDArray[np.int32], *, avgdl: float) -> LexicalRows:
-    """What ``app.lexical.weights.document_entries`` makes of it, for many passages at once."""
+    """What ``app.lexical.weights.build_entries`` makes of it, for many passages at once."""
     size, passages = len(table.ids), len(batch.lengths)
     place = np.repeat(np.arange(passages), batch.lengths)
     pairs, tf = np.unique(place * size + batch.terms, return_counts=True)
@@ -149,8 +149,8 @@ class Loader:
         self, place: Place, batches: Iterable[Batch], table: TermTable, describe: Description, *, avgdl: float
     ) -> int:
         """One knowledge base, which is empty; how many chunks it has now."""
-        salted = salt(place.index_id)
-        keys = np.array([term_key(int(each), salted) for each in table.ids], np.int32)
+        salted = compute_salt(place.index_id)
+        keys = np.array([compute_term_key(int(each), salted) for each in table.ids], np.int32)
         counts, tokens, chunks = np.zeros(len(table.ids), np.int64), 0, 0
         tops = np.zeros(len(table.ids), np.float32)
         for batch in batches:
@@ -171,9 +171,9 @@ class Loader:
         await owner.execute("update search_index set avgdl = $3 where tenant_id = $1 and id = $2", *scope, avgdl)
         return chunks
 
-    async def _add(self, place: Place, batch: Batch, lexical: LexicalRows, documents: Sequence[Document]) -> None:
+    async def _add(self, place: Place, batch: Batch, lexical: LexicalRows, documents: Sequence[DocumentRow]) -> None:
         chunks = list(_chunks(documents))
-        scope, dim = Scope().key(), batch.vectors.shape[1]
+        scope, dim = DocumentScope().to_key(), batch.vectors.shape[1]
         tenant, kb, index = place.tenant_id, place.kb_id, place.index_id
         texts = (
             (tenant, kb, index, id_, document.id, 1, ordinal, text, 0, len(text), int(length), [0])
@@ -196,33 +196,34 @@ class Loader:
         )
 
 
-def _documents(place: Place, first: int, texts: Sequence[str], describe: Description) -> list[Document]:
+def _documents(place: Place, first: int, texts: Sequence[str], describe: Description) -> list[DocumentRow]:
     """Of the passages from this one on."""
     made, now = [], datetime.now(UTC)
     for start in range(0, len(texts), PER_DOCUMENT):
         number, own = (first + start) // PER_DOCUMENT, texts[start : start + PER_DOCUMENT]
-        document = Document(
-            tenant_id=place.tenant_id, kb_id=place.kb_id, id=derived_id("bench", place.kb_id, number), version=1,
+        document = DocumentRow(
+            tenant_id=place.tenant_id, kb_id=place.kb_id, id=derive_id("bench", place.kb_id, number), version=1,
             live_version=1, source=f"document-{number}.txt", title=f"Document {number}", media_type="text/plain",
             bytes=sum(map(len, own)), sha256=number.to_bytes(32, "big"), scope_level=ScopeLevel.TENANT,
-            scope_key=Scope().key(), dynamic=False, attributes=describe(number), status="ready", chunk_count=len(own),
+            scope_key=DocumentScope().to_key(), dynamic=False, attributes=describe(number), status="ready",
+            chunk_count=len(own),
             created_at=now,
         )  # fmt: skip
-        document.filterable = filterable(document)
+        document.filterable = build_document_filter_metadata(document)
         made.append(document)
     return made
 
 
-def _row(document: Document) -> tuple[Any, ...]:
+def _row(document: DocumentRow) -> tuple[Any, ...]:
     named = {"metadata": "attributes"}
     values = (getattr(document, named.get(column, column)) for column in DOCUMENT_COLUMNS)
     return tuple(json.dumps(value) if isinstance(value, dict) else value for value in values)
 
 
-def _chunks(documents: Iterable[Document]) -> Iterable[tuple[Document, int, UUID, str]]:
+def _chunks(documents: Iterable[DocumentRow]) -> Iterable[tuple[DocumentRow, int, UUID, str]]:
     """Document, ordinal, id, and what filters see."""
     for document in documents:
-        node = encode_id("nod", node_id(document.id, 1, ()))
+        node = encode_id("nod", build_node_id(document.id, 1, ()))
         stamp = json.dumps({**document.filterable, "$node": [node]})
         for ordinal in range(document.chunk_count):
-            yield document, ordinal, chunk_id(document.id, 1, ordinal), stamp
+            yield document, ordinal, build_chunk_id(document.id, 1, ordinal), stamp

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from app.inference.embedding import Embedder, Vectors
-from app.inference.embedding.opening import open_embedder
-from app.inference.embedding.pacing import PaceLedger
+from app.inference.embedding.opening import create_embedder
+from app.inference.embedding.pacing import RateLimitStore
 from app.settings import EmbeddingSettings
 
 NAME, PLACE = "metered", "BENCHMARK_METER"
@@ -57,8 +57,8 @@ def open_metered(settings: EmbeddingSettings) -> MeteredEmbedder:
     """The plugin's factory."""
     with Path(os.environ[PLACE]).open("r+b") as file:
         place = mmap.mmap(file.fileno(), _SECONDS.size)
-    no_ledger = cast(PaceLedger, None)  # no limits are set
-    inner = open_embedder(settings.model_copy(update={"provider": None}), 1, no_ledger)
+    no_ledger = cast(RateLimitStore, None)  # no limits are set
+    inner = create_embedder(settings.model_copy(update={"provider": None}), 1, no_ledger)
     return MeteredEmbedder(inner, place)
 
 

@@ -18,10 +18,10 @@ from uuid import uuid4
 import uvloop
 
 from app.access import Principal
-from app.agents.types import AgentBinding, BindingSettings
-from app.api.v1.bound_search import bound_request
+from app.agents.types import BindingSettings, BoundAgent
+from app.api.v1.bound_search import apply_binding
 from app.bootstrap import Resources
-from app.db.driver import Reader
+from app.db.driver import DriverReader
 from app.db.session import Session, TenantDatabase
 from app.inference.chat import ChatMessage, ChatModel, ChatTokens, StructuredCompletion
 from app.inference.structured import Shape
@@ -58,17 +58,30 @@ class MeteredDatabase(TenantDatabase):
 
     @asynccontextmanager
     async def transaction(
-        self, *, snapshot: bool | str = False, seconds: float | None = None, kept_plans: bool = False
+        self,
+        *,
+        snapshot: bool | str = False,
+        statement_timeout_seconds: float | None = None,
+        allow_generic_plans: bool = False,
     ) -> AsyncIterator[Session]:
-        opened = TenantDatabase.transaction(self, snapshot=snapshot, seconds=seconds, kept_plans=kept_plans)
+        opened = TenantDatabase.transaction(
+            self,
+            snapshot=snapshot,
+            statement_timeout_seconds=statement_timeout_seconds,
+            allow_generic_plans=allow_generic_plans,
+        )
         with self.elsewhere.counting():
             async with opened as session:
                 yield session
 
     @asynccontextmanager
-    async def reading(self, *, snapshot: bool | str = False, seconds: float | None = None) -> AsyncIterator[Reader]:
+    async def read_transaction(
+        self, *, snapshot: bool | str = False, statement_timeout_seconds: float | None = None
+    ) -> AsyncIterator[DriverReader]:
         with self.elsewhere.counting():
-            async with TenantDatabase.reading(self, snapshot=snapshot, seconds=seconds) as reader:
+            async with TenantDatabase.read_transaction(
+                self, snapshot=snapshot, statement_timeout_seconds=statement_timeout_seconds
+            ) as reader:
                 yield reader
 
 
@@ -80,7 +93,7 @@ class ReadyChat:
     name: str = "ready"
     written: dict[type[Any], StructuredCompletion[Any]] = field(default_factory=dict)
 
-    async def structured(
+    async def complete_structured(
         self, _messages: Sequence[ChatMessage], shape: type[Shape], **_limits: float
     ) -> StructuredCompletion[Shape]:
         if shape not in self.written:
@@ -113,8 +126,8 @@ def _requests(vocabulary: Vocabulary) -> dict[str, Callable[[Principal], SearchR
     def bound(principal: Principal) -> SearchRequest:
         settings = BindingSettings(timeout_seconds=5.0, max_messages=10, top_k=5)
         now = cast(Any, None)
-        binding = AgentBinding(uuid4(), "agent", [], settings, now, now)
-        return bound_request(talk, binding, principal, session_id=None)
+        binding = BoundAgent(uuid4(), "agent", [], settings, now, now)
+        return apply_binding(talk, binding, principal, session_id=None)
 
     return {
         "a query": lambda _: plain,
@@ -130,7 +143,7 @@ async def _median(resources: Resources, principal: Principal, ask: Callable[[Pri
     db = MeteredDatabase(resources.database, principal.tenant_id, elsewhere=elsewhere)
     chat = cast(ChatModel, ReadyChat(["what is wanted", "that in other words", "and once more"]))
 
-    own = replace(resources.for_tenant(principal).retrieval, db=db, rewriter=chat)
+    own = replace(resources.create_tenant_services(principal).retrieval, db=db, rewrite_model=chat)
 
     async def search() -> None:
         result = await own.search(ask(principal))

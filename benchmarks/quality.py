@@ -23,11 +23,11 @@ import httpx
 from carrel_client import Client
 
 from app.cli.evaluation import loading
-from app.cli.evaluation.asking import Answer
-from app.cli.evaluation.excerpts import Passage, Texts
+from app.cli.evaluation.asking import QueryResult
+from app.cli.evaluation.excerpts import CorpusTexts, RetrievedChunk
 from app.cli.evaluation.intervals import Bootstrap
 from app.cli.evaluation.measures import parse_measure, score_documents, score_excerpts
-from app.cli.evaluation.sets import CorpusLine, Query, read_set
+from app.cli.evaluation.sets import CorpusLine, EvaluationQuery, read_dataset
 from benchmarks.processes import RunningService, end_as_usual, running_service, wait_until_ingested
 
 SETS = ("mtrag-un", "chroma-dev", "scifact")
@@ -57,19 +57,19 @@ def upload(client: httpx.Client, kb: str, corpus: Sequence[CorpusLine], chunking
     """Store every document as a text and wait until all are searchable; our ids to those of the set."""
     client.post("/v1/knowledge-bases", json={"name": kb, **chunking}).raise_for_status()
     with Client(str(client.base_url), client.headers["Authorization"].removeprefix("Bearer ")) as carrel:
-        stored = loading.upload(carrel, kb, corpus, at_once=UPLOADS_AT_ONCE)
+        stored = loading.upload_corpus(carrel, kb, corpus, concurrency=UPLOADS_AT_ONCE)
         ids = {ours: document.id for ours, document in zip(stored, corpus, strict=True)}
     wait_until_ingested(client, kb)
     return ids
 
 
 def run_queries(
-    client: httpx.Client, kb: str, queries: Sequence[Query], ids: dict[str, str], body: Line
+    client: httpx.Client, kb: str, queries: Sequence[EvaluationQuery], ids: dict[str, str], body: Line
 ) -> Iterator[Line]:
     """What was found for each query, in the form that evaluate.py reads."""
 
-    def ask(query: Query) -> Line:
-        asked = {**query.question, "timeout_seconds": 60, **body}
+    def ask(query: EvaluationQuery) -> Line:
+        asked = {**query.search_body, "timeout_seconds": 60, **body}
         reply = client.post(f"/v1/knowledge-bases/{kb}/search", json=asked)
         reply.raise_for_status()
         found = [
@@ -93,20 +93,22 @@ def judge(data: Path, name: str, run: Sequence[Line]) -> dict[str, float]:
         return found
 
 
-def spreads(name: str, run: Sequence[Line], queries: Sequence[Query], corpus: Sequence[CorpusLine]) -> dict[str, float]:
+def spreads(
+    name: str, run: Sequence[Line], queries: Sequence[EvaluationQuery], corpus: Sequence[CorpusLine]
+) -> dict[str, float]:
     """Half of the 95 % interval of each measure that has an aim, over the queries."""
     answers = {
-        line["query"]: Answer(
+        line["query"]: QueryResult(
             documents=tuple(dict.fromkeys(found["document"] for found in line["results"])),
-            passages=tuple(Passage(found["document"], found["text"]) for found in line["results"]),
+            chunks=tuple(RetrievedChunk(found["document"], found["text"]) for found in line["results"]),
         )
         for line in run
     }
     measures = {aim: parse_measure(aim) for aim in AIMS[name]}
-    texts = Texts({document.id: document.text for document in corpus})
+    texts = CorpusTexts({document.id: document.text for document in corpus})
     values = score_documents(list(measures.values()), queries, answers)
     values |= score_excerpts(list(measures.values()), queries, answers, texts)[0]
-    intervals = {aim: Bootstrap().interval(list(values[one.label].values())) for aim, one in measures.items()}
+    intervals = {aim: Bootstrap().compute_interval(list(values[one.label].values())) for aim, one in measures.items()}
     return {aim: (one.high - one.low) / 2 for aim, one in intervals.items()}
 
 
@@ -114,7 +116,7 @@ def measure(
     service: RunningService, data: Path, name: str, chunkings: Sequence[Line], variants: Sequence[Line]
 ) -> Iterator[Measured]:
     """Load one set with each way to chunk, and print its figures, a line for each variant of the search."""
-    corpus, queries = loading.read_corpus(data / name / "corpus.jsonl"), read_set(data / name).queries
+    corpus, queries = loading.read_corpus(data / name / "corpus.jsonl"), read_dataset(data / name).queries
     for number, chunking in enumerate(chunkings):
         with service.client() as client:
             started, kb = time.monotonic(), f"{name}-{number}"

@@ -14,10 +14,10 @@ from statistics import mean
 from typing import Any
 
 from app.cli.evaluation import loading
-from app.cli.evaluation.asking import Answer
+from app.cli.evaluation.asking import QueryResult
 from app.cli.evaluation.intervals import Bootstrap
 from app.cli.evaluation.measures import parse_measure, score_documents
-from app.cli.evaluation.sets import Query, read_set
+from app.cli.evaluation.sets import EvaluationQuery, read_dataset
 from benchmarks.processes import end_as_usual, running_service
 from benchmarks.quality import run_queries, upload
 from tests.protocol_servers.chat import ChatServer, Talk
@@ -32,9 +32,9 @@ WAYS: Mapping[str, dict[str, Any]] = {
 }
 
 
-def rewriter(queries: Sequence[Query], rewrites: Mapping[str, str]) -> ChatServer:
+def rewriter(queries: Sequence[EvaluationQuery], rewrites: Mapping[str, str]) -> ChatServer:
     """A chat model that knows these conversations by what they ask last."""
-    asked = {query.question["messages"][-1]["content"].strip(): rewrites[query.id] for query in queries}
+    asked = {query.search_body["messages"][-1]["content"].strip(): rewrites[query.id] for query in queries}
     if len(asked) < len(queries):
         raise ValueError("two turns ask the same in the same words")
 
@@ -55,7 +55,7 @@ def main() -> int:
         sys.stderr.write(f"CARREL_EVAL_DATA does not name a directory with {NAME}\n")
         return 2
     rewrites: dict[str, str] = json.loads(REWRITES.read_text())
-    queries = [query for query in read_set(data).queries if query.id in rewrites and query.is_judged]
+    queries = [query for query in read_dataset(data).queries if query.id in rewrites and query.is_judged]
     corpus = loading.read_corpus(data / "corpus.jsonl")
     with rewriter(queries, rewrites) as server:
         models = {"CARREL_CHAT_BASE_URL": server.base_url, "CARREL_CHAT_MODEL": "rewriter"}
@@ -72,10 +72,10 @@ def main() -> int:
     return 0
 
 
-def scores(queries: Sequence[Query], run: Sequence[dict[str, Any]]) -> Mapping[str, float]:
+def scores(queries: Sequence[EvaluationQuery], run: Sequence[dict[str, Any]]) -> Mapping[str, float]:
     """Of each turn."""
     answers = {
-        line["query"]: Answer(documents=tuple(dict.fromkeys(found["document"] for found in line["results"])))
+        line["query"]: QueryResult(documents=tuple(dict.fromkeys(found["document"] for found in line["results"])))
         for line in run
     }
     return score_documents([MEASURE], queries, answers)[MEASURE.label]
@@ -83,7 +83,7 @@ def scores(queries: Sequence[Query], run: Sequence[dict[str, Any]]) -> Mapping[s
 
 def gain(gains: Sequence[float]) -> str:
     """By turn, with its 95 % interval."""
-    interval = Bootstrap().interval(list(gains))
+    interval = Bootstrap().compute_interval(list(gains))
     better, worse = sum(one > 0 for one in gains), sum(one < 0 for one in gains)
     shown = f"{mean(gains):+.4f} ({interval.low:+.4f} to {interval.high:+.4f})"
     return f"gain {shown}, {better} better, {worse} worse"

@@ -18,12 +18,12 @@ import numpy as np
 from pgvector import HalfVector
 from pgvector.asyncpg import register_vector
 
-from app.ids import new_id
-from app.inference.embedding.registry import model_key
-from app.retrieval.course import Course
-from app.retrieval.queries import QueryVectors
+from app.ids import generate_id
+from app.inference.embedding.registry import compute_model_key
+from app.retrieval.course import SearchRun
+from app.retrieval.queries import QueryEmbedder
 from app.retrieval.router import Router
-from app.retrieval.routes import Routing
+from app.retrieval.routes import RoutingOptions
 from app.retrieval.types import Query, SearchRequest
 from benchmarks.embedding_endpoint import DIMENSIONS
 from benchmarks.processes import embedding_endpoint, end_as_usual, process_tree
@@ -60,8 +60,8 @@ async def load(database: ScaleDatabase, shelf: Shelf, count: int, directions: Di
     """The topics of ``count`` new knowledge bases that look as if maintenance had just been there."""
     embedder = database.resources.embedders.default
     identity = json.dumps({**asdict(embedder.identity), "analyser": "english-1", "k1": 1.2, "b": 0.75})
-    tenant, model = shelf.place.tenant_id, model_key(embedder.identity)
-    kbs, indexes = [new_id() for _ in range(count)], [new_id() for _ in range(count)]
+    tenant, model = shelf.place.tenant_id, compute_model_key(embedder.identity)
+    kbs, indexes = [generate_id() for _ in range(count)], [generate_id() for _ in range(count)]
     topics = [directions.near(None, 1)[0] for _ in range(count)]
     connection = await asyncpg.connect(database.superuser_url)
     await register_vector(connection)
@@ -91,16 +91,16 @@ async def load(database: ScaleDatabase, shelf: Shelf, count: int, directions: Di
 
 
 def router_of(database: ScaleDatabase, shelf: Shelf) -> Router:
-    retrieval = database.resources.for_tenant(shelf.principal).retrieval
-    course = Course.of(60)
-    vectors = QueryVectors(retrieval.known, retrieval.quotas, course)
+    retrieval = database.resources.create_tenant_services(shelf.principal).retrieval
+    course = SearchRun.from_timeout(60)
+    vectors = QueryEmbedder(retrieval.query_vector_cache, retrieval.quotas, course)
     return Router(
         retrieval.db,
         retrieval.knowledge_bases,
         retrieval.embedders,
         vectors,
-        retrieval.profiles,
-        retrieval.kept,
+        retrieval.profile_cache,
+        retrieval.knowledge_base_cache,
         course,
     )
 
@@ -134,13 +134,13 @@ class Tried:
 
     async def route(self, number: int) -> None:
         place = number % len(self.queries)
-        self.router.course.timings_ms.clear()
-        routed = await self.router.begin(SearchRequest(routing=Routing(3)), [self.queries[place]], [])
-        found = await routed.route()
-        self.steps.append(self.router.course.timings_ms["route"])
+        self.router.search_run.timings_ms.clear()
+        routed = await self.router.resolve_route(SearchRequest(routing=RoutingOptions(3)), [self.queries[place]], [])
+        found = await routed.wait_for_route()
+        self.steps.append(self.router.search_run.timings_ms["route"])
         self.right += f"kb-{place + 1}" in [view.row.name for view in found.views]
 
-    async def search(self, number: int, routing: Routing) -> None:
+    async def search(self, number: int, routing: RoutingOptions) -> None:
         asked = SearchRequest([self.queries[number % len(self.queries)]], routing=routing, timeout_seconds=60)
         await self.shelf.retrieval.search(asked)
 
@@ -154,8 +154,8 @@ async def run(database: ScaleDatabase, postgres_pid: int, counts: Sequence[int])
         tried = Tried(shelf, router_of(database, shelf), queries)
         steps: dict[str, tuple[int, Callable[[int], Awaitable[None]]]] = {
             "routing": (ROUTES, tried.route),
-            "a search, routed": (ROUTES, partial(tried.search, routing=Routing(3))),
-            "a search in all": (SEARCHES, partial(tried.search, routing=Routing(None))),
+            "a search, routed": (ROUTES, partial(tried.search, routing=RoutingOptions(3))),
+            "a search in all": (SEARCHES, partial(tried.search, routing=RoutingOptions(None))),
         }
         for name, (times, do) in steps.items():
             cost = await measured(postgres_pid, times, do)

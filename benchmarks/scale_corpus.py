@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from app.inference.embedding.minilm import MiniLMEmbedder
 from app.inference.embedding.weights import find_weights
-from app.lexical.analyser import analyser_for
-from app.settings import user_cache_dir
+from app.lexical.analyser import get_analyzer
+from app.settings import get_user_cache_dir
 from benchmarks.embedding_endpoint import DIMENSIONS
 from benchmarks.loader import PER_DOCUMENT, Batch, TermTable
 from benchmarks.search import Vocabulary
@@ -55,9 +55,9 @@ class MadeUp:
     def __init__(self, seed: int) -> None:
         self.vocabulary = Vocabulary(seed)
         self._rng = np.random.default_rng(seed)
-        analyser = analyser_for("english")
+        analyser = get_analyzer("english")
         found = [
-            (word, analyser.tokens(word), weight)
+            (word, analyser.tokenize(word), weight)
             for word, weight in zip(self.vocabulary.words, self.vocabulary.weights, strict=True)
         ]
         usable = [(word, terms[0], weight) for word, terms, weight in found if len(terms) == 1]
@@ -108,8 +108,8 @@ class Real:
         return shares(document) | {"set": self.sets[document * PER_DOCUMENT]}
 
     def batches(self) -> tuple[TermTable, list[Batch]]:
-        analyser = analyser_for("english")
-        tokens = [analyser.tokens(text) for text in self.texts]
+        analyser = get_analyzer("english")
+        tokens = [analyser.tokenize(text) for text in self.texts]
         table = TermTable.of({term for each in tokens for term in each})
         made = []
         for start in range(0, len(tokens), BATCH):
@@ -133,7 +133,7 @@ def read_real(data: Path) -> Real:
     texts, sets = texts[-MOST_PASSAGES:], sets[-MOST_PASSAGES:]
     asked = asked[:: max(1, len(asked) // MOST_QUERIES)][:MOST_QUERIES]
     digest = hashlib.sha256("\0".join([*texts, *asked]).encode()).hexdigest()[:16]
-    kept = user_cache_dir() / "carrel" / f"scale-vectors-{digest}.npy"
+    kept = get_user_cache_dir() / "carrel" / f"scale-vectors-{digest}.npy"
     if not kept.is_file():
         print(f"embedding {len(texts)} passages", flush=True)
         kept.parent.mkdir(parents=True, exist_ok=True)
@@ -144,7 +144,7 @@ def read_real(data: Path) -> Real:
 
 
 async def _embed(texts: Sequence[str]) -> Floats:
-    embedder = MiniLMEmbedder.load(find_weights(None, user_cache_dir()), precision="int8", bulk_threads=2)
+    embedder = MiniLMEmbedder.load(find_weights(None, get_user_cache_dir()), precision="int8", bulk_threads=2)
     try:
         return (await embedder.embed_documents(texts)).vectors
     finally:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from bm25s.tokenization import Tokenized
 
-from app.lexical.analyser import analyser_for
+from app.lexical.analyser import get_analyzer
 from app.retrieval.types import SearchResult
 from benchmarks.loader import PER_DOCUMENT, Batch, TermTable
 from benchmarks.processes import process_tree
@@ -207,7 +207,7 @@ async def lanes(
     """
     matrix = np.concatenate([batch.vectors for batch in batches]).astype(np.float32)
     model = bm25s_index(batches, table)
-    analyser = analyser_for("english")
+    analyser = get_analyzer("english")
 
     async def brute(question: Question) -> None:
         scores = matrix @ question.vector
@@ -215,7 +215,7 @@ async def lanes(
         best[np.argsort(-scores[best])]
 
     async def in_memory(question: Question) -> None:
-        tokens = list(dict.fromkeys(analyser.tokens(question.text)))
+        tokens = list(dict.fromkeys(analyser.tokenize(question.text)))
         model.retrieve([tokens], k=LANE_ROWS, show_progress=False)
 
     def here() -> float:

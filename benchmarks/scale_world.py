@@ -19,18 +19,18 @@ from pgvector.asyncpg import register_vector
 
 from app.access import Principal, Role
 from app.bootstrap import Resources
-from app.db.driver import beginning
-from app.db.maintenance import OwnerDatabase, PromotedIndex
-from app.db.migrate import migrate
+from app.db.driver import build_begin_sql
+from app.db.maintenance import OwnerDatabase, VectorIndexSpec
+from app.db.migrate import migrate_database
 from app.db.session import SERVER_SETTINGS
-from app.documents.scopes import Scope
+from app.documents.scopes import DocumentScope
 from app.embedded_postgres import DatabaseUrls, EmbeddedPostgres
-from app.embedded_postgres.server import free_ports
+from app.embedded_postgres.server import find_free_ports
 from app.filters import compile_filter
 from app.indexing.repository import IndexRepository
 from app.indexing.service import IndexMaintenance
-from app.lexical.analyser import analyser_for
-from app.lexical.weights import query_terms, salt
+from app.lexical.analyser import get_analyzer
+from app.lexical.weights import compute_query_terms, compute_salt
 from app.retrieval.service import RetrievalService
 from app.retrieval.types import Query, SearchRequest, SearchResult
 from app.settings import Settings, load_settings
@@ -85,7 +85,7 @@ class Bare:
         """Milliseconds of one transaction with one statement, begun as the service begins it."""
         values = _values(place, question, lane, filter)
         statement = {"both": HYBRID, "dense": DENSE, "lexical": LEXICAL}[lane]
-        begin = beginning(place.tenant_id, snapshot=True, kept_plans=True, reads=True)
+        begin = build_begin_sql(place.tenant_id, snapshot=True, allow_generic_plans=True, read_only=True)
         started = time.perf_counter()
         await self.connection.execute(begin)
         await self.connection.fetch(statement, *values)
@@ -94,9 +94,9 @@ class Bare:
 
 
 def _values(place: Place, question: Question, lane: str, filter: Filter) -> tuple[Any, ...]:
-    contains, path, lookups = compile_filter(filter, guard=None).sent
-    where = (list(Scope().visible()), contains, path)
-    terms, keys = query_terms(analyser_for("english").tokens(question.text), salt(place.index_id))
+    contains, path, lookups = compile_filter(filter, enforced_filter=None).sql_params
+    where = (list(DocumentScope().list_visible_keys()), contains, path)
+    terms, keys = compute_query_terms(get_analyzer("english").tokenize(question.text), compute_salt(place.index_id))
     index, vector = (place.tenant_id, place.index_id), (HalfVector(question.vector), DIMENSIONS)
     if lane == "both":
         return (*index, *vector, terms, keys, *where, lookups)
@@ -118,20 +118,20 @@ class ScaleDatabase:
     @asynccontextmanager
     async def open(cls, postgres: EmbeddedPostgres, name: str, settings: Settings) -> AsyncIterator[Self]:
         urls = postgres.ensure_database(name)
-        await migrate(urls.owner, urls.app)
-        superuser = await asyncpg.connect(postgres.url(name))
+        await migrate_database(urls.owner, urls.app)
+        superuser = await asyncpg.connect(postgres.build_url(name))
         try:
             async with Resources.open(
                 settings, database_url=urls.app, operator_key="k" * 40, bulk_threads=1
             ) as resources:
-                yield cls(name, urls, postgres.url(name), superuser, resources)
+                yield cls(name, urls, postgres.build_url(name), superuser, resources)
         finally:
             await superuser.close()
 
     async def new_shelf(self, name: str) -> Shelf:
         tenant, issued = await self.resources.tenants.create(name)
         principal = Principal(tenant.id, name, Role.ADMIN)
-        services = self.resources.for_tenant(principal)
+        services = self.resources.create_tenant_services(principal)
         view = await services.knowledge_bases.find("default")
         place = Place(tenant.id, view.row.id, view.index.id)
         return Shelf(principal, issued.secret, place, services.retrieval)
@@ -142,8 +142,8 @@ class ScaleDatabase:
         maintenance = IndexMaintenance(
             resources.database,
             resources.queue,
-            partial(resources.system.changed_indexes, limit=100),
-            partial(resources.system.unsettled_indexes, limit=100),
+            partial(resources.control_plane.find_changed_indexes, limit=100),
+            partial(resources.control_plane.find_outdated_indexes, limit=100),
             OwnerDatabase(self.urls.owner),
             threshold,
         )
@@ -176,9 +176,9 @@ class ScaleDatabase:
 
     async def promote_in_haste(self, place: Place, chunks: int) -> None:
         """As maintenance does, but by three processes and in 4 GB, for a million vectors."""
-        index = PromotedIndex(place.tenant_id, place.index_id, DIMENSIONS)
+        index = VectorIndexSpec(place.tenant_id, place.index_id, DIMENSIONS)
         await self.owner.execute("set maintenance_work_mem = '4GB'; set max_parallel_maintenance_workers = 2")
-        for name, definition in index.definitions(f"chunk_embedding_{DIMENSIONS}").items():
+        for name, definition in index.build_definitions(f"chunk_embedding_{DIMENSIONS}").items():
             await self.owner.execute(f"create index {name} on {definition}", timeout=3600)
         async with self.resources.database.transaction(place.tenant_id) as session:
             repository = IndexRepository(session, place.tenant_id, place.index_id)
@@ -222,7 +222,7 @@ def running_postgres(embedding_url: str) -> Iterator[tuple[EmbeddedPostgres, Set
 @contextmanager
 def running_api(urls: DatabaseUrls, settings: Settings, key: str) -> Iterator[httpx.Client]:
     """``carrel serve --api-only`` on a database, as a process of its own; a client with the key."""
-    (port,) = islice(free_ports(), 1)
+    (port,) = islice(find_free_ports(), 1)
     environment = environment_without_settings(str(settings.embedding.base_url)) | {
         **FAST_CLIENT,
         "CARREL_DATABASE_URL": urls.app,

@@ -14,12 +14,12 @@ import uvloop
 from pgvector import HalfVector
 from pgvector.asyncpg import register_vector
 
-from app.db.driver import beginning
+from app.db.driver import build_begin_sql
 from app.db.session import SERVER_SETTINGS
-from app.documents.scopes import Scope
+from app.documents.scopes import DocumentScope
 from app.ids import decode_id
-from app.lexical.analyser import analyser_for
-from app.lexical.weights import query_terms, salt
+from app.lexical.analyser import get_analyzer
+from app.lexical.weights import compute_query_terms, compute_salt
 from benchmarks.embedding_endpoint import DIMENSIONS, direction
 from benchmarks.metered_embedder import Meter
 from benchmarks.processes import RunningService, listening, wait_until_ingested
@@ -194,11 +194,11 @@ async def sql_times(
     connection = await asyncpg.connect(service.database_url, server_settings=SERVER_SETTINGS)
     try:
         await register_vector(connection)
-        begin = beginning(tenant, snapshot=True, kept_plans=True, reads=True)
-        scopes, analyser = list(Scope().visible()), analyser_for("english")
+        begin = build_begin_sql(tenant, snapshot=True, allow_generic_plans=True, read_only=True)
+        scopes, analyser = list(DocumentScope().list_visible_keys()), get_analyzer("english")
         times = []
         for query in queries:
-            terms, keys = query_terms(analyser.tokens(query), salt(index))
+            terms, keys = compute_query_terms(analyser.tokenize(query), compute_salt(index))
             vector = HalfVector(np.frombuffer(direction(query), "<f4"))
             started = time.perf_counter()
             await connection.execute(begin)

@@ -28,10 +28,10 @@ from pgvector import HalfVector
 from pgvector.asyncpg import register_vector
 
 from app.db.session import SERVER_SETTINGS
-from app.documents.scopes import Scope
-from app.lexical.analyser import analyser_for
-from app.lexical.weights import query_terms, salt
-from app.retrieval.fusion import Lane, fuse_weighted
+from app.documents.scopes import DocumentScope
+from app.lexical.analyser import get_analyzer
+from app.lexical.weights import compute_query_terms, compute_salt
+from app.retrieval.fusion import RankedList, fuse_weighted
 from benchmarks.embedding_endpoint import DIMENSIONS, direction
 from benchmarks.empty_endpoint import serve
 from benchmarks.processes import RunningService, embedding_endpoint, end_as_usual, listening, running_service
@@ -62,17 +62,21 @@ def make_app(url: str, tenant: UUID, index: UUID) -> FastAPI:
         yield
         await connection.close()
 
-    app, analyser, scopes = FastAPI(lifespan=lifespan), analyser_for("english"), list(Scope().visible())
+    app, analyser, scopes = (
+        FastAPI(lifespan=lifespan),
+        get_analyzer("english"),
+        list(DocumentScope().list_visible_keys()),
+    )
 
     @app.post("/search")
     async def search(request: Request) -> dict[str, Any]:
         query, connection = json.loads(await request.body())["query"], held["connection"]
-        terms, keys = query_terms(analyser.tokens(query), salt(index))
+        terms, keys = compute_query_terms(analyser.tokenize(query), compute_salt(index))
         vector = HalfVector(np.frombuffer(direction(query), "<f4"))
         await held["ending"]
         await connection.execute(BEGIN.format(tenant))
         rows = await connection.fetch(LANES_FOR_FIVE, tenant, index, vector, DIMENSIONS, terms, keys, scopes)
-        lanes = [Lane(0.5, [(row[1], row[2]) for row in rows if row[0] == name]) for name in ("dense", "lexical")]
+        lanes = [RankedList(0.5, [(row[1], row[2]) for row in rows if row[0] == name]) for name in ("dense", "lexical")]
         best = fuse_weighted(lanes)[:TOP_K]
         texts = {row[0]: row for row in await connection.fetch(TEXTS, tenant, index, [one for one, _ in best])}
         held["ending"] = asyncio.create_task(connection.execute("commit"))

@@ -34,7 +34,7 @@ WARM_UP, QUERIES, KB = 200, 1000, "bench"
 async def begin(db: TenantDatabase) -> float:
     """Milliseconds until a search's transaction has begun, and made sure of its knowledge base."""
     started = time.perf_counter()
-    async with db.reading(snapshot=True, seconds=5.0):
+    async with db.read_transaction(snapshot=True, statement_timeout_seconds=5.0):
         return (time.perf_counter() - started) * 1000
 
 
@@ -49,9 +49,9 @@ async def steps(retrieval: RetrievalService, bare: Bare, place: Place, asked: Se
         told = (await retrieval.search(request)).timings_ms
         if not number % 2:
             took["bare"].append(await bare.run(place, question))
-        view = retrieval.kept.get(place.tenant_id, KB)
+        view = retrieval.knowledge_base_cache.get(place.tenant_id, KB)
         assert view is not None
-        took["begin"].append(await begin(replace(retrieval.db, unchanged={view.row.id: view.state_of_both})))
+        took["begin"].append(await begin(replace(retrieval.db, expected_states={view.row.id: view.cache_token})))
         for name in ("total", "lanes", "read"):
             took[name].append(told[name])
     return {name: statistics.median(times[WARM_UP:]) for name, times in took.items()}
@@ -73,7 +73,7 @@ async def measure(service: RunningService, place: Place, vocabulary: Vocabulary)
         Resources.open(settings, database_url=url, operator_key="k" * 40, bulk_threads=1) as resources,
         Bare.open(url) as bare,
     ):
-        retrieval = resources.for_tenant(Principal(place.tenant_id, KB, Role.ADMIN)).retrieval
+        retrieval = resources.create_tenant_services(Principal(place.tenant_id, KB, Role.ADMIN)).retrieval
         return await steps(retrieval, bare, place, asked)
 
 

@@ -20,8 +20,8 @@ from typing import Any
 import asyncpg
 import httpx
 
-from app.documents.types import node_id, object_key
-from app.ids import derived_id
+from app.documents.types import build_node_id, build_object_key
+from app.ids import derive_id
 from benchmarks.loader import PER_DOCUMENT, Batch, Loader, Place
 from benchmarks.processes import ROOT, Cpu, embedding_endpoint, end_as_usual, process_tree
 from benchmarks.scale_corpus import MEAN, MadeUp, Question, shares
@@ -41,9 +41,9 @@ async def complete(connection: asyncpg.Connection, place: Place, batches: Iterab
     for batch in batches:
         made = []
         for start in range(0, len(batch.texts), PER_DOCUMENT):
-            document = derived_id("bench", place.kb_id, number)
+            document = derive_id("bench", place.kb_id, number)
             text = BETWEEN.join(batch.texts[start : start + PER_DOCUMENT])
-            key = object_key(place.tenant_id, document, derived_id("upload", number))
+            key = build_object_key(place.tenant_id, document, derive_id("upload", number))
             (objects / key).parent.mkdir(parents=True, exist_ok=True)
             (objects / key).write_text(text)
             made.append((document, key, text))
@@ -58,9 +58,11 @@ async def _add(connection: asyncpg.Connection, place: Place, made: Sequence[tupl
     keys = [(tenant, document, 1, key) for document, key, _ in made]
     nodes: list[tuple[Any, ...]] = []
     for document, _, text in made:
-        root = node_id(document, 1, ())
+        root = build_node_id(document, 1, ())
         nodes.append((tenant, document, root, None, 0, "document", 0, 0, len(text), None))
-        nodes.append((tenant, document, node_id(document, 1, (0,)), root, 1, "paragraph", 0, 0, len(text), "paragraph"))
+        nodes.append(
+            (tenant, document, build_node_id(document, 1, (0,)), root, 1, "paragraph", 0, 0, len(text), "paragraph")
+        )
     columns = ["tenant_id", "document_id", "version"]
     await connection.copy_records_to_table("document_text", records=texts, columns=[*columns, "content"])
     await connection.copy_records_to_table("document_object", records=keys, columns=[*columns, "key"])

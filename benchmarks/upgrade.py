@@ -26,7 +26,7 @@ import asyncpg
 import httpx
 
 from app.embedded_postgres import DatabaseUrls, EmbeddedPostgres
-from app.embedded_postgres.server import free_ports
+from app.embedded_postgres.server import find_free_ports
 from benchmarks.processes import ROOT, answer_of, embedding_endpoint, end_as_usual, environment_without_settings
 
 OPERATOR_KEY = "operator" * 5
@@ -123,7 +123,7 @@ class Upgrade:
 
     def serve(self, tree: Path) -> str:
         """The URL of an API that is ready. Raises Stuck."""
-        (port,) = islice(free_ports(), 1)
+        (port,) = islice(find_free_ports(), 1)
         url = f"http://127.0.0.1:{port}"
         process = self.start(tree, "serve", "--api-only", "--port", str(port))
         if not answer_of(process, lambda: httpx.get(f"{url}/readyz").is_success or None):
@@ -274,7 +274,7 @@ def main(arguments: Sequence[str]) -> int:
         run = Upgrade(earlier, folder, postgres.ensure_database("upgrade"), endpoint, stack)
         clients, at_new = upgrade(run)
         faults = [f"{told} ({times} times)" for told, times in clients.faults.items()]
-        faults += left_over(at_new, postgres.url("upgrade"))
+        faults += left_over(at_new, postgres.build_url("upgrade"))
         print(", ".join(f"{times} {told}" for told, times in sorted(clients.answers.items())))
     print("\n".join(faults) or "no fault")
     return int(bool(faults))

@@ -5,13 +5,13 @@ import asyncio
 from alembic import context
 from sqlalchemy import Connection
 
-from app.db.migrate import admin_engine, configure
+from app.db.migrate import configure_alembic, create_admin_engine
 from app.settings import load_settings
 
 
 def run(connection: Connection) -> None:
     """Run the wanted migrations in one transaction each."""
-    configure(context, connection)
+    configure_alembic(context, connection)
     with context.begin_transaction():
         context.run_migrations()
 
@@ -21,7 +21,7 @@ async def run_from_settings() -> None:
     url = load_settings().database.admin_url
     if url is None:
         raise SystemExit("CARREL_ADMIN_DATABASE_URL must be set")
-    engine = admin_engine(url.get_secret_value())
+    engine = create_admin_engine(url.get_secret_value())
     async with engine.connect() as connection:
         await connection.run_sync(run)
         await connection.commit()

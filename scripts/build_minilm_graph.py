@@ -17,14 +17,14 @@ from onnx import TensorProto, helper
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from app.inference.embedding.minilm_tensors import (
+    FLOAT_LAYERS,
     HEADS,
     HIDDEN,
-    KEPT_FLOAT,
     LAYERS,
     Linear,
     Precision,
-    linears,
-    shapes,
+    list_linear_layers,
+    list_tensor_shapes,
 )
 
 PACKAGE = Path(__file__).resolve().parents[1] / "app" / "inference" / "embedding"
@@ -39,7 +39,7 @@ class Graph:
     def __init__(self) -> None:
         self.nodes: list[Any] = []
         self.tensors: dict[str, Any] = {}
-        self.shapes = shapes()
+        self.shapes = list_tensor_shapes()
 
     def weight(self, name: str) -> str:
         """A float32 tensor of the checkpoint."""
@@ -71,7 +71,7 @@ class Graph:
 def linear(graph: Graph, x: str, layer: Linear, precision: Precision) -> str:
     """Input times transposed weight plus bias, on the checkpoint's own layout or on int8 weights."""
     bias = graph.weight(f"{layer.name}.bias")
-    if precision == "fp32" or layer.name in KEPT_FLOAT:
+    if precision == "fp32" or layer.name in FLOAT_LAYERS:
         return graph.node("Gemm", x, graph.weight(f"{layer.name}.weight"), bias, transB=1)
     matrix = graph.external(f"{layer.name}.int8", [layer.inputs, layer.outputs], TensorProto.INT8)
     scale = graph.external(f"{layer.name}.scale", [layer.outputs], TensorProto.FLOAT)
@@ -111,7 +111,7 @@ def build(precision: Precision) -> bytes:
     graph = Graph()
     x = embeddings(graph)
     for index in range(LAYERS):
-        *projections, merge, widen, narrow = linears(index)
+        *projections, merge, widen, narrow = list_linear_layers(index)
         mixed = linear(graph, attention(graph, x, projections, precision), merge, precision)
         x = normalise(graph, graph.node("Add", mixed, x), f"encoder.layer.{index}.attention.output.LayerNorm")
         inner = graph.node("Gelu", linear(graph, x, widen, precision))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from alembic.script import Script, ScriptDirectory
 
-from app.db.migrate import config
+from app.db.migrate import create_alembic_config
 from app.db.sql_files import read_migration_sql, read_sql
 
 PINS = Path(__file__).resolve().parents[1] / "migrations" / "pins"
@@ -37,7 +37,7 @@ def pins(script: Script) -> str:
 
 def migrations() -> list[Script]:
     """Return all migrations, the oldest first."""
-    return [*ScriptDirectory.from_config(config()).walk_revisions()][::-1]
+    return [*ScriptDirectory.from_config(create_alembic_config()).walk_revisions()][::-1]
 
 
 if __name__ == "__main__":

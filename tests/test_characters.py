@@ -5,7 +5,7 @@ import unicodedata
 
 import pytest
 
-from app.characters import _MARK_RUN, has_long_mark_run, normalize_characters
+from app.characters import _MARK_RUN, has_long_mark_run, normalize_text
 
 ACUTE, DOT_BELOW, JOINER = "\u0301", "\u0323", "\u034f"
 
@@ -25,7 +25,7 @@ def _longest_run(text: str) -> int:
 @pytest.mark.parametrize("count", [1, 15, 30])
 def test_normalize_up_to_thirty_marks_is_nfkc(count: int) -> None:
     text = "a" + ACUTE * (count // 2) + DOT_BELOW * (count - count // 2)
-    assert normalize_characters(text) == unicodedata.normalize("NFKC", text)
+    assert normalize_text(text) == unicodedata.normalize("NFKC", text)
 
 
 @pytest.mark.parametrize(
@@ -40,10 +40,10 @@ def test_normalize_up_to_thirty_marks_is_nfkc(count: int) -> None:
 )
 @pytest.mark.parametrize("before", ["", "a", "\u1f82", "word é"])
 def test_normalize_long_run_of_marks_is_divided(before: str, run: str) -> None:
-    normal = normalize_characters(f"{before}{run} word")
+    normal = normalize_text(f"{before}{run} word")
     assert _longest_run(normal) <= 30
     assert normal.endswith(" word")
-    assert normalize_characters(normal) == normal
+    assert normalize_text(normal) == normal
     # Nothing is lost: without the joiners, the same marks are left.
     left = unicodedata.normalize("NFKD", normal.replace(JOINER, ""))
     assert sorted(left) == sorted(unicodedata.normalize("NFKD", f"{before}{run} word"))
@@ -56,7 +56,7 @@ def test_normalize_every_short_text_is_nfkc() -> None:
     rng = random.Random(5)
     for _ in range(20_000):
         text = "".join(rng.choices([*odd, "a", "漢", "ก"], k=rng.randint(1, 9)))
-        assert normalize_characters(text) == unicodedata.normalize("NFKC", text)
+        assert normalize_text(text) == unicodedata.normalize("NFKC", text)
 
 
 def test_mark_run_pattern_knows_every_non_starter() -> None:
@@ -85,7 +85,7 @@ def test_mark_run_pattern_knows_every_non_starter() -> None:
     ],
 )
 def test_normalize_joiners_stay_between_other_letters_alone(text: str, normal: str) -> None:
-    assert normalize_characters(text) == normal
+    assert normalize_text(text) == normal
 
 
 def test_long_mark_run_is_seen() -> None:

@@ -20,19 +20,19 @@ import asyncio, json, sys
 from pathlib import Path
 
 from app.ingestion.parsers.opening import open_parsers
-from app.inference.embedding.opening import open_embedder
-from app.inference.rerank.opening import open_reranker
+from app.inference.embedding.opening import create_embedder
+from app.inference.rerank.opening import create_reranker
 from app.documents.inspection import inspect_upload
 from app.documents.types import ReceivedFile
-from app.ingestion.chunkers.installed import installed_chunkers
-from app.ingestion.chunking import chunk_document, chunker_options, open_tools
+from app.ingestion.chunkers.installed import load_chunkers
+from app.ingestion.chunking import chunk_document, parse_chunker_options, create_chunk_tools
 from app.ingestion.parsers.installed import installed_parsers, plugin_types
 from app.ingestion.tree import build_tree
 from app.ingestion.types import IngestionError
 from app.knowledge_bases.types import Chunking
 from app.logging import configure
-from app.retrieval.strategies import installed_strategies
-from app.retrieval.transformers import installed_transformers
+from app.retrieval.strategies import load_strategies
+from app.retrieval.transformers import load_transformers
 from app.settings import load_settings
 
 CARD = "BEGIN:VCARD\\r\\nVERSION:4.0\\r\\nFN:Ada Lovelace\\r\\nORG:Analytical Engines;Notes\\r\\n"
@@ -59,22 +59,22 @@ async def main():
     long = received("long.vcf", (CARD + "NOTE:" + "long " * 3000).encode())
     async with open_parsers(settings.parser, 1) as pool:
         parsed, corrupt, too_large = [await parse(pool, file) for file in (card, empty, long)]
-    embedder = await asyncio.to_thread(open_embedder, settings.embedding, 1, None)
+    embedder = await asyncio.to_thread(create_embedder, settings.embedding, 1, None)
     await embedder.check()
-    reranker = await asyncio.to_thread(open_reranker, settings.rerank)
+    reranker = await asyncio.to_thread(create_reranker, settings.rerank)
     texts = ["no such words", "weaving by engines", "engines"]
     scores = await reranker.rerank("engines weaving", texts, top_n=3, seconds=5)
     tree = build_tree(parsed)
-    async with open_tools(embedder) as tools:
-        options = chunker_options("paragraphs", {"least_characters": 40}, loc=())
+    async with create_chunk_tools(embedder) as tools:
+        options = parse_chunker_options("paragraphs", {"least_characters": 40}, loc=())
         chunking = Chunking("paragraphs", 100, 0, options)
         drafts, counts = await asyncio.to_thread(chunk_document, tree, chunking, tools)
     vectors = (await embedder.embed_documents(["Analytical engines", "weaving", "engines"])).vectors
     return {
         "kinds": [kind(card), kind(received("a.bin", CARD.encode(), "text/x-vcard")),
                   kind(received("card.txt", CARD.encode(), "text/vcard")), kind(received("a.vcf", b"%PDF-1.7"))],
-        "listed": [sorted(plugin_types(installed_parsers())), "paragraphs" in installed_chunkers()],
-        "named": [[*installed_strategies()][-1], [*installed_transformers()][-1]],
+        "listed": [sorted(plugin_types(installed_parsers())), "paragraphs" in load_chunkers()],
+        "named": [[*load_strategies()][-1], [*load_transformers()][-1]],
         "title": parsed.title,
         "text": tree.text,
         "errors": [corrupt, too_large],

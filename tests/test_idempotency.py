@@ -10,77 +10,77 @@ import pytest
 
 from app.db.session import Database
 from app.embedded_postgres import DatabaseUrls
-from app.idempotency import Answer, IdempotencyKeys, Place, RequestInProgress, Run
-from app.ids import new_id
+from app.idempotency import IdempotencyScope, IdempotencyStore, InFlightRequest, RequestInProgress, StoredResponse
+from app.ids import generate_id
 
-ANSWER = Answer(b"hash", 201, {"content-type": "application/json", "location": "/v1/x"}, b'{"a": 1}')
+ANSWER = StoredResponse(b"hash", 201, {"content-type": "application/json", "location": "/v1/x"}, b'{"a": 1}')
 
 
 @pytest.fixture(scope="module")
-async def keys(database: DatabaseUrls) -> AsyncIterator[IdempotencyKeys]:
+async def keys(database: DatabaseUrls) -> AsyncIterator[IdempotencyStore]:
     pool = Database.connect(database.app, pool_size=5)
-    yield IdempotencyKeys(pool, renew_seconds=0.02)
+    yield IdempotencyStore(pool, renew_interval_seconds=0.02)
     await pool.close()
 
 
 @pytest.fixture
-async def place(owner: asyncpg.Connection) -> Place:
-    return Place(await new_tenant(owner), new_id(), "POST somewhere", "key-1")
+async def place(owner: asyncpg.Connection) -> IdempotencyScope:
+    return IdempotencyScope(await new_tenant(owner), generate_id(), "POST somewhere", "key-1")
 
 
 async def new_tenant(owner: asyncpg.Connection) -> UUID:
-    tenant = new_id()
+    tenant = generate_id()
     await owner.execute("insert into tenant (id, name) values ($1, 'x')", tenant)
     return tenant
 
 
-async def begin(keys: IdempotencyKeys, place: Place) -> Run:
-    found = await keys.begin(place)
-    assert isinstance(found, Run)
+async def begin(keys: IdempotencyStore, place: IdempotencyScope) -> InFlightRequest:
+    found = await keys.acquire(place)
+    assert isinstance(found, InFlightRequest)
     return found
 
 
-async def finish(keys: IdempotencyKeys, run: Run, answer: Answer | None) -> None:
-    async with keys.running(run):
-        run.answer = answer
+async def finish(keys: IdempotencyStore, run: InFlightRequest, answer: StoredResponse | None) -> None:
+    async with keys.maintain_lock(run):
+        run.response = answer
 
 
-async def age(owner: asyncpg.Connection, place: Place, column: str, interval: str) -> None:
+async def age(owner: asyncpg.Connection, place: IdempotencyScope, column: str, interval: str) -> None:
     changed = f"update idempotency_key set {column} = {column} - interval '{interval}' where tenant_id = $1"
     await owner.execute(changed, place.tenant_id)
 
 
-async def test_the_first_runs_and_the_next_get_its_answer(keys: IdempotencyKeys, place: Place) -> None:
+async def test_the_first_runs_and_the_next_get_its_answer(keys: IdempotencyStore, place: IdempotencyScope) -> None:
     run = await begin(keys, place)
     with pytest.raises(RequestInProgress):
-        await keys.begin(place)
+        await keys.acquire(place)
     await finish(keys, run, ANSWER)
-    assert await keys.begin(place) == ANSWER
-    assert await keys.begin(place) == ANSWER
+    assert await keys.acquire(place) == ANSWER
+    assert await keys.acquire(place) == ANSWER
 
 
-async def test_without_an_answer_the_key_is_free(keys: IdempotencyKeys, place: Place) -> None:
+async def test_without_an_answer_the_key_is_free(keys: IdempotencyStore, place: IdempotencyScope) -> None:
     await finish(keys, await begin(keys, place), None)
     run = await begin(keys, place)
     with pytest.raises(ZeroDivisionError):
-        async with keys.running(run):
+        async with keys.maintain_lock(run):
             raise ZeroDivisionError
     await begin(keys, place)
 
 
-async def test_of_many_at_once_one_runs(keys: IdempotencyKeys, place: Place) -> None:
-    found = await asyncio.gather(*(keys.begin(place) for _ in range(20)), return_exceptions=True)
-    assert sum(isinstance(one, Run) for one in found) == 1
+async def test_of_many_at_once_one_runs(keys: IdempotencyStore, place: IdempotencyScope) -> None:
+    found = await asyncio.gather(*(keys.acquire(place) for _ in range(20)), return_exceptions=True)
+    assert sum(isinstance(one, InFlightRequest) for one in found) == 1
     assert sum(isinstance(one, RequestInProgress) for one in found) == 19
 
 
 async def test_a_key_is_kept_by_tenant_api_key_and_route(
-    keys: IdempotencyKeys, owner: asyncpg.Connection, place: Place
+    keys: IdempotencyStore, owner: asyncpg.Connection, place: IdempotencyScope
 ) -> None:
     await finish(keys, await begin(keys, place), ANSWER)
     for other in (
         replace(place, tenant_id=await new_tenant(owner)),
-        replace(place, api_key_id=new_id()),
+        replace(place, api_key_id=generate_id()),
         replace(place, route="PATCH somewhere"),
         replace(place, key="key-2"),
     ):
@@ -88,52 +88,52 @@ async def test_a_key_is_kept_by_tenant_api_key_and_route(
 
 
 async def test_who_died_is_succeeded_and_changes_nothing_any_more(
-    keys: IdempotencyKeys, owner: asyncpg.Connection, place: Place
+    keys: IdempotencyStore, owner: asyncpg.Connection, place: IdempotencyScope
 ) -> None:
     first = await begin(keys, place)
     await age(owner, place, "locked_until", "61 seconds")
     second = await begin(keys, place)
     with pytest.raises(RequestInProgress):
-        await keys.begin(place)
+        await keys.acquire(place)
     await finish(keys, first, replace(ANSWER, status=299))
     await finish(keys, first, None)
     with pytest.raises(RequestInProgress):
-        await keys.begin(place)
+        await keys.acquire(place)
     await finish(keys, second, ANSWER)
-    assert await keys.begin(place) == ANSWER
+    assert await keys.acquire(place) == ANSWER
 
 
 async def test_the_lock_is_renewed_while_the_request_runs(
-    keys: IdempotencyKeys, owner: asyncpg.Connection, place: Place
+    keys: IdempotencyStore, owner: asyncpg.Connection, place: IdempotencyScope
 ) -> None:
     run = await begin(keys, place)
-    async with asyncio.timeout(20), keys.running(run):
+    async with asyncio.timeout(20), keys.maintain_lock(run):
         await age(owner, place, "locked_until", "61 seconds")
         while await owner.fetchval(
             "select locked_until < now() from idempotency_key where tenant_id = $1", place.tenant_id
         ):
             await asyncio.sleep(0.01)
         with pytest.raises(RequestInProgress):
-            await keys.begin(place)
+            await keys.acquire(place)
 
 
 async def test_an_answer_is_forgotten_after_a_day(
-    keys: IdempotencyKeys, owner: asyncpg.Connection, place: Place
+    keys: IdempotencyStore, owner: asyncpg.Connection, place: IdempotencyScope
 ) -> None:
     await finish(keys, await begin(keys, place), ANSWER)
     await age(owner, place, "created_at", "23 hours 59 minutes")
-    assert await keys.begin(place) == ANSWER
+    assert await keys.acquire(place) == ANSWER
     await age(owner, place, "created_at", "2 minutes")
     await finish(keys, await begin(keys, place), None)
 
 
-async def test_a_lost_database_spoils_no_answer(database: DatabaseUrls, place: Place) -> None:
+async def test_a_lost_database_spoils_no_answer(database: DatabaseUrls, place: IdempotencyScope) -> None:
     """What was done is done: the request that runs is answered, whether or not its answer can be kept."""
     pool = Database.connect(database.app, pool_size=1)
-    run = await begin(IdempotencyKeys(pool), place)
+    run = await begin(IdempotencyStore(pool), place)
     gone = Database.connect("postgresql://nobody@127.0.0.1:9/nothing", pool_size=1)
-    await finish(IdempotencyKeys(gone), run, ANSWER)
+    await finish(IdempotencyStore(gone), run, ANSWER)
     with pytest.raises(RequestInProgress):
-        await IdempotencyKeys(pool).begin(place)
+        await IdempotencyStore(pool).acquire(place)
     await gone.close()
     await pool.close()

@@ -5,11 +5,11 @@ from uuid import UUID
 
 import pytest
 
-from app.ids import PREFIXES, decode_id, derived_id, encode_id, made_at, new_id
+from app.ids import PREFIXES, decode_id, derive_id, encode_id, generate_id, get_creation_time
 
 
 def test_new_ids_are_version_7_and_sorted_by_time() -> None:
-    ids = [new_id() for _ in range(1000)]
+    ids = [generate_id() for _ in range(1000)]
     assert ids == sorted(ids)
     assert len(set(ids)) == 1000
     assert {one.version for one in ids} == {7}
@@ -17,27 +17,29 @@ def test_new_ids_are_version_7_and_sorted_by_time() -> None:
 
 def test_a_new_id_tells_when_it_was_made() -> None:
     before = datetime.now(UTC)
-    assert abs((made_at(new_id()) - before).total_seconds()) < 60
-    assert made_at(UUID("017f22e2-79b0-7cc3-98c4-dc0c0c07398f")) == datetime(2022, 2, 22, 19, 22, 22, tzinfo=UTC)
+    assert abs((get_creation_time(generate_id()) - before).total_seconds()) < 60
+    assert get_creation_time(UUID("017f22e2-79b0-7cc3-98c4-dc0c0c07398f")) == datetime(
+        2022, 2, 22, 19, 22, 22, tzinfo=UTC
+    )
 
 
 def test_derived_ids_depend_on_their_parts_alone() -> None:
-    document = new_id()
-    first = derived_id("chunk", document, 1, 0)
-    assert first == derived_id("chunk", document, 1, 0)
+    document = generate_id()
+    first = derive_id("chunk", document, 1, 0)
+    assert first == derive_id("chunk", document, 1, 0)
     assert first.version == 8
     assert first.variant == "specified in RFC 4122"
     others = {
-        derived_id("chunk", document, 1, 1),
-        derived_id("chunk", document, 2, 0),
-        derived_id("node", document, 1, 0),
+        derive_id("chunk", document, 1, 1),
+        derive_id("chunk", document, 2, 0),
+        derive_id("node", document, 1, 0),
     }
-    assert len({first, *others, derived_id("chunk", document, 10), derived_id("chunk", document, 1, "0", "")}) == 6
+    assert len({first, *others, derive_id("chunk", document, 10), derive_id("chunk", document, 1, "0", "")}) == 6
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)
 def test_ids_survive_the_way_to_text_and_back(prefix: str) -> None:
-    for value in (new_id(), derived_id(1), UUID(int=0), UUID(int=2**128 - 1)):
+    for value in (generate_id(), derive_id(1), UUID(int=0), UUID(int=2**128 - 1)):
         text = encode_id(prefix, value)
         assert text.startswith(f"{prefix}_")
         assert len(text) == len(prefix) + 27

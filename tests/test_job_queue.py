@@ -14,9 +14,9 @@ import pytest
 from app.db.models.base import SYSTEM_TENANT
 from app.db.models.control_rows import ClaimedJob
 from app.db.session import Database
-from app.db.system import SystemDatabase
+from app.db.system import ControlPlaneDatabase
 from app.embedded_postgres import DatabaseUrls, EmbeddedPostgres
-from app.ids import new_id
+from app.ids import generate_id
 from app.job_queue import BULK, INTERACTIVE, MAINTENANCE, JobFailure, JobQueue, decide_retry
 
 LEASE = timedelta(seconds=30)
@@ -27,7 +27,7 @@ LATER = JobFailure("embedding_unavailable", "The model is not answering.", True)
 @pytest.fixture(scope="module")
 async def queue(database: DatabaseUrls) -> AsyncIterator[JobQueue]:
     pool = Database.connect(database.app, pool_size=5)
-    yield JobQueue(pool, SystemDatabase(pool), 3)
+    yield JobQueue(pool, ControlPlaneDatabase(pool), 3)
     await pool.close()
 
 
@@ -37,13 +37,13 @@ async def empty(owner: asyncpg.Connection) -> None:
 
 
 async def new_tenant(owner: asyncpg.Connection) -> UUID:
-    tenant = new_id()
+    tenant = generate_id()
     await owner.execute("insert into tenant (id, name) values ($1, 'x')", tenant)
     return tenant
 
 
 async def new_document(owner: asyncpg.Connection, tenant: UUID, *, status: str = "parsing") -> UUID:
-    kb, document = new_id(), new_id()
+    kb, document = generate_id(), generate_id()
     await owner.execute(
         "insert into knowledge_base (tenant_id, id, name, chunking, retrieval) values ($1, $2, $3, '{}', '{}')",
         tenant, kb, str(kb),
@@ -76,7 +76,7 @@ async def claim(queue: JobQueue, worker: str = "w", lease: timedelta = LEASE) ->
 
 async def terminate(server: EmbeddedPostgres, owner: asyncpg.Connection, which: str) -> int:
     """End connections to the owner's database, as a restart of Postgres does; returns how many."""
-    superuser = await asyncpg.connect(server.url("postgres"))
+    superuser = await asyncpg.connect(server.build_url("postgres"))
     try:
         ended: int = await superuser.fetchval(
             f"select count(pg_terminate_backend(pid)) from pg_stat_activity where datname = $1 and {which}",
@@ -405,7 +405,7 @@ async def test_who_lost_the_lease_changes_nothing(queue: JobQueue, owner: asyncp
         await owner.execute("delete from document")
     before = await owner.fetch("select * from job"), await owner.fetch("select * from document")
     assert not await queue.renew(job, "w", LEASE)
-    assert not await queue.pass_on(job, "w", LEASE)
+    assert not await queue.hand_off(job, "w", LEASE)
     await queue.complete(job, "w")
     await queue.release(job, "w")
     await queue.fail(job, "w", FAILURE)
@@ -447,10 +447,10 @@ async def test_a_job_is_postponed_and_resumed_with_all_its_attempts(queue: JobQu
         assert tuple(told) == ("queued", json.dumps([LATER.message]), None)
         for other, code in ((stranger, LATER.code), (tenant, "another")):
             async with queue.database.transaction(other) as session:
-                await queue.resume(session, tenant_id=other, code=code)
+                await queue.resume_jobs(session, tenant_id=other, code=code)
         assert await next_job(queue) is None
         async with queue.database.transaction(tenant) as session:
-            await queue.resume(session, tenant_id=tenant, code=LATER.code)
+            await queue.resume_jobs(session, tenant_id=tenant, code=LATER.code)
 
 
 async def test_a_job_that_fits_nobody_is_passed_on_for_a_while(queue: JobQueue, owner: asyncpg.Connection) -> None:
@@ -458,9 +458,9 @@ async def test_a_job_that_fits_nobody_is_passed_on_for_a_while(queue: JobQueue, 
     for _ in range(4):
         job = await claim(queue)
         assert job.attempts == 1
-        assert await queue.pass_on(job, "w", LEASE)
+        assert await queue.hand_off(job, "w", LEASE)
     job = await claim(queue)
-    assert not await queue.pass_on(job, "w", timedelta(0))
+    assert not await queue.hand_off(job, "w", timedelta(0))
     found = await row(owner, job)
     assert found is not None
     assert found["state"] == "running"
@@ -499,8 +499,8 @@ async def test_one_job_about_a_thing_at_a_time(queue: JobQueue, owner: asyncpg.C
 
     async def ask(about: UUID) -> None:
         async with queue.database.transaction(tenant) as session:
-            await queue.enqueue_once(
-                session, "look_after", about=about, tenant_id=tenant, payload={"about": str(about)}, priority=BULK
+            await queue.enqueue_unique(
+                session, "look_after", subject_id=about, tenant_id=tenant, payload={"about": str(about)}, priority=BULK
             )
 
     await asyncio.gather(*(ask(one) for _ in range(4)), ask(other))
@@ -525,20 +525,20 @@ HOUR = timedelta(hours=1)
 async def periodic(queue: JobQueue, owner: asyncpg.Connection, *kinds: str) -> None:
     """Periodic jobs that are due."""
     for kind in kinds:
-        await queue.ensure_periodic(kind, HOUR)
+        await queue.ensure_periodic_job(kind, HOUR)
     await owner.execute("update job set run_at = now() where every is not null")
 
 
 async def test_a_periodic_job_is_there_once_and_first_waits(queue: JobQueue, owner: asyncpg.Connection) -> None:
-    await asyncio.gather(*(queue.ensure_periodic("sweep", HOUR) for _ in range(4)))
-    await queue.ensure_periodic("other", HOUR)
+    await asyncio.gather(*(queue.ensure_periodic_job("sweep", HOUR) for _ in range(4)))
+    await queue.ensure_periodic_job("other", HOUR)
     found = await owner.fetch("select tenant_id, kind, every, run_at > now() + interval '59 min' later from job")
     assert sorted(tuple(row) for row in found) == [
         (SYSTEM_TENANT, "other", HOUR, True),
         (SYSTEM_TENANT, "sweep", HOUR, True),
     ]
     assert await next_job(queue) is None
-    await queue.ensure_periodic("sweep", timedelta(minutes=1))
+    await queue.ensure_periodic_job("sweep", timedelta(minutes=1))
     found = await owner.fetchrow("select every, run_at < now() + interval '61 s' soon from job where kind = 'sweep'")
     assert tuple(found) == (timedelta(minutes=1), True)
 
@@ -615,7 +615,7 @@ async def test_periodic_jobs_wait_their_turn_and_get_it(queue: JobQueue, owner: 
 
 
 async def new_key(owner: asyncpg.Connection, tenant: UUID, at_once: int) -> UUID:
-    key = new_id()
+    key = generate_id()
     await owner.execute(
         """insert into api_key (tenant_id, id, name, role, key_hash, hint, quotas, quota_key_id)
            values ($1, $2, 'k', 'writer', $3, 'h', jsonb_build_object('concurrent_ingestions', $4::int), $2)""",

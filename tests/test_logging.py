@@ -16,8 +16,8 @@ from uuid import UUID
 import pytest
 from pydantic import SecretStr
 
-from app.errors import Unavailable
-from app.logging import bind, configure, get_logger
+from app.errors import UnavailableError
+from app.logging import bind_context, configure_logging, get_logger
 
 SECRET = "the patient's own words"
 LOGGERS = ["", "app", "uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi", "alembic"]
@@ -31,7 +31,7 @@ def stream() -> Iterator[io.StringIO]:
     loggers = [logging.getLogger(name) for name in LOGGERS]
     before = [(one, one.level, one.propagate, one.disabled, list(one.handlers)) for one in loggers]
     out, others = io.StringIO(), {one.ident for one in threading.enumerate()} - {threading.get_ident()}
-    configure("info", out)
+    configure_logging("info", out)
     # Services of other tests run in threads of this process, and say something now and then.
     own = log.target.name
     logging.getLogger().handlers[-1].addFilter(lambda record: record.name == own or record.thread not in others)
@@ -93,7 +93,7 @@ def test_fields(stream: io.StringIO, value: object, told: object) -> None:
 
 
 def test_a_field_never_takes_the_place_of_the_log_s_own(stream: io.StringIO) -> None:
-    with bind(tenant_id="t1"):
+    with bind_context(tenant_id="t1"):
         log.info("event", level="debug", tenant_id="t2", time=1)
     found = line(stream)
     assert (found["level"], found["tenant_id"]) == ("info", "t1")
@@ -110,24 +110,24 @@ def test_levels(stream: io.StringIO) -> None:
         ("yes", "warning"),
         ("yes", "error"),
     ]
-    configure("debug", stream)
+    configure_logging("debug", stream)
     log.debug("now")
     assert lines(stream)[-1]["level"] == "debug"
-    configure("error", stream)
+    configure_logging("error", stream)
     log.warning("no more")
     assert lines(stream)[-1]["event"] == "now"
 
 
 def test_configuring_again_does_not_double_lines(stream: io.StringIO) -> None:
-    configure("info", stream)
-    configure("info", stream)
+    configure_logging("info", stream)
+    configure_logging("info", stream)
     log.info("once")
     assert line(stream)["event"] == "once"
 
 
 def test_ids_are_bound_inside_the_block_alone(stream: io.StringIO) -> None:
-    with bind(request_id="r1"):
-        with bind(tenant_id=UUID(int=2), job_id="j1"):
+    with bind_context(request_id="r1"):
+        with bind_context(tenant_id=UUID(int=2), job_id="j1"):
             log.info("inner")
         log.info("outer")
     log.info("outside")
@@ -140,7 +140,7 @@ def test_ids_are_bound_inside_the_block_alone(stream: io.StringIO) -> None:
 
 async def test_ids_of_tasks_at_a_time_do_not_mix(stream: io.StringIO) -> None:
     async def work(name: str) -> None:
-        with bind(tenant_id=name):
+        with bind_context(tenant_id=name):
             for _ in range(5):
                 await asyncio.sleep(0)
                 log.info("step", expected=name)
@@ -169,13 +169,13 @@ def fail(text: str) -> None:
     try:
         int(text)
     except ValueError as exc:
-        raise Unavailable(text, snippet=text) from exc
+        raise UnavailableError(text, snippet=text) from exc
 
 
 def test_an_exception_is_told_without_its_words(stream: io.StringIO) -> None:
     try:
         fail(SECRET)
-    except Unavailable as exc:
+    except UnavailableError as exc:
         log.error("job.failed", error=exc, attempt=2)
     assert SECRET not in stream.getvalue()
     found = line(stream)
@@ -218,7 +218,7 @@ def test_other_libraries_say_where_and_not_what(stream: io.StringIO) -> None:
     library.warning("could not read %s", SECRET)
     try:
         fail(SECRET)
-    except Unavailable:
+    except UnavailableError:
         library.exception(SECRET)
     assert SECRET not in stream.getvalue()
     found = lines(stream)

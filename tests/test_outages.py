@@ -5,12 +5,12 @@ from collections.abc import AsyncIterator
 import pytest
 
 from app.bootstrap import TenantServices
-from app.db.models.tenant_data import Document
-from app.documents.repository import DocumentFilters
+from app.db.models.tenant_data import DocumentRow
+from app.documents.repository import DocumentRowFilters
 from app.embedded_postgres import DatabaseUrls
 from app.inference.embedding import EmbeddingRejected, EmbeddingUnavailable
 from app.object_store import ObjectMissing, ObjectStoreUnavailable
-from app.outages import EMBEDDING, OBJECT_STORE, Outages
+from app.outages import EMBEDDING, OBJECT_STORE, OutageMonitor
 from tests.ingestion.workshop import Workshop, add_text, open_workshop, until
 
 
@@ -23,7 +23,7 @@ async def workshop(database: DatabaseUrls, tmp_path_factory: pytest.TempPathFact
         )
 
 
-async def waiting(workshop: Workshop, services: TenantServices, documents: list[Document]) -> set[object]:
+async def waiting(workshop: Workshop, services: TenantServices, documents: list[DocumentRow]) -> set[object]:
     """What they wait for, as if they had been queued for a while."""
     await workshop.owner.execute("update document set updated_at = now() - interval '1 min' where status = 'queued'")
     found = [await services.documents.get("default", document.id) for document in documents]
@@ -41,7 +41,7 @@ async def test_documents_wait_for_the_end_of_an_outage(workshop: Workshop) -> No
 
         await until(all_wait)
         assert await workshop.owner.fetchval("select max(attempts) from job where every is null") == 0
-        _, listed = await services.documents.page("default", DocumentFilters(), after=None, limit=10)
+        _, listed = await services.documents.list_documents("default", DocumentRowFilters(), after=None, limit=10)
         assert {(one.progress or {}).get("waiting_for") for one in listed} == {"embedding_endpoint"}
         workshop.endpoint.reset()
         for document in documents:
@@ -118,7 +118,7 @@ async def test_what_a_queued_document_waits_for(workshop: Workshop) -> None:
     services = await workshop.new_tenant()
     documents = [await add_text(services, "One."), await add_text(services, "Two.")]
     assert await waiting(workshop, services, documents) == {"worker"}
-    await workshop.resources.system.beat("a worker")
+    await workshop.resources.control_plane.record_heartbeat("a worker")
     assert await waiting(workshop, services, documents) == {"worker"}  # it has not come to them yet
     for code, reason in (
         ("tokens_spent", "rate_limit"),
@@ -134,12 +134,12 @@ async def test_what_a_queued_document_waits_for(workshop: Workshop) -> None:
         "insert into job_lane (tenant_id, max_running) values ($1, 0)", services.principal.tenant_id
     )
     assert await waiting(workshop, services, documents) == {"tenant_limit"}
-    await workshop.resources.system.forget_worker("a worker")
+    await workshop.resources.control_plane.delete_worker("a worker")
 
 
 async def test_a_fault_of_one_document_is_no_outage(workshop: Workshop) -> None:
     resources = workshop.resources
-    outages = Outages(resources.embedders, resources.objects, resources.queue.resume_everywhere)
+    outages = OutageMonitor(resources.embedders, resources.objects, resources.queue.resume_jobs_of_all_tenants)
     for error in (
         EmbeddingUnavailable("failed"),
         EmbeddingRejected("refused", index=0),
@@ -147,6 +147,6 @@ async def test_a_fault_of_one_document_is_no_outage(workshop: Workshop) -> None:
         ObjectStoreUnavailable(),
         ValueError(),
     ):
-        assert await outages.code_of(error) is None
-    assert await outages.code_of(EmbeddingUnavailable("left alone", circuit_open=True)) == EMBEDDING
-    assert await outages.code_of(ObjectStoreUnavailable()) != OBJECT_STORE
+        assert await outages.find_outage_code(error) is None
+    assert await outages.find_outage_code(EmbeddingUnavailable("left alone", circuit_open=True)) == EMBEDDING
+    assert await outages.find_outage_code(ObjectStoreUnavailable()) != OBJECT_STORE

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from app.embedded_postgres import EmbeddedPostgres
-from app.settings import FOREIGN, known_variables
+from app.settings import EXTERNAL_VARIABLES, list_variables
 from tests.fixtures.s3 import S3Server
 from tests.protocol_servers.administered_s3 import AdministeredS3
 
@@ -132,7 +132,7 @@ def test_what_is_locked_is_installed_as_it_stands() -> None:
 
 def test_the_image_holds_no_secret_and_no_setting_that_is_unknown() -> None:
     given = {name for rest in last_stage()["ENV"] for name in re.findall(r"(CARREL_\w+)=", rest)}
-    assert given <= known_variables()
+    assert given <= list_variables()
     text = (ROOT / "Dockerfile").read_text()
     assert not re.search(r"(?i)(password|secret|token|api_key|operator_key)", text)
     ignored = (ROOT / ".dockerignore").read_text().splitlines()
@@ -202,9 +202,9 @@ def test_what_compose_sets_is_known_and_what_it_asks_for_is_in_the_example(compo
     text = (ROOT / "docker-compose.yml").read_text()
     environments = [service.get("environment", {}) for service in compose["services"].values()]
     given = {name for environment in environments for name in environment if name.startswith("CARREL_")}
-    assert given <= known_variables()
+    assert given <= list_variables()
     asked = set(re.findall(r"\$\{(\w+)", text))
-    assert {name for name in asked if name.startswith("CARREL_")} <= known_variables() | FOREIGN
+    assert {name for name in asked if name.startswith("CARREL_")} <= list_variables() | EXTERNAL_VARIABLES
     example = set(re.findall(r"^#(\w+)=", (ROOT / ".env.example").read_text(), re.MULTILINE))
     assert asked <= example
     # A secret has no default: without it compose stops and says what is missing.
@@ -310,7 +310,7 @@ def test_the_bucket_and_its_user_are_made_once(s3_server: S3Server) -> None:
 async def test_the_database_is_made_with_an_owner_and_a_plain_login(tmp_path: Path) -> None:
     """On a server of its own: the script runs once, on an empty cluster, and its roles belong to the whole of it."""
     with EmbeddedPostgres(tmp_path, fsync=False) as server:
-        superuser = server.url("postgres")
+        superuser = server.build_url("postgres")
         host, port, password = re.fullmatch(r"postgresql://postgres:(.*)@(.*):(\d+)/postgres", superuser).group(2, 3, 1)  # type: ignore[union-attr]  # the url is what the class promises
         environment = {**os.environ, "PGHOST": host, "PGPORT": port, "PGPASSWORD": password}
         environment |= {"POSTGRES_OWNER_PASSWORD": 'it\'s "o" $HOME', "POSTGRES_RUNTIME_PASSWORD": "plain"}

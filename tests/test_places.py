@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator
 import pytest
 
 from app.bootstrap import TenantServices
-from app.documents.types import DocumentFacts, GivenChunk
+from app.documents.types import DocumentFields, ProvidedChunk
 from app.embedded_postgres import DatabaseUrls
 from app.ingestion.parsers import PARSERS, ParserSpec
 from app.knowledge_bases.types import NewKnowledgeBase
-from app.places import Held, Places
+from app.places import JobSlots, RunningJob
 from tests.ingestion.workshop import Workshop, add_text, open_workshop, until
 from tests.protocol_servers.webhook import WebhookReceiver
 
@@ -88,9 +88,9 @@ async def test_long_documents_take_turns_with_those_that_wait(
     ) as workshop:
         workshop.endpoint.latency_seconds = 1.5
         tenants = [await workshop.new_tenant() for _ in range(3)]
-        chunks = [GivenChunk(f"Part {number}.") for number in range(12 * SLICE)]
+        chunks = [ProvidedChunk(f"Part {number}.") for number in range(12 * SLICE)]
         long = [
-            (await services.uploads.upload_chunks("default", chunks, DocumentFacts())).document
+            (await services.uploads.upload_chunks("default", chunks, DocumentFields())).document
             for services in tenants[:2]
         ]
         async with workshop.working():
@@ -106,12 +106,12 @@ async def test_long_documents_take_turns_with_those_that_wait(
 
 
 async def test_a_worker_with_all_places_taken_rests_until_one_is_free() -> None:
-    places = Places(1, extra=1)
-    held = Held.__new__(Held)
-    places.held.add(held)
+    places = JobSlots(1, extra_size=1)
+    held = RunningJob.__new__(RunningJob)
+    places.running_jobs.add(held)
     places.wake()
     started = time.monotonic()
-    asyncio.get_running_loop().call_later(0.05, places.free, held)
-    await places.rest()
+    asyncio.get_running_loop().call_later(0.05, places.release, held)
+    await places.wait_for_work()
     assert time.monotonic() - started < 5
-    assert places.has_room
+    assert places.has_free_slot

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.plugins import PluginRefused, find_plugins, with_plugins
+from app.plugins import InvalidPlugin, find_entry_points, merge_plugins
 from tests.fixtures.plugins import Plugins, plugins
 
 __all__ = ["plugins"]
@@ -16,7 +16,7 @@ GROUP = "carrel.things"
 
 def read(entry: EntryPoint, loaded: Any, known: Mapping[str, Any]) -> dict[str, Any]:
     if loaded == "refused":
-        raise PluginRefused("It is refused.")
+        raise InvalidPlugin("It is refused.")
     return {loaded: entry.name}
 
 
@@ -28,8 +28,8 @@ def left_out(caplog: pytest.LogCaptureFixture) -> dict[str, str]:
 
 
 def test_without_plugins_there_is_what_we_have() -> None:
-    assert find_plugins(GROUP) == []
-    assert with_plugins(GROUP, {"ours": "x"}, read) == {"ours": "x"}
+    assert find_entry_points(GROUP) == []
+    assert merge_plugins(GROUP, {"ours": "x"}, read) == {"ours": "x"}
 
 
 def test_a_registry_gets_their_lines_and_keeps_its_own(plugins: Plugins, caplog: pytest.LogCaptureFixture) -> None:
@@ -40,7 +40,7 @@ def test_a_registry_gets_their_lines_and_keeps_its_own(plugins: Plugins, caplog:
     plugins.add("broken_colours", "raise RuntimeError('secret')", things={"broken": "broken_colours:red"})
     mine = {"ours": "x"}
     with caplog.at_level(logging.WARNING, logger="app"):
-        joined = with_plugins(GROUP, mine, read)
+        joined = merge_plugins(GROUP, mine, read)
     assert joined == {"ours": "x", "red": "another_red", "blue": "blue"}
     assert mine == {"ours": "x"}
     assert left_out(caplog) == {
@@ -54,7 +54,7 @@ def test_a_registry_gets_their_lines_and_keeps_its_own(plugins: Plugins, caplog:
 
 def test_a_registry_cannot_be_changed_afterwards(plugins: Plugins) -> None:
     plugins.add("shapes", "round = 'round'", things={"round": "shapes:round"})
-    joined: Any = with_plugins(GROUP, {}, read)
+    joined: Any = merge_plugins(GROUP, {}, read)
     assert list(joined) == ["round"]
     with pytest.raises(TypeError):
         joined["square"] = "x"

@@ -5,7 +5,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 import pytest
 
-from app.public_addresses import Address, is_public
+from app.public_addresses import IpAddress, is_public_address
 
 PUBLIC = [
     "93.184.216.34", "1.1.1.1", "168.63.129.15", "168.63.129.17", "192.0.1.1", "100.63.255.255", "100.128.0.0",
@@ -25,7 +25,7 @@ SPECIAL = [
 ]  # fmt: skip
 
 
-def ends(network: str) -> list[Address]:
+def ends(network: str) -> list[IpAddress]:
     block = ip_network(network)
     return [block[0], block[block.num_addresses // 2], block[-1]]
 
@@ -44,21 +44,21 @@ def spellings(inner: IPv4Address) -> Iterator[IPv6Address]:
 
 @pytest.mark.parametrize("address", PUBLIC)
 def test_is_public_host_of_the_internet_is_true(address: str) -> None:
-    assert is_public(ip_address(address))
+    assert is_public_address(ip_address(address))
 
 
 @pytest.mark.parametrize("network", SPECIAL)
 def test_is_public_special_range_is_false(network: str) -> None:
-    assert not any(is_public(address) for address in ends(network))
+    assert not any(is_public_address(address) for address in ends(network))
 
 
 @pytest.mark.parametrize("network", [one for one in SPECIAL if ":" not in one])
 def test_is_public_special_address_inside_ipv6_is_false(network: str) -> None:
     for inner in ends(network):
         assert isinstance(inner, IPv4Address)
-        assert not any(is_public(outer) for outer in spellings(inner)), inner
+        assert not any(is_public_address(outer) for outer in spellings(inner)), inner
 
 
 @pytest.mark.parametrize("address", ["fe80::1%eth0", "2606:4700:4700::1111%1"])
 def test_is_public_address_with_zone_is_false(address: str) -> None:
-    assert not is_public(ip_address(address))
+    assert not is_public_address(ip_address(address))

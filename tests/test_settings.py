@@ -10,8 +10,16 @@ from typing import Any
 
 import pytest
 
-from app.settings import FOREIGN, GROUPS, Settings, SettingsError, known_variables, load_settings, variable
-from app.settings.origins import ADDRESS_OF
+from app.settings import (
+    EXTERNAL_VARIABLES,
+    GROUPS,
+    Settings,
+    SettingsError,
+    get_variable_name,
+    list_variables,
+    load_settings,
+)
+from app.settings.origins import ADDRESS_BY_SECRET
 
 EXAMPLE = Path(__file__).parents[1] / ".env.example"
 S3 = {
@@ -51,7 +59,7 @@ class Environment:
 
 @pytest.fixture
 def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Environment:
-    for name in known_variables() | FOREIGN:
+    for name in list_variables() | EXTERNAL_VARIABLES:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
     return Environment(monkeypatch, tmp_path)
@@ -64,7 +72,7 @@ def told_in_example() -> dict[str, str]:
 
 
 def test_the_example_tells_of_every_variable_and_no_other() -> None:
-    assert set(told_in_example()) == known_variables() | FOREIGN
+    assert set(told_in_example()) == list_variables() | EXTERNAL_VARIABLES
 
 
 def test_the_example_sets_nothing_and_explains_each() -> None:
@@ -83,7 +91,7 @@ def test_the_example_s_defaults_are_the_defaults(environment: Environment) -> No
     for group in GROUPS.values():
         for field in group.model_fields.values():
             has_default = field.default not in (None, "", ())
-            assert bool(told[variable(field)]) == has_default, variable(field)
+            assert bool(told[get_variable_name(field)]) == has_default, get_variable_name(field)
 
 
 @pytest.mark.parametrize(
@@ -217,7 +225,7 @@ def test_a_wrong_setting_stops_with_one_line_that_names_it(
     assert "hidden" not in message
 
 
-@pytest.mark.parametrize("name", sorted(known_variables() - {"CARREL_S3_ENDPOINT_URL"}))
+@pytest.mark.parametrize("name", sorted(list_variables() - {"CARREL_S3_ENDPOINT_URL"}))
 def test_an_empty_variable_counts_as_not_set(environment: Environment, name: str) -> None:
     assert environment.load({name: ""}) == environment.load({})
 
@@ -287,13 +295,13 @@ def test_settings_every_secret_has_its_address_beside_it() -> None:
     """A new secret joins ``ADDRESS_OF``, or holds its address in the same variable, or is sent to nobody."""
     alone = {"CARREL_OPERATOR_KEY", "CARREL_DATABASE_URL", "CARREL_ADMIN_DATABASE_URL"}
     secrets = {
-        variable(field)
+        get_variable_name(field)
         for group in GROUPS.values()
         for field in group.model_fields.values()
         if "SecretStr" in str(field.annotation)
     }
-    assert secrets - alone <= {f"CARREL_{name}" for name in ADDRESS_OF}
-    assert {f"CARREL_{name}" for pair in ADDRESS_OF.items() for name in pair} <= known_variables()
+    assert secrets - alone <= {f"CARREL_{name}" for name in ADDRESS_BY_SECRET}
+    assert {f"CARREL_{name}" for pair in ADDRESS_BY_SECRET.items() for name in pair} <= list_variables()
 
 
 def test_settings_a_list_of_models_in_the_file_gets_no_key_of_the_process(environment: Environment) -> None:

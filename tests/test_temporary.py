@@ -8,21 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from app.documents.sweeping import sweep_temporary
+from app.documents.sweeping import sweep_temp_files
 from app.documents.uploads import spool_text
-from app.temporary import TemporaryFull, count_left, temporary_file, temporary_folder
+from app.temporary import TempDiskFull, count_abandoned, create_temp_directory, create_temp_file
 
 
 def test_a_full_disk_is_worth_another_try() -> None:
-    with temporary_folder("upload") as folder:
+    with create_temp_directory("upload") as folder:
         (folder / "0").write_bytes(b"there is room")
     assert not folder.exists()
-    with pytest.raises(TemporaryFull), temporary_folder("upload"):
+    with pytest.raises(TempDiskFull), create_temp_directory("upload"):
         Path("/dev/full").write_bytes(b"there is none")
 
 
 def test_what_else_is_wrong_with_a_file_stays_what_it_is() -> None:
-    with pytest.raises(FileNotFoundError), temporary_folder("import") as folder:
+    with pytest.raises(FileNotFoundError), create_temp_directory("import") as folder:
         (folder / "nothing").read_bytes()
 
 
@@ -31,8 +31,8 @@ def modes(path: Path) -> tuple[int, int]:
 
 
 async def test_temporary_files_are_closed_to_other_users() -> None:
-    with temporary_folder("ingest") as folder:
-        path = temporary_file(folder, "original")
+    with create_temp_directory("ingest") as folder:
+        path = create_temp_file(folder, "original")
         path.write_bytes(b"text")
         assert modes(path) == (0o600, 0o700)
     async with spool_text("text", filename="text", media_type="text/plain") as received:
@@ -72,7 +72,7 @@ def test_what_is_no_directory_is_passed_over(tmp_path: Path, monkeypatch: pytest
     program.touch(mode=0o755)
     monkeypatch.setenv("TMPDIR", str(program))
     monkeypatch.setenv("TEMP", str(tmp_path))
-    with temporary_folder("upload") as folder:
+    with create_temp_directory("upload") as folder:
         assert folder.parent == tmp_path
 
 
@@ -102,13 +102,13 @@ def test_a_folder_goes_as_soon_as_its_process_is_gone(tmp_path: Path) -> None:
         )
         left = Path(died.stdout.strip())
         assert (left / "original").exists()
-        assert count_left(tmp_path) == 1
+        assert count_abandoned(tmp_path) == 1
         then = time.time() - 10
         for folder in (held, left):
             os.utime(folder, (then, then))
-        assert sweep_temporary(tmp_path) == 1
+        assert sweep_temp_files(tmp_path) == 1
         assert (held / "original").exists()
         assert not left.exists()
-        assert count_left(tmp_path) == 0
+        assert count_abandoned(tmp_path) == 0
         living.communicate("")
     assert not held.exists()

@@ -5,11 +5,11 @@ from datetime import UTC, date, datetime, timedelta, timezone
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from app.api.openai.shapes import seconds
+from app.api.openai.shapes import to_unix_seconds
 from app.api.v1.schemas import Time
-from app.times import GivenDay, GivenTime, readable_time
+from app.times import ProvidedDay, ProvidedTime, to_utc_time
 
-GIVEN, DAY, SHOWN = TypeAdapter(GivenTime), TypeAdapter(GivenDay), TypeAdapter(Time)
+GIVEN, DAY, SHOWN = TypeAdapter(ProvidedTime), TypeAdapter(ProvidedDay), TypeAdapter(Time)
 
 
 @pytest.mark.parametrize(
@@ -59,5 +59,5 @@ def test_given_day_out_of_range_is_refused() -> None:
 )
 def test_stored_time_is_shown_whatever_it_is(stored: datetime, shown: str) -> None:
     assert SHOWN.dump_json(stored).decode() == f'"{shown}"'
-    assert readable_time(stored).tzinfo is UTC
-    assert isinstance(seconds(stored), int)
+    assert to_utc_time(stored).tzinfo is UTC
+    assert isinstance(to_unix_seconds(stored), int)

@@ -15,16 +15,16 @@ import pytest
 from app.db.maintenance import OwnerDatabase
 from app.db.session import DatabaseUnavailable
 from app.embedded_postgres import DatabaseUrls, EmbeddedPostgres
-from app.errors import AppError, Unavailable
+from app.errors import AppError, UnavailableError
 from app.inference.embedding import EmbeddingMismatch, EmbeddingRejected, EmbeddingUnavailable
 from app.ingestion.parsers import PARSERS, ParserSpec
-from app.ingestion.types import Corrupt, ParserCrashed
+from app.ingestion.types import CorruptFile, ParserCrashed
 from app.job_failures import describe_failure
 from app.job_queue import JobFailure
 from app.knowledge_bases.reindexing import REINDEX_JOB
-from app.knowledge_bases.types import IndexMismatch, ReindexWishes
-from app.temporary import TemporaryFull
-from app.worker import Worker, new_name
+from app.knowledge_bases.types import IndexMismatch, ReindexOptions
+from app.temporary import TempDiskFull
+from app.worker import Worker, generate_worker_name
 from tests.fixtures.service import NEVER_SECONDS
 from tests.ingestion.workshop import Workshop, add_text, open_workshop, until
 
@@ -58,15 +58,15 @@ async def jobs(workshop: Workshop) -> list[asyncpg.Record]:
 @pytest.mark.parametrize(
     ("error", "failure"),
     [
-        (Corrupt(), JobFailure("corrupt", Corrupt().message, False)),
+        (CorruptFile(), JobFailure("corrupt", CorruptFile().message, False)),
         (ParserCrashed(), JobFailure(ParserCrashed.code, ParserCrashed().message, ParserCrashed.retryable)),
         (EmbeddingUnavailable("down", retry_after=9.0), JobFailure("embedding_unavailable", "down", True, 9.0)),
         (EmbeddingMismatch("x"), JobFailure("embedding_unavailable", "x", False)),
         (EmbeddingRejected("x"), JobFailure("embedding_unavailable", "x", False)),
-        (Corrupt("not \0 stored \ud800"), JobFailure("corrupt", "not  stored ?", False)),
+        (CorruptFile("not \0 stored \ud800"), JobFailure("corrupt", "not  stored ?", False)),
         (IndexMismatch("x"), JobFailure("embedding_unavailable", "x", False)),
-        (TemporaryFull(), JobFailure("temporary_full", TemporaryFull().message, True, 2.0)),
-        (Unavailable("x"), JobFailure("internal", "x", True, 2.0)),
+        (TempDiskFull(), JobFailure("temporary_full", TempDiskFull().message, True, 2.0)),
+        (UnavailableError("x"), JobFailure("internal", "x", True, 2.0)),
         (AppError("x"), JobFailure("internal", "x", False)),
         (ValueError("the document says"), JobFailure("internal", "Something went wrong inside Carrel.", True)),
     ],
@@ -76,7 +76,7 @@ def test_what_a_failed_document_is_told(error: Exception, failure: JobFailure) -
 
 
 def test_two_workers_of_one_process_have_two_names() -> None:
-    assert new_name() != new_name()
+    assert generate_worker_name() != generate_worker_name()
 
 
 async def test_a_notification_wakes_it(workshop: Workshop) -> None:
@@ -221,7 +221,7 @@ async def test_a_payload_of_nonsense_is_no_end(workshop: Workshop) -> None:
 
 async def terminate(server: EmbeddedPostgres, workshop: Workshop) -> int:
     """End every connection of the service's, as a restart of Postgres does; returns how many."""
-    superuser = await asyncpg.connect(server.url("postgres"))
+    superuser = await asyncpg.connect(server.build_url("postgres"))
     ended: int = await superuser.fetchval(
         """select count(pg_terminate_backend(pid)) from pg_stat_activity
            where datname = $1 and usename = 'carrel_runtime'""",
@@ -284,7 +284,7 @@ async def test_a_stop_while_a_job_is_settled_leaves_it_nobodys(workshop: Worksho
             async with lock.transaction():
                 await lock.execute("select from job where document_id = $1 for update", document.id)
                 await until(lambda: is_status(workshop, document.id, "ready"))
-                worker.stop(at_once=True)
+                worker.stop(immediately=True)
                 await asyncio.sleep(0.3)  # the worker has cancelled what it does, and the settlement waits for the row
     finally:
         await lock.close()
@@ -349,17 +349,17 @@ async def test_a_reindex_that_waits_for_anothers_build_takes_nobodys_place(works
     owner = OwnerDatabase(workshop.urls.owner)
     worker = Worker(resources, workshop.pipeline, owner)
     async with owner.connect() as other:
-        assert await other.take_turn()
-        await services.reindexing.start("default", ReindexWishes())
-        running = asyncio.create_task(worker.run(grace_seconds=0))
+        assert await other.try_lock()
+        await services.reindexing.start("default", ReindexOptions())
+        running = asyncio.create_task(worker.run(shutdown_timeout_seconds=0))
         await until(lambda: is_postponed(workshop))
         document = await add_text(services, "A late owl.")
         assert await workshop.settled(document.id) == "ready"
-        waits = (await services.knowledge_bases.describe("default")).reindexing
+        waits = (await services.knowledge_bases.find_with_counts("default")).reindex_progress
         assert waits is not None
         assert (waits.state, (waits.last_error or {})["code"]) == ("building", "build_under_way")
     await until(lambda: no_jobs(workshop))
-    assert (await services.knowledge_bases.describe("default")).reindexing is None
+    assert (await services.knowledge_bases.find_with_counts("default")).reindex_progress is None
     worker.stop()
     await running
 
@@ -368,17 +368,17 @@ async def test_a_reindex_whose_index_is_maintained_waits_for_that(workshop: Work
     """A re-weighing may take minutes, and five attempts do not."""
     services = await workshop.new_tenant()
     await workshop.drop_jobs()
-    await services.reindexing.start("default", ReindexWishes())
+    await services.reindexing.start("default", ReindexOptions())
     worker = Worker(workshop.resources, workshop.pipeline)
     async with workshop.owner.transaction():
         await workshop.owner.execute("select from search_index where state = 'building' for update")
-        running = asyncio.create_task(worker.run(grace_seconds=0))
+        running = asyncio.create_task(worker.run(shutdown_timeout_seconds=0))
         await until(lambda: is_postponed(workshop))
-        waits = (await services.knowledge_bases.describe("default")).reindexing
+        waits = (await services.knowledge_bases.find_with_counts("default")).reindex_progress
         assert waits is not None
         assert (waits.state, (waits.last_error or {})["code"]) == ("building", "index_busy")
     await until(lambda: no_jobs(workshop))
-    assert (await services.knowledge_bases.describe("default")).reindexing is None
+    assert (await services.knowledge_bases.find_with_counts("default")).reindex_progress is None
     worker.stop()
     await running
 

@@ -7,10 +7,10 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from app.agents.types import AgentBinding, BindingSettings
+from app.agents.types import BindingSettings, BoundAgent
 from app.db.session import Session
-from app.db.statements import Record, statement
-from app.ids import new_id
+from app.db.statements import Record, parse_statement
+from app.ids import generate_id
 
 
 class AgentRepository:
@@ -20,79 +20,88 @@ class AgentRepository:
         self.session = session
         self.tenant_id = tenant_id
 
-    async def find(self, agent_id: str, *, lock: bool = False) -> AgentBinding | None:
+    async def find(self, agent_id: str, *, lock: bool = False) -> BoundAgent | None:
         """The binding of an agent; with ``lock`` nobody else changes it until the transaction ends."""
         values = {"tenant": self.tenant_id, "agent": agent_id}
-        row = await self.session.row(_LOCK if lock else _FIND, values)
-        return None if row is None else _binding(row)
+        row = await self.session.fetch_row(_LOCK if lock else _FIND, values)
+        return None if row is None else _binding_from_row(row)
 
-    async def page(self, *, after: tuple[datetime, UUID] | None, limit: int) -> Sequence[AgentBinding]:
+    async def list_bindings(self, *, after: tuple[datetime, UUID] | None, limit: int) -> Sequence[BoundAgent]:
         """Newest first."""
         after_time, after_id = after or (None, None)
         values = {"tenant": self.tenant_id, "after_time": after_time, "after_id": after_id, "limit": limit}
-        return [_binding(row) for row in await self.session.rows(_PAGE, values)]
+        return [_binding_from_row(row) for row in await self.session.fetch_rows(_PAGE, values)]
 
-    async def hold(self, knowledge_base_ids: Sequence[UUID]) -> list[UUID]:
+    async def lock_knowledge_bases(self, knowledge_base_ids: Sequence[UUID]) -> list[UUID]:
         """Those that are there, in the same order; a deletion of one waits until the transaction ends."""
         values = {"tenant": self.tenant_id, "ids": list(knowledge_base_ids)}
-        there = {row["id"] for row in await self.session.rows(_HOLD, values)}
-        return [one for one in dict.fromkeys(knowledge_base_ids) if one in there]
+        existing = {row["id"] for row in await self.session.fetch_rows(_LOCK_KNOWLEDGE_BASES, values)}
+        return [
+            knowledge_base_id
+            for knowledge_base_id in dict.fromkeys(knowledge_base_ids)
+            if knowledge_base_id in existing
+        ]
 
     async def add(
         self, agent_id: str, knowledge_base_ids: Sequence[UUID], settings: BindingSettings
-    ) -> AgentBinding | None:
+    ) -> BoundAgent | None:
         """Insert a binding; None where the agent has one."""
-        values = {"agent": agent_id, "id": new_id(), "kbs": list(knowledge_base_ids), "settings": _json(settings)}
-        row = await self.session.row(_ADD, {"tenant": self.tenant_id, **values})
-        return None if row is None else _binding(row)
+        values = {
+            "agent": agent_id,
+            "id": generate_id(),
+            "kbs": list(knowledge_base_ids),
+            "settings": _serialize_settings(settings),
+        }
+        row = await self.session.fetch_row(_ADD, {"tenant": self.tenant_id, **values})
+        return None if row is None else _binding_from_row(row)
 
-    async def change(
+    async def update(
         self, agent_id: str, knowledge_base_ids: Sequence[UUID], settings: BindingSettings
-    ) -> AgentBinding | None:
+    ) -> BoundAgent | None:
         """Set what it is bound to; None where nothing differs, or it has no binding."""
-        values = {"agent": agent_id, "kbs": list(knowledge_base_ids), "settings": _json(settings)}
-        row = await self.session.row(_CHANGE, {"tenant": self.tenant_id, **values})
-        return None if row is None else _binding(row)
+        values = {"agent": agent_id, "kbs": list(knowledge_base_ids), "settings": _serialize_settings(settings)}
+        row = await self.session.fetch_row(_UPDATE, {"tenant": self.tenant_id, **values})
+        return None if row is None else _binding_from_row(row)
 
     async def remove(self, agent_id: str) -> UUID | None:
         """Delete a binding; its id, None where there was none."""
-        row = await self.session.row(_REMOVE, {"tenant": self.tenant_id, "agent": agent_id})
+        row = await self.session.fetch_row(_REMOVE, {"tenant": self.tenant_id, "agent": agent_id})
         return None if row is None else row["id"]
 
 
-def _json(settings: BindingSettings) -> str:
+def _serialize_settings(settings: BindingSettings) -> str:
     values: Mapping[str, Any] = asdict(settings)
     return json.dumps(values)
 
 
-def _binding(row: Record) -> AgentBinding:
-    return AgentBinding(
+def _binding_from_row(row: Record) -> BoundAgent:
+    return BoundAgent(
         id=row["id"],
         agent_id=row["agent_id"],
         knowledge_base_ids=row["knowledge_base_ids"],
-        settings=BindingSettings.stored(row["settings"]),
+        settings=BindingSettings.from_stored(row["settings"]),
         created_at=row["created_at"],
         updated_at=row["updated_at"],
     )
 
 
 _COLUMNS = "id, agent_id, knowledge_base_ids, settings, created_at, updated_at"
-_FIND = statement(f"select {_COLUMNS} from agent_binding where tenant_id = :tenant and agent_id = :agent")  # noqa: S608
-_LOCK = statement(
+_FIND = parse_statement(f"select {_COLUMNS} from agent_binding where tenant_id = :tenant and agent_id = :agent")  # noqa: S608
+_LOCK = parse_statement(
     f"select {_COLUMNS} from agent_binding where tenant_id = :tenant and agent_id = :agent for update"  # noqa: S608
 )
-_PAGE = statement(f"""
+_PAGE = parse_statement(f"""
 select {_COLUMNS} from agent_binding
  where tenant_id = :tenant and (:after_time::timestamptz is null or (created_at, id) < (:after_time, :after_id::uuid))
  order by created_at desc, id desc limit :limit""")  # noqa: S608
-_HOLD = statement("""
+_LOCK_KNOWLEDGE_BASES = parse_statement("""
 select id from knowledge_base where tenant_id = :tenant and id = any(:ids::uuid[]) and deleted_at is null
  order by id for key share""")
-_ADD = statement(f"""
+_ADD = parse_statement(f"""
 insert into agent_binding (tenant_id, agent_id, id, knowledge_base_ids, settings)
 values (:tenant, :agent, :id, :kbs::uuid[], :settings::jsonb) on conflict do nothing returning {_COLUMNS}""")  # noqa: S608
-_CHANGE = statement(f"""
+_UPDATE = parse_statement(f"""
 update agent_binding set knowledge_base_ids = :kbs::uuid[], settings = :settings::jsonb, updated_at = now()
  where tenant_id = :tenant and agent_id = :agent
    and (knowledge_base_ids, settings) is distinct from (:kbs::uuid[], :settings::jsonb) returning {_COLUMNS}""")  # noqa: S608
-_REMOVE = statement("delete from agent_binding where tenant_id = :tenant and agent_id = :agent returning id")
+_REMOVE = parse_statement("delete from agent_binding where tenant_id = :tenant and agent_id = :agent returning id")

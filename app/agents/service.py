@@ -9,15 +9,15 @@ from uuid import UUID
 
 from app.access import Principal
 from app.agents.repository import AgentRepository
-from app.agents.types import AgentBinding, AgentNotFound, BindingSettings
+from app.agents.types import AgentNotFound, BindingSettings, BoundAgent
 from app.audit.repository import AuditRepository
-from app.audit.types import Action, Actor, Event
+from app.audit.types import Actor, AuditAction, AuditEvent
 from app.db.session import DatabaseUnavailable, Session, TenantDatabase
-from app.errors import Forbidden
+from app.errors import ForbiddenError
 from app.prompts.repository import PromptRepository
-from app.prompts.types import PromptName, PromptOwner, PromptVersion, PromptVersionNotFound, pinned
+from app.prompts.types import PromptName, PromptOwner, PromptVersionInfo, PromptVersionNotFound, pin_version
 
-LOOKUP_SECONDS = 1.5
+LOOKUP_TIMEOUT_SECONDS = 1.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,122 +27,134 @@ class AgentService:
     db: TenantDatabase
     principal: Principal
 
-    async def bound(self, agent_id: str, *, seconds: float = LOOKUP_SECONDS) -> AgentBinding | None:
+    async def resolve_binding(
+        self, agent_id: str, *, timeout_seconds: float = LOOKUP_TIMEOUT_SECONDS
+    ) -> BoundAgent | None:
         """What an agent is bound to, for a search in its name by any key; None for one without a binding.
 
         Raises DatabaseUnavailable, also where that takes longer: somebody waits for the search.
         """
         try:
-            async with asyncio.timeout(seconds), self.db.transaction(kept_plans=True) as session:
-                return await self._repository(session).find(agent_id)
+            async with asyncio.timeout(timeout_seconds), self.db.transaction(allow_generic_plans=True) as session:
+                return await self._create_repository(session).find(agent_id)
         except TimeoutError as exc:
             raise DatabaseUnavailable from exc
 
-    async def get(self, agent_id: str) -> AgentBinding:
+    async def get(self, agent_id: str) -> BoundAgent:
         """Raises AgentNotFound, Forbidden."""
-        self.require_whole()
+        self.require_unrestricted_key()
         async with self.db.transaction() as session:
-            return _there(await self._repository(session).find(agent_id))
+            return _require_binding(await self._create_repository(session).find(agent_id))
 
-    async def page(self, *, after: tuple[datetime, UUID] | None, limit: int) -> Sequence[AgentBinding]:
+    async def list_bindings(self, *, after: tuple[datetime, UUID] | None, limit: int) -> Sequence[BoundAgent]:
         """Newest first. Raises Forbidden."""
-        self.require_whole()
+        self.require_unrestricted_key()
         async with self.db.transaction() as session:
-            return await self._repository(session).page(after=after, limit=limit)
+            return await self._create_repository(session).list_bindings(after=after, limit=limit)
 
-    async def put(
+    async def upsert(
         self, agent_id: str, knowledge_base_ids: Sequence[UUID], settings: BindingSettings
-    ) -> tuple[AgentBinding, bool]:
+    ) -> tuple[BoundAgent, bool]:
         """Bind an agent, in place of what it was bound to; and whether it was not bound yet. Raises Forbidden."""
-        self.require_whole()
+        self.require_unrestricted_key()
         async with self.db.transaction() as session:
-            repository = self._repository(session)
-            held = await repository.hold(knowledge_base_ids)
-            made = await repository.add(agent_id, held, settings)
-            if made is not None:
-                numbered = await self._numbered(session, agent_id, settings)
-                await self._record(session, Action.AGENT_CREATE, made.id)
-                return await repository.change(agent_id, held, numbered) or made, True
-            _there(await repository.find(agent_id, lock=True))
-            return await self._set(session, agent_id, held, settings), False
+            repository = self._create_repository(session)
+            locked_ids = await repository.lock_knowledge_bases(knowledge_base_ids)
+            created = await repository.add(agent_id, locked_ids, settings)
+            if created is not None:
+                versioned_settings = await self._save_prompt_versions(session, agent_id, settings)
+                await self._record_event(session, AuditAction.AGENT_CREATE, created.id)
+                return await repository.update(agent_id, locked_ids, versioned_settings) or created, True
+            _require_binding(await repository.find(agent_id, lock=True))
+            return await self._update_locked_binding(session, agent_id, locked_ids, settings), False
 
-    async def change(
+    async def update(
         self, agent_id: str, knowledge_base_ids: Sequence[UUID] | None, changes: Mapping[str, Any]
-    ) -> AgentBinding:
+    ) -> BoundAgent:
         """Set what is named and leave the rest; None leaves the knowledge bases. Raises AgentNotFound, Forbidden."""
-        self.require_whole()
+        self.require_unrestricted_key()
         async with self.db.transaction() as session:
-            repository = self._repository(session)
+            repository = self._create_repository(session)
             # Knowledge bases are held before the binding is, as whoever deletes one does it.
-            held = None if knowledge_base_ids is None else await repository.hold(knowledge_base_ids)
-            before = _there(await repository.find(agent_id, lock=True))
-            settings = replace(before.settings, **changes)
-            return await self._set(session, agent_id, before.knowledge_base_ids if held is None else held, settings)
+            locked_ids = (
+                None if knowledge_base_ids is None else await repository.lock_knowledge_bases(knowledge_base_ids)
+            )
+            previous = _require_binding(await repository.find(agent_id, lock=True))
+            settings = replace(previous.settings, **changes)
+            return await self._update_locked_binding(
+                session, agent_id, previous.knowledge_base_ids if locked_ids is None else locked_ids, settings
+            )
 
     async def delete(self, agent_id: str) -> None:
         """From now on it is an agent without a binding. Raises AgentNotFound, Forbidden."""
-        self.require_whole()
+        self.require_unrestricted_key()
         async with self.db.transaction() as session:
-            removed = await self._repository(session).remove(agent_id)
-            if removed is None:
+            binding_id = await self._create_repository(session).remove(agent_id)
+            if binding_id is None:
                 raise AgentNotFound
-            await self._record(session, Action.AGENT_DELETE, removed)
+            await self._record_event(session, AuditAction.AGENT_DELETE, binding_id)
 
-    async def prompts(
+    async def list_prompt_versions(
         self, agent_id: str, name: PromptName | None, *, after: tuple[datetime, UUID] | None, limit: int
-    ) -> Sequence[PromptVersion]:
+    ) -> Sequence[PromptVersionInfo]:
         """The versions of its prompts, newest first. Raises AgentNotFound, Forbidden."""
-        self.require_whole()
+        self.require_unrestricted_key()
         async with self.db.transaction(snapshot=True) as session:
-            binding = _there(await self._repository(session).find(agent_id))
-            in_use = binding.settings.numbers()
-            return await self._prompts(session, agent_id).page(name, in_use, after=after, limit=limit)
+            binding = _require_binding(await self._create_repository(session).find(agent_id))
+            in_use = binding.settings.get_version_numbers()
+            return await self._create_prompt_repository(session, agent_id).list_versions(
+                name, in_use, after=after, limit=limit
+            )
 
-    async def pin_prompt(self, agent_id: str, name: PromptName, number: int) -> PromptVersion:
+    async def pin_prompt(self, agent_id: str, name: PromptName, number: int) -> PromptVersionInfo:
         """From now on this version is in use. Raises AgentNotFound, PromptVersionNotFound, Forbidden."""
-        self.require_whole()
+        self.require_unrestricted_key()
         async with self.db.transaction() as session:
-            before = _there(await self._repository(session).find(agent_id, lock=True))
-            version = await self._prompts(session, agent_id).find(name, number)
+            previous = _require_binding(await self._create_repository(session).find(agent_id, lock=True))
+            version = await self._create_prompt_repository(session, agent_id).find(name, number)
             if version is None:
                 raise PromptVersionNotFound
-            settings = BindingSettings(**pinned(asdict(before.settings), version))
-            await self._set(session, agent_id, before.knowledge_base_ids, settings)
+            settings = BindingSettings(**pin_version(asdict(previous.settings), version))
+            await self._update_locked_binding(session, agent_id, previous.knowledge_base_ids, settings)
             return version
 
-    def require_whole(self) -> None:
+    def require_unrestricted_key(self) -> None:
         """Raises Forbidden for a narrowed key: a binding is for every key of the tenant."""
         if self.principal.knowledge_base_ids is not None or self.principal.user_id is not None:
-            raise Forbidden("A key that is narrowed cannot manage agents.")
+            raise ForbiddenError("A key that is narrowed cannot manage agents.")
 
-    async def _set(
+    async def _update_locked_binding(
         self, session: Session, agent_id: str, knowledge_base_ids: Sequence[UUID], settings: BindingSettings
-    ) -> AgentBinding:
+    ) -> BoundAgent:
         """Of a binding that is locked."""
-        repository = self._repository(session)
-        numbered = await self._numbered(session, agent_id, settings)
-        changed = await repository.change(agent_id, knowledge_base_ids, numbered)
-        if changed is None:
-            return _there(await repository.find(agent_id))
-        await self._record(session, Action.AGENT_UPDATE, changed.id)
-        return changed
+        repository = self._create_repository(session)
+        versioned_settings = await self._save_prompt_versions(session, agent_id, settings)
+        updated = await repository.update(agent_id, knowledge_base_ids, versioned_settings)
+        if updated is None:
+            return _require_binding(await repository.find(agent_id))
+        await self._record_event(session, AuditAction.AGENT_UPDATE, updated.id)
+        return updated
 
-    async def _numbered(self, session: Session, agent_id: str, settings: BindingSettings) -> BindingSettings:
-        numbered = await self._prompts(session, agent_id).numbered(asdict(settings), key_id=self.principal.key_id)
-        return BindingSettings(**numbered)
+    async def _save_prompt_versions(
+        self, session: Session, agent_id: str, settings: BindingSettings
+    ) -> BindingSettings:
+        versioned = await self._create_prompt_repository(session, agent_id).save_versions(
+            asdict(settings), key_id=self.principal.key_id
+        )
+        return BindingSettings(**versioned)
 
-    async def _record(self, session: Session, action: Action, binding_id: UUID) -> None:
-        event = Event(action, [binding_id])
-        await AuditRepository(session, self.db.tenant_id).add(event, Actor.of(self.principal))
+    async def _record_event(self, session: Session, action: AuditAction, binding_id: UUID) -> None:
+        event = AuditEvent(action, [binding_id])
+        await AuditRepository(session, self.db.tenant_id).add(event, Actor.from_principal(self.principal))
 
-    def _repository(self, session: Session) -> AgentRepository:
+    def _create_repository(self, session: Session) -> AgentRepository:
         return AgentRepository(session, self.db.tenant_id)
 
-    def _prompts(self, session: Session, agent_id: str) -> PromptRepository:
+    def _create_prompt_repository(self, session: Session, agent_id: str) -> PromptRepository:
         return PromptRepository(session, self.db.tenant_id, PromptOwner(agent_id=agent_id))
 
 
-def _there(found: AgentBinding | None) -> AgentBinding:
-    if found is None:
+def _require_binding(binding: BoundAgent | None) -> BoundAgent:
+    if binding is None:
         raise AgentNotFound
-    return found
+    return binding

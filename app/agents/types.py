@@ -6,13 +6,13 @@ from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
-from app.errors import NotFound
+from app.errors import NotFoundError
 from app.prompts.types import PromptSettings
 
-Citations = Literal["none", "prefix"]
+CitationStyle = Literal["none", "prefix"]
 
 
-class AgentNotFound(NotFound):
+class AgentNotFound(NotFoundError):
     """No agent of that id is bound."""
 
     code = "agent_not_found"
@@ -38,14 +38,14 @@ class BindingSettings(PromptSettings):
     score_threshold: float | None = None
     max_messages: int | None = None
     timeout_seconds: float | None = None
-    citations: Citations = "none"
+    citations: CitationStyle = "none"
     route_top_n: int | None = None
     rerank: bool | None = None
     max_snippet_chars: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class AgentBinding:
+class BoundAgent:
     """An agent, by the id that its platform gives it, and what it is bound to.
 
     Without knowledge bases nothing is searched.

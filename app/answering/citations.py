@@ -7,44 +7,44 @@ from uuid import UUID
 
 from pydantic import BaseModel, BeforeValidator, Field
 
-from app.answering.overlap import overlapping
-from app.answering.types import Citation, Method, Source
+from app.answering.overlap import find_overlapping_texts
+from app.answering.types import AnswerSource, Citation, CitationMethod
 
 _NUMBER = re.compile(r"-?\d+")
 
 
-def _numbers(value: Any) -> Any:
+def _parse_numbers(value: Any) -> Any:
     """Models write 3, "3", "[3]" and "source 3"."""
     if not isinstance(value, list):
         return value
-    found = [_NUMBER.search(one) if isinstance(one, str) else None for one in value]
-    return [int(match[0][:9]) if match else one for match, one in zip(found, value, strict=True)]
+    matches = [_NUMBER.search(item) if isinstance(item, str) else None for item in value]
+    return [int(match[0][:9]) if match else item for match, item in zip(matches, value, strict=True)]
 
 
-class UsedSources(BaseModel):
+class CitedSourceNumbers(BaseModel):
     """What the model names."""
 
-    numbers: Annotated[list[int], BeforeValidator(_numbers)] = Field(
+    numbers: Annotated[list[int], BeforeValidator(_parse_numbers)] = Field(
         max_length=1000, description="The `number` of each source that the answer rests on"
     )
 
 
-def named_by_model(numbers: Sequence[int], sources: Sequence[Source]) -> list[Citation] | None:
+def find_model_citations(numbers: Sequence[int], sources: Sequence[AnswerSource]) -> list[Citation] | None:
     """The citations for the numbers that there are; None where all are wrong, so that they say nothing."""
-    known = {source.number: source for source in sources}
-    used = [known[number] for number in dict.fromkeys(numbers) if number in known]
-    return None if numbers and not used else by_document(used, "model")
+    sources_by_number = {source.number: source for source in sources}
+    used = [sources_by_number[number] for number in dict.fromkeys(numbers) if number in sources_by_number]
+    return None if numbers and not used else group_by_document(used, "model")
 
 
-def named_by_words(answer: str, sources: Sequence[Source], *, languages: Sequence[str]) -> list[Citation]:
+def find_overlap_citations(answer: str, sources: Sequence[AnswerSource], *, languages: Sequence[str]) -> list[Citation]:
     """The citations for the sources that hold the answer's words."""
-    places = overlapping(answer, [source.text for source in sources], languages=languages)
-    return by_document([sources[place] for place in places], "overlap")
+    indexes = find_overlapping_texts(answer, [source.text for source in sources], languages=languages)
+    return group_by_document([sources[index] for index in indexes], "overlap")
 
 
-def by_document(used: Sequence[Source], method: Method) -> list[Citation]:
+def group_by_document(used: Sequence[AnswerSource], method: CitationMethod) -> list[Citation]:
     """One for each document, in the order of their first passages; its passages in theirs."""
-    documents: dict[tuple[UUID, UUID], list[Source]] = {}
+    documents: dict[tuple[UUID, UUID], list[AnswerSource]] = {}
     for source in used:
         document = source.hit.document
         documents.setdefault((document.tenant_id, document.id), []).append(source)

@@ -6,58 +6,63 @@ from dataclasses import dataclass, replace
 
 from pydantic import BaseModel, Field
 
-from app.answering.context import tokens_of
-from app.answering.prompt import to_digest
-from app.answering.types import Source
+from app.answering.context import estimate_source_tokens
+from app.answering.prompt import build_compression_messages
+from app.answering.types import AnswerSource
 from app.inference.chat import ChatModel, ChatTokens, ChatUnavailable
 from app.logging import get_logger
 
 logger = get_logger(__name__)
 
 # A call for each of the best, so many at a time: those behind them are left out.
-MOST, AT_A_TIME = 16, 4
+MAX_SOURCES, MAX_CONCURRENT_CALLS = 16, 4
 MAX_TOKENS = 300
 
 
-class Digest(BaseModel):
+class CompressedText(BaseModel):
     """What the model writes."""
 
     digest: str = Field("", description="What of the source matters to the question; empty where nothing does")
 
 
 @dataclass(frozen=True, slots=True)
-class Digested:
+class CompressionResult:
     """The sources that matter; so many of them ``failed``, and are as they were."""
 
-    sources: Sequence[Source]
-    failed: int
+    sources: Sequence[AnswerSource]
+    failed_count: int
     tokens: Sequence[ChatTokens]
 
 
-async def digested(
-    chat: ChatModel, question: str, sources: Sequence[Source], *, most_tokens: int, seconds: float
-) -> Digested:
+async def compress_sources(
+    chat: ChatModel, question: str, sources: Sequence[AnswerSource], *, max_source_tokens: int, timeout_seconds: float
+) -> CompressionResult:
     """Those that the model has something of, in their order; what is too long for it stays as it is."""
-    turns = asyncio.Semaphore(AT_A_TIME)
-    until = asyncio.get_running_loop().time() + seconds
-    spent: list[ChatTokens] = []
+    semaphore = asyncio.Semaphore(MAX_CONCURRENT_CALLS)
+    deadline = asyncio.get_running_loop().time() + timeout_seconds
+    used_tokens: list[ChatTokens] = []
 
-    async def one(source: Source) -> Source | None:
+    async def compress_source(source: AnswerSource) -> AnswerSource | None:
         """None where it could not be done."""
-        async with turns:
-            left = until - asyncio.get_running_loop().time()
-            if left <= 0 or tokens_of(source) > most_tokens:
+        async with semaphore:
+            remaining_seconds = deadline - asyncio.get_running_loop().time()
+            if remaining_seconds <= 0 or estimate_source_tokens(source) > max_source_tokens:
                 return None
             try:
-                answer = await chat.structured(to_digest(question, source), Digest, max_tokens=MAX_TOKENS, seconds=left)
+                answer = await chat.complete_structured(
+                    build_compression_messages(question, source),
+                    CompressedText,
+                    max_tokens=MAX_TOKENS,
+                    timeout_seconds=remaining_seconds,
+                )
             except ChatUnavailable as exc:
                 logger.warning("answer.digest_failed", reason=exc.reason)
-                spent.append(exc.tokens)
+                used_tokens.append(exc.tokens)
                 return None
-            spent.append(answer.tokens)
-            return replace(source, digest=answer.value.digest.replace("\0", " ").strip())
+            used_tokens.append(answer.tokens)
+            return replace(source, compressed_text=answer.value.digest.replace("\0", " ").strip())
 
-    best = sources[:MOST]
-    made = await asyncio.gather(*map(one, best))
-    kept = [new or old for new, old in zip(made, best, strict=True) if new is None or new.digest]
-    return Digested(kept, made.count(None), spent)
+    best = sources[:MAX_SOURCES]
+    results = await asyncio.gather(*map(compress_source, best))
+    compressed = [new or old for new, old in zip(results, best, strict=True) if new is None or new.compressed_text]
+    return CompressionResult(compressed, results.count(None), used_tokens)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from app.inference.chat import ChatModel
-from app.inference.opening import open_chat
+from app.inference.opening import create_chat_model
 from app.settings import ModelSettings
 
 
@@ -11,16 +11,18 @@ from app.settings import ModelSettings
 class AnswerModels:
     """One model twice, for each use has its own patience: it writes answers, and is asked about sources."""
 
-    writer: ChatModel
-    reader: ChatModel
+    answer_model: ChatModel
+    analysis_model: ChatModel
 
     async def close(self) -> None:
         """Let go of connections."""
-        await self.writer.close()
-        await self.reader.close()
+        await self.answer_model.close()
+        await self.analysis_model.close()
 
 
-def open_answer_models(settings: ModelSettings) -> AnswerModels | None:
+def create_answer_models(settings: ModelSettings) -> AnswerModels | None:
     """None where no chat model is configured."""
-    writer, reader = (open_chat(settings, settings.chat_model) for _ in range(2))
-    return AnswerModels(writer, reader) if writer is not None and reader is not None else None
+    answer_model, analysis_model = (create_chat_model(settings, settings.chat_model) for _ in range(2))
+    return (
+        AnswerModels(answer_model, analysis_model) if answer_model is not None and analysis_model is not None else None
+    )

@@ -5,37 +5,37 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
-from app.answering.citations import UsedSources, named_by_model, named_by_words
-from app.answering.context import fitting, numbered, passages_to_fetch
-from app.answering.digesting import digested
+from app.answering.citations import CitedSourceNumbers, find_model_citations, find_overlap_citations
+from app.answering.context import compute_default_top_k, number_sources, select_within_budget
+from app.answering.digesting import compress_sources
 from app.answering.opening import AnswerModels
-from app.answering.prompt import to_answer, to_cite
-from app.answering.thoughts import without_thoughts
+from app.answering.prompt import build_answer_messages, build_citation_messages
+from app.answering.thoughts import strip_reasoning
 from app.answering.types import (
     AnswerEvent,
+    AnswerFinished,
     AnswerRequest,
-    Asked,
+    AnswerSource,
     ChatNotConfigured,
     Citation,
-    Cited,
-    Finished,
-    Source,
+    CitationsFound,
+    QueryResolved,
     SourcesFound,
     TextDelta,
 )
-from app.errors import InvalidInput
+from app.errors import InvalidInputError
 from app.inference.chat import ChatTokens, ChatUnavailable
 from app.logging import get_logger
-from app.retrieval.admission import certain
-from app.retrieval.course import Course
-from app.retrieval.rewriting import ASKING
+from app.retrieval.admission import require_complete
+from app.retrieval.course import SearchRun
+from app.retrieval.rewriting import ASKING_ROLES
 from app.retrieval.service import RetrievalService
 from app.retrieval.types import SearchRequest, SearchResult
 from app.settings import AnswerSettings
 
 logger = get_logger(__name__)
 
-CITATION_TOKENS = 300
+MAX_CITATION_TOKENS = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class AnsweringService:
     retrieval: RetrievalService
     models: AnswerModels | None
     settings: AnswerSettings
-    seconds: float
+    timeout_seconds: float
 
     async def answer(self, request: AnswerRequest) -> AsyncGenerator[AnswerEvent]:
         """Asked, SourcesFound, the TextDeltas, Cited, Finished. No model is asked where nothing relevant was found.
@@ -55,130 +55,145 @@ class AnsweringService:
         """
         if self.models is None:
             raise ChatNotConfigured(retry_after=60.0)
-        begun = time.perf_counter()
-        question = asked_in(request.search)
-        top_k = request.search.top_k or passages_to_fetch(request.max_context_tokens)
-        found = certain(await self.retrieval.search(replace(request.search, top_k=top_k, analysed=True)))
-        if found.reformulation is not None:
-            question = found.reformulation.query
-        turn = Turn(self.models, self.settings, request, question, found, Course.of(self.seconds))
-        sources = None if request.digest else turn.fitting(numbered(found.hits))
-        yield Asked(question, found)
+        started = time.perf_counter()
+        question = extract_question(request.search)
+        top_k = request.search.top_k or compute_default_top_k(request.max_context_tokens)
+        search_result = require_complete(
+            await self.retrieval.search(replace(request.search, top_k=top_k, needs_analysis=True))
+        )
+        if search_result.reformulation is not None:
+            question = search_result.reformulation.query
+        answer_run = AnswerRun(
+            self.models, self.settings, request, question, search_result, SearchRun.from_timeout(self.timeout_seconds)
+        )
+        sources = None if request.compress_sources else answer_run.select_sources(number_sources(search_result.hits))
+        yield QueryResolved(question, search_result)
         if sources is None:
-            sources = turn.fitting(await turn.digested(numbered(found.hits)))
+            sources = answer_run.select_sources(await answer_run.compress_sources(number_sources(search_result.hits)))
         yield SourcesFound(sources)
         citations: Sequence[Citation] = []
         if sources:
             pieces: list[str] = []
-            async with aclosing(turn.written(sources)) as texts:
+            async with aclosing(answer_run.stream_text(sources)) as texts:
                 async for text in texts:
                     pieces.append(text)
                     yield TextDelta(text)
-            citations = await turn.cited("".join(pieces), sources)
+            citations = await answer_run.find_citations("".join(pieces), sources)
         else:
             yield TextDelta(self.settings.abstention)
-        yield Cited(citations)
-        yield turn.finished(begun, abstained=not sources)
+        yield CitationsFound(citations)
+        yield answer_run.build_finished_event(started, abstained=not sources)
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class AnswerRun:
     """One answer on its way; ``spent`` are the tokens of the calls so far."""
 
     models: AnswerModels
     settings: AnswerSettings
     request: AnswerRequest
     question: str
-    found: SearchResult
-    course: Course
-    spent: list[ChatTokens] = field(default_factory=list)
+    search_result: SearchResult
+    run: SearchRun
+    used_tokens: list[ChatTokens] = field(default_factory=list)
 
-    def fitting(self, sources: Sequence[Source]) -> list[Source]:
+    def select_sources(self, sources: Sequence[AnswerSource]) -> list[AnswerSource]:
         """Those that the context has room for. Raises InvalidInput."""
-        return fitting(sources, most_tokens=self.request.max_context_tokens)
+        return select_within_budget(sources, max_tokens=self.request.max_context_tokens)
 
-    async def digested(self, sources: Sequence[Source]) -> Sequence[Source]:
+    async def compress_sources(self, sources: Sequence[AnswerSource]) -> Sequence[AnswerSource]:
         """The sources, shortened by the model."""
-        seconds = min(self.settings.digest_seconds, self.course.remaining)
-        with self.course.timing("digest"):
-            made = await digested(
-                self.models.reader,
+        timeout_seconds = min(self.settings.digest_seconds, self.run.remaining_seconds)
+        with self.run.time_step("digest"):
+            result = await compress_sources(
+                self.models.analysis_model,
                 self.question,
                 sources,
-                most_tokens=self.request.max_context_tokens,
-                seconds=seconds,
+                max_source_tokens=self.request.max_context_tokens,
+                timeout_seconds=timeout_seconds,
             )
-        self.spent.extend(made.tokens)
-        if made.failed:
-            self.course.remark(f"{made.failed} of the sources could not be digested: they are as they were.")
-        return made.sources
+        self.used_tokens.extend(result.tokens)
+        if result.failed_count:
+            self.run.add_notice(f"{result.failed_count} of the sources could not be digested: they are as they were.")
+        return result.sources
 
-    async def written(self, sources: Sequence[Source]) -> AsyncGenerator[str]:
+    async def stream_text(self, sources: Sequence[AnswerSource]) -> AsyncGenerator[str]:
         """The model's text as it comes, never an empty one. Raises ChatUnavailable."""
-        messages = to_answer(
+        messages = build_answer_messages(
             self.question,
             sources,
             self.request.search.messages,
-            self.found.reformulation,
-            own=self.found.answer_prompt.text if self.found.answer_prompt else None,
+            self.search_result.reformulation,
+            custom_prompt=self.search_result.answer_prompt.text if self.search_result.answer_prompt else None,
         )
-        first = self.settings.first_token_seconds
-        most, seconds = self.settings.max_tokens, self.course.remaining
-        begun, has_begun = time.perf_counter(), False
-        with self.course.timing("answer"):
-            writing = self.models.writer.stream(messages, max_tokens=most, seconds=seconds, first_seconds=first)
-            async with writing as stream, aclosing(without_thoughts(stream.pieces)) as texts:
+        first_token_timeout_seconds = self.settings.first_token_seconds
+        max_tokens, timeout_seconds = self.settings.max_tokens, self.run.remaining_seconds
+        started, has_text = time.perf_counter(), False
+        with self.run.time_step("answer"):
+            stream_context = self.models.answer_model.stream(
+                messages,
+                max_tokens=max_tokens,
+                timeout_seconds=timeout_seconds,
+                first_piece_timeout_seconds=first_token_timeout_seconds,
+            )
+            async with stream_context as stream, aclosing(strip_reasoning(stream.pieces)) as texts:
                 async for text in texts:
-                    if not has_begun:
-                        has_begun = True
-                        self.course.timings_ms["first_token"] = _since(begun)
+                    if not has_text:
+                        has_text = True
+                        self.run.timings_ms["first_token"] = _compute_elapsed_ms(started)
                     yield text
-            self.spent.append(stream.tokens)
-            if not has_begun:
+            self.used_tokens.append(stream.tokens)
+            if not has_text:
                 raise ChatUnavailable("The chat model's answer is empty.", reason="garbage", tokens=stream.tokens)
-            if stream.cut_off:
-                self.course.remark(f"The answer was cut off after {most} tokens.")
+            if stream.is_truncated:
+                self.run.add_notice(f"The answer was cut off after {max_tokens} tokens.")
 
-    async def cited(self, answer: str, sources: Sequence[Source]) -> Sequence[Citation]:
+    async def find_citations(self, answer: str, sources: Sequence[AnswerSource]) -> Sequence[Citation]:
         """What it rests on: as the model says, looking back, else by the words that they have in common."""
         citations: list[Citation] | None = None
-        with self.course.timing("citations"):
+        with self.run.time_step("citations"):
             try:
-                named = await self.models.reader.structured(
-                    to_cite(self.question, answer, sources),
-                    UsedSources,
-                    max_tokens=CITATION_TOKENS,
-                    seconds=self.settings.citation_seconds,
+                response = await self.models.analysis_model.complete_structured(
+                    build_citation_messages(self.question, answer, sources),
+                    CitedSourceNumbers,
+                    max_tokens=MAX_CITATION_TOKENS,
+                    timeout_seconds=self.settings.citation_seconds,
                 )
-                self.spent.append(named.tokens)
-                citations = named_by_model(named.value.numbers, sources)
+                self.used_tokens.append(response.tokens)
+                citations = find_model_citations(response.value.numbers, sources)
             except ChatUnavailable as exc:
                 logger.warning("answer.citations_failed", reason=exc.reason)
-                self.spent.append(exc.tokens)
+                self.used_tokens.append(exc.tokens)
             if citations is None:
-                self.course.remark("The chat model did not say which sources it used: the citations are by words.")
-                citations = named_by_words(answer, sources, languages=self.found.languages)
+                self.run.add_notice("The chat model did not say which sources it used: the citations are by words.")
+                citations = find_overlap_citations(answer, sources, languages=self.search_result.languages)
         return citations
 
-    def finished(self, begun: float, *, abstained: bool) -> Finished:
+    def build_finished_event(self, started: float, *, abstained: bool) -> AnswerFinished:
         """The end, and what it took."""
-        searched = {("search" if step == "total" else step): spent for step, spent in self.found.timings_ms.items()}
-        tokens = ChatTokens(sum(one.prompt for one in self.spent), sum(one.completion for one in self.spent))
-        timings = {"total": _since(begun), **searched, **self.course.timings_ms}
-        return Finished(abstained, [*self.found.warnings, *self.course.remarks], tokens, timings)
+        search_timings = {
+            ("search" if step == "total" else step): milliseconds
+            for step, milliseconds in self.search_result.timings_ms.items()
+        }
+        tokens = ChatTokens(
+            sum(call_tokens.prompt for call_tokens in self.used_tokens),
+            sum(call_tokens.completion for call_tokens in self.used_tokens),
+        )
+        timings = {"total": _compute_elapsed_ms(started), **search_timings, **self.run.timings_ms}
+        return AnswerFinished(abstained, [*self.search_result.warnings, *self.run.notices], tokens, timings)
 
 
-def asked_in(search: SearchRequest) -> str:
+def extract_question(search: SearchRequest) -> str:
     """The question in words: what is searched for, else the conversation's last. Raises InvalidInput."""
     queries = [query if isinstance(query, str) else query.text for query in search.queries]
     words = [query for query in queries if query is not None]
     if not search.queries:
-        turns = (message.content.strip() for message in search.messages if message.role in ASKING)
+        turns = (message.content.strip() for message in search.messages if message.role in ASKING_ROLES)
         words = [turn for turn in turns if turn][-1:]
     if not words:
-        raise InvalidInput("An answer needs a question in words.", loc=("body",))
+        raise InvalidInputError("An answer needs a question in words.", loc=("body",))
     return "\n".join(words)
 
 
-def _since(begun: float) -> float:
-    return round((time.perf_counter() - begun) * 1000, 2)
+def _compute_elapsed_ms(started: float) -> float:
+    return round((time.perf_counter() - started) * 1000, 2)

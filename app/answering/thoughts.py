@@ -2,39 +2,39 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator
 
-from app.inference.structured import END_OF_THOUGHTS, THOUGHTS
+from app.inference.structured import THOUGHTS_END, THOUGHTS_START
 
 
-async def without_thoughts(pieces: AsyncIterator[str]) -> AsyncGenerator[str]:
+async def strip_reasoning(pieces: AsyncIterator[str]) -> AsyncGenerator[str]:
     """The pieces behind the thoughts; all of them, where the text does not begin with any."""
-    held: list[str] = []
+    buffered: list[str] = []
     start = ""  # without the white space before it: at most one piece longer than the tag
     async for piece in pieces:
-        held.append(piece)
+        buffered.append(piece)
         start = start + piece if start else piece.lstrip()
-        if start.startswith(THOUGHTS):
+        if start.startswith(THOUGHTS_START):
             break
-        if not THOUGHTS.startswith(start):
-            yield "".join(held)
-            async for rest in pieces:
-                yield rest
+        if not THOUGHTS_START.startswith(start):
+            yield "".join(buffered)
+            async for later_piece in pieces:
+                yield later_piece
             return
     else:
-        if held:
-            yield "".join(held)
+        if buffered:
+            yield "".join(buffered)
         return
-    async for rest in _behind("".join(held), pieces):
-        yield rest
+    async for later_piece in _yield_after_reasoning("".join(buffered), pieces):
+        yield later_piece
 
 
-async def _behind(held: str, pieces: AsyncIterator[str]) -> AsyncGenerator[str]:
+async def _yield_after_reasoning(buffered: str, pieces: AsyncIterator[str]) -> AsyncGenerator[str]:
     """Nothing, where the thoughts do not end."""
-    while END_OF_THOUGHTS not in held:
+    while THOUGHTS_END not in buffered:
         piece = await anext(pieces, None)
         if piece is None:
             return
-        held = held[1 - len(END_OF_THOUGHTS) :] + piece  # an end may come in two pieces
-    if spoken := held.partition(END_OF_THOUGHTS)[2].lstrip():
-        yield spoken
+        buffered = buffered[1 - len(THOUGHTS_END) :] + piece  # an end may come in two pieces
+    if text := buffered.partition(THOUGHTS_END)[2].lstrip():
+        yield text
     async for piece in pieces:
         yield piece

@@ -4,15 +4,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from app.errors import Unavailable
+from app.errors import UnavailableError
 from app.inference.chat import ChatTokens
 from app.retrieval.types import Hit, SearchRequest, SearchResult
 
 DEFAULT_CONTEXT_TOKENS = 4000
-Method = Literal["model", "overlap"]
+CitationMethod = Literal["model", "overlap"]
 
 
-class ChatNotConfigured(Unavailable):
+class ChatNotConfigured(UnavailableError):
     """Answers need a chat model: CARREL_CHAT_BASE_URL and CARREL_CHAT_MODEL are not set."""
 
     code = "chat_not_configured"
@@ -28,51 +28,51 @@ class AnswerRequest:
 
     search: SearchRequest
     max_context_tokens: int = DEFAULT_CONTEXT_TOKENS
-    digest: bool = False
+    compress_sources: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class AnswerSource:
     """A passage with the number that the model knows it by, from 1; ``digest`` is what the model reads in its place."""
 
     number: int
     hit: Hit
-    digest: str | None = None
+    compressed_text: str | None = None
 
     @property
     def text(self) -> str:
         """What the model reads."""
-        return self.hit.passage.text if self.digest is None else self.digest
+        return self.hit.text_span.text if self.compressed_text is None else self.compressed_text
 
 
 @dataclass(frozen=True, slots=True)
 class Citation:
     """A document that the answer rests on, and its passages that do; ``method`` is how that was found out."""
 
-    sources: Sequence[Source]
-    method: Method
+    sources: Sequence[AnswerSource]
+    method: CitationMethod
 
     @property
     def label(self) -> str:
         """For people: the document and the places in it."""
         name = self.sources[0].hit.document.source
-        places = [source.hit.citation.removeprefix(name).removeprefix(", ") for source in self.sources]
-        return ", ".join([name, *dict.fromkeys(place for place in places if place)])
+        locations = [source.hit.citation.removeprefix(name).removeprefix(", ") for source in self.sources]
+        return ", ".join([name, *dict.fromkeys(location for location in locations if location)])
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class QueryResolved:
     """The question as it was understood, and the search that it came to."""
 
     question: str
-    found: SearchResult
+    search_result: SearchResult
 
 
 @dataclass(frozen=True, slots=True)
 class SourcesFound:
     """What the answer is written from, the best first."""
 
-    sources: Sequence[Source]
+    sources: Sequence[AnswerSource]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +83,14 @@ class TextDelta:
 
 
 @dataclass(frozen=True, slots=True)
-class Cited:
+class CitationsFound:
     """What the finished answer rests on."""
 
     citations: Sequence[Citation]
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class AnswerFinished:
     """The end. ``tokens`` are those of all calls of the chat model but for rewriting the question."""
 
     abstained: bool
@@ -99,4 +99,4 @@ class Finished:
     timings_ms: Mapping[str, float]
 
 
-AnswerEvent = Asked | SourcesFound | TextDelta | Cited | Finished
+AnswerEvent = QueryResolved | SourcesFound | TextDelta | CitationsFound | AnswerFinished

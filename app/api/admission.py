@@ -9,23 +9,23 @@ from uuid import UUID
 
 from fastapi import Request, Response
 
-from app.api.large_bodies import is_large, large_body_places
-from app.api.loop_shares import LoopShares, create_task
-from app.tenant_places import TenantPlaces
+from app.api.large_bodies import create_large_body_slots, has_large_body
+from app.api.loop_shares import LoopShares, create_measured_task
+from app.tenant_places import TenantSlots
 
 
 @dataclass(frozen=True, slots=True)
-class Admission:
+class AdmissionControl:
     """The limits of one process."""
 
-    large_bodies: TenantPlaces = field(default_factory=large_body_places)
-    loop: LoopShares = field(default_factory=LoopShares)
+    large_bodies: TenantSlots = field(default_factory=create_large_body_slots)
+    loop_shares: LoopShares = field(default_factory=LoopShares)
 
     @asynccontextmanager
-    async def watching(self) -> AsyncIterator[None]:
+    async def monitor_loop(self) -> AsyncIterator[None]:
         """Measure the event loop while the block runs."""
-        asyncio.get_running_loop().set_task_factory(create_task)  # type: ignore[arg-type]  # generic in its result
-        watch = asyncio.create_task(self.loop.watch())
+        asyncio.get_running_loop().set_task_factory(create_measured_task)  # type: ignore[arg-type]  # generic in its result
+        watch = asyncio.create_task(self.loop_shares.watch_lag())
         try:
             yield
         finally:
@@ -34,23 +34,23 @@ class Admission:
             with suppress(asyncio.CancelledError):
                 await watch
 
-    async def run(
+    async def run_request(
         self, request: Request, tenant_id: UUID, handle: Callable[[], Coroutine[Any, Any, Response]]
     ) -> Response:
         """Handle a request when it is its turn. Raises TooManyLargeBodies, LargeBodiesBusy, TooManyAtOnce."""
-        large = is_large(request)
-        if self.loop.is_calm_for(tenant_id) and not large:
+        large = has_large_body(request)
+        if self.loop_shares.can_run_unmeasured(tenant_id) and not large:
             return await handle()
-        async with AsyncExitStack() as places:
+        async with AsyncExitStack() as slots:
             if large:
-                await places.enter_async_context(self.large_bodies.take(tenant_id))
-            await places.enter_async_context(self.loop.take(tenant_id))
-            request.state.places = places
-            return await self.loop.measured(tenant_id, handle())
+                await slots.enter_async_context(self.large_bodies.acquire(tenant_id))
+            await slots.enter_async_context(self.loop_shares.acquire(tenant_id))
+            request.state.slots = slots
+            return await self.loop_shares.measure(tenant_id, handle())
 
 
-async def leave_place(request: Request) -> None:
+async def release_slots(request: Request) -> None:
     """Give the request's places back before it ends, because from now on it only waits."""
-    places: AsyncExitStack | None = getattr(request.state, "places", None)
-    if places is not None:
-        await places.aclose()
+    slots: AsyncExitStack | None = getattr(request.state, "slots", None)
+    if slots is not None:
+        await slots.aclose()

@@ -8,27 +8,27 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BaseModel, ModelWrapValidatorHandler, ValidationError, model_validator
 
-from app.errors import InvalidInput
+from app.errors import InvalidInputError
 from app.filters.values import check_text
 
-MOST_COUNTED = 1000
-TOO_MANY = f"more than {MOST_COUNTED} things are wrong with it"
+MAX_VALIDATION_ERRORS = 1000
+TOO_MANY_ERRORS_MESSAGE = f"more than {MAX_VALIDATION_ERRORS} things are wrong with it"
 
 
-def _storable(value: str) -> str:
+def _check_storable(value: str) -> str:
     try:
         check_text(value, loc=())
-    except InvalidInput as exc:
+    except InvalidInputError as exc:
         raise ValueError(exc.message) from None
     return value
 
 
 # What Postgres can keep: no U+0000, no half of a surrogate pair.
-STORABLE = AfterValidator(_storable)
+STORABLE = AfterValidator(_check_storable)
 Text = Annotated[str, STORABLE]
 
 
-class Body(BaseModel):
+class RequestModel(BaseModel):
     """A body, or an object in one; its faults are told one by one as long as they are few.
 
     A list of what is no object needs a limit, or ``fail_fast``: its faults are counted when all of them are made.
@@ -36,12 +36,12 @@ class Body(BaseModel):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _few_faults(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        if isinstance(value, dict) and len(value) > MOST_COUNTED:  # no object has so many names
-            raise ValueError(TOO_MANY)
+    def _limit_errors(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        if isinstance(value, dict) and len(value) > MAX_VALIDATION_ERRORS:  # no object has so many names
+            raise ValueError(TOO_MANY_ERRORS_MESSAGE)
         try:
             return handler(value)
         except ValidationError as exc:
-            if exc.error_count() <= MOST_COUNTED:
+            if exc.error_count() <= MAX_VALIDATION_ERRORS:
                 raise
-        raise ValueError(TOO_MANY)
+        raise ValueError(TOO_MANY_ERRORS_MESSAGE)

@@ -12,76 +12,76 @@ from python_multipart.multipart import parse_options_header
 from starlette.requests import ClientDisconnect
 from starlette.types import Message
 
-from app.api.json_limits import LONGEST_CONTENT_TYPE
-from app.errors import TooLarge
+from app.api.json_limits import MAX_CONTENT_TYPE_CHARACTERS
+from app.errors import TooLargeError
 
 
-class BodyDigest:
+class BodyHasher:
     """Fed piece by piece; memory stays constant."""
 
     # More than any form may have; what is cut into more would cost more than it weighs.
-    MOST_PARTS: ClassVar[int] = 1000
+    MAX_PARTS: ClassVar[int] = 1000
 
     def __init__(self, content_type: str) -> None:
         # A longer header is no multipart form to the routes either.
-        kind, options = parse_options_header(content_type if len(content_type) <= LONGEST_CONTENT_TYPE else "")
+        kind, options = parse_options_header(content_type if len(content_type) <= MAX_CONTENT_TYPE_CHARACTERS else "")
         boundary = options.get(b"boundary") if kind == b"multipart/form-data" else None
-        self._whole = hashlib.sha256(kind)
-        self._part = hashlib.sha256()
-        self._parts = 0
+        self._body_hash = hashlib.sha256(kind)
+        self._part_hash = hashlib.sha256()
+        self._part_count = 0
         self._delimiter = b"\r\n--" + boundary if boundary else b""
-        self._rest = b"\r\n" if boundary else b""  # a form may begin with its delimiter
+        self._unhashed = b"\r\n" if boundary else b""  # a form may begin with its delimiter
 
-    def feed(self, piece: bytes) -> None:
+    def update(self, piece: bytes) -> None:
         """The next bytes."""
         if not self._delimiter:
-            self._part.update(piece)
+            self._part_hash.update(piece)
             return
-        *whole, last = (self._rest + piece).split(self._delimiter, self.MOST_PARTS - self._parts)
-        for part in whole:
-            self._part.update(part)
-            self._close()
+        *complete_parts, last = (self._unhashed + piece).split(self._delimiter, self.MAX_PARTS - self._part_count)
+        for part in complete_parts:
+            self._part_hash.update(part)
+            self._finish_part()
         # A delimiter may go on in the next piece.
-        certain = max(0, len(last) - len(self._delimiter) + 1)
-        self._part.update(last[:certain])
-        self._rest = last[certain:]
+        certain_bytes = max(0, len(last) - len(self._delimiter) + 1)
+        self._part_hash.update(last[:certain_bytes])
+        self._unhashed = last[certain_bytes:]
 
     def digest(self) -> bytes:
         """After the last piece."""
-        self._part.update(self._rest)
-        self._close()
-        return self._whole.digest()
+        self._part_hash.update(self._unhashed)
+        self._finish_part()
+        return self._body_hash.digest()
 
-    def _close(self) -> None:
-        self._whole.update(self._part.digest())
-        self._part = hashlib.sha256()
-        self._parts += 1
+    def _finish_part(self) -> None:
+        self._body_hash.update(self._part_hash.digest())
+        self._part_hash = hashlib.sha256()
+        self._part_count += 1
 
 
-class HashedBody:
+class HashingReceiver:
     """A request's body; ``receive`` stands in for the request's own."""
 
     def __init__(self, request: Request) -> None:
         self._receive = request.receive
-        self._digest = BodyDigest(request.headers.get("content-type", ""))
-        self._ended = False
+        self._hasher = BodyHasher(request.headers.get("content-type", ""))
+        self._is_complete = False
 
     async def receive(self) -> Message:
         """The next message, its bytes counted in."""
         message = await self._receive()
         if message["type"] == "http.request":
-            self._digest.feed(message.get("body", b""))
-            self._ended = self._ended or not message.get("more_body", False)
+            self._hasher.update(message.get("body", b""))
+            self._is_complete = self._is_complete or not message.get("more_body", False)
         return message
 
-    async def finish(self, limit: int) -> bytes:
+    async def finish_hash(self, max_unread_bytes: int) -> bytes:
         """The hash, when what nobody has read yet is read too. Raises TooLarge beyond ``limit``, ClientDisconnect."""
-        left = 0
-        while not self._ended:
+        unread_bytes = 0
+        while not self._is_complete:
             message = await self.receive()
             if message["type"] == "http.disconnect":
                 raise ClientDisconnect
-            left += len(message.get("body", b""))
-            if left > limit:
-                raise TooLarge(f"The body is larger than {limit} bytes.")
-        return self._digest.digest()
+            unread_bytes += len(message.get("body", b""))
+            if unread_bytes > max_unread_bytes:
+                raise TooLargeError(f"The body is larger than {max_unread_bytes} bytes.")
+        return self._hasher.digest()

@@ -8,27 +8,27 @@ from pydantic import BaseModel
 
 from app.api.dependencies import CurrentResources
 from app.bootstrap import Resources
-from app.documents.waiting_repository import WORKER_SILENCE
-from app.errors import Unavailable
+from app.documents.waiting_repository import MAX_WORKER_SILENCE
+from app.errors import UnavailableError
 
 router = APIRouter(tags=["health"])
 
 
-class Health(BaseModel):
+class HealthOut(BaseModel):
     """State of the process: ``ok``, ``degraded`` (no worker ingests, or a worker keeps ending) or ``unavailable``."""
 
     status: str
     checks: dict[str, str] = {}
 
 
-@router.get("/healthz", response_model=Health)
-async def healthz() -> Health:
+@router.get("/healthz", response_model=HealthOut)
+async def check_liveness() -> HealthOut:
     """The process answers."""
-    return Health(status="ok")
+    return HealthOut(status="ok")
 
 
-@router.get("/readyz", response_model=Health, responses={503: {"model": Health}})
-async def readyz(resources: CurrentResources) -> Health | JSONResponse:
+@router.get("/readyz", response_model=HealthOut, responses={503: {"model": HealthOut}})
+async def check_readiness(resources: CurrentResources) -> HealthOut | JSONResponse:
     """Check that database and object store answer, and whether a worker has given a sign of life within a minute.
 
     Without a worker the status is `degraded` and the answer still 200: searches work, and uploads wait in the queue.
@@ -41,23 +41,23 @@ async def readyz(resources: CurrentResources) -> Health | JSONResponse:
             async with asyncio.timeout(3):
                 await check()
             checks[name] = "ok"
-        except (Unavailable, TimeoutError):
+        except (UnavailableError, TimeoutError):
             checks[name] = "unavailable"
     if all(state == "ok" for state in checks.values()):
-        checks["worker"] = await _worker(resources)
-        if resources.worker_ends.is_loop:
-            checks["worker_restarts"] = f"it ended {resources.worker_ends.summary}"
-        is_well = checks["worker"] == "ok" and "worker_restarts" not in checks
-        return Health(status="ok" if is_well else "degraded", checks=checks)
-    return JSONResponse(Health(status="unavailable", checks=checks).model_dump(), 503, {"Retry-After": "2"})
+        checks["worker"] = await _check_worker(resources)
+        if resources.worker_exits.is_crash_loop:
+            checks["worker_restarts"] = f"it ended {resources.worker_exits.summary}"
+        is_healthy = checks["worker"] == "ok" and "worker_restarts" not in checks
+        return HealthOut(status="ok" if is_healthy else "degraded", checks=checks)
+    return JSONResponse(HealthOut(status="unavailable", checks=checks).model_dump(), 503, {"Retry-After": "2"})
 
 
-async def _worker(resources: Resources) -> str:
+async def _check_worker(resources: Resources) -> str:
     """Return ``ok``, ``absent``, or what ``serve`` knows of the worker that it keeps starting again."""
     try:
         async with asyncio.timeout(3):
-            if await resources.system.count_workers(within=WORKER_SILENCE):
+            if await resources.control_plane.count_workers(within=MAX_WORKER_SILENCE):
                 return "ok"
-    except (Unavailable, TimeoutError):
+    except (UnavailableError, TimeoutError):
         return "unknown"
-    return resources.worker_ends.told() or "absent"
+    return resources.worker_exits.format_status() or "absent"

@@ -10,7 +10,7 @@ from fastapi import Request
 from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive
 
-READ_AHEAD = 1024 * 1024
+READ_AHEAD_BYTES = 1024 * 1024
 """Bytes of a body that are read before the handler asks for them: behind them the end of a connection shows."""
 
 
@@ -19,56 +19,56 @@ class WatchedBody:
 
     def __init__(self, receive: Receive) -> None:
         self._receive = receive
-        self._held: deque[Message | Exception] = deque()
-        self._size = 0
+        self._buffered: deque[Message | Exception] = deque()
+        self._buffered_bytes = 0
         self._changed = asyncio.Event()
         self._is_watched = True
-        self.has_left = False
+        self.is_disconnected = False
 
     async def receive(self) -> Message:
         """Return the next message, as the server does. Raises what reading it ahead has raised."""
-        while not self._held:
+        while not self._buffered:
             if not self._is_watched:
                 return await self._receive()
             self._changed.clear()
             await self._changed.wait()
-        message = self._held.popleft()
+        message = self._buffered.popleft()
         if isinstance(message, Exception):
             raise message
-        self._size -= len(message.get("body", b""))
+        self._buffered_bytes -= len(message.get("body", b""))
         self._changed.set()
         return message
 
-    async def watch(self, worker: "asyncio.Task[Any]") -> None:
+    async def watch_connection(self, worker: "asyncio.Task[Any]") -> None:
         """Read ahead until the connection ends, and cancel the worker then."""
         try:
-            while not self.has_left:
-                while self._size > READ_AHEAD:
+            while not self.is_disconnected:
+                while self._buffered_bytes > READ_AHEAD_BYTES:
                     self._changed.clear()
                     await self._changed.wait()
-                self._hold(await self._receive())
+                self._buffer_message(await self._receive())
         except Exception as exc:  # a limit of the body, which the handler is told when it comes to that place
-            self._held.append(exc)
+            self._buffered.append(exc)
         finally:
             self._is_watched = False
             self._changed.set()
-        if self.has_left:
+        if self.is_disconnected:
             worker.cancel()
 
-    def _hold(self, message: Message) -> None:
-        self.has_left = message["type"] == "http.disconnect"
-        self._size += len(message.get("body", b""))
-        self._held.append(message)
+    def _buffer_message(self, message: Message) -> None:
+        self.is_disconnected = message["type"] == "http.disconnect"
+        self._buffered_bytes += len(message.get("body", b""))
+        self._buffered.append(message)
         self._changed.set()
 
 
 @asynccontextmanager
-async def while_connected(request: Request) -> AsyncIterator[Request]:
+async def watch_for_disconnect(request: Request) -> AsyncIterator[Request]:
     """Yield the request, its body read ahead; cancel the block when the caller leaves. Raises ClientDisconnect then."""
     body, worker = WatchedBody(request.receive), asyncio.current_task()
     assert worker is not None
-    before = worker.cancelling()
-    watcher = asyncio.create_task(body.watch(worker))
+    cancellations_before = worker.cancelling()
+    watcher = asyncio.create_task(body.watch_connection(worker))
     try:
         try:
             yield Request(request.scope, body.receive)
@@ -77,6 +77,6 @@ async def while_connected(request: Request) -> AsyncIterator[Request]:
             await asyncio.wait((watcher,))
     except asyncio.CancelledError:
         # A cancellation of somebody else's, such as the end of the server, stays one.
-        if body.has_left and worker.uncancel() <= before:
+        if body.is_disconnected and worker.uncancel() <= cancellations_before:
             raise ClientDisconnect from None
         raise

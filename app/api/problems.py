@@ -11,39 +11,39 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 
-from app.api.timings import server_timing
+from app.api.timings import format_server_timing
 from app.errors import (
     AppError,
-    Conflict,
-    Forbidden,
-    InvalidInput,
-    NotFound,
-    TooLarge,
-    TooMany,
-    Unauthorized,
-    Unavailable,
-    Unsupported,
+    ConflictError,
+    ForbiddenError,
+    InvalidInputError,
+    NotFoundError,
+    TooLargeError,
+    TooManyRequestsError,
+    UnauthorizedError,
+    UnavailableError,
+    UnsupportedMediaTypeError,
 )
 from app.logging import get_logger
 
 logger = get_logger(__name__)
 
-LONGEST = 500
-MOST_FAULTS = 50
+MAX_TEXT_CHARACTERS = 500
+MAX_ERRORS = 50
 # Where a value may be one thing or another, pydantic puts into the place how it has tried to read it.
-_HOW_READ = re.compile(
+_PYDANTIC_LOC_PART = re.compile(
     r"constrained-str|(literal|list|dict|query)\[.*\]|function-(after|before|plain|wrap)\[.*\]", re.DOTALL
 )
-STATUS: Sequence[tuple[type[AppError], int]] = (
-    (InvalidInput, 422),
-    (Unauthorized, 401),
-    (Forbidden, 403),
-    (NotFound, 404),
-    (Conflict, 409),
-    (TooLarge, 413),
-    (Unsupported, 415),
-    (TooMany, 429),
-    (Unavailable, 503),
+HTTP_STATUSES: Sequence[tuple[type[AppError], int]] = (
+    (InvalidInputError, 422),
+    (UnauthorizedError, 401),
+    (ForbiddenError, 403),
+    (NotFoundError, 404),
+    (ConflictError, 409),
+    (TooLargeError, 413),
+    (UnsupportedMediaTypeError, 415),
+    (TooManyRequestsError, 429),
+    (UnavailableError, 503),
 )
 PROBLEM_SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -64,11 +64,11 @@ PROBLEM_SCHEMA: dict[str, Any] = {
     },
 }
 # A door that speaks otherwise makes its replies from what a problem says: status, code, detail, errors, headers.
-Envelope = Callable[[int, str, str, Sequence[Mapping[str, Any]], dict[str, str]], Response]
-PROBLEM: dict[str, Any] = {"content": {"application/problem+json": {"schema": PROBLEM_SCHEMA}}}
+ErrorEnvelope = Callable[[int, str, str, Sequence[Mapping[str, Any]], dict[str, str]], Response]
+PROBLEM_RESPONSE: dict[str, Any] = {"content": {"application/problem+json": {"schema": PROBLEM_SCHEMA}}}
 
 
-def problem(
+def create_problem_response(
     request: Request,
     status: int,
     code: str,
@@ -78,109 +78,118 @@ def problem(
     headers: Mapping[str, str] | None = None,
 ) -> Response:
     """One problem document, or the same in the words of the door that was asked."""
-    envelope = _envelope(request)
+    envelope = _find_envelope(request)
     if envelope is not None:
-        told = [{"loc": [_encodable(part) for part in one["loc"]]} for one in errors or ()]
-        return envelope(status, code, _encodable(detail), told, dict(headers or {}))
+        locations = [{"loc": [_to_encodable(part) for part in fault["loc"]]} for fault in errors or ()]
+        return envelope(status, code, _to_encodable(detail), locations, dict(headers or {}))
     body: dict[str, Any] = {
         "type": f"urn:carrel:problem:{code}",
         "title": HTTPStatus(status).phrase,
         "status": status,
-        "detail": _encodable(detail),
+        "detail": _to_encodable(detail),
         "request_id": getattr(request.state, "request_id", ""),
     }
     if errors is not None:
         body["errors"] = [
-            {"loc": [_encodable(part) for part in one["loc"]], "msg": _encodable(one["msg"])} for one in errors
+            {"loc": [_to_encodable(part) for part in fault["loc"]], "msg": _to_encodable(fault["msg"])}
+            for fault in errors
         ]
     return JSONResponse(body, status, dict(headers or {}), media_type="application/problem+json")
 
 
-def _envelope(request: Request) -> Envelope | None:
+def _find_envelope(request: Request) -> ErrorEnvelope | None:
     """By the address, because there may be no route: of the doors that the application was made with."""
     app: FastAPI | None = request.scope.get("app")
-    doors: Mapping[str, Envelope] = {} if app is None else getattr(app.state, "envelopes", {})
-    return next((door for prefix, door in doors.items() if request.scope["path"].startswith(f"{prefix}/")), None)
+    envelopes: Mapping[str, ErrorEnvelope] = {} if app is None else getattr(app.state, "envelopes", {})
+    return next(
+        (envelope for prefix, envelope in envelopes.items() if request.scope["path"].startswith(f"{prefix}/")), None
+    )
 
 
-def _encodable(part: Any) -> Any:
+def _to_encodable(part: Any) -> Any:
     """Names that a caller sent may hold half a surrogate pair, which no reply can carry, and may be of any length."""
-    return part if isinstance(part, int) else str(part)[:LONGEST].encode("utf-8", "replace").decode()
+    return part if isinstance(part, int) else str(part)[:MAX_TEXT_CHARACTERS].encode("utf-8", "replace").decode()
 
 
-def faults(errors: Sequence[Mapping[str, Any]]) -> tuple[str, list[dict[str, Any]]]:
+def format_validation_errors(errors: Sequence[Mapping[str, Any]]) -> tuple[str, list[dict[str, Any]]]:
     """A sentence and the list for what a schema did not accept; what was sent is not repeated, but for its names."""
-    told = [
+    formatted = [
         {
-            "loc": [part for part in one["loc"] if not (isinstance(part, str) and _HOW_READ.fullmatch(part))],
-            "msg": one["msg"].removeprefix("Value error, "),
+            "loc": [
+                part for part in fault["loc"] if not (isinstance(part, str) and _PYDANTIC_LOC_PART.fullmatch(part))
+            ],
+            "msg": fault["msg"].removeprefix("Value error, "),
         }
-        for one in errors[:MOST_FAULTS]
+        for fault in errors[:MAX_ERRORS]
     ]
-    return "; ".join(f"{'.'.join(str(part)[:64] for part in one['loc'])}: {one['msg']}" for one in told[:3]), told
+    return "; ".join(
+        f"{'.'.join(str(part)[:64] for part in fault['loc'])}: {fault['msg']}" for fault in formatted[:3]
+    ), formatted
 
 
-def status_of(error: AppError) -> int:
+def get_http_status(error: AppError) -> int:
     """The HTTP status of an error, by kind; 500 for one that no caller is told."""
-    return next((status for kind, status in STATUS if isinstance(error, kind)), 500)
+    return next((status for kind, status in HTTP_STATUSES if isinstance(error, kind)), 500)
 
 
-def _nothing_left(error: TooMany) -> dict[str, str]:
+def _format_rate_limit_headers(error: TooManyRequestsError) -> dict[str, str]:
     seconds = str(ceil(error.retry_after))
     limit = error.fields.get("limit")
-    told = {"RateLimit-Limit": str(limit), "RateLimit-Remaining": "0", "RateLimit-Reset": seconds}
-    return {"Retry-After": seconds, **({} if limit is None else told)}
+    limit_headers = {"RateLimit-Limit": str(limit), "RateLimit-Remaining": "0", "RateLimit-Reset": seconds}
+    return {"Retry-After": seconds, **({} if limit is None else limit_headers)}
 
 
-async def on_app_error(request: Request, error: Exception) -> Response:
+async def handle_app_error(request: Request, error: Exception) -> Response:
     """Our own errors, by kind."""
     if not isinstance(error, AppError):
-        return await on_unexpected(request, error)
-    status = status_of(error)
+        return await handle_unexpected_error(request, error)
+    status = get_http_status(error)
     if status == 500:
-        return await on_unexpected(request, error)
+        return await handle_unexpected_error(request, error)
     headers = {}
-    if isinstance(error, Unauthorized):
+    if isinstance(error, UnauthorizedError):
         headers["WWW-Authenticate"] = "Bearer"
-    if isinstance(error, TooMany):
-        headers |= _nothing_left(error)
-    if isinstance(error, Unavailable):
+    if isinstance(error, TooManyRequestsError):
+        headers |= _format_rate_limit_headers(error)
+    if isinstance(error, UnavailableError):
         headers["Retry-After"] = str(ceil(error.retry_after))
         logger.warning("request.unavailable", code=error.code, error=error)
     if "timings_ms" in error.fields:  # of a search
-        headers["Server-Timing"] = server_timing(error.fields["timings_ms"], error.fields["dropped"])
-    errors = [{"loc": list(error.loc), "msg": error.message}] if isinstance(error, InvalidInput) else None
-    return problem(request, status, error.code, error.message, errors=errors, headers=headers)
+        headers["Server-Timing"] = format_server_timing(error.fields["timings_ms"], error.fields["dropped"])
+    errors = [{"loc": list(error.loc), "msg": error.message}] if isinstance(error, InvalidInputError) else None
+    return create_problem_response(request, status, error.code, error.message, errors=errors, headers=headers)
 
 
-async def on_invalid_request(request: Request, error: Exception) -> Response:
+async def handle_invalid_request(request: Request, error: Exception) -> Response:
     """A body or a parameter that does not fit the schema; what was sent is not repeated."""
     if not isinstance(error, RequestValidationError):
-        return await on_unexpected(request, error)
-    detail, errors = faults(error.errors())
-    return problem(request, 422, "invalid", detail, errors=errors)
+        return await handle_unexpected_error(request, error)
+    detail, errors = format_validation_errors(error.errors())
+    return create_problem_response(request, 422, "invalid", detail, errors=errors)
 
 
-async def on_http_error(request: Request, error: Exception) -> Response:
+async def handle_http_error(request: Request, error: Exception) -> Response:
     """The framework's own: unknown path, wrong method, a body that is too large or cannot be read."""
     if not isinstance(error, HTTPException):
-        return await on_unexpected(request, error)
+        return await handle_unexpected_error(request, error)
     if error.status_code == 400:  # raised for a JSON body that is too deep, or holds too long a number, to be read
         fault = {"loc": ["body"], "msg": str(error.detail)}
-        return problem(request, 422, "invalid", str(error.detail), errors=[fault])
+        return create_problem_response(request, 422, "invalid", str(error.detail), errors=[fault])
     codes = {404: "not_found", 405: "method_not_allowed", 413: "too_large"}
     code = codes.get(error.status_code, "error")
-    return problem(request, error.status_code, code, str(error.detail), headers=error.headers)
+    return create_problem_response(request, error.status_code, code, str(error.detail), headers=error.headers)
 
 
-async def on_unexpected(request: Request, error: Exception) -> Response:
+async def handle_unexpected_error(request: Request, error: Exception) -> Response:
     """The last handler: the caller learns nothing but the request id, the log where it happened."""
     logger.error("request.failed", error=error)
-    return problem(request, 500, "internal", "Something went wrong inside Carrel; the request id finds it in the log.")
+    return create_problem_response(
+        request, 500, "internal", "Something went wrong inside Carrel; the request id finds it in the log."
+    )
 
 
-def install(app: FastAPI) -> None:
+def register_exception_handlers(app: FastAPI) -> None:
     """Make an application answer every error as a problem."""
-    app.add_exception_handler(AppError, on_app_error)
-    app.add_exception_handler(RequestValidationError, on_invalid_request)
-    app.add_exception_handler(HTTPException, on_http_error)
+    app.add_exception_handler(AppError, handle_app_error)
+    app.add_exception_handler(RequestValidationError, handle_invalid_request)
+    app.add_exception_handler(HTTPException, handle_http_error)

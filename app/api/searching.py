@@ -4,28 +4,28 @@ from collections.abc import Sequence
 
 from fastapi import Response
 
-from app.api.timings import server_timing
+from app.api.timings import format_server_timing
 from app.bootstrap import TenantServices
-from app.quotas.types import RateState
-from app.retrieval.admission import admitted
+from app.quotas.types import RateLimitState
+from app.retrieval.admission import search_within_quota
 from app.retrieval.types import Hit, SearchRequest, SearchResult
 
 
-async def admitted_search(tenant: TenantServices, request: SearchRequest, response: Response) -> SearchResult:
+async def search_with_quota(tenant: TenantServices, request: SearchRequest, response: Response) -> SearchResult:
     """Search, and count it. Raises RateLimited, and as ``RetrievalService.search``."""
-    result, rate = await admitted(tenant.retrieval, request)
-    response.headers.update(_rate_headers(rate))
-    response.headers["Server-Timing"] = server_timing(result.timings_ms, result.dropped)
+    result, rate = await search_within_quota(tenant.retrieval, request)
+    response.headers.update(_format_rate_limit_headers(rate))
+    response.headers["Server-Timing"] = format_server_timing(result.timings_ms, result.degraded_steps)
     return result
 
 
-async def admit(tenant: TenantServices, response: Response) -> None:
+async def consume_search_quota(tenant: TenantServices, response: Response) -> None:
     """Take a search from the caller's rates, and say what is left. Raises RateLimited."""
-    rate = await tenant.quotas.admit_search()
-    response.headers.update(_rate_headers(rate))
+    rate = await tenant.quotas.acquire_search()
+    response.headers.update(_format_rate_limit_headers(rate))
 
 
-def told_scores(hits: Sequence[Hit]) -> list[float]:
+def to_public_scores(hits: Sequence[Hit]) -> list[float]:
     """What a door tells whose callers compare their threshold with it: the cosine from 0 to 1, else what orders.
 
     That of words has no upper end: where it goes beyond 1, the best of them is 1.
@@ -35,9 +35,9 @@ def told_scores(hits: Sequence[Hit]) -> list[float]:
     return [round(min(max(score, 0.0), 1.0), 6) for score in scores]
 
 
-def _rate_headers(rate: RateState) -> dict[str, str]:
+def _format_rate_limit_headers(rate: RateLimitState) -> dict[str, str]:
     return {
         "RateLimit-Limit": str(rate.limit),
         "RateLimit-Remaining": str(rate.remaining),
-        "RateLimit-Reset": str(rate.reset),
+        "RateLimit-Reset": str(rate.reset_seconds),
     }

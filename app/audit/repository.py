@@ -6,41 +6,41 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from app.access import Origin
-from app.audit.types import Action, Actor, ActorKind, Event, EventFilters, RecordedEvent
+from app.access import RequestOrigin
+from app.audit.types import Actor, ActorKind, AuditAction, AuditEvent, EventFilters, RecordedEvent
 from app.db.session import Session
-from app.db.statements import Record, statement
-from app.ids import new_id
+from app.db.statements import Record, parse_statement
+from app.ids import generate_id
 
 _NAMES = "id action object_type object_ids kb_id deletion_id counts actor actor_id actor_name request_id address"
 _COLUMNS = _NAMES.split()
 
 
-def insert_event(tenant_id: str, source: str, *, object_ids: str, kb_id: str) -> str:
+def build_insert_event_sql(tenant_id: str, source: str, *, object_ids: str, kb_id: str) -> str:
     """The SQL of an event for each row of ``source``, as a part of the statement that makes the change.
 
     Its parameters are those of ``event_values``; what is given here is SQL of the caller's own.
     """
-    given = {name: f":event_{name}" for name in _COLUMNS} | {"object_ids": object_ids, "kb_id": kb_id}
+    expressions = {name: f":event_{name}" for name in _COLUMNS} | {"object_ids": object_ids, "kb_id": kb_id}
     columns = ", ".join(["tenant_id", *_COLUMNS])
-    return f"insert into audit_event ({columns}) select {tenant_id}, {', '.join(given.values())} from {source}"  # noqa: S608
+    return f"insert into audit_event ({columns}) select {tenant_id}, {', '.join(expressions.values())} from {source}"  # noqa: S608
 
 
-def event_values(event: Event, by: Actor) -> dict[str, Any]:
+def build_event_values(event: AuditEvent, actor: Actor) -> dict[str, Any]:
     """The parameters of an event."""
     return {
-        "event_id": new_id(),
+        "event_id": generate_id(),
         "event_action": event.action.value,
         "event_object_type": event.action.object_type,
         "event_object_ids": list(event.object_ids),
         "event_kb_id": event.kb_id,
         "event_deletion_id": event.deletion_id,
         "event_counts": json.dumps(dict(event.counts)),
-        "event_actor": by.kind.value,
-        "event_actor_id": by.id,
-        "event_actor_name": by.name,
-        "event_request_id": by.origin.request_id,
-        "event_address": by.origin.address,
+        "event_actor": actor.kind.value,
+        "event_actor_id": actor.id,
+        "event_actor_name": actor.name,
+        "event_request_id": actor.origin.request_id,
+        "event_address": actor.origin.address,
     }
 
 
@@ -51,11 +51,11 @@ class AuditRepository:
         self.session = session
         self.tenant_id = tenant_id
 
-    async def add(self, event: Event, by: Actor) -> None:
+    async def add(self, event: AuditEvent, actor: Actor) -> None:
         """Record what is done in this transaction."""
-        await self.session.rows(_ADD, {"tenant": self.tenant_id, **event_values(event, by)})
+        await self.session.fetch_rows(_ADD, {"tenant": self.tenant_id, **build_event_values(event, actor)})
 
-    async def page(
+    async def list_events(
         self, filters: EventFilters, *, after: tuple[datetime, UUID] | None, limit: int
     ) -> Sequence[RecordedEvent]:
         """Newest first."""
@@ -72,27 +72,27 @@ class AuditRepository:
             "after_id": after_id,
             "limit": limit,
         }
-        return [_recorded(row) for row in await self.session.rows(_PAGE, values)]
+        return [_to_recorded_event(row) for row in await self.session.fetch_rows(_PAGE, values)]
 
-    async def is_known(self) -> bool:
+    async def has_events(self) -> bool:
         """Whether the tenant is there, or something that was done to it or in it is still told."""
-        return await self.session.row(_KNOWN, {"tenant": self.tenant_id}) is not None
+        return await self.session.fetch_row(_HAS_EVENTS, {"tenant": self.tenant_id}) is not None
 
 
-def _recorded(row: Record) -> RecordedEvent:
-    event = Event(Action(row["action"]), row["object_ids"], row["kb_id"], row["deletion_id"], row["counts"])
-    origin = Origin(row["request_id"], row["address"])
+def _to_recorded_event(row: Record) -> RecordedEvent:
+    event = AuditEvent(AuditAction(row["action"]), row["object_ids"], row["kb_id"], row["deletion_id"], row["counts"])
+    origin = RequestOrigin(row["request_id"], row["address"])
     actor = Actor(ActorKind(row["actor"]), row["actor_id"], row["actor_name"], origin)
     return RecordedEvent(row["id"], row["created_at"], event, actor)
 
 
-_ADD = statement(
-    insert_event(
+_ADD = parse_statement(
+    build_insert_event_sql(
         ":tenant::uuid", "(values (1)) one", object_ids=":event_object_ids::uuid[]", kb_id=":event_kb_id::uuid"
     )
 )
 # Which rows of other tenants the system tenant sees is the policy's business.
-_PAGE = statement("""
+_PAGE = parse_statement("""
 select id, created_at, action, object_ids, kb_id, deletion_id, counts, actor, actor_id, actor_name, request_id, address
   from audit_event
  where (tenant_id = :tenant or object_type = 'tenant' and :tenant = system_tenant())
@@ -104,5 +104,5 @@ select id, created_at, action, object_ids, kb_id, deletion_id, counts, actor, ac
    and (:until::timestamptz is null or created_at < :until)
    and (:after_time::timestamptz is null or (created_at, id) < (:after_time, :after_id::uuid))
  order by created_at desc, id desc limit :limit""")
-_KNOWN = statement("""
+_HAS_EVENTS = parse_statement("""
 select 1 from tenant where id = :tenant union all (select 1 from audit_event where tenant_id = :tenant limit 1)""")

@@ -9,7 +9,7 @@ from app.audit.repository import AuditRepository
 from app.audit.types import EventFilters, RecordedEvent
 from app.db.session import TenantDatabase
 
-BATCH = 100
+BATCH_SIZE = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,22 +18,22 @@ class AuditService:
 
     db: TenantDatabase
 
-    async def page(
+    async def list_events(
         self, filters: EventFilters, *, after: tuple[datetime, UUID] | None, limit: int
     ) -> Sequence[RecordedEvent]:
         """Newest first."""
         async with self.db.transaction() as session:
-            return await AuditRepository(session, self.db.tenant_id).page(filters, after=after, limit=limit)
+            return await AuditRepository(session, self.db.tenant_id).list_events(filters, after=after, limit=limit)
 
-    async def is_known(self) -> bool:
+    async def has_events(self) -> bool:
         """Whether there is such a tenant, or was, as long as its events are kept."""
         async with self.db.transaction() as session:
-            return await AuditRepository(session, self.db.tenant_id).is_known()
+            return await AuditRepository(session, self.db.tenant_id).has_events()
 
-    async def pages(
+    async def stream_pages(
         self, filters: EventFilters, *, after: tuple[datetime, UUID] | None
     ) -> AsyncIterator[Sequence[RecordedEvent]]:
         """All of them, newest first; no transaction stays open meanwhile, and what comes in behind is not met."""
-        while found := await self.page(filters, after=after, limit=BATCH):
-            yield found
-            after = found[-1].created_at, found[-1].id
+        while events := await self.list_events(filters, after=after, limit=BATCH_SIZE):
+            yield events
+            after = events[-1].created_at, events[-1].id

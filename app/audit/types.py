@@ -7,10 +7,10 @@ from enum import StrEnum
 from typing import Self
 from uuid import UUID
 
-from app.access import Origin, Principal, Role
+from app.access import Principal, RequestOrigin, Role
 
 
-class Action(StrEnum):
+class AuditAction(StrEnum):
     """What is done; the word before the dot says to what kind of thing."""
 
     TENANT_CREATE = "tenant.create"
@@ -24,10 +24,10 @@ class Action(StrEnum):
     KNOWLEDGE_BASE_DELETE = "knowledge_base.delete"
     KNOWLEDGE_BASE_REINDEX = "knowledge_base.reindex"
     KNOWLEDGE_BASE_REINDEX_CANCEL = "knowledge_base.reindex_cancel"
-    KNOWLEDGE_BASE_REINDEX_UNDO = "knowledge_base.reindex_undo"
+    KNOWLEDGE_BASE_REINDEX_ROLLBACK = "knowledge_base.reindex_undo"
     KNOWLEDGE_BASE_EXPORT = "knowledge_base.export"
-    PUBLICATION_CREATE = "publication.create"
-    PUBLICATION_DELETE = "publication.delete"
+    SQL_VIEW_CREATE = "publication.create"
+    SQL_VIEW_DELETE = "publication.delete"
     AGENT_CREATE = "agent.create"
     AGENT_UPDATE = "agent.update"
     AGENT_DELETE = "agent.delete"
@@ -74,10 +74,10 @@ class Actor:
     kind: ActorKind
     id: UUID | None = None
     name: str | None = None
-    origin: Origin = field(default_factory=Origin)
+    origin: RequestOrigin = field(default_factory=RequestOrigin)
 
     @classmethod
-    def of(cls, principal: Principal) -> Self:
+    def from_principal(cls, principal: Principal) -> Self:
         """Who is calling."""
         if principal.role is Role.OPERATOR:
             return cls(ActorKind.OPERATOR, name="operator", origin=principal.origin)
@@ -87,14 +87,14 @@ class Actor:
 
 
 # Nobody asked for it just now: a time has come, or somebody works at the machine itself.
-SERVICE = Actor(ActorKind.SERVICE)
+SERVICE_ACTOR = Actor(ActorKind.SERVICE)
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class AuditEvent:
     """What is done to which objects; ``counts`` are numbers by name."""
 
-    action: Action
+    action: AuditAction
     object_ids: Sequence[UUID] = ()
     kb_id: UUID | None = None
     deletion_id: UUID | None = None
@@ -107,7 +107,7 @@ class RecordedEvent:
 
     id: UUID
     created_at: datetime
-    event: Event
+    event: AuditEvent
     actor: Actor
 
 
@@ -115,7 +115,7 @@ class RecordedEvent:
 class EventFilters:
     """What events can be narrowed by; ``actor`` is a key's id, or an actor's name or kind; ``until`` is left out."""
 
-    action: Action | None = None
+    action: AuditAction | None = None
     actor: UUID | str | None = None
     object_id: UUID | None = None
     since: datetime | None = None

@@ -8,87 +8,89 @@ from typing import Protocol, Self
 from uuid import UUID
 
 from app.access import UNLIMITED, Principal, Quotas
-from app.answering.opening import AnswerModels, open_answer_models
+from app.answering.opening import AnswerModels, create_answer_models
 from app.audit.service import AuditService
-from app.audit.sign_ins import SignInAudit
+from app.audit.sign_ins import SignInAuditLog
 from app.bootstrap.tenant_services import TenantServices
 from app.db.session import Database, Session, TenantDatabase
-from app.db.system import SystemDatabase
-from app.documents.reading import tree_places
-from app.documents.watching import DocumentWatch
-from app.http_sources.client import HttpSources
+from app.db.system import ControlPlaneDatabase
+from app.documents.reading import create_tree_slots
+from app.documents.watching import DocumentChangeFeed
+from app.http_sources.client import HttpSourceClient
 from app.inference.breaker import HasCircuitBreaker
 from app.inference.chat import ChatModel
-from app.inference.embedding.opening import open_embedders
+from app.inference.embedding.opening import create_embedders
 from app.inference.embedding.registry import Embedders
-from app.inference.opening import open_chat, open_vision
+from app.inference.opening import create_chat_model, create_vision_model
 from app.inference.rerank import Reranker
-from app.inference.rerank.opening import open_reranker
+from app.inference.rerank.opening import create_reranker
 from app.inference.vision import VisionModel
-from app.ingestion.chunkers.installed import installed_chunkers
-from app.ingestion.flags import suspicions
-from app.ingestion.parsers.installed import installed_parsers, plugin_types
-from app.ingestion.parsers.opening import preview_pool
-from app.ingestion.preview import PARSER_PROCESSES, WALL_SECONDS, PreviewDesk
+from app.ingestion.chunkers.installed import load_chunkers
+from app.ingestion.flags import detect_prompt_injection
+from app.ingestion.parsers.installed import list_plugin_types, load_installed_parsers
+from app.ingestion.parsers.opening import create_preview_pool
+from app.ingestion.preview import PARSER_PROCESSES, PARSER_TIMEOUT_SECONDS, PreviewContext
 from app.job_queue import JobQueue
 from app.knowledge_bases.index_settings import IndexSettings
-from app.knowledge_bases.known import KnownKnowledgeBases
-from app.knowledge_bases.service import furnish_tenant
+from app.knowledge_bases.known import KnowledgeBaseCache
+from app.knowledge_bases.service import create_default_knowledge_base
 from app.object_store import ObjectStore
-from app.object_store.opening import open_object_store
-from app.publications.types import Address
+from app.object_store.opening import create_object_store
+from app.publications.types import ConnectionAddress
 from app.quotas.local import LocalLimits
 from app.quotas.meter import UsageMeter
-from app.quotas.rates import Rates
+from app.quotas.rates import SearchRateLimiter
 from app.retrieval.costs import SearchCosts
-from app.retrieval.queries import KnownVectors
-from app.retrieval.routing_profiles import KnownProfiles
-from app.retrieval.strategies import installed_strategies
+from app.retrieval.queries import QueryVectorCache
+from app.retrieval.routing_profiles import ProfileCache
+from app.retrieval.strategies import load_strategies
 from app.settings import QuotaSettings, Settings
-from app.tenant_places import TenantPlaces
+from app.tenant_places import TenantSlots
 from app.tenants.authentication import Authenticator
-from app.tenants.opening import open_authenticator
+from app.tenants.opening import create_authenticator
 from app.tenants.service import TenantService
-from app.transfer.places import TransferPlaces
+from app.transfer.places import TransferSlots
 from app.webhooks.sending import WebhookSender
-from app.worker_ends import WorkerEnds
+from app.worker_ends import WorkerExitHistory
 
 
-def _default_quotas(settings: QuotaSettings) -> Quotas:
+def _build_default_quotas(settings: QuotaSettings) -> Quotas:
     return UNLIMITED if settings.default is None else Quotas(**settings.default.model_dump())
 
 
-def _index_settings(embedders: Embedders, http_sources: HttpSources) -> IndexSettings:
+def _build_index_settings(embedders: Embedders, http_sources: HttpSourceClient) -> IndexSettings:
     return IndexSettings(
         embedders=embedders,
-        chunkers=installed_chunkers().keys(),
-        strategies=installed_strategies().keys(),
-        sources=http_sources.gate,
+        chunkers=load_chunkers().keys(),
+        strategies=load_strategies().keys(),
+        source_allowlist=http_sources.allowlist,
     )
 
 
-def _local_limits(settings: QuotaSettings) -> LocalLimits:
+def _build_local_limits(settings: QuotaSettings) -> LocalLimits:
     return LocalLimits(settings.searches_per_second, settings.concurrent_searches, settings.event_streams)
 
 
-def _preview_desk(settings: Settings, embedders: Embedders, vision: VisionModel | None) -> PreviewDesk:
-    return PreviewDesk(
-        parsers=preview_pool(settings.parser, processes=PARSER_PROCESSES, most_seconds=WALL_SECONDS),
+def _create_preview_context(settings: Settings, embedders: Embedders, vision: VisionModel | None) -> PreviewContext:
+    return PreviewContext(
+        parsers=create_preview_pool(
+            settings.parser, processes=PARSER_PROCESSES, timeout_seconds=PARSER_TIMEOUT_SECONDS
+        ),
         embedders=embedders,
-        parseable=installed_parsers().keys(),
-        plugin_types=plugin_types(installed_parsers()),
-        describes_pictures=vision is not None,
+        parseable_types=load_installed_parsers().keys(),
+        plugin_types=list_plugin_types(load_installed_parsers()),
+        describes_images=vision is not None,
     )
 
 
-class _Closing(Protocol):
+class _ClosableResource(Protocol):
     async def close(self) -> None: ...
 
 
-def _close_with(stack: AsyncExitStack, opened: _Closing | None) -> None:
+def _register_close(stack: AsyncExitStack, resource: _ClosableResource | None) -> None:
     """Where there is one."""
-    if opened is not None:
-        stack.push_async_callback(opened.close)
+    if resource is not None:
+        stack.push_async_callback(resource.close)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,33 +99,33 @@ class Resources:
 
     settings: Settings
     database: Database
-    system: SystemDatabase
+    control_plane: ControlPlaneDatabase
     objects: ObjectStore
     embedders: Embedders
-    known_vectors: KnownVectors
-    known_profiles: KnownProfiles
-    known_knowledge_bases: KnownKnowledgeBases
+    query_vector_cache: QueryVectorCache
+    routing_profile_cache: ProfileCache
+    knowledge_base_cache: KnowledgeBaseCache
     search_costs: SearchCosts
     vision: VisionModel | None
     reranker: Reranker | None
-    rewriter: ChatModel | None
-    answerers: AnswerModels | None
-    http_sources: HttpSources
+    rewrite_model: ChatModel | None
+    answer_models: AnswerModels | None
+    http_sources: HttpSourceClient
     queue: JobQueue
-    watch: DocumentWatch
+    change_feed: DocumentChangeFeed
     index_settings: IndexSettings
-    previews: PreviewDesk
+    preview_context: PreviewContext
     authenticator: Authenticator
-    sign_ins: SignInAudit
+    sign_in_audit: SignInAuditLog
     tenants: TenantService
-    rates: Rates
+    rate_limiter: SearchRateLimiter
     local_limits: LocalLimits
     meter: UsageMeter
-    webhooks: WebhookSender
-    worker_ends: WorkerEnds
-    transfers: TransferPlaces
-    trees: TenantPlaces
-    address: Address
+    webhook_sender: WebhookSender
+    worker_exits: WorkerExitHistory
+    transfer_slots: TransferSlots
+    tree_slots: TenantSlots
+    sql_view_address: ConnectionAddress
 
     @classmethod
     @asynccontextmanager
@@ -139,128 +141,142 @@ class Resources:
             database = Database.connect(database_url, pool_size=settings.database.pool_size)
             stack.push_async_callback(database.close)
             await database.check()
-            watch = DocumentWatch(database)
-            stack.push_async_callback(watch.close)
-            authenticator = open_authenticator(settings.identity, database, operator_key)
+            change_feed = DocumentChangeFeed(database)
+            stack.push_async_callback(change_feed.close)
+            authenticator = create_authenticator(settings.identity, database, operator_key)
             stack.push_async_callback(authenticator.close)
-            sign_ins = SignInAudit(database, SystemDatabase(database).refused_key)
-            stack.push_async_callback(sign_ins.close)
+            sign_in_audit = SignInAuditLog(database, ControlPlaneDatabase(database).find_rejected_key)
+            stack.push_async_callback(sign_in_audit.close)
             meter = UsageMeter(database)
             stack.push_async_callback(meter.close)
-            objects = open_object_store(settings)
+            objects = create_object_store(settings)
             stack.push_async_callback(objects.close)
             embedders = await asyncio.to_thread(
-                open_embedders, settings.embedding, bulk_threads=bulk_threads, ledger=SystemDatabase(database)
+                create_embedders,
+                settings.embedding,
+                bulk_threads=bulk_threads,
+                rate_limit_store=ControlPlaneDatabase(database),
             )
             stack.push_async_callback(embedders.close)
             await embedders.check()
-            vision = open_vision(settings.models)
-            _close_with(stack, vision)
-            reranker = await asyncio.to_thread(open_reranker, settings.rerank)
-            _close_with(stack, reranker)
+            vision = create_vision_model(settings.models)
+            _register_close(stack, vision)
+            reranker = await asyncio.to_thread(create_reranker, settings.rerank)
+            _register_close(stack, reranker)
             models = settings.models
-            rewriter = await asyncio.to_thread(open_chat, models, models.rewrite_model or models.chat_model)
-            _close_with(stack, rewriter)
-            answerers = await asyncio.to_thread(open_answer_models, models)
-            _close_with(stack, answerers)
-            webhooks = await asyncio.to_thread(WebhookSender.open, settings.webhooks)
-            stack.push_async_callback(webhooks.close)
-            http_sources = await asyncio.to_thread(HttpSources.open, settings.http_sources, suspicions)
+            rewrite_model = await asyncio.to_thread(
+                create_chat_model, models, models.rewrite_model or models.chat_model
+            )
+            _register_close(stack, rewrite_model)
+            answer_models = await asyncio.to_thread(create_answer_models, models)
+            _register_close(stack, answer_models)
+            webhook_sender = await asyncio.to_thread(WebhookSender.from_settings, settings.webhooks)
+            stack.push_async_callback(webhook_sender.close)
+            http_sources = await asyncio.to_thread(
+                HttpSourceClient.from_settings, settings.http_sources, detect_prompt_injection
+            )
             stack.push_async_callback(http_sources.close)
-            transfers = TransferPlaces.of(settings.transfers)
-            stack.push_async_callback(transfers.readers.close)
+            transfer_slots = TransferSlots.from_settings(settings.transfers)
+            stack.push_async_callback(transfer_slots.readers.close)
             yield cls._wire(
                 settings,
-                transfers,
+                transfer_slots,
                 database,
-                watch,
+                change_feed,
                 objects,
                 embedders,
                 vision,
                 reranker,
-                rewriter,
-                answerers,
+                rewrite_model,
+                answer_models,
                 http_sources,
                 authenticator,
-                sign_ins,
+                sign_in_audit,
                 meter,
-                webhooks,
-                Address.of(settings.publication, database_url, is_embedded=settings.database.url is None),
+                webhook_sender,
+                ConnectionAddress.from_settings(
+                    settings.publication, database_url, is_embedded=settings.database.url is None
+                ),
             )
 
     @classmethod
     def _wire(
         cls,
         settings: Settings,
-        transfers: TransferPlaces,
+        transfer_slots: TransferSlots,
         database: Database,
-        watch: DocumentWatch,
+        change_feed: DocumentChangeFeed,
         objects: ObjectStore,
         embedders: Embedders,
         vision: VisionModel | None,
         reranker: Reranker | None,
-        rewriter: ChatModel | None,
-        answerers: AnswerModels | None,
-        http_sources: HttpSources,
+        rewrite_model: ChatModel | None,
+        answer_models: AnswerModels | None,
+        http_sources: HttpSourceClient,
         authenticator: Authenticator,
-        sign_ins: SignInAudit,
+        sign_in_audit: SignInAuditLog,
         meter: UsageMeter,
-        webhooks: WebhookSender,
-        address: Address,
+        webhook_sender: WebhookSender,
+        sql_view_address: ConnectionAddress,
     ) -> Self:
-        system = SystemDatabase(database)
-        queue = JobQueue(database, system, settings.worker.max_attempts)
-        index_settings = _index_settings(embedders, http_sources)
+        control_plane = ControlPlaneDatabase(database)
+        queue = JobQueue(database, control_plane, settings.worker.max_attempts)
+        index_settings = _build_index_settings(embedders, http_sources)
 
-        async def furnish(session: Session, tenant_id: UUID) -> None:
-            await furnish_tenant(session, tenant_id, index_settings)
+        async def provision_tenant(session: Session, tenant_id: UUID) -> None:
+            await create_default_knowledge_base(session, tenant_id, index_settings)
 
         return cls(
             settings=settings,
             database=database,
-            system=system,
+            control_plane=control_plane,
             objects=objects,
             embedders=embedders,
-            known_vectors=KnownVectors(),
-            known_profiles=KnownProfiles(),
-            known_knowledge_bases=KnownKnowledgeBases(),
-            search_costs=SearchCosts.of(settings.database.pool_size),
+            query_vector_cache=QueryVectorCache(),
+            routing_profile_cache=ProfileCache(),
+            knowledge_base_cache=KnowledgeBaseCache(),
+            search_costs=SearchCosts.from_pool_size(settings.database.pool_size),
             vision=vision,
             reranker=reranker,
-            rewriter=rewriter,
-            answerers=answerers,
+            rewrite_model=rewrite_model,
+            answer_models=answer_models,
             http_sources=http_sources,
             queue=queue,
-            watch=watch,
+            change_feed=change_feed,
             index_settings=index_settings,
-            previews=_preview_desk(settings, embedders, vision),
+            preview_context=_create_preview_context(settings, embedders, vision),
             authenticator=authenticator,
-            sign_ins=sign_ins,
+            sign_in_audit=sign_in_audit,
             tenants=TenantService(
-                database, system, queue, authenticator.known, furnish, _default_quotas(settings.quotas)
+                database,
+                control_plane,
+                queue,
+                authenticator.credential_cache,
+                provision_tenant,
+                _build_default_quotas(settings.quotas),
             ),
-            rates=Rates(database),
-            local_limits=_local_limits(settings.quotas),
+            rate_limiter=SearchRateLimiter(database),
+            local_limits=_build_local_limits(settings.quotas),
             meter=meter,
-            webhooks=webhooks,
-            worker_ends=WorkerEnds(),
-            transfers=transfers,
-            trees=tree_places(),
-            address=address,
+            webhook_sender=webhook_sender,
+            worker_exits=WorkerExitHistory(),
+            transfer_slots=transfer_slots,
+            tree_slots=create_tree_slots(),
+            sql_view_address=sql_view_address,
         )
 
-    def open_circuits(self) -> list[str]:
+    def list_open_circuits(self) -> list[str]:
         """Return the names of the model endpoints whose circuit breaker is open in this process."""
-        answerers = self.answerers
-        clients: list[object] = [*self.embedders.all, self.reranker, self.rewriter]
-        clients += [answerers.writer, answerers.reader] if answerers is not None else []
+        answer_models = self.answer_models
+        clients: list[object] = [*self.embedders.all, self.reranker, self.rewrite_model]
+        clients += [answer_models.answer_model, answer_models.analysis_model] if answer_models is not None else []
         breakers = [client.circuit_breaker for client in clients if isinstance(client, HasCircuitBreaker)]
         return sorted({breaker.name for breaker in breakers if breaker.is_open})
 
-    def audit_of(self, tenant_id: UUID) -> AuditService:
+    def create_audit_service(self, tenant_id: UUID) -> AuditService:
         """What was done in one tenant, for the operator; the tenant may be gone."""
         return AuditService(TenantDatabase(self.database, tenant_id))
 
-    def for_tenant(self, principal: Principal) -> TenantServices:
+    def create_tenant_services(self, principal: Principal) -> TenantServices:
         """The services of one caller; cheap, made for every request."""
         return TenantServices(principal, self)

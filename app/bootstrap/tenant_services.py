@@ -12,22 +12,22 @@ from app.audit.service import AuditService
 from app.audit.types import Actor
 from app.db.session import TenantDatabase
 from app.documents.attachments import AttachmentService
-from app.documents.batch_attaching import BatchAttaching
+from app.documents.batch_attaching import FileBatchWorker
 from app.documents.deletion import DeletionService
 from app.documents.file_batches import FileBatchService
 from app.documents.files import FileService
-from app.documents.library import LibraryService
-from app.documents.media import MediaService
-from app.documents.reading import ReadingService
+from app.documents.library import DocumentCatalog
+from app.documents.media import ImageService
+from app.documents.reading import ContentService
 from app.documents.service import DocumentService
 from app.documents.uploading import UploadService
-from app.ingestion.parsers.installed import installed_parsers, plugin_types
+from app.ingestion.parsers.installed import list_plugin_types, load_installed_parsers
 from app.ingestion.preview import PreviewService
-from app.knowledge_bases.prompting import KnowledgeBasePrompts
+from app.knowledge_bases.prompting import KnowledgeBasePromptService
 from app.knowledge_bases.reindexing import ReindexService
 from app.knowledge_bases.service import KnowledgeBaseService
-from app.knowledge_bases.stores import StoreService
-from app.publications.service import PublicationService
+from app.knowledge_bases.stores import VectorStoreService
+from app.publications.service import SqlViewService
 from app.quotas.service import QuotaService
 from app.retrieval.service import RetrievalService
 from app.tenants.service import KeyService
@@ -54,7 +54,7 @@ class TenantServices:
     @cached_property
     def keys(self) -> KeyService:
         """The keys of the tenant."""
-        return KeyService(self.db, self.resources.authenticator.known, Actor.of(self.principal))
+        return KeyService(self.db, self.resources.authenticator.credential_cache, Actor.from_principal(self.principal))
 
     @cached_property
     def knowledge_bases(self) -> KnowledgeBaseService:
@@ -64,20 +64,20 @@ class TenantServices:
     @cached_property
     def reindexing(self) -> ReindexService:
         """Indexes that are built anew."""
-        undo = timedelta(seconds=self.resources.settings.worker.reindex_undo_seconds)
-        return ReindexService(self.db, self.knowledge_bases, self.resources.queue, undo)
+        rollback_period = timedelta(seconds=self.resources.settings.worker.reindex_undo_seconds)
+        return ReindexService(self.db, self.knowledge_bases, self.resources.queue, rollback_period)
 
     @cached_property
-    def prompts(self) -> KnowledgeBasePrompts:
+    def prompts(self) -> KnowledgeBasePromptService:
         """Versions of knowledge bases' prompts."""
-        return KnowledgeBasePrompts(self.db, self.knowledge_bases)
+        return KnowledgeBasePromptService(self.db, self.knowledge_bases)
 
     @cached_property
-    def publications(self) -> PublicationService:
+    def sql_views(self) -> SqlViewService:
         """Knowledge bases as views for others' agents."""
-        held = self.resources
-        allowed = held.settings.publication.allowed
-        return PublicationService(self.db, self.knowledge_bases, held.queue, held.address, allowed)
+        resources = self.resources
+        is_allowed = resources.settings.publication.allowed
+        return SqlViewService(self.db, self.knowledge_bases, resources.queue, resources.sql_view_address, is_allowed)
 
     @cached_property
     def agents(self) -> AgentService:
@@ -92,9 +92,11 @@ class TenantServices:
     @cached_property
     def documents(self) -> DocumentService:
         """Documents."""
-        held = self.resources
-        limit = held.settings.worker.tenant_concurrency
-        return DocumentService(self.db, self.knowledge_bases, held.objects, held.queue, held.watch, limit)
+        resources = self.resources
+        limit = resources.settings.worker.tenant_concurrency
+        return DocumentService(
+            self.db, self.knowledge_bases, resources.objects, resources.queue, resources.change_feed, limit
+        )
 
     @cached_property
     def deletions(self) -> DeletionService:
@@ -102,19 +104,19 @@ class TenantServices:
         return DeletionService(self.db, self.knowledge_bases, self.resources.queue)
 
     @cached_property
-    def reading(self) -> ReadingService:
+    def content(self) -> ContentService:
         """What was made of documents."""
-        return ReadingService(self.db, self.knowledge_bases, self.resources.trees)
+        return ContentService(self.db, self.knowledge_bases, self.resources.tree_slots)
 
     @cached_property
-    def library(self) -> LibraryService:
+    def catalog(self) -> DocumentCatalog:
         """Documents by their ids alone."""
-        return LibraryService(self.db, self.knowledge_bases)
+        return DocumentCatalog(self.db, self.knowledge_bases)
 
     @cached_property
-    def media(self) -> MediaService:
+    def images(self) -> ImageService:
         """Pictures of documents."""
-        return MediaService(self.db, self.knowledge_bases, self.resources.objects)
+        return ImageService(self.db, self.knowledge_bases, self.resources.objects)
 
     @cached_property
     def uploads(self) -> UploadService:
@@ -125,33 +127,33 @@ class TenantServices:
             documents=self.documents,
             objects=self.resources.objects,
             queue=self.resources.queue,
-            parseable=installed_parsers().keys(),
-            plugin_types=plugin_types(installed_parsers()),
+            parseable_types=load_installed_parsers().keys(),
+            plugin_types=list_plugin_types(load_installed_parsers()),
             quotas=self.quotas,
         )
 
     @cached_property
     def preview(self) -> PreviewService:
         """What would become of a file."""
-        return PreviewService(self.db, self.knowledge_bases, self.resources.previews)
+        return PreviewService(self.db, self.knowledge_bases, self.resources.preview_context)
 
     @cached_property
     def retrieval(self) -> RetrievalService:
         """Search."""
-        held = self.resources
+        resources = self.resources
         return RetrievalService(
             self.db,
             self.knowledge_bases,
-            held.embedders,
-            held.known_vectors,
+            resources.embedders,
+            resources.query_vector_cache,
             self.quotas,
-            held.http_sources,
-            held.settings.server.lane_rows,
-            held.reranker,
-            held.rewriter,
-            held.known_profiles,
-            held.known_knowledge_bases,
-            held.search_costs,
+            resources.http_sources,
+            resources.settings.server.lane_rows,
+            resources.reranker,
+            resources.rewrite_model,
+            resources.routing_profile_cache,
+            resources.knowledge_base_cache,
+            resources.search_costs,
         )
 
     @cached_property
@@ -159,42 +161,44 @@ class TenantServices:
         """Answers from what is found."""
         settings = self.resources.settings
         return AnsweringService(
-            self.retrieval, self.resources.answerers, settings.answers, settings.models.chat_timeout_seconds
+            self.retrieval, self.resources.answer_models, settings.answers, settings.models.chat_timeout_seconds
         )
 
     @cached_property
     def quotas(self) -> QuotaService:
         """What the caller may use, and has used."""
-        held = self.resources
-        most = held.settings.server.max_upload_bytes
-        return QuotaService(self.db, self.principal, held.rates, held.meter, most, held.local_limits)
+        resources = self.resources
+        max_upload_bytes = resources.settings.server.max_upload_bytes
+        return QuotaService(
+            self.db, self.principal, resources.rate_limiter, resources.meter, max_upload_bytes, resources.local_limits
+        )
 
     @cached_property
     def exports(self) -> ExportService:
         """Knowledge bases on their way out."""
-        held = self.resources
-        return ExportService(self.db, self.knowledge_bases, held.objects, held.transfers.exports)
+        resources = self.resources
+        return ExportService(self.db, self.knowledge_bases, resources.objects, resources.transfer_slots.exports)
 
     @cached_property
     def imports(self) -> ImportService:
         """Knowledge bases on their way in."""
-        held = self.resources
+        resources = self.resources
         return ImportService(
             self.db,
             self.knowledge_bases,
-            held.objects,
-            held.queue,
+            resources.objects,
+            resources.queue,
             self.quotas,
-            held.transfers.imports,
-            held.transfers.room,
-            held.transfers.readers,
-            held.settings.parser.max_characters,
+            resources.transfer_slots.imports,
+            resources.transfer_slots.capacity,
+            resources.transfer_slots.readers,
+            resources.settings.parser.max_characters,
         )
 
     @cached_property
-    def stores(self) -> StoreService:
+    def vector_stores(self) -> VectorStoreService:
         """Knowledge bases as stores of files."""
-        return StoreService(self.knowledge_bases)
+        return VectorStoreService(self.knowledge_bases)
 
     @cached_property
     def files(self) -> FileService:
@@ -202,7 +206,7 @@ class TenantServices:
         return FileService(self.db, self.knowledge_bases, self.deletions, self.resources.objects, self.quotas)
 
     @cached_property
-    def attachments(self) -> AttachmentService:
+    def vector_store_files(self) -> AttachmentService:
         """Files in knowledge bases."""
         return AttachmentService(
             self.db,
@@ -211,7 +215,7 @@ class TenantServices:
             self.documents,
             self.uploads,
             self.deletions,
-            self.reading,
+            self.content,
             self.resources.objects,
         )
 
@@ -221,11 +225,13 @@ class TenantServices:
         return FileBatchService(self.db, self.knowledge_bases, self.deletions, self.resources.queue)
 
     @cached_property
-    def batch_attaching(self) -> BatchAttaching:
+    def file_batch_worker(self) -> FileBatchWorker:
         """What the job of a batch does."""
-        return BatchAttaching(self.db, self.knowledge_bases, self.attachments)
+        return FileBatchWorker(self.db, self.knowledge_bases, self.vector_store_files)
 
     @cached_property
     def webhooks(self) -> WebhookService:
         """Who is told of what happens."""
-        return WebhookService(self.db, self.principal, self.resources.webhooks.gate, self.resources.queue)
+        return WebhookService(
+            self.db, self.principal, self.resources.webhook_sender.address_policy, self.resources.queue
+        )

@@ -7,12 +7,12 @@ import typer
 from carrel_client import CarrelError
 
 from app import __version__
-from app.cli.commands import Commands
+from app.cli.commands import LazyCommandGroup
 from app.errors import AppError
 from app.settings import SettingsError
 
 app = typer.Typer(
-    cls=Commands,
+    cls=LazyCommandGroup,
     name="carrel",
     help="Retrieval-augmented generation as a service: one desk a tenant.",
     no_args_is_help=True,
@@ -21,16 +21,16 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"carrel {__version__}")
         raise typer.Exit
 
 
 @app.callback()
 def root(
-    _version_wanted: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and leave.")
+    _show_version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and leave.")
     ] = False,
 ) -> None:
     """Retrieval-augmented generation as a service: one desk a tenant."""

@@ -4,44 +4,44 @@ import os
 import sys
 from pathlib import Path
 
-from app.settings import GROUPS, Settings, variable
-from app.settings.environment import ENV_FILE, env_file
+from app.settings import GROUPS, Settings, get_variable_name
+from app.settings.environment import ENV_FILE, find_env_file
 
 # Nobody but the system's administrator can put a module or a settings file there.
-DIRECTORY = "/"
-_PLACES = ("TMPDIR", "TEMP", "TMP")
+WORKING_DIRECTORY = "/"
+_TEMPORARY_VARIABLES = ("TMPDIR", "TEMP", "TMP")
 
 
-def command(*arguments: str) -> list[str]:
+def build_command(*arguments: str) -> list[str]:
     """Return the command line of ``carrel ARGUMENTS``; ``-P`` keeps the working directory off the module path."""
     return [sys.executable, "-P", "-m", "app.cli", *arguments]
 
 
-def inherited_environment() -> dict[str, str]:
+def build_inherited_environment() -> dict[str, str]:
     """Return this process's variables, with paths that mean the same in another directory."""
-    found = dict(os.environ)
-    found |= {name: str(Path(found[name]).absolute()) for name in _PLACES if found.get(name)}
+    variables = dict(os.environ)
+    variables |= {name: str(Path(variables[name]).absolute()) for name in _TEMPORARY_VARIABLES if variables.get(name)}
     # For what the child starts in its turn.
-    found["PYTHONSAFEPATH"] = "1"
-    if "PYTHONPATH" in found:
+    variables["PYTHONSAFEPATH"] = "1"
+    if "PYTHONPATH" in variables:
         # An empty part would be the working directory.
-        parts = [part for part in found["PYTHONPATH"].split(os.pathsep) if part]
-        found["PYTHONPATH"] = os.pathsep.join(str(Path(part).absolute()) for part in parts)
-    return found
+        parts = [part for part in variables["PYTHONPATH"].split(os.pathsep) if part]
+        variables["PYTHONPATH"] = os.pathsep.join(str(Path(part).absolute()) for part in parts)
+    return variables
 
 
-def environment(settings: Settings) -> dict[str, str]:
+def build_environment(settings: Settings) -> dict[str, str]:
     """Return the variables of a child with the same settings: the same file, and every path absolute."""
-    file = env_file()
-    found = {**inherited_environment(), ENV_FILE: str(file) if file is not None and file.exists() else ""}
-    return found | _paths(settings)
+    file = find_env_file()
+    variables = {**build_inherited_environment(), ENV_FILE: str(file) if file is not None and file.exists() else ""}
+    return variables | _list_path_variables(settings)
 
 
-def _paths(settings: Settings) -> dict[str, str]:
-    found = {}
+def _list_path_variables(settings: Settings) -> dict[str, str]:
+    variables = {}
     for name, group in GROUPS.items():
         for field, described in group.model_fields.items():
             value = getattr(getattr(settings, name), field)
             if isinstance(value, Path):
-                found[variable(described)] = str(value)
-    return found
+                variables[get_variable_name(described)] = str(value)
+    return variables

@@ -56,7 +56,7 @@ COMMANDS = {
 }
 
 
-class Commands(TyperGroup):
+class LazyCommandGroup(TyperGroup):
     """Lists them by their summaries, and imports the one that runs."""
 
     def __init__(self, **attributes: Any) -> None:
@@ -65,16 +65,16 @@ class Commands(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """The command itself in the place of its summary. Raises UsageError for a word that is none."""
-        name, _, rest = super().resolve_command(ctx, args)
-        return name, None if name is None else load(name), rest
+        name, _, remaining = super().resolve_command(ctx, args)
+        return name, None if name is None else load_command(name), remaining
 
 
-def load(name: str) -> Any:
+def load_command(name: str) -> Any:
     """The command of this name, or the group of commands."""
     module, _, attribute = COMMANDS[name][0].partition(":")
-    found = getattr(import_module(module), attribute)
-    if isinstance(found, typer.Typer):
-        return get_group(found)
-    alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    alone.command(name)(found)
-    return get_command(alone)
+    target = getattr(import_module(module), attribute)
+    if isinstance(target, typer.Typer):
+        return get_group(target)
+    single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    single.command(name)(target)
+    return get_command(single)

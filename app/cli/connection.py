@@ -10,36 +10,36 @@ from carrel_client import Client
 from pydantic import TypeAdapter, ValidationError
 
 from app.cli.runtime import Credentials, read_credentials
-from app.errors import InvalidInput
+from app.errors import InvalidInputError
 from app.settings import HttpUrl
-from app.settings.environment import sources
+from app.settings.environment import read_sources
 
-RETRIES = 2  # somebody waits
+MAX_RETRIES = 2  # somebody waits
 
 
-class NoService(InvalidInput):
+class ServiceNotConfigured(InvalidInputError):
     """No service is named and none has left its credentials here; give --url and --key."""
 
     code = "no_service"
 
 
-def read_json(text: str) -> Any:
+def parse_json(text: str) -> Any:
     """What it says, where a request can carry it: no NaN, no half of a character. Raises ValueError, RecursionError."""
-    found = json.loads(text)
-    json.dumps(found, allow_nan=False, ensure_ascii=False).encode()
-    return found
+    value = json.loads(text)
+    json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
+    return value
 
 
 @dataclass(frozen=True, slots=True)
-class _Given:
+class _EndpointSource:
     """What one place says: an address, a key, both or neither."""
 
-    place: str
+    origin: str
     url: str | None
     key: str | None
 
 
-def find_service(url: str | None, key: str | None) -> Credentials:
+def resolve_endpoint(url: str | None, key: str | None) -> Credentials:
     """Find the service and its key in one place, the first that names either.
 
     The places are the command line, the environment, the file ``.env`` and what ``serve`` left. A key goes to the
@@ -52,61 +52,66 @@ def find_service(url: str | None, key: str | None) -> Credentials:
     Raises:
         NoService: Nothing is named, or a key and its address would come from different places.
     """
-    given = [one for one in _places(url, key) if one.url or one.key]
-    if not given:
-        raise NoService
-    first, *others = given
+    candidates = [candidate for candidate in _list_endpoint_sources(url, key) if candidate.url or candidate.key]
+    if not candidates:
+        raise ServiceNotConfigured
+    first, *others = candidates
     if first.url is None:
-        raise NoService(_without_address(first, others))
+        raise ServiceNotConfigured(_format_missing_address(first, others))
     if first.key is not None:
         return Credentials(first.url, first.key)
     # The address is named once more, beside a key: that key was meant for it.
     for other in others:
         if other.key is not None and other.url == first.url:
             return Credentials(first.url, other.key)
-    raise NoService(_without_key(first, others))
+    raise ServiceNotConfigured(_format_missing_key(first, others))
 
 
-def _places(url: str | None, key: str | None) -> Iterator[_Given]:
-    yield _Given("the command line", _checked("--url", url), key or None)
-    for place, variables in sources().items():
-        address = _checked("CARREL_URL", variables.get("CARREL_URL"))
-        yield _Given(place, address, variables.get("CARREL_API_KEY"))
+def _list_endpoint_sources(url: str | None, key: str | None) -> Iterator[_EndpointSource]:
+    yield _EndpointSource("the command line", _validate_url("--url", url), key or None)
+    for origin, variables in read_sources().items():
+        address = _validate_url("CARREL_URL", variables.get("CARREL_URL"))
+        yield _EndpointSource(origin, address, variables.get("CARREL_API_KEY"))
     directory = next(
-        (found["CARREL_DATA_DIR"] for found in sources().values() if "CARREL_DATA_DIR" in found), ".carrel"
+        (credentials["CARREL_DATA_DIR"] for credentials in read_sources().values() if "CARREL_DATA_DIR" in credentials),
+        ".carrel",
     )
-    if found := read_credentials(Path(directory).expanduser()):
-        yield _Given(str(Path(directory) / "credentials.json"), found.url.rstrip("/"), found.api_key)
+    if credentials := read_credentials(Path(directory).expanduser()):
+        yield _EndpointSource(
+            str(Path(directory) / "credentials.json"), credentials.url.rstrip("/"), credentials.api_key
+        )
 
 
-def _checked(name: str, address: str | None) -> str | None:
+def _validate_url(name: str, address: str | None) -> str | None:
     """Return the address without a slash at its end; None for none. Raises NoService."""
     try:
         return TypeAdapter(HttpUrl).validate_python(address) if address else None
     except ValidationError as exc:
         reason = exc.errors(include_input=False, include_url=False)[0]["msg"].removeprefix("Value error, ")
-        raise NoService(f"{name} {reason}") from None
+        raise ServiceNotConfigured(f"{name} {reason}") from None
 
 
-def _without_address(first: _Given, others: Sequence[_Given]) -> str:
-    elsewhere = next((f"; {one.place} names {one.url}, but no key goes there" for one in others if one.url), "")
-    if first.place == "the command line":
+def _format_missing_address(first: _EndpointSource, others: Sequence[_EndpointSource]) -> str:
+    elsewhere = next(
+        (f"; {other.origin} names {other.url}, but no key goes there" for other in others if other.url), ""
+    )
+    if first.origin == "the command line":
         return f"--key is given without an address{elsewhere}: give --url too"
     return (
-        f"CARREL_API_KEY is set in {first.place} without an address{elsewhere}: set CARREL_URL in the same place, "
+        f"CARREL_API_KEY is set in {first.origin} without an address{elsewhere}: set CARREL_URL in the same place, "
         "or give --url and --key"
     )
 
 
-def _without_key(first: _Given, others: Sequence[_Given]) -> str:
-    elsewhere = next((f"; the key of {one.place} is not sent there" for one in others if one.key), "")
-    place = "--url" if first.place == "the command line" else f"CARREL_URL in {first.place}"
+def _format_missing_key(first: _EndpointSource, others: Sequence[_EndpointSource]) -> str:
+    elsewhere = next((f"; the key of {other.origin} is not sent there" for other in others if other.key), "")
+    origin = "--url" if first.origin == "the command line" else f"CARREL_URL in {first.origin}"
     return (
-        f"no key for {first.url}, which is named by {place}{elsewhere}: give --url and --key, or set both in one place"
+        f"no key for {first.url}, which is named by {origin}{elsewhere}: give --url and --key, or set both in one place"
     )
 
 
 def connect(url: str | None, key: str | None) -> Client:
     """A client of the service that ``find_service`` finds; to be used by ``with``. Raises NoService."""
-    found = find_service(url, key)
-    return Client(found.url, found.api_key, retries=RETRIES)
+    credentials = resolve_endpoint(url, key)
+    return Client(credentials.url, credentials.api_key, retries=MAX_RETRIES)

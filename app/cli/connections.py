@@ -19,7 +19,7 @@ MIN_RESERVE, RESERVED_SHARE = 128, 4
 # New connections that the kernel holds. The loop accepts all of them at once, so they need descriptors as well.
 MAX_BACKLOG, BACKLOG_SHARE = 2048, 8
 # If connections fill their limit, this share of them is closed at once: the search for them is then rare.
-CLOSED_SHARE = 16
+CLOSING_SHARE = 16
 # The order in which connections are closed: those without any complete request first, then waiting ones.
 Idleness = Literal["unused", "waiting", "sending", "busy"]
 _ORDER: tuple[Idleness, ...] = ("unused", "waiting", "sending")
@@ -33,7 +33,7 @@ class Connection(Protocol):
         """What its caller does: nothing so far, nothing after an answer, send a body; or wait for an answer."""
 
     @property
-    def since(self) -> float:
+    def idle_since(self) -> float:
         """When that began."""
 
     def drop(self) -> None:
@@ -43,14 +43,14 @@ class Connection(Protocol):
 def raise_descriptor_limit() -> int:
     """Raise the soft limit of file descriptors as far as the hard limit allows, and return it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MAX_DESCRIPTORS)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
+    target = MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MAX_DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < target:
         try:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))
         except (OSError, ValueError) as exc:  # some systems have a lower limit than the one that they tell
             logger.warning("descriptors.not_raised", soft=soft, hard=hard, error=exc)
             return soft
-        return wanted
+        return target
     return MAX_DESCRIPTORS if soft == resource.RLIM_INFINITY else min(soft, MAX_DESCRIPTORS)
 
 
@@ -62,7 +62,7 @@ class Capacity:
     backlog: int
 
     @classmethod
-    def of(cls, descriptors: int) -> "Capacity":
+    def from_descriptors(cls, descriptors: int) -> "Capacity":
         """Divide the descriptors of this process."""
         backlog = max(16, min(MAX_BACKLOG, descriptors // BACKLOG_SHARE))
         reserve = max(MIN_RESERVE, descriptors // RESERVED_SHARE)
@@ -72,25 +72,25 @@ class Capacity:
 class TrustedProxies:
     """Addresses that speak for many callers, as uvicorn reads them from FORWARDED_ALLOW_IPS."""
 
-    def __init__(self, listed: str | Iterable[str] | None) -> None:
-        if listed is None:
-            listed = os.environ.get("FORWARDED_ALLOW_IPS", "127.0.0.1")
-        names = [name.strip() for name in (listed.split(",") if isinstance(listed, str) else listed)]
+    def __init__(self, addresses: str | Iterable[str] | None) -> None:
+        if addresses is None:
+            addresses = os.environ.get("FORWARDED_ALLOW_IPS", "127.0.0.1")
+        names = [name.strip() for name in (addresses.split(",") if isinstance(addresses, str) else addresses)]
         self._all = "*" in names
-        self._networks = [network for name in names for network in _network(name)]
+        self._networks = [network for name in names for network in _parse_network(name)]
 
     def __contains__(self, address: str) -> bool:
         if self._all:
             return True
         try:
-            found = ip_address(address.partition("%")[0])
+            ip = ip_address(address.partition("%")[0])
         except ValueError:  # a socket of this machine
             return True
-        found = getattr(found, "ipv4_mapped", None) or found
-        return any(found in network for network in self._networks)
+        ip = getattr(ip, "ipv4_mapped", None) or ip
+        return any(ip in network for network in self._networks)
 
 
-def _network(name: str) -> Iterator[IPv4Network | IPv6Network]:
+def _parse_network(name: str) -> Iterator[IPv4Network | IPv6Network]:
     try:
         yield ip_network(name)
     except ValueError:  # a path of a socket, or a name
@@ -98,7 +98,7 @@ def _network(name: str) -> Iterator[IPv4Network | IPv6Network]:
 
 
 @dataclass(slots=True)
-class Connections:
+class ConnectionLimiter:
     """All connections of a server by address; the oldest idle ones make room if there are too many.
 
     Args:
@@ -107,23 +107,23 @@ class Connections:
         proxies: their connections are other people's, so they have no limit of their own.
     """
 
-    most: int
-    per_address: int
+    max_connections: int
+    max_per_address: int
     proxies: TrustedProxies
     _by_address: dict[str, set[Connection]] = field(default_factory=dict)
     _count: int = 0
-    _told_at: float = float("-inf")
+    _logged_at: float = float("-inf")
 
     def add(self, address: str, connection: Connection) -> bool:
         """Take in a new connection; False if it has to be closed because no other one can be."""
         own = self._by_address.setdefault(address, set())
-        if len(own) >= self.per_address and address not in self.proxies and not self._close(own, 1):
-            self._tidy(address)
-            self._tell("connection.refused", reason="address", connections=len(own))
+        if len(own) >= self.max_per_address and address not in self.proxies and not self._close(own, 1):
+            self._remove_if_empty(address)
+            self._log_throttled("connection.refused", reason="address", connections=len(own))
             return False
-        if self._count >= self.most and not self._make_room():
-            self._tidy(address)
-            self._tell("connection.refused", reason="descriptors", connections=self._count)
+        if self._count >= self.max_connections and not self._close_idle():
+            self._remove_if_empty(address)
+            self._log_throttled("connection.refused", reason="descriptors", connections=self._count)
             return False
         self._by_address.setdefault(address, set()).add(connection)
         self._count += 1
@@ -135,36 +135,40 @@ class Connections:
         if own is not None and connection in own:
             own.remove(connection)
             self._count -= 1
-            self._tidy(address)
+            self._remove_if_empty(address)
 
-    def _make_room(self) -> bool:
+    def _close_idle(self) -> bool:
         """Close idle connections of the address with most; if it has none, of the next one."""
-        wanted = max(1, self.most // CLOSED_SHARE)
+        count = max(1, self.max_connections // CLOSING_SHARE)
         for address in sorted(self._by_address, key=lambda one: len(self._by_address[one]), reverse=True):
-            closed = self._close(self._by_address[address], wanted)
-            self._tidy(address)
+            closed = self._close(self._by_address[address], count)
+            self._remove_if_empty(address)
             if closed:
-                self._tell("connections.closed", count=closed, connections=self._count)
+                self._log_throttled("connections.closed", count=closed, connections=self._count)
                 return True
         return False
 
-    def _close(self, own: set[Connection], wanted: int) -> int:
+    def _close(self, own: set[Connection], count: int) -> int:
         """Close so many, unused ones first, the oldest first; return their number."""
-        found = [(_ORDER.index(kind), one.since, one) for one in own if (kind := one.idleness) != "busy"]
-        chosen = sorted(found, key=lambda item: item[:2])[:wanted]
-        for _, _, one in chosen:
-            own.remove(one)
+        candidates = [
+            (_ORDER.index(kind), connection.idle_since, connection)
+            for connection in own
+            if (kind := connection.idleness) != "busy"
+        ]
+        chosen = sorted(candidates, key=lambda item: item[:2])[:count]
+        for _, _, connection in chosen:
+            own.remove(connection)
             self._count -= 1
-            one.drop()
+            connection.drop()
         return len(chosen)
 
-    def _tell(self, event: str, **fields: object) -> None:
+    def _log_throttled(self, event: str, **fields: object) -> None:
         """Log what happens, once a second at most."""
         now = time.monotonic()
-        if now - self._told_at >= 1:
-            self._told_at = now
+        if now - self._logged_at >= 1:
+            self._logged_at = now
             logger.warning(event, **fields)
 
-    def _tidy(self, address: str) -> None:
+    def _remove_if_empty(self, address: str) -> None:
         if not self._by_address.get(address, True):
             del self._by_address[address]

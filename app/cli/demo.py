@@ -21,8 +21,8 @@ from app.errors import AppError
 from app.settings.environment import ENV_FILE
 from app.settings.group import PREFIX
 
-SAMPLES = ("handbook.pdf", "product-tour.pptx")
-START_SECONDS = 120
+SAMPLE_FILES = ("handbook.pdf", "product-tour.pptx")
+START_TIMEOUT_SECONDS = 120
 TOP_K = 2
 
 
@@ -33,20 +33,20 @@ class DemoFailed(AppError):
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class DemoQuestion:
     """A conversation, and words that must stand in the passages found for it."""
 
     messages: tuple[tuple[str, str], ...]
-    expected: str
+    expected_text: str
 
-    def body(self) -> dict[str, Any]:
+    def to_search_body(self) -> dict[str, Any]:
         """What both searches are sent."""
         return {"messages": [{"role": role, "content": text} for role, text in self.messages], "top_k": TOP_K}
 
 
 QUESTIONS = (
-    Question((("customer", "What's your cancellation policy?"),), "up to 24 hours before pickup"),
-    Question(
+    DemoQuestion((("customer", "What's your cancellation policy?"),), "up to 24 hours before pickup"),
+    DemoQuestion(
         (
             ("customer", "What's your cancellation policy?"),
             ("agent", "Free cancellation up to 24 hours before pickup."),
@@ -54,7 +54,7 @@ QUESTIONS = (
         ),
         "at least 72 hours before pickup",
     ),
-    Question((("customer", "How many points do I need for Silver status?"),), "Silver status from 2,000 points"),
+    DemoQuestion((("customer", "How many points do I need for Silver status?"),), "Silver status from 2,000 points"),
 )
 
 
@@ -68,26 +68,26 @@ def demo(
     Example: carrel demo
     """
     begun = time.monotonic()
-    with suppress(KeyboardInterrupt), _service(data_dir) as (url, process):
+    with suppress(KeyboardInterrupt), _run_service(data_dir) as (url, process):
         credentials = read_credentials(data_dir)
         if credentials is None:
             raise DemoFailed("the service left no credentials")
         headers = {"Authorization": f"Bearer {credentials.api_key}"}
         with httpx2.Client(base_url=url, headers=headers, timeout=90) as client:
-            _say(f"The service runs on {url} ({time.monotonic() - begun:.1f} s).")
-            for name in SAMPLES:
-                _upload(client, _samples() / name)
+            _print_line(f"The service runs on {url} ({time.monotonic() - begun:.1f} s).")
+            for name in SAMPLE_FILES:
+                _upload(client, _find_samples_dir() / name)
             for number, question in enumerate(QUESTIONS, 1):
-                _ask(client, number, question)
+                _check_question(client, number, question)
                 if number == 1:
-                    _say(f"First answer after {time.monotonic() - begun:.1f} s.")
-        _say(f"All three answers hold what they should. API docs: {url}/docs")
+                    _print_line(f"First answer after {time.monotonic() - begun:.1f} s.")
+        _print_line(f"All three answers hold what they should. API docs: {url}/docs")
         if sys.stdin.isatty() and sys.stdout.isatty():
-            _say(f"The service goes on; its key is in {data_dir / 'credentials.json'}. Ctrl-C stops it.")
+            _print_line(f"The service goes on; its key is in {data_dir / 'credentials.json'}. Ctrl-C stops it.")
             process.wait()
 
 
-def _samples() -> Path:
+def _find_samples_dir() -> Path:
     """The sample documents: inside the package in a wheel, at the top level of a source checkout."""
     package = Path(__file__).resolve().parent.parent
     inside = package / "_samples"
@@ -95,33 +95,35 @@ def _samples() -> Path:
 
 
 @contextmanager
-def _service(data_dir: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+def _run_service(data_dir: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     """``carrel serve`` in a process of its own; its log goes beside its data."""
     data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    port = _free_port()
+    port = _find_free_port()
     url = f"http://127.0.0.1:{port}"
-    inherited = child_process.inherited_environment()
-    ours = {name: value for name, value in inherited.items() if not name.upper().startswith(PREFIX)} | {ENV_FILE: ""}
-    command = child_process.command("serve", "--port", str(port), "--data-dir", str(data_dir.absolute()))
+    inherited = child_process.build_inherited_environment()
+    environment = {name: value for name, value in inherited.items() if not name.upper().startswith(PREFIX)} | {
+        ENV_FILE: ""
+    }
+    command = child_process.build_command("serve", "--port", str(port), "--data-dir", str(data_dir.absolute()))
     with (data_dir / "serve.log").open("wb") as log:
         process = subprocess.Popen(  # noqa: S603  (our own interpreter)
-            command, stdout=log, stderr=log, env=ours, cwd=child_process.DIRECTORY
+            command, stdout=log, stderr=log, env=environment, cwd=child_process.WORKING_DIRECTORY
         )
         try:
             _wait_until_ready(url, process, data_dir / "serve.log")
             yield url, process
         finally:
-            _end(process)
+            _stop(process)
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _stop(process: subprocess.Popen[bytes]) -> None:
     """Stop it cleanly; after a Ctrl-C it is stopping already."""
     process.send_signal(signal.SIGTERM)
     with suppress(KeyboardInterrupt):
         process.wait(60)
 
 
-def _free_port() -> int:
+def _find_free_port() -> int:
     """8000 if nobody has it, else any."""
     for port in (8000, 0):
         with socket.socket() as probe, suppress(OSError):
@@ -132,7 +134,7 @@ def _free_port() -> int:
 
 
 def _wait_until_ready(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + START_SECONDS
+    deadline = time.monotonic() + START_TIMEOUT_SECONDS
     while time.monotonic() < deadline:
         if process.poll() is not None:
             last = log.read_text(errors="replace").strip().splitlines()[-1:]
@@ -141,7 +143,7 @@ def _wait_until_ready(url: str, process: subprocess.Popen[bytes], log: Path) -> 
             if httpx2.get(f"{url}/readyz", timeout=2).status_code == 200:
                 return
         time.sleep(0.1)
-    raise DemoFailed(f"the service was not ready after {START_SECONDS} s; its log is {log}")
+    raise DemoFailed(f"the service was not ready after {START_TIMEOUT_SECONDS} s; its log is {log}")
 
 
 def _upload(client: httpx2.Client, path: Path) -> None:
@@ -158,27 +160,27 @@ def _upload(client: httpx2.Client, path: Path) -> None:
     if document["status"] == "failed":
         raise DemoFailed(f"{path.name}: {document['error']['message']}")
     pages, chunks, seconds = document["page_count"], document["chunk_count"], time.monotonic() - begun
-    _say(f"{path.name}: {pages} pages or slides, {chunks} chunks, searchable ({seconds:.1f} s).")
+    _print_line(f"{path.name}: {pages} pages or slides, {chunks} chunks, searchable ({seconds:.1f} s).")
 
 
-def _ask(client: httpx2.Client, number: int, question: Question) -> None:
+def _check_question(client: httpx2.Client, number: int, question: DemoQuestion) -> None:
     """Through the agent's door and through the native one: the same passages, and the expected one among them."""
     typer.echo("")
     for role, text in question.messages:
         typer.secho(f"  {role}: {text}", bold=True)
-    snippets = client.post("/v1/agent-search", json=question.body()).raise_for_status().json()
-    results = client.post("/v1/search", json=question.body()).raise_for_status().json()["results"]
+    snippets = client.post("/v1/agent-search", json=question.to_search_body()).raise_for_status().json()
+    results = client.post("/v1/search", json=question.to_search_body()).raise_for_status().json()["results"]
     for snippet in snippets:
         typer.echo(textwrap.indent(textwrap.fill(" ".join(snippet.split()), 96, max_lines=4), "    > "))
     for result in results:
-        place = f"page {result['page']}" if result["page"] else f"slide {result['slide']}"
-        typer.echo(f"    from {result['document']['source']}, {place}")
+        location = f"page {result['page']}" if result["page"] else f"slide {result['slide']}"
+        typer.echo(f"    from {result['document']['source']}, {location}")
     if [result["text"] for result in results] != snippets:
         raise DemoFailed(f"question {number}: agent-search and search do not agree")
-    if not any(question.expected in " ".join(snippet.split()) for snippet in snippets):
-        raise DemoFailed(f"question {number}: no passage says {question.expected!r}")
+    if not any(question.expected_text in " ".join(snippet.split()) for snippet in snippets):
+        raise DemoFailed(f"question {number}: no passage says {question.expected_text!r}")
 
 
-def _say(text: str) -> None:
+def _print_line(text: str) -> None:
     typer.echo(text)
     sys.stdout.flush()

@@ -14,51 +14,51 @@ from uuid import UUID
 
 import typer
 
-from app.cli.client.options import REFUSED, AsJson
+from app.cli.client.options import REFUSED_STATUS, AsJson
 from app.cli.client.printing import print_json, print_table
 from app.cli.runtime import find_runtime
 from app.cli.worker_check import check_restarts, check_workers
-from app.db.examination import Examined, examine, examine_queue
+from app.db.examination import DatabaseDiagnostics, diagnose_database, diagnose_queue
 from app.db.maintenance import OwnerDatabase
 from app.db.session import Database
 from app.errors import AppError
 from app.inference.chat import ChatMessage
-from app.inference.embedding.opening import open_embedders
-from app.inference.opening import open_chat
-from app.inference.rerank.opening import open_reranker
+from app.inference.embedding.opening import create_embedders
+from app.inference.opening import create_chat_model
+from app.inference.rerank.opening import create_reranker
 from app.object_store import ObjectStore
-from app.object_store.opening import open_object_store
+from app.object_store.opening import create_object_store
 from app.sandbox.process import find_confinement
 from app.settings import Settings, load_settings
 
-State = Literal["ok", "warning", "failed", "left out"]
-SECONDS = 30.0
+CheckState = Literal["ok", "warning", "failed", "left out"]
+CHECK_TIMEOUT_SECONDS = 30.0
 # A clock that is off by more makes expiries and presigned links wrong.
-CLOCK_SECONDS = 2.0
-NAMED_FUNCTIONS = 3
-LEAST_FREE_BYTES = 2 * 1024**3
-PROBE = b"carrel doctor was here"
+MAX_CLOCK_SKEW_SECONDS = 2.0
+MAX_NAMED_FUNCTIONS = 3
+MIN_FREE_BYTES = 2 * 1024**3
+PROBE_CONTENT = b"carrel doctor was here"
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckResult:
     """What one look has found; ``detail`` is for people."""
 
     check: str
-    state: State
+    state: CheckState
     detail: str
 
 
-class _Uncounted:
+class _UnlimitedRateLimitStore:
     """One question more is no matter for a limit a minute."""
 
-    async def claim_pace(self, provider: UUID, **_asked: int | bool | None) -> int:  # noqa: ARG002
+    async def acquire_rate_slot(self, provider: UUID, **_limits: int | bool | None) -> int:  # noqa: ARG002
         return 0
 
     async def pause_provider(self, provider: UUID, *, milliseconds: int) -> None: ...
 
 
-class _Closing(Protocol):
+class _ClosableClient(Protocol):
     async def close(self) -> None: ...
 
 
@@ -71,188 +71,204 @@ def doctor(as_json: AsJson = False) -> None:
 
     Example: carrel doctor --json
     """
-    findings = asyncio.run(_look(load_settings()))
+    results = asyncio.run(_run_checks(load_settings()))
     if as_json:
-        print_json([asdict(finding) for finding in findings])
+        print_json([asdict(result) for result in results])
     else:
-        print_table(["check", "state", "detail"], [[one.check, one.state, one.detail] for one in findings])
-    raise typer.Exit(REFUSED if any(one.state == "failed" for one in findings) else 0)
+        print_table(["check", "state", "detail"], [[result.check, result.state, result.detail] for result in results])
+    raise typer.Exit(REFUSED_STATUS if any(result.state == "failed" for result in results) else 0)
 
 
-async def _look(settings: Settings) -> list[Finding]:
-    looks: Sequence[tuple[str, Callable[[Settings], AsyncIterator[Finding]]]] = (
-        ("disk", _disk),
-        ("parser confinement", _parser_confinement),
-        ("database", _database),
-        ("worker restarts", _worker_restarts),
-        ("object store", _object_store),
-        ("embedding", _embedding),
-        ("chat", _chat),
-        ("rerank", _rerank),
+async def _run_checks(settings: Settings) -> list[CheckResult]:
+    checks: Sequence[tuple[str, Callable[[Settings], AsyncIterator[CheckResult]]]] = (
+        ("disk", _check_disk),
+        ("parser confinement", _check_parser_confinement),
+        ("database", _check_database),
+        ("worker restarts", _check_worker_restarts),
+        ("object store", _check_object_store),
+        ("embedding", _check_embedding),
+        ("chat", _check_chat),
+        ("rerank", _check_rerank),
     )
-    return [finding for name, look in looks for finding in await _found(name, look(settings))]
+    return [result for name, check in checks for result in await _run_check(name, check(settings))]
 
 
-async def _found(name: str, looking: AsyncIterator[Finding]) -> list[Finding]:
+async def _run_check(name: str, check: AsyncIterator[CheckResult]) -> list[CheckResult]:
     """All that a look finds, and what ended it."""
-    found: list[Finding] = []
+    results: list[CheckResult] = []
     try:
-        async with asyncio.timeout(SECONDS):
-            async for finding in looking:
-                found.append(finding)
+        async with asyncio.timeout(CHECK_TIMEOUT_SECONDS):
+            async for result in check:
+                results.append(result)
     except TimeoutError:
-        found.append(Finding(name, "failed", f"nothing within {SECONDS:g} seconds"))
+        results.append(CheckResult(name, "failed", f"nothing within {CHECK_TIMEOUT_SECONDS:g} seconds"))
     except AppError as exc:
-        found.append(Finding(name, "failed", exc.message))
-    return found
+        results.append(CheckResult(name, "failed", exc.message))
+    return results
 
 
-async def _disk(settings: Settings) -> AsyncIterator[Finding]:
-    place = settings.server.data_dir
-    while not place.exists():
-        place = place.parent
-    usage = shutil.disk_usage(place)
-    detail = f"{usage.free / 1024**3:.1f} of {usage.total / 1024**3:.1f} GB free at {place}"
-    yield Finding("disk", "ok" if usage.free >= LEAST_FREE_BYTES else "warning", detail)
+async def _check_disk(settings: Settings) -> AsyncIterator[CheckResult]:
+    directory = settings.server.data_dir
+    while not directory.exists():
+        directory = directory.parent
+    usage = shutil.disk_usage(directory)
+    detail = f"{usage.free / 1024**3:.1f} of {usage.total / 1024**3:.1f} GB free at {directory}"
+    yield CheckResult("disk", "ok" if usage.free >= MIN_FREE_BYTES else "warning", detail)
 
 
-async def _parser_confinement(_: Settings) -> AsyncIterator[Finding]:
+async def _check_parser_confinement(_: Settings) -> AsyncIterator[CheckResult]:
     confinement = await find_confinement()
-    yield Finding("parser confinement", "ok" if confinement.level == "full" else "warning", confinement.describe())
+    yield CheckResult("parser confinement", "ok" if confinement.level == "full" else "warning", confinement.describe())
 
 
-async def _database(settings: Settings) -> AsyncIterator[Finding]:
+async def _check_database(settings: Settings) -> AsyncIterator[CheckResult]:
     runtime = find_runtime(settings)
     database = Database.connect(runtime.database_url, pool_size=1)
     try:
-        seen = await examine(database)
-        yield Finding("database", "ok", f"Postgres {seen.server}, pgvector {seen.pgvector or 'not installed'}")
+        examined = await diagnose_database(database)
+        yield CheckResult(
+            "database", "ok", f"Postgres {examined.server}, pgvector {examined.pgvector or 'not installed'}"
+        )
         await database.check()
-        yield Finding("schema and role", "ok", f"{seen.role} is a plain role, and the schema is this version's")
-        yield _walls(seen)
-        yield _indexes(seen)
-        yield _clock(seen)
-        for check, state, detail in check_workers(await examine_queue(database)):
-            yield Finding(check, state, detail)
+        yield CheckResult("schema and role", "ok", f"{examined.role} is a plain role, and the schema is this version's")
+        yield _check_tenant_isolation(examined)
+        yield _check_indexes(examined)
+        yield _check_clock(examined)
+        for check, state, detail in check_workers(await diagnose_queue(database)):
+            yield CheckResult(check, state, detail)
         if settings.publication.allowed:
-            yield _logins(seen)
+            yield _check_sql_view_logins(examined)
     finally:
         await database.close()
     if runtime.admin_database_url is None:
-        yield Finding("owner", "warning", "CARREL_ADMIN_DATABASE_URL is not set: large searches get no index")
+        yield CheckResult("owner", "warning", "CARREL_ADMIN_DATABASE_URL is not set: large searches get no index")
         return
     async with OwnerDatabase(runtime.admin_database_url).connect():
-        yield Finding("owner", "ok", "the tables' owner can connect")
+        yield CheckResult("owner", "ok", "the tables' owner can connect")
 
 
-async def _worker_restarts(settings: Settings) -> AsyncIterator[Finding]:
-    if (found := await check_restarts(settings)) is not None:
-        yield Finding("worker restarts", *found)
+async def _check_worker_restarts(settings: Settings) -> AsyncIterator[CheckResult]:
+    if (restarts := await check_restarts(settings)) is not None:
+        yield CheckResult("worker restarts", *restarts)
 
 
-def _walls(seen: Examined) -> Finding:
-    if seen.open_tables:
-        return Finding("walls", "failed", f"no forced row-level security on {', '.join(seen.open_tables)}")
-    return Finding("walls", "ok", "row-level security is forced on every table of tenants")
+def _check_tenant_isolation(examined: DatabaseDiagnostics) -> CheckResult:
+    if examined.open_tables:
+        return CheckResult("walls", "failed", f"no forced row-level security on {', '.join(examined.open_tables)}")
+    return CheckResult("walls", "ok", "row-level security is forced on every table of tenants")
 
 
-def _indexes(seen: Examined) -> Finding:
-    if seen.invalid_indexes:
-        names = ", ".join(seen.invalid_indexes)
-        return Finding("indexes", "warning", f"not valid: {names}; being built, or left by a build that was cut short")
-    return Finding("indexes", "ok", "all are valid")
+def _check_indexes(examined: DatabaseDiagnostics) -> CheckResult:
+    if examined.invalid_indexes:
+        names = ", ".join(examined.invalid_indexes)
+        return CheckResult(
+            "indexes", "warning", f"not valid: {names}; being built, or left by a build that was cut short"
+        )
+    return CheckResult("indexes", "ok", "all are valid")
 
 
-def _logins(seen: Examined) -> Finding:
-    if seen.open_functions:
-        others = len(seen.open_functions) - NAMED_FUNCTIONS
-        names = ", ".join(seen.open_functions[:NAMED_FUNCTIONS]) + (f" and {others} more" if others > 0 else "")
+def _check_sql_view_logins(examined: DatabaseDiagnostics) -> CheckResult:
+    if examined.open_functions:
+        other_count = len(examined.open_functions) - MAX_NAMED_FUNCTIONS
+        names = ", ".join(examined.open_functions[:MAX_NAMED_FUNCTIONS]) + (
+            f" and {other_count} more" if other_count > 0 else ""
+        )
         detail = f"every login may call {names}; docs/publication.md has the statements that a superuser runs"
-        return Finding("logins of SQL views", "warning", detail)
-    return Finding("logins of SQL views", "ok", "they can make no large objects and take no advisory locks")
+        return CheckResult("logins of SQL views", "warning", detail)
+    return CheckResult("logins of SQL views", "ok", "they can make no large objects and take no advisory locks")
 
 
-def _clock(seen: Examined) -> Finding:
-    apart = abs((datetime.now(UTC) - seen.now).total_seconds())
-    return Finding("clock", "ok" if apart <= CLOCK_SECONDS else "warning", f"{apart:.1f} s from the database's")
+def _check_clock(examined: DatabaseDiagnostics) -> CheckResult:
+    skew_seconds = abs((datetime.now(UTC) - examined.now).total_seconds())
+    return CheckResult(
+        "clock",
+        "ok" if skew_seconds <= MAX_CLOCK_SKEW_SECONDS else "warning",
+        f"{skew_seconds:.1f} s from the database's",
+    )
 
 
-async def _object_store(settings: Settings) -> AsyncIterator[Finding]:
-    store = open_object_store(settings)
+async def _check_object_store(settings: Settings) -> AsyncIterator[CheckResult]:
+    store = create_object_store(settings)
     kind = f"bucket {settings.object_store.bucket}" if settings.object_store.bucket else "files"
     try:
         await store.check()
-        yield Finding("object store", "ok", f"{kind} can be reached")
-        await _use(store)
-        yield Finding("object store rights", "ok", "write, read, list and delete")
+        yield CheckResult("object store", "ok", f"{kind} can be reached")
+        await _check_object_store_rights(store)
+        yield CheckResult("object store rights", "ok", "write, read, list and delete")
     finally:
         await store.close()
 
 
-async def _use(store: ObjectStore) -> None:
+async def _check_object_store_rights(store: ObjectStore) -> None:
     """Raises ObjectStoreUnavailable, ObjectMissing."""
     prefix = "carrel-doctor/"
     key = f"{prefix}{time.time_ns()}"
     with tempfile.TemporaryDirectory() as directory:
         source, target = Path(directory, "source"), Path(directory, "target")
-        await asyncio.to_thread(source.write_bytes, PROBE)
+        await asyncio.to_thread(source.write_bytes, PROBE_CONTENT)
         try:
             await store.put(key, source)
             await store.get(key, target)
-            listed = [found.key async for found in store.list_objects(prefix)]
+            listed_keys = [listed.key async for listed in store.list_objects(prefix)]
         finally:
             await store.delete(key)
-        if await asyncio.to_thread(target.read_bytes) != PROBE or key not in listed:
+        if await asyncio.to_thread(target.read_bytes) != PROBE_CONTENT or key not in listed_keys:
             raise AppError("what was written is not what is there")
 
 
-async def _embedding(settings: Settings) -> AsyncIterator[Finding]:
-    embedders = await asyncio.to_thread(open_embedders, settings.embedding, bulk_threads=1, ledger=_Uncounted())
+async def _check_embedding(settings: Settings) -> AsyncIterator[CheckResult]:
+    embedders = await asyncio.to_thread(
+        create_embedders, settings.embedding, bulk_threads=1, rate_limit_store=_UnlimitedRateLimitStore()
+    )
     try:
         for embedder in embedders.all:
             name = f"{embedder.identity.model}, {embedder.identity.dimensions} dimensions"
-            yield await _asked("embedding", name, embedder.check())
+            yield await _time_answer("embedding", name, embedder.check())
     finally:
         await embedders.close()
 
 
-async def _chat(settings: Settings) -> AsyncIterator[Finding]:
+async def _check_chat(settings: Settings) -> AsyncIterator[CheckResult]:
     models = settings.models
     names = dict.fromkeys(name for name in (models.chat_model, models.rewrite_model) if name is not None)
     if not names:
-        yield Finding("chat", "left out", "no CARREL_CHAT_MODEL is set")
+        yield CheckResult("chat", "left out", "no CARREL_CHAT_MODEL is set")
     for name in names:
-        chat = await asyncio.to_thread(open_chat, models, name)
+        chat = await asyncio.to_thread(create_chat_model, models, name)
         if chat is None:
             continue
         question = [ChatMessage("user", "Say: ready")]
-        async with _closing(chat):
-            yield await _asked("chat", name, chat.complete(question, max_tokens=16, seconds=SECONDS / 2))
+        async with _close_on_exit(chat):
+            yield await _time_answer(
+                "chat", name, chat.complete(question, max_tokens=16, timeout_seconds=CHECK_TIMEOUT_SECONDS / 2)
+            )
 
 
-async def _rerank(settings: Settings) -> AsyncIterator[Finding]:
-    reranker = await asyncio.to_thread(open_reranker, settings.rerank)
+async def _check_rerank(settings: Settings) -> AsyncIterator[CheckResult]:
+    reranker = await asyncio.to_thread(create_reranker, settings.rerank)
     if reranker is None:
-        yield Finding("rerank", "left out", "no CARREL_RERANK_URL is set")
+        yield CheckResult("rerank", "left out", "no CARREL_RERANK_URL is set")
         return
     texts = ["A tern is a bird.", "A harbour is a place."]
-    async with _closing(reranker):
-        yield await _asked("rerank", reranker.name, reranker.rerank("bird", texts, top_n=2, seconds=SECONDS / 2))
+    async with _close_on_exit(reranker):
+        yield await _time_answer(
+            "rerank", reranker.name, reranker.rerank("bird", texts, top_n=2, timeout_seconds=CHECK_TIMEOUT_SECONDS / 2)
+        )
 
 
-async def _asked(check: str, name: str, answer: Awaitable[object]) -> Finding:
+async def _time_answer(check: str, name: str, answer: Awaitable[object]) -> CheckResult:
     """How long one short question took, or why there was no answer."""
     begun = time.monotonic()
     try:
         await answer
     except AppError as exc:
-        return Finding(check, "failed", f"{name}: {exc.message}")
-    return Finding(check, "ok", f"{name}, answered in {time.monotonic() - begun:.2f} s")
+        return CheckResult(check, "failed", f"{name}: {exc.message}")
+    return CheckResult(check, "ok", f"{name}, answered in {time.monotonic() - begun:.2f} s")
 
 
 @asynccontextmanager
-async def _closing(opened: _Closing) -> AsyncIterator[None]:
+async def _close_on_exit(client: _ClosableClient) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        await opened.close()
+        await client.close()

@@ -12,13 +12,13 @@ from carrel_client import CarrelError, Client
 
 from app.cli.connection import connect
 from app.cli.evaluation import loading
-from app.cli.evaluation.asking import EXTERNAL_ID, BadSetting, Setting, check_naming, parse_setting
+from app.cli.evaluation.asking import EXTERNAL_ID, InvalidSearchConfig, SearchConfig, check_naming, parse_config
 from app.cli.evaluation.intervals import Bootstrap
-from app.cli.evaluation.measures import Measure, default_measures, load_library, parse_measure
+from app.cli.evaluation.measures import Measure, load_ir_measures, parse_measure, select_default_measures
 from app.cli.evaluation.report import Report
 from app.cli.evaluation.running import Evaluation
-from app.cli.evaluation.sets import EvaluationSet, SetError, read_set
-from app.errors import AppError, InvalidInput
+from app.cli.evaluation.sets import DatasetError, EvaluationDataset, read_dataset
+from app.errors import AppError, InvalidInputError
 
 ItemT = TypeVar("ItemT")
 
@@ -49,7 +49,7 @@ FailUnder = Annotated[
 ]
 
 
-class BadFloor(InvalidInput):
+class BadFloor(InvalidInputError):
     """--fail-under takes a measure and a number, such as nDCG@10=0.7."""
 
     code = "bad_floor"
@@ -86,34 +86,40 @@ def evaluate(
     Example: carrel evaluate queries.jsonl --kb handbook --setting 'now={}' --setting 'words={"strategy": "lexical"}'
     """
     try:
-        chosen = read_set(queries, judgements=judgements, references=references, corpus=corpus, split=split)
-        floors = _floors(fail_under or [])
-        measures = _measures(measure or [], floors, chosen)
-        settings = _settings(setting or [f"{kb}={{}}"], kb=kb, top_k=top_k)
+        dataset = read_dataset(queries, judgements=judgements, references=references, corpus=corpus, split=split)
+        floors = _parse_floors(fail_under or [])
+        measures = _select_measures(measure or [], floors, dataset)
+        configs = _parse_configs(setting or [f"{kb}={{}}"], kb=kb, top_k=top_k)
         with connect(url, key) as client:
             if load:
-                _load(client, kb, chosen.corpus, at_once=concurrency)
-            run = Evaluation(client, chosen, measures, settings, check_naming(documents), concurrency, _progress)
-            outcomes, missing = run.outcomes()
+                _upload_corpus(client, kb, dataset.corpus, concurrency=concurrency)
+            evaluation = Evaluation(
+                client, dataset, measures, configs, check_naming(documents), concurrency, _show_progress
+            )
+            results, missing = evaluation.run()
     except (AppError, CarrelError) as exc:
         typer.echo(f"carrel: {exc.message if isinstance(exc, AppError) else exc}", err=True)
         raise typer.Exit(2) from exc
-    facts = {"queries": len(chosen.queries), "without_judgements": chosen.left_out, "judged_documents_missing": missing}
-    report = Report(outcomes, Bootstrap(resamples, seed), facts)
-    typer.echo(json.dumps(report.as_json(), ensure_ascii=False) if as_json else "\n".join(report.lines()))
-    missed = report.below(floors)
-    for line in missed:
+    counts = {
+        "queries": len(dataset.queries),
+        "without_judgements": dataset.skipped_count,
+        "judged_documents_missing": missing,
+    }
+    report = Report(results, Bootstrap(resamples, seed), counts)
+    typer.echo(json.dumps(report.to_json(), ensure_ascii=False) if as_json else "\n".join(report.format_lines()))
+    failures = report.list_failures(floors)
+    for line in failures:
         typer.echo(f"carrel: {line}", err=True)
-    raise typer.Exit(1 if missed else 0)
+    raise typer.Exit(1 if failures else 0)
 
 
-def _floors(given: Sequence[str]) -> dict[str, float]:
+def _parse_floors(texts: Sequence[str]) -> dict[str, float]:
     """The least value by measure. Raises BadFloor, UnknownMeasure."""
     floors: dict[str, float] = {}
-    for text in given:
-        name, _, least = text.partition("=")
+    for text in texts:
+        name, _, minimum = text.partition("=")
         try:
-            value = float(least)
+            value = float(minimum)
         except ValueError as exc:
             raise BadFloor from exc
         if not math.isfinite(value):
@@ -122,42 +128,49 @@ def _floors(given: Sequence[str]) -> dict[str, float]:
     return floors
 
 
-def _measures(given: Sequence[str], floors: Mapping[str, float], chosen: EvaluationSet) -> list[Measure]:
+def _select_measures(
+    requested: Sequence[str], floors: Mapping[str, float], dataset: EvaluationDataset
+) -> list[Measure]:
     """Those that were asked for, or the usual ones, and those with a floor. Raises what is wrong with them."""
-    usual = default_measures(chosen.queries)
-    wanted = [*([parse_measure(name) for name in given] or usual), *(parse_measure(label) for label in floors)]
-    for kind, reason in ((True, "no query has excerpts"), (False, "no document is judged")):
-        if all(one.is_of_excerpts != kind for one in usual) and any(one.is_of_excerpts == kind for one in wanted):
-            raise SetError(f"{next(one.label for one in wanted if one.is_of_excerpts == kind)}: {reason}")
-    if any(not one.is_of_excerpts for one in wanted):
-        load_library()  # before an hour of searches, not behind it
-    return list(dict.fromkeys(wanted))
+    defaults = select_default_measures(dataset.queries)
+    selected = [*([parse_measure(name) for name in requested] or defaults), *(parse_measure(label) for label in floors)]
+    for uses_excerpts, reason in ((True, "no query has excerpts"), (False, "no document is judged")):
+        if all(candidate.is_excerpt_measure != uses_excerpts for candidate in defaults) and any(
+            candidate.is_excerpt_measure == uses_excerpts for candidate in selected
+        ):
+            label = next(candidate.label for candidate in selected if candidate.is_excerpt_measure == uses_excerpts)
+            raise DatasetError(f"{label}: {reason}")
+    if any(not candidate.is_excerpt_measure for candidate in selected):
+        load_ir_measures()  # before an hour of searches, not behind it
+    return list(dict.fromkeys(selected))
 
 
-def _settings(given: Sequence[str], *, kb: str, top_k: int) -> list[Setting]:
-    settings = [parse_setting(text, kb=kb, top_k=top_k) for text in given]
-    if len({one.name for one in settings}) < len(settings):
-        raise BadSetting("two settings have the same name")
-    return settings
+def _parse_configs(texts: Sequence[str], *, kb: str, top_k: int) -> list[SearchConfig]:
+    configs = [parse_config(text, kb=kb, top_k=top_k) for text in texts]
+    if len({config.name for config in configs}) < len(configs):
+        raise InvalidSearchConfig("two settings have the same name")
+    return configs
 
 
-def _load(client: Client, kb: str, corpus: Path | None, *, at_once: int) -> None:
+def _upload_corpus(client: Client, kb: str, corpus: Path | None, *, concurrency: int) -> None:
     if corpus is None:
-        raise SetError("there is nothing to load; give --corpus")
+        raise DatasetError("there is nothing to load; give --corpus")
     documents = loading.read_corpus(corpus)
-    loading.make_knowledge_base(client, kb)
-    for _ in _progress(loading.upload(client, kb, documents, at_once=at_once), len(documents), "uploading"):
+    loading.ensure_knowledge_base(client, kb)
+    for _ in _show_progress(
+        loading.upload_corpus(client, kb, documents, concurrency=concurrency), len(documents), "uploading"
+    ):
         pass
-    loading.wait_until_searchable(client, kb, _tell)
-    _tell("")
+    loading.wait_until_searchable(client, kb, _write_status)
+    _write_status("")
 
 
-def _progress(items: Iterable[ItemT], length: int, label: str) -> Iterator[ItemT]:
+def _show_progress(items: Iterable[ItemT], length: int, label: str) -> Iterator[ItemT]:
     with typer.progressbar(items, length=length, label=label, file=sys.stderr) as bar:
         yield from bar
 
 
-def _tell(text: str) -> None:
+def _write_status(text: str) -> None:
     """One line of a terminal, written over by the next."""
     if sys.stderr.isatty():
         sys.stderr.write(f"\r\x1b[K{text}")

@@ -16,10 +16,10 @@ from starlette.requests import Request
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from app.api.middleware import ALWAYS
-from app.api.problems import problem
-from app.cli.connections import Capacity, Connections, Idleness, TrustedProxies, raise_descriptor_limit
-from app.ids import encode_id, new_id
+from app.api.middleware import DEFAULT_HEADERS
+from app.api.problems import create_problem_response
+from app.cli.connections import Capacity, ConnectionLimiter, Idleness, TrustedProxies, raise_descriptor_limit
+from app.ids import encode_id, generate_id
 from app.logging import get_logger
 from app.settings import ServerSettings
 
@@ -27,69 +27,69 @@ logger = get_logger(__name__)
 
 # The longest address that httptools takes apart, and as much again for headers.
 MAX_URL_BYTES = 65_535
-MAX_HEAD_BYTES = 128 * 1024
+MAX_HEADER_BYTES = 128 * 1024
 MAX_HEADERS = 100
 # What a body must bring in the time that a caller has, as long as it is waited for.
-LEAST_BODY_BYTES = 4 * 1024
+MIN_BODY_BYTES = 4 * 1024
 # What the kernel holds of an answer beyond what is on its way: it would else take megabytes at a time, and a reader of
 # some kilobytes a second would seem to take nothing for minutes.
-MOST_UNSENT_BYTES = 128 * 1024
-GRACE_SECONDS = 20
+MAX_UNSENT_BYTES = 128 * 1024
+SHUTDOWN_TIMEOUT_SECONDS = 20
 # uvicorn ticks ten times a second.
-TICKS_PER_LOOK = 10
+TICKS_PER_CHECK = 10
 
 Refusal = tuple[int, str, str]
-MALFORMED: Refusal = (400, "bad_request", "That is no HTTP request.")
-TOO_LATE: Refusal = (408, "request_timeout", "The request took too long to arrive.")
-TOO_LARGE: Refusal = (
+MALFORMED_REQUEST: Refusal = (400, "bad_request", "That is no HTTP request.")
+REQUEST_TIMEOUT: Refusal = (408, "request_timeout", "The request took too long to arrive.")
+HEADERS_TOO_LARGE: Refusal = (
     431,
     "headers_too_large",
-    f"The address is longer than {MAX_URL_BYTES} bytes, or with the headers longer than {MAX_HEAD_BYTES}, or there are "
-    f"more than {MAX_HEADERS} headers.",
+    f"The address is longer than {MAX_URL_BYTES} bytes, or with the headers longer than {MAX_HEADER_BYTES}, or "
+    f"there are more than {MAX_HEADERS} headers.",
 )
 
 
-TOO_MANY: Refusal = (
+TOO_MANY_CONNECTIONS: Refusal = (
     429,
     "too_many_connections",
     "This address has too many connections, and all of them wait for answers: use fewer at once.",
 )
 
 
-class HeadTooLarge(Exception):
+class HeadersTooLarge(Exception):
     """The head of a request is larger than anyone needs."""
 
 
-class CarefulProtocol(HttpToolsProtocol):
+class TimeoutProtocol(HttpToolsProtocol):
     """A connection that knows what its caller owes: the head or the body of a request, or the taking of an answer."""
 
-    _awaits: Literal["head", "body"] | None = "head"
-    _since = 0.0
+    _awaited_part: Literal["head", "body"] | None = "head"
+    _awaited_since = 0.0
     # Of the head so far; of the body since ``_since``; and since the parser last gave something of a body, or a whole
     # request: what it is still holding is no more than that.
-    _head_bytes = _headers = _body_bytes = _unread = 0
-    _fault = MALFORMED
-    _asks_upgrade = False
+    _header_bytes = _header_count = _body_bytes = _unparsed_bytes = 0
+    _parse_refusal = MALFORMED_REQUEST
+    _is_upgrade_requested = False
     # When something of an answer was taken last, and how much was left of it then.
-    _taken_at, _left = 0.0, 0
+    _last_read_at, _unsent_bytes = 0.0, 0
     # All connections of the server; None for a server that does not count them.
-    _others: Connections | None = None
+    _limiter: ConnectionLimiter | None = None
     _address = ""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         """The head of the first request is due."""
         super().connection_made(transport)
-        self._await("head")
-        self._taken_at = self._since
-        self._others = getattr(self.config, "connections", None)
+        self._start_waiting("head")
+        self._last_read_at = self._awaited_since
+        self._limiter = getattr(self.config, "connections", None)
         self._address = self.client[0] if self.client else ""
-        if self._others is not None and not self._others.add(self._address, self):
-            self._refuse(TOO_MANY)
+        if self._limiter is not None and not self._limiter.add(self._address, self):
+            self._refuse(TOO_MANY_CONNECTIONS)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Make room for another one."""
-        if self._others is not None:
-            self._others.discard(self._address, self)
+        if self._limiter is not None:
+            self._limiter.discard(self._address, self)
         super().connection_lost(exc)
 
     @property
@@ -97,12 +97,12 @@ class CarefulProtocol(HttpToolsProtocol):
         """What the caller does, as ``Connections`` asks."""
         if self.cycle is None or self.cycle.response_complete:
             return "waiting" if self.cycle else "unused"
-        return "sending" if self._awaits == "body" and not self.pipeline else "busy"
+        return "sending" if self._awaited_part == "body" and not self.pipeline else "busy"
 
     @property
-    def since(self) -> float:
+    def idle_since(self) -> float:
         """When the caller began with that."""
-        return self._since
+        return self._awaited_since
 
     def drop(self) -> None:
         """Close the connection at once; the caller can come again."""
@@ -110,71 +110,71 @@ class CarefulProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """The first bytes after an answer begin a head, even where they are empty lines, which the parser skips."""
-        if self._awaits is None and (self.cycle is None or self.cycle.response_complete):
-            self._await("head")
-        self._unread += len(data)
+        if self._awaited_part is None and (self.cycle is None or self.cycle.response_complete):
+            self._start_waiting("head")
+        self._unparsed_bytes += len(data)
         self._unset_keepalive_if_required()
         self._parse(data)
-        if self._unread > MAX_HEAD_BYTES and not self.transport.is_closing():
-            self._refuse(TOO_LARGE)
+        if self._unparsed_bytes > MAX_HEADER_BYTES and not self.transport.is_closing():
+            self._refuse(HEADERS_TOO_LARGE)
 
     def on_message_begin(self) -> None:
         """A request of a pipeline may begin while another is answered."""
         super().on_message_begin()
-        self._await("head")
-        self._head_bytes = self._headers = 0
+        self._start_waiting("head")
+        self._header_bytes = self._header_count = 0
 
     def on_url(self, url: bytes) -> None:
         """A piece of it. Raises HeadTooLarge."""
         super().on_url(url)
-        self._count(len(url))
+        self._count_header_bytes(len(url))
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """One of the head; those behind a body are left out, for they come after everything was checked."""
-        if self._awaits == "head":
-            self._headers += 1
-            self._count(len(name) + len(value))
+        if self._awaited_part == "head":
+            self._header_count += 1
+            self._count_header_bytes(len(name) + len(value))
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         """From now on it is the body that is due."""
-        self._asks_upgrade = self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT"
-        if self._asks_upgrade:
+        self._is_upgrade_requested = self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT"
+        if self._is_upgrade_requested:
             return
         super().on_headers_complete()
-        self._await("body")
+        self._start_waiting("body")
 
     def on_body(self, body: bytes) -> None:
         """A piece of it."""
-        self._unread = 0
+        self._unparsed_bytes = 0
         self._body_bytes += len(body)
         super().on_body(body)
 
     def on_message_complete(self) -> None:
         """Nothing is due until the answer is given."""
-        if self._asks_upgrade:
+        if self._is_upgrade_requested:
             return
-        self._unread = 0
-        self._awaits = None
+        self._unparsed_bytes = 0
+        self._awaited_part = None
         super().on_message_complete()
 
     def resume_writing(self) -> None:
         """Most of what was waiting has been taken."""
-        self._taken_at, self._left = self.loop.time(), self.transport.get_write_buffer_size()
+        self._last_read_at, self._unsent_bytes = self.loop.time(), self.transport.get_write_buffer_size()
         super().resume_writing()
 
-    def look(self, now: float, patience: float) -> None:
+    def close_if_stalled(self, now: float, timeout_seconds: float) -> None:
         """End the connection where its caller owes something for longer than ``patience`` seconds."""
-        left = self.transport.get_write_buffer_size()
-        if not left or left < self._left:
-            self._taken_at = now
-        self._left = left
-        if now - self._taken_at > patience:
+        unsent_bytes = self.transport.get_write_buffer_size()
+        if not unsent_bytes or unsent_bytes < self._unsent_bytes:
+            self._last_read_at = now
+        self._unsent_bytes = unsent_bytes
+        if now - self._last_read_at > timeout_seconds:
             logger.info("connection.dropped", awaited="reader")
             self.transport.abort()
-        elif self._owes(now, patience):
-            logger.info("connection.dropped", awaited=self._awaits)
-            self._refuse(TOO_LATE)
+        elif self._is_overdue(now, timeout_seconds):
+            logger.info("connection.dropped", awaited=self._awaited_part)
+            self._refuse(REQUEST_TIMEOUT)
 
     def _parse(self, data: bytes) -> None:
         """What asks for an upgrade is a request like any other: Java's client asks every plain server for h2c.
@@ -186,104 +186,106 @@ class CarefulProtocol(HttpToolsProtocol):
             try:
                 self.parser.feed_data(data)
             except httptools.HttpParserUpgrade as upgrade:
-                if not self._asks_upgrade:
+                if not self._is_upgrade_requested:
                     return
-                data = self._plain_head() + data[upgrade.args[0] :]
+                data = self._build_head_without_upgrade() + data[upgrade.args[0] :]
                 self.parser = httptools.HttpRequestParser(self)
                 self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn makes it
             except httptools.HttpParserError:
-                self._refuse(self._fault)
+                self._refuse(self._parse_refusal)
                 return
             else:
                 return
 
-    def _plain_head(self) -> bytes:
+    def _build_head_without_upgrade(self) -> bytes:
         lines = [b"%s %s HTTP/%s" % (self.parser.get_method(), self.url, self.parser.get_http_version().encode())]
         lines += [b"%s: %s" % header for header in self.headers if header[0] != b"upgrade"]
         return b"\r\n".join([*lines, b"", b""])
 
-    def _await(self, what: Literal["head", "body"]) -> None:
-        self._awaits, self._since, self._body_bytes = what, self.loop.time(), 0
+    def _start_waiting(self, part: Literal["head", "body"]) -> None:
+        self._awaited_part, self._awaited_since, self._body_bytes = part, self.loop.time(), 0
 
-    def _count(self, size: int) -> None:
-        self._head_bytes += size
-        if self._head_bytes > MAX_HEAD_BYTES or self._headers > MAX_HEADERS or len(self.url) > MAX_URL_BYTES:
-            self._fault = TOO_LARGE
-            raise HeadTooLarge
+    def _count_header_bytes(self, size: int) -> None:
+        self._header_bytes += size
+        if self._header_bytes > MAX_HEADER_BYTES or self._header_count > MAX_HEADERS or len(self.url) > MAX_URL_BYTES:
+            self._parse_refusal = HEADERS_TOO_LARGE
+            raise HeadersTooLarge
 
-    def _owes(self, now: float, patience: float) -> bool:
-        if self._awaits is None:
+    def _is_overdue(self, now: float, timeout_seconds: float) -> bool:
+        if self._awaited_part is None:
             return False
-        if self._awaits == "body" and (self.flow.read_paused or self.cycle.waiting_for_100_continue):
-            self._await("body")  # it is us who do not read
+        if self._awaited_part == "body" and (self.flow.read_paused or self.cycle.waiting_for_100_continue):
+            self._start_waiting("body")  # it is us who do not read
             return False
-        if now - self._since <= patience:
+        if now - self._awaited_since <= timeout_seconds:
             return False
         # Who has been answered already is given this time, and no more, for the rest of a body that nobody reads.
-        if self._awaits == "body" and self._body_bytes >= LEAST_BODY_BYTES and not self.cycle.response_complete:
-            self._await("body")
+        if self._awaited_part == "body" and self._body_bytes >= MIN_BODY_BYTES and not self.cycle.response_complete:
+            self._start_waiting("body")
             return False
         return True
 
     def _refuse(self, refusal: Refusal) -> None:
         """Say why where no answer has begun, and close the connection."""
         cycle = self.cycle
-        idle = cycle is None or (cycle.response_complete and self._awaits == "head")
+        is_idle = cycle is None or (cycle.response_complete and self._awaited_part == "head")
         if self.transport.is_closing():
             self.transport.abort()
-        elif idle or not (cycle.response_started or self.pipeline):
-            self.transport.write(_answer(*refusal))
+        elif is_idle or not (cycle.response_started or self.pipeline):
+            self.transport.write(_format_answer(*refusal))
         self.transport.close()
 
 
-def _answer(status: int, code: str, detail: str) -> bytes:
-    request_id = encode_id("req", new_id())
+def _format_answer(status: int, code: str, detail: str) -> bytes:
+    request_id = encode_id("req", generate_id())
     request = Request({"type": "http", "state": {"request_id": request_id}})
-    reply = problem(request, status, code, detail, headers={"Connection": "close", "X-Request-Id": request_id})
+    reply = create_problem_response(
+        request, status, code, detail, headers={"Connection": "close", "X-Request-Id": request_id}
+    )
     head = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}".encode()]
-    head += [b": ".join(header) for header in (*reply.raw_headers, *ALWAYS)]
+    head += [b": ".join(header) for header in (*reply.raw_headers, *DEFAULT_HEADERS)]
     return b"\r\n".join([*head, b"", bytes(reply.body)])
 
 
-class _Config(uvicorn.Config):
+class _ConnectionLimitedConfig(uvicorn.Config):
     """uvicorn's, with the connections that the protocol counts."""
 
-    connections: Connections
+    connections: ConnectionLimiter
 
 
 class HttpServer(uvicorn.Server):
     """uvicorn's, with an eye on slow callers; the application writes the access log."""
 
     def __init__(self, app: ASGIApp, settings: ServerSettings, *, descriptors: int | None = None) -> None:
-        capacity = Capacity.of(raise_descriptor_limit() if descriptors is None else descriptors)
-        config = _Config(
+        capacity = Capacity.from_descriptors(raise_descriptor_limit() if descriptors is None else descriptors)
+        config = _ConnectionLimitedConfig(
             app,
-            http=CarefulProtocol,
+            http=TimeoutProtocol,
             ws="none",
             log_config=None,
             access_log=False,
             server_header=False,
             timeout_keep_alive=settings.keep_alive_seconds,
-            timeout_graceful_shutdown=GRACE_SECONDS,
+            timeout_graceful_shutdown=SHUTDOWN_TIMEOUT_SECONDS,
             lifespan="on",
             backlog=capacity.backlog,
         )
         proxies = TrustedProxies(config.forwarded_allow_ips)
-        config.connections = Connections(capacity.connections, settings.connections_per_address, proxies)
+        config.connections = ConnectionLimiter(capacity.connections, settings.connections_per_address, proxies)
         super().__init__(config)
-        self._patience = settings.client_seconds
+        self._client_timeout_seconds = settings.client_seconds
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Connections have their options from the socket that they come in by."""
         for listening in sockets or ():
-            listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, MOST_UNSENT_BYTES)
+            listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, MAX_UNSENT_BYTES)
         await super().startup(sockets)
 
     async def on_tick(self, counter: int) -> bool:
         """Look at every connection once a second."""
-        if counter % TICKS_PER_LOOK == 0:
+        if counter % TICKS_PER_CHECK == 0:
             now = asyncio.get_running_loop().time()
             for connection in list(self.server_state.connections):
-                if isinstance(connection, CarefulProtocol):
-                    connection.look(now, self._patience)
+                if isinstance(connection, TimeoutProtocol):
+                    connection.close_if_stalled(now, self._client_timeout_seconds)
         return await super().on_tick(counter)

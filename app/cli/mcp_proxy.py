@@ -8,13 +8,13 @@ import httpx2
 import typer
 
 from app import __version__
-from app.cli.connection import connect, find_service
+from app.cli.connection import connect, resolve_endpoint
 from app.cli.runtime import Credentials
 
 if TYPE_CHECKING:
     from mcp.client import Client
 
-SECONDS = 90
+TIMEOUT_SECONDS = 90
 
 
 def mcp(
@@ -27,7 +27,7 @@ def mcp(
 
     Example: carrel mcp --url https://carrel.example --key carrel_…
     """
-    service = find_service(url, key)
+    service = resolve_endpoint(url, key)
     with connect(url, key) as client:
         client.me()  # a wrong address or key is told at once, and plainly
     asyncio.run(_serve(service))
@@ -40,20 +40,20 @@ async def _serve(service: Credentials) -> None:
     from mcp.server.stdio import stdio_server
 
     headers = {"Authorization": f"Bearer {service.api_key}"}
-    async with httpx2.AsyncClient(headers=headers, timeout=SECONDS) as http:
+    async with httpx2.AsyncClient(headers=headers, timeout=TIMEOUT_SECONDS) as http:
         transport = streamable_http_client(f"{service.url.rstrip('/')}/mcp", http_client=http)
         async with Client(transport, cache=None) as upstream, stdio_server() as (incoming, outgoing):
-            server = _Relay(upstream).server()
+            server = _McpRelay(upstream).create_server()
             await server.run(incoming, outgoing, server.create_initialization_options())
 
 
 @dataclass(frozen=True, slots=True)
-class _Relay:
+class _McpRelay:
     """Asks the service for each of its answers."""
 
     upstream: "Client"
 
-    def server(self) -> Any:
+    def create_server(self) -> Any:
         from mcp.server.lowlevel.server import Server
 
         return Server(
@@ -69,20 +69,20 @@ class _Relay:
         )
 
     async def _list_tools(self, _ctx: Any, params: Any) -> Any:
-        return await self.upstream.list_tools(cursor=_cursor(params))
+        return await self.upstream.list_tools(cursor=_get_cursor(params))
 
     async def _call_tool(self, _ctx: Any, params: Any) -> Any:
         return await self.upstream.call_tool(params.name, params.arguments)
 
     async def _list_resources(self, _ctx: Any, params: Any) -> Any:
-        return await self.upstream.list_resources(cursor=_cursor(params))
+        return await self.upstream.list_resources(cursor=_get_cursor(params))
 
     async def _list_templates(self, _ctx: Any, params: Any) -> Any:
-        return await self.upstream.list_resource_templates(cursor=_cursor(params))
+        return await self.upstream.list_resource_templates(cursor=_get_cursor(params))
 
     async def _read_resource(self, _ctx: Any, params: Any) -> Any:
         return await self.upstream.read_resource(params.uri)
 
 
-def _cursor(params: Any) -> str | None:
+def _get_cursor(params: Any) -> str | None:
     return None if params is None else params.cursor

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from app.inference.embedding.weights import cached_weights, pull_weights
-from app.settings import user_cache_dir
+from app.inference.embedding.weights import get_cached_weights_dir, pull_weights
+from app.settings import get_user_cache_dir
 
 app = typer.Typer(help="The weights of the embedded embedding model.", no_args_is_help=True)
 
@@ -24,6 +24,6 @@ def pull(
 
     Example: carrel models pull
     """
-    place = target or cached_weights(user_cache_dir())
-    pull_weights(place)
-    typer.echo(f"The weights are in {place}.")
+    directory = target or get_cached_weights_dir(get_user_cache_dir())
+    pull_weights(directory)
+    typer.echo(f"The weights are in {directory}.")

@@ -13,7 +13,7 @@ from app.errors import AppError
 from app.settings import Settings
 
 
-class NothingRuns(AppError):
+class ServiceNotRunning(AppError):
     """Nothing runs on this data directory; start `carrel serve`, or set CARREL_DATABASE_URL."""
 
     code = "nothing_runs"
@@ -59,7 +59,7 @@ def write_runtime(data_dir: Path, runtime: Runtime) -> None:
     write_private(data_dir / "runtime.json", json.dumps(asdict(runtime)))
 
 
-def forget_runtime(data_dir: Path) -> None:
+def delete_runtime(data_dir: Path) -> None:
     """At a clean stop."""
     with suppress(OSError):
         (data_dir / "runtime.json").unlink()
@@ -73,17 +73,17 @@ def find_runtime(settings: Settings) -> Runtime:
         return Runtime(configured.url.get_secret_value(), admin.get_secret_value() if admin else None)
     try:
         runtime = Runtime(**json.loads((settings.server.data_dir / "runtime.json").read_text()))
-        place = urlsplit(runtime.database_url)
+        address = urlsplit(runtime.database_url)
         # A service that was killed leaves the file behind.
-        socket.create_connection((place.hostname or "", place.port or 0), timeout=5).close()
+        socket.create_connection((address.hostname or "", address.port or 0), timeout=5).close()
     except (OSError, ValueError, TypeError) as exc:
-        raise NothingRuns(
+        raise ServiceNotRunning(
             f"nothing runs on {settings.server.data_dir}; start `carrel serve`, or set CARREL_DATABASE_URL"
         ) from exc
     return runtime
 
 
-def operator_key(settings: Settings, data_dir: Path) -> str:
+def load_operator_key(settings: Settings, data_dir: Path) -> str:
     """The configured key, else one made on first start and kept in the data directory."""
     if settings.server.operator_key is not None:
         return settings.server.operator_key.get_secret_value()

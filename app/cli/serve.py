@@ -22,19 +22,19 @@ from app.cli.http_server import HttpServer
 from app.cli.runtime import (
     Credentials,
     Runtime,
+    delete_runtime,
     find_runtime,
-    forget_runtime,
-    operator_key,
+    load_operator_key,
     prepare_data_dir,
     read_credentials,
     write_credentials,
     write_runtime,
 )
-from app.cli.worker_process import worker_process
-from app.db.migrate import migrate
+from app.cli.worker_process import run_worker_process
+from app.db.migrate import migrate_database
 from app.embedded_postgres import EmbeddedPostgres
 from app.errors import AppError
-from app.logging import configure, get_logger
+from app.logging import configure_logging, get_logger
 from app.main import create_app
 from app.sandbox.kernel import protect_memory
 from app.sandbox.process import find_confinement
@@ -42,9 +42,9 @@ from app.settings import ServerSettings, Settings, load_settings
 
 logger = get_logger(__name__)
 
-DATABASE_LOOK_SECONDS = 0.5
+DATABASE_CHECK_INTERVAL_SECONDS = 0.5
 # Reads the stored key in any shell.
-READ_KEY = r"""sed -n 's/.*"api_key": "\([^"]*\)".*/\1/p'"""
+READ_KEY_COMMAND = r"""sed -n 's/.*"api_key": "\([^"]*\)".*/\1/p'"""
 
 
 def serve(
@@ -63,18 +63,18 @@ def serve(
 
       CARREL_DATABASE_URL=… carrel serve --api-only --host 0.0.0.0
     """
-    given: dict[str, Any] = {"CARREL_HOST": host, "CARREL_PORT": port, "CARREL_DATA_DIR": data_dir}
-    settings = load_settings(server={name: value for name, value in given.items() if value is not None})
-    configure(settings.server.log_level)
+    options: dict[str, Any] = {"CARREL_HOST": host, "CARREL_PORT": port, "CARREL_DATA_DIR": data_dir}
+    settings = load_settings(server={name: value for name, value in options.items() if value is not None})
+    configure_logging(settings.server.log_level)
     protect_memory()
     # Until the server takes over, SIGTERM is what Ctrl-C is: everything that was opened is closed on the way out.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with suppress(KeyboardInterrupt), _database(settings) as database, _listening(settings) as listening:
-        uvloop.run(_serve(settings, database, listening, api_only=api_only))
+    with suppress(KeyboardInterrupt), _open_database(settings) as database, _open_listener(settings) as listener:
+        uvloop.run(_serve(settings, database, listener, api_only=api_only))
 
 
 @dataclass(frozen=True, slots=True)
-class _Database:
+class _ServiceDatabase:
     """Where it is, in ``note`` for people; ``embedded`` where it is this process's own."""
 
     runtime: Runtime
@@ -83,83 +83,83 @@ class _Database:
 
 
 @contextmanager
-def _database(settings: Settings) -> Iterator[_Database]:
+def _open_database(settings: Settings) -> Iterator[_ServiceDatabase]:
     """The configured database, else an embedded one that lives as long as this process."""
     data_dir = settings.server.data_dir
     if settings.database.url is not None:
         prepare_data_dir(data_dir)
-        yield _Database(find_runtime(settings), "configured by CARREL_DATABASE_URL")
+        yield _ServiceDatabase(find_runtime(settings), "configured by CARREL_DATABASE_URL")
         return
     with EmbeddedPostgres(data_dir) as postgres:
         urls = postgres.ensure_database()
-        asyncio.run(migrate(urls.owner, urls.app))
+        asyncio.run(migrate_database(urls.owner, urls.app))
         runtime = Runtime(urls.app, urls.owner)
         write_runtime(data_dir, runtime)
         try:
-            yield _Database(runtime, f"embedded Postgres in {postgres.location}", postgres)
+            yield _ServiceDatabase(runtime, f"embedded Postgres in {postgres.directory}", postgres)
         finally:
-            forget_runtime(data_dir)
+            delete_runtime(data_dir)
 
 
 @contextmanager
-def _listening(settings: Settings) -> Iterator[socket.socket]:
+def _open_listener(settings: Settings) -> Iterator[socket.socket]:
     """Take the port, so that a taken one is one clear line; callers wait until the service answers."""
     server = settings.server
     family = socket.AF_INET6 if ":" in server.host else socket.AF_INET
     # With the protocol left at 0 asyncio does not set TCP_NODELAY, and replies wait 40 ms for an acknowledgement.
-    with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            listening.bind((server.host, server.port))
-            listening.listen(2048)
+            listener.bind((server.host, server.port))
+            listener.listen(2048)
         except OSError as exc:
             reason = exc.strerror or str(exc)
-            place = f"{server.host} port {server.port}"
-            raise AppError(f"cannot listen on {place}: {reason}; choose another with --port") from exc
-        yield listening
+            address = f"{server.host} port {server.port}"
+            raise AppError(f"cannot listen on {address}: {reason}; choose another with --port") from exc
+        yield listener
 
 
-async def _serve(settings: Settings, database: _Database, listening: socket.socket, *, api_only: bool) -> None:
+async def _serve(settings: Settings, database: _ServiceDatabase, listener: socket.socket, *, api_only: bool) -> None:
     data_dir = settings.server.data_dir
-    key = operator_key(settings, data_dir)
-    url = _url(listening)
+    key = load_operator_key(settings, data_dir)
+    url = _format_url(listener)
     async with Resources.open(
         settings, database_url=database.runtime.database_url, operator_key=key, bulk_threads=1
     ) as resources:
-        first = await _first_tenant(settings, resources, url)
-        warnings = await _confinement_warnings()
-        server = _server(resources, _screen(url, data_dir, database.note, first, warnings))
-        async with _kept_alive(database.embedded):
-            with nullcontext() if api_only else worker_process(settings, resources.worker_ends, _show):
-                await server.serve([listening])
+        first = await _ensure_first_tenant(settings, resources, url)
+        warnings = await _list_confinement_warnings()
+        server = _create_server(resources, _format_screen(url, data_dir, database.note, first, warnings))
+        async with _supervise_database(database.embedded):
+            with nullcontext() if api_only else run_worker_process(settings, resources.worker_exits, _print_screen):
+                await server.serve([listener])
 
 
 @asynccontextmanager
-async def _kept_alive(postgres: EmbeddedPostgres | None) -> AsyncIterator[None]:
+async def _supervise_database(postgres: EmbeddedPostgres | None) -> AsyncIterator[None]:
     """Start the embedded Postgres again whenever it dies; from this thread, the main one, as it must be."""
     if postgres is None:
         yield
         return
-    keeper = asyncio.create_task(_keep_alive(postgres))
+    supervisor = asyncio.create_task(_revive_database(postgres))
     try:
         yield
     finally:
-        keeper.cancel()
-        await asyncio.gather(keeper, return_exceptions=True)
+        supervisor.cancel()
+        await asyncio.gather(supervisor, return_exceptions=True)
 
 
-async def _keep_alive(postgres: EmbeddedPostgres) -> None:
+async def _revive_database(postgres: EmbeddedPostgres) -> None:
     while True:
-        await asyncio.sleep(DATABASE_LOOK_SECONDS)
+        await asyncio.sleep(DATABASE_CHECK_INTERVAL_SECONDS)
         try:
             # Blocking: without a database nothing else could be done meanwhile.
-            if postgres.revive():
+            if postgres.restart():
                 logger.error("database.revived")
         except AppError as exc:  # what its killer left behind may be in the way for a moment
             logger.error("database.not_revived", error=exc)
 
 
-class _Server(HttpServer):
+class _ServiceHttpServer(HttpServer):
     """Ours, but for signals: at its end uvicorn would raise them again, before worker and Postgres are stopped."""
 
     def __init__(self, app: FastAPI, settings: ServerSettings, screen: str, on_end: Callable[[], None]) -> None:
@@ -173,7 +173,7 @@ class _Server(HttpServer):
         gc.collect()
         gc.freeze()  # what is there by now stays: each look at it all would hold up every request
         if self.started:
-            _show(self._screen)
+            _print_screen(self._screen)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Open streams would hold it up for all of the grace time."""
@@ -189,19 +189,19 @@ class _Server(HttpServer):
         yield
 
 
-def _server(resources: Resources, screen: str) -> _Server:
+def _create_server(resources: Resources, screen: str) -> _ServiceHttpServer:
     @asynccontextmanager
-    async def opened() -> AsyncIterator[Resources]:
+    async def open_resources() -> AsyncIterator[Resources]:
         yield resources
 
     settings = resources.settings.server
-    app = create_app(opened, cors_origins=settings.cors_origins)
-    return _Server(app, settings, screen, resources.watch.let_go)
+    app = create_app(open_resources, cors_origins=settings.cors_origins)
+    return _ServiceHttpServer(app, settings, screen, resources.change_feed.release_waiters)
 
 
-def _url(listening: socket.socket) -> str:
+def _format_url(listener: socket.socket) -> str:
     """Where a client on this machine finds it."""
-    host, port = listening.getsockname()[:2]
+    host, port = listener.getsockname()[:2]
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  (compared, not bound)
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
@@ -213,20 +213,20 @@ class _FirstTenant:
     new_key: str | None
 
 
-async def _first_tenant(settings: Settings, resources: Resources, url: str) -> _FirstTenant | None:
+async def _ensure_first_tenant(settings: Settings, resources: Resources, url: str) -> _FirstTenant | None:
     """On the embedded database there is one tenant from the start; its key is kept beside it."""
     if settings.database.url is not None:
         return None
     data_dir = settings.server.data_dir
-    found, new_key = read_credentials(data_dir), None
-    if found is None:
+    credentials, new_key = read_credentials(data_dir), None
+    if credentials is None:
         _, issued = await resources.tenants.create("local")
         new_key = issued.secret
-    write_credentials(data_dir, Credentials(url, new_key or (found.api_key if found else "")))
+    write_credentials(data_dir, Credentials(url, new_key or (credentials.api_key if credentials else "")))
     return _FirstTenant(new_key)
 
 
-def _show(screen: str) -> None:
+def _print_screen(screen: str) -> None:
     """A reader that has gone away must not take the service with it."""
     try:
         typer.echo(screen)
@@ -235,7 +235,7 @@ def _show(screen: str) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-async def _confinement_warnings() -> list[str]:
+async def _list_confinement_warnings() -> list[str]:
     """Return lines for the screen if this machine cannot confine the processes that read untrusted files."""
     confinement = await find_confinement()
     if confinement.level == "full":
@@ -248,7 +248,9 @@ async def _confinement_warnings() -> list[str]:
     ]
 
 
-def _screen(url: str, data_dir: Path, note: str, first: _FirstTenant | None, warnings: Sequence[str] = ()) -> str:
+def _format_screen(
+    url: str, data_dir: Path, note: str, first: _FirstTenant | None, warnings: Sequence[str] = ()
+) -> str:
     """Return what a person needs to begin.
 
     The key is in it once, at the start that has created it, and only if a terminal shows it: other outputs are kept in
@@ -261,14 +263,14 @@ def _screen(url: str, data_dir: Path, note: str, first: _FirstTenant | None, war
         f"  Data       {data_dir} ({note})",
     ]
     if first is not None:
-        place = data_dir / "credentials.json"
-        shown = first.new_key is not None and sys.stdout.isatty()
+        credentials_path = data_dir / "credentials.json"
+        shows_key = first.new_key is not None and sys.stdout.isatty()
         lines += [
-            f"  Key        {first.new_key} (shown this once)" if shown else f"  Key        in {place}",
-            *([f"             kept in {place}"] if shown else []),
+            f"  Key        {first.new_key} (shown this once)" if shows_key else f"  Key        in {credentials_path}",
+            *([f"             kept in {credentials_path}"] if shows_key else []),
             "",
             "  Upload a file:",
-            f"    KEY=$({READ_KEY} {shlex.quote(str(place))})",
+            f"    KEY=$({READ_KEY_COMMAND} {shlex.quote(str(credentials_path))})",
             '    curl -H "Authorization: Bearer $KEY" \\',
             f'      -F file=@handbook.pdf "{url}/v1/knowledge-bases/default/documents?wait=30"',
         ]

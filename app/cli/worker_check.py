@@ -6,49 +6,49 @@ from typing import Literal
 import httpx2
 
 from app.cli.runtime import read_credentials
-from app.db.examination import ExaminedQueue
+from app.db.examination import QueueDiagnostics
 from app.settings import Settings
 
-State = Literal["ok", "warning", "failed"]
+WorkerCheckState = Literal["ok", "warning", "failed"]
 # A job that has waited for longer is a sign of too few workers, or of workers that do nothing.
-WAITING_MINUTES = 10
-LOST_WORKERS = 3
-ANSWER_SECONDS = 3.0
+MAX_WAITING_MINUTES = 10
+MIN_LOST_WORKERS = 3
+ANSWER_TIMEOUT_SECONDS = 3.0
 
 
-def check_workers(queue: ExaminedQueue) -> Iterator[tuple[str, State, str]]:
+def check_workers(queue: QueueDiagnostics) -> Iterator[tuple[str, WorkerCheckState, str]]:
     """Yield the name, state and detail of each check of workers and waiting jobs."""
     if queue.alive:
         yield "workers", "ok", f"{queue.alive} with a sign of life within a minute"
     else:
         detail = "none has given a sign of life within a minute: start `carrel serve` or `carrel worker`"
         yield "workers", "failed" if queue.waiting else "warning", detail
-    if queue.lost >= LOST_WORKERS:
+    if queue.lost >= MIN_LOST_WORKERS:
         detail = f"{queue.lost} workers ended without notice within about ten minutes: see their logs for the cause"
         yield "lost workers", "warning", detail
     if queue.confinement is not None:
-        state: State = "ok" if queue.confinement.level == "full" else "warning"
+        state: WorkerCheckState = "ok" if queue.confinement.level == "full" else "warning"
         yield "parser confinement of workers", state, f"{queue.confinement.level}: {queue.confinement.detail}"
-    yield "waiting jobs", *_waiting(queue)
+    yield "waiting jobs", *_check_waiting_jobs(queue)
 
 
-def _waiting(queue: ExaminedQueue) -> tuple[State, str]:
+def _check_waiting_jobs(queue: QueueDiagnostics) -> tuple[WorkerCheckState, str]:
     if queue.oldest_seconds is None:
         return "ok", "no job waits for a worker"
     number = f"{queue.waiting} or more" if queue.waiting >= 1000 else str(queue.waiting)
     detail = f"{number} wait for a worker, the oldest for {max(0.0, queue.oldest_seconds) / 60:.1f} minutes"
-    if queue.oldest_seconds <= WAITING_MINUTES * 60:
+    if queue.oldest_seconds <= MAX_WAITING_MINUTES * 60:
         return "ok", detail
-    return "warning" if queue.alive else "failed", f"{detail}, which is more than {WAITING_MINUTES}"
+    return "warning" if queue.alive else "failed", f"{detail}, which is more than {MAX_WAITING_MINUTES}"
 
 
-async def check_restarts(settings: Settings) -> tuple[State, str] | None:
+async def check_restarts(settings: Settings) -> tuple[WorkerCheckState, str] | None:
     """Return what the service on the data directory reports of its worker if that keeps ending, else None."""
     credentials = read_credentials(settings.server.data_dir)
     if credentials is None:
         return None
     try:
-        async with httpx2.AsyncClient(timeout=ANSWER_SECONDS, trust_env=False) as client:
+        async with httpx2.AsyncClient(timeout=ANSWER_TIMEOUT_SECONDS, trust_env=False) as client:
             checks = (await client.get(f"{credentials.url}/readyz")).json()["checks"]
         restarts = checks.get("worker_restarts")
     except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, TypeError, KeyError, AttributeError):

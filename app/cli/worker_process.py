@@ -11,18 +11,18 @@ from contextlib import contextmanager
 from app.cli import child_process
 from app.logging import get_logger
 from app.settings import Settings
-from app.worker_ends import WorkerEnds
+from app.worker_ends import WorkerExitHistory
 
 logger = get_logger(__name__)
 
-STOP_SECONDS = 30.0
-SHORT_LIFE_SECONDS = 20.0
-LONGEST_PAUSE_SECONDS = 30.0
-TICK_SECONDS = 1.0
+STOP_TIMEOUT_SECONDS = 30.0
+MAX_SHORT_LIFE_SECONDS = 20.0
+MAX_PAUSE_SECONDS = 30.0
+TICK_INTERVAL_SECONDS = 1.0
 # A worker that keeps ending is back when it has given so many signs of life.
-BACK_SIGNS = 20
+MIN_RECOVERY_HEARTBEATS = 20
 # Before its first sign of life the child imports what it needs, on a busy machine for long.
-START_TICKS = 300
+MAX_START_TICKS = 300
 
 
 class WorkerProcess:
@@ -32,42 +32,42 @@ class WorkerProcess:
     The child's event loop writes a byte to it every second. A child that is silent for too long is ended and replaced.
     """
 
-    def __init__(self, settings: Settings, ends: WorkerEnds, report: Callable[[str], None]) -> None:
+    def __init__(self, settings: Settings, ends: WorkerExitHistory, report: Callable[[str], None]) -> None:
         """Start the child. ``report`` shows a line to the person who runs ``serve``; the thread calls it."""
-        self._environment = child_process.environment(settings)
-        self._silent_seconds = settings.worker.silent_seconds
+        self._environment = child_process.build_environment(settings)
+        self._silence_timeout_seconds = settings.worker.silent_seconds
         self._ends = ends
         self._report = report
         self._is_missing = False
-        self._changing = threading.Lock()
-        self._stopping = threading.Event()
+        self._child_lock = threading.Lock()
+        self._stop_event = threading.Event()
         self._child = self._spawn()
-        self._keeper = threading.Thread(target=self._keep, name="worker-keeper", daemon=True)
-        self._keeper.start()
+        self._watcher = threading.Thread(target=self._watch, name="worker-keeper", daemon=True)
+        self._watcher.start()
 
     def stop(self) -> None:
         """Ask the child to finish or hand back its jobs, and wait for its end; after half a minute by force."""
-        self._stopping.set()
-        with self._changing:
+        self._stop_event.set()
+        with self._child_lock:
             child = self._child
         child.send_signal(signal.SIGTERM)
         try:
-            child.wait(STOP_SECONDS)
+            child.wait(STOP_TIMEOUT_SECONDS)
         except subprocess.TimeoutExpired:
             child.kill()
             child.wait()
-        self._keeper.join()
+        self._watcher.join()
 
     def _spawn(self) -> subprocess.Popen[bytes]:
-        self._line, theirs = socket.socketpair()
-        self._line.settimeout(TICK_SECONDS)
+        self._socket, theirs = socket.socketpair()
+        self._socket.settimeout(TICK_INTERVAL_SECONDS)
         with theirs:
             # A session of its own: Ctrl-C in the terminal is for serve, which then stops the worker in order.
             return subprocess.Popen(  # noqa: S603  (our own program)
-                child_process.command("worker", "--attached"),
+                child_process.build_command("worker", "--attached"),
                 stdin=theirs.fileno(),
                 env=self._environment,
-                cwd=child_process.DIRECTORY,
+                cwd=child_process.WORKING_DIRECTORY,
                 start_new_session=True,
             )
 
@@ -76,33 +76,33 @@ class WorkerProcess:
 
         Ticks without a byte are counted, not time: where the whole machine stood still, this process did too.
         """
-        silent, limit, signs = 0, START_TICKS, 0
-        while self._child.poll() is None and not self._stopping.is_set():
-            if self._hears():
-                silent, limit, signs = 0, self._silent_seconds, signs + 1
-                self._report_return(signs)
+        silent_ticks, max_silent_ticks, heartbeats = 0, MAX_START_TICKS, 0
+        while self._child.poll() is None and not self._stop_event.is_set():
+            if self._receive_heartbeat():
+                silent_ticks, max_silent_ticks, heartbeats = 0, self._silence_timeout_seconds, heartbeats + 1
+                self._report_return(heartbeats)
                 continue
-            silent += 1
-            if silent >= limit:
-                logger.error("worker.silent", seconds=silent)
+            silent_ticks += 1
+            if silent_ticks >= max_silent_ticks:
+                logger.error("worker.silent", seconds=silent_ticks)
                 self._child.kill()
                 self._child.wait()
                 return True
         self._child.wait()
         return False
 
-    def _hears(self) -> bool:
+    def _receive_heartbeat(self) -> bool:
         """Wait for a sign of life for one tick at most."""
         try:
-            if self._line.recv(4096):
+            if self._socket.recv(4096):
                 return True
         except OSError:  # the time of the tick is over
             return False
-        self._stopping.wait(TICK_SECONDS)  # it has closed its end, and is about to go
+        self._stop_event.wait(TICK_INTERVAL_SECONDS)  # it has closed its end, and is about to go
         return False
 
-    def _report_return(self, signs: int) -> None:
-        if self._is_missing and (signs >= BACK_SIGNS or not self._ends.is_loop):
+    def _report_return(self, heartbeats: int) -> None:
+        if self._is_missing and (heartbeats >= MIN_RECOVERY_HEARTBEATS or not self._ends.is_crash_loop):
             self._is_missing = False
             logger.info("worker.back")
             self._report("The worker is back.")
@@ -110,37 +110,41 @@ class WorkerProcess:
     def _report_end(self, reason: str, *, was_silent: bool, pause: float) -> None:
         self._is_missing = True
         start = f"Carrel starts a new one in {pause:g} s."
-        if self._ends.is_loop:
+        if self._ends.is_crash_loop:
             self._report(f"The worker keeps ending: {self._ends.summary}. {start} The log has the cause.")
         elif was_silent:
-            self._report(f"The worker gave no sign of life for {self._silent_seconds} s, so Carrel ended it. {start}")
+            self._report(
+                f"The worker gave no sign of life for {self._silence_timeout_seconds} s, so Carrel ended it. {start}"
+            )
         else:
             self._report(f"The worker ended: {reason}. {start}")
 
-    def _keep(self) -> None:
+    def _watch(self) -> None:
         pause = 1.0
         while True:
             started = time.monotonic()
             was_silent = self._await_end()
-            if self._stopping.is_set():
+            if self._stop_event.is_set():
                 return
             status = self._child.returncode
-            reason = self._ends.add(status, was_silent=was_silent)
+            reason = self._ends.record_exit(status, was_unresponsive=was_silent)
             lived = time.monotonic() - started
-            pause = 1.0 if lived > SHORT_LIFE_SECONDS else min(LONGEST_PAUSE_SECONDS, 2 * pause)
+            pause = 1.0 if lived > MAX_SHORT_LIFE_SECONDS else min(MAX_PAUSE_SECONDS, 2 * pause)
             logger.error("worker.died", status=status, reason=reason, ends=self._ends.count, restart_seconds=pause)
             self._report_end(reason, was_silent=was_silent, pause=pause)
-            if self._stopping.wait(pause):
+            if self._stop_event.wait(pause):
                 return
-            with self._changing:
-                if self._stopping.is_set():
+            with self._child_lock:
+                if self._stop_event.is_set():
                     return
-                self._line.close()
+                self._socket.close()
                 self._child = self._spawn()
 
 
 @contextmanager
-def worker_process(settings: Settings, ends: WorkerEnds, report: Callable[[str], None]) -> Iterator[WorkerProcess]:
+def run_worker_process(
+    settings: Settings, ends: WorkerExitHistory, report: Callable[[str], None]
+) -> Iterator[WorkerProcess]:
     """Run a worker with the same settings for as long as the block runs; ``report`` shows what becomes of it."""
     process = WorkerProcess(settings, ends, report)
     try:

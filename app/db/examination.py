@@ -6,9 +6,9 @@ from datetime import datetime
 from app.db.models.base import SYSTEM_TENANT
 from app.db.models.control_rows import WorkerConfinement
 from app.db.session import Database
-from app.db.statements import statement
+from app.db.statements import parse_statement
 
-_EXAMINED = statement(
+_DIAGNOSE = parse_statement(
     """select current_setting('server_version') as server, current_user::text as role, clock_timestamp() as now,
        (select extversion from pg_extension where extname = 'vector') as pgvector,
        array(select c.relname::text from pg_class c
@@ -23,20 +23,20 @@ _EXAMINED = statement(
                 and has_function_privilege('public', p.oid, 'execute') group by 1 order by 1) as open_functions"""
 )
 
-_EXAMINED_QUEUE = statement("""
+_DIAGNOSE_QUEUE = parse_statement("""
 select (select waiting from queue_figures()) as waiting,
        extract(epoch from clock_timestamp() - (select oldest_at from queue_figures()))::float8 as oldest_seconds""")
 # A worker that stops in order removes its row; a worker that is killed leaves it.
-_EXAMINED_WORKERS = statement("""
+_COUNT_WORKERS = parse_statement("""
 select count(*) filter (where beat_at > clock_timestamp() - interval '1 min') as alive,
        count(*) filter (where beat_at <= clock_timestamp() - interval '1 min'
                           and beat_at > clock_timestamp() - interval '11 min') as lost
   from worker_beat where tenant_id = :tenant""")
-_WEAKEST_CONFINEMENT = statement("select level, detail from weakest_confinement(interval '1 min')")
+_WEAKEST_CONFINEMENT = parse_statement("select level, detail from weakest_confinement(interval '1 min')")
 
 
 @dataclass(frozen=True, slots=True)
-class Examined:
+class DatabaseDiagnostics:
     """``open_tables`` have rows of tenants and no forced row-level security; nobody uses an invalid index.
 
     ``open_functions`` are those by which any login, such as that of a SQL view, uses up what all share.
@@ -51,15 +51,15 @@ class Examined:
     open_functions: list[str]
 
 
-async def examine(database: Database) -> Examined:
+async def diagnose_database(database: Database) -> DatabaseDiagnostics:
     """Raises DatabaseUnavailable, DatabaseRefused."""
-    async with database.single_statement() as session:
-        (row,) = await session.rows(_EXAMINED, {})
-    return Examined(**dict(row))
+    async with database.autocommit() as session:
+        (row,) = await session.fetch_rows(_DIAGNOSE, {})
+    return DatabaseDiagnostics(**dict(row))
 
 
 @dataclass(frozen=True, slots=True)
-class ExaminedQueue:
+class QueueDiagnostics:
     """Workers that gave a sign of life within a minute, workers lost within the ten minutes before, waiting jobs.
 
     ``confinement`` is the weakest one of parser processes that a live worker has measured.
@@ -72,12 +72,12 @@ class ExaminedQueue:
     confinement: WorkerConfinement | None
 
 
-async def examine_queue(database: Database) -> ExaminedQueue:
+async def diagnose_queue(database: Database) -> QueueDiagnostics:
     """Return figures of the workers and of the jobs of all tenants. Raises DatabaseUnavailable, DatabaseRefused."""
-    async with database.single_statement() as session:
-        (queue,) = await session.rows(_EXAMINED_QUEUE, {})
-        weakest = await session.row(_WEAKEST_CONFINEMENT, {})
+    async with database.autocommit() as session:
+        (queue,) = await session.fetch_rows(_DIAGNOSE_QUEUE, {})
+        weakest = await session.fetch_row(_WEAKEST_CONFINEMENT, {})
     async with database.transaction(SYSTEM_TENANT) as session:
-        (workers,) = await session.rows(_EXAMINED_WORKERS, {"tenant": SYSTEM_TENANT})
+        (workers,) = await session.fetch_rows(_COUNT_WORKERS, {"tenant": SYSTEM_TENANT})
     confinement = WorkerConfinement(**weakest) if weakest else None
-    return ExaminedQueue(**dict(queue), **dict(workers), confinement=confinement)
+    return QueueDiagnostics(**dict(queue), **dict(workers), confinement=confinement)

@@ -12,13 +12,15 @@ from sqlalchemy.pool import PoolProxiedConnection
 from sqlalchemy.util import greenlet_spawn
 
 # Of a connection whose answer nobody has waited for.
-ROLLBACK_SECONDS = 5.0
-Returning = set[asyncio.Task[None]]
-GiveBack = Callable[[], None]
+ROLLBACK_TIMEOUT_SECONDS = 5.0
+ReturningTasks = set[asyncio.Task[None]]
+ReleaseSlot = Callable[[], None]
 
 
 @asynccontextmanager
-async def lent(engine: AsyncEngine, returning: Returning, give_back: GiveBack) -> AsyncIterator[AsyncConnection]:
+async def acquire_connection(
+    engine: AsyncEngine, returning_tasks: ReturningTasks, release_slot: ReleaseSlot
+) -> AsyncIterator[AsyncConnection]:
     """Whoever is cancelled, having waited for too long, does not wait for the rollback instead.
 
     ``returning`` holds those that are on their way back; ``give_back`` is called when the connection is back.
@@ -27,7 +29,7 @@ async def lent(engine: AsyncEngine, returning: Returning, give_back: GiveBack) -
     try:
         connection = await engine.connect()
     except BaseException:
-        give_back()
+        release_slot()
         raise
     try:
         yield connection
@@ -35,21 +37,21 @@ async def lent(engine: AsyncEngine, returning: Returning, give_back: GiveBack) -
         waits = False
         raise
     finally:
-        closing = _sent_back(connection.close(), returning, give_back)
+        closing = _start_returning(connection.close(), returning_tasks, release_slot)
         if waits:
             await asyncio.shield(closing)
 
 
 @asynccontextmanager
-async def borrowed(
-    engine: AsyncEngine, returning: Returning, give_back: GiveBack
+async def acquire_driver_connection(
+    engine: AsyncEngine, returning_tasks: ReturningTasks, release_slot: ReleaseSlot
 ) -> AsyncIterator[PoolProxiedConnection]:
     """For reading alone, and so without a session: whoever has read does not wait for the commit either."""
     waits, commits = True, False
     try:
-        pooled = await _pooled(engine)
+        pooled = await _get_pooled_connection(engine)
     except BaseException:
-        give_back()
+        release_slot()
         raise
     try:
         yield pooled
@@ -58,12 +60,12 @@ async def borrowed(
         waits = False
         raise
     finally:
-        closing = _sent_back(_given_back(pooled, commits=commits), returning, give_back)
+        closing = _start_returning(_return_connection(pooled, commits=commits), returning_tasks, release_slot)
         if waits:
             await asyncio.shield(closing)
 
 
-async def _pooled(engine: AsyncEngine) -> PoolProxiedConnection:
+async def _get_pooled_connection(engine: AsyncEngine) -> PoolProxiedConnection:
     """What goes wrong is told as where a session is opened. Raises DBAPIError."""
     try:
         return await engine.raw_connection()
@@ -72,29 +74,31 @@ async def _pooled(engine: AsyncEngine) -> PoolProxiedConnection:
         raise DBAPIError.instance(None, None, exc, base, hide_parameters=True, dialect=engine.dialect) from exc
 
 
-def _sent_back(way: Coroutine[Any, Any, None], returning: Returning, give_back: GiveBack) -> asyncio.Task[None]:
-    task = asyncio.create_task(way)
-    returning.add(task)
-    task.add_done_callback(returning.discard)
-    task.add_done_callback(lambda _: give_back())
+def _start_returning(
+    closing: Coroutine[Any, Any, None], returning_tasks: ReturningTasks, release_slot: ReleaseSlot
+) -> asyncio.Task[None]:
+    task = asyncio.create_task(closing)
+    returning_tasks.add(task)
+    task.add_done_callback(returning_tasks.discard)
+    task.add_done_callback(lambda _: release_slot())
     return task
 
 
-async def _given_back(pooled: PoolProxiedConnection, *, commits: bool) -> None:
+async def _return_connection(pooled: PoolProxiedConnection, *, commits: bool) -> None:
     """What is not committed is rolled back by the pool."""
     try:
         if commits:
-            await ended(pooled.driver_connection, "commit")
+            await finish_or_terminate(pooled.driver_connection, "commit")
     finally:
         await greenlet_spawn(pooled.close)
 
 
-async def ended(driver: asyncpg.Connection | None, ending: str) -> None:
+async def finish_or_terminate(driver: asyncpg.Connection | None, command: str) -> None:
     """Or terminated: what is dead in the pool is left out, and a place that never comes back would be worse."""
     if driver is None:
         return
     try:
-        async with asyncio.timeout(ROLLBACK_SECONDS):
-            await driver.execute(ending)
+        async with asyncio.timeout(ROLLBACK_TIMEOUT_SECONDS):
+            await driver.execute(command)
     except Exception:  # a time-out, an outage, the late echo of a cancellation
         driver.terminate()

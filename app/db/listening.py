@@ -10,12 +10,12 @@ import asyncpg
 
 from app.db.session import Database
 
-RECONNECT_SECONDS = 1.0
-Naming = Callable[[str], str]
+RECONNECT_INTERVAL_SECONDS = 1.0
+NotificationNamer = Callable[[str], str]
 """Gives the name that a notification has for a tenant, or for a document (``tenant/document``)."""
 
 
-def notification_name(secret: str, name: str) -> str:
+def build_notification_name(secret: str, name: str) -> str:
     """Return what the database's function of the same name returns: a digest that says nothing without the secret."""
     return hashlib.sha256(f"{secret}{name}".encode()).hexdigest()
 
@@ -24,9 +24,9 @@ async def listen(
     database: Database,
     channel: str,
     on_message: Callable[[str], None],
-    on_gap: Callable[[Naming], None],
+    on_reconnect: Callable[[NotificationNamer], None],
     *,
-    on_lost: Callable[[], None] = lambda: None,
+    on_disconnect: Callable[[], None] = lambda: None,
 ) -> None:
     """Call ``on_message`` with each payload, and ``on_gap`` whenever some may have been missed. Runs until cancelled.
 
@@ -37,27 +37,27 @@ async def listen(
     """
     while True:
         with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
-            await _listen_once(database, channel, on_message, on_gap, on_lost)
-        await asyncio.sleep(RECONNECT_SECONDS)
+            await _listen_once(database, channel, on_message, on_reconnect, on_disconnect)
+        await asyncio.sleep(RECONNECT_INTERVAL_SECONDS)
 
 
 async def _listen_once(
     database: Database,
     channel: str,
     on_message: Callable[[str], None],
-    on_gap: Callable[[Naming], None],
-    on_lost: Callable[[], None],
+    on_reconnect: Callable[[NotificationNamer], None],
+    on_disconnect: Callable[[], None],
 ) -> None:
     engine = database.engine
     _, options = engine.dialect.create_connect_args(engine.url)
     connection = await asyncpg.connect(**options, timeout=5)
-    ended = asyncio.Event()
+    terminated = asyncio.Event()
     try:
-        connection.add_termination_listener(lambda _: ended.set())
+        connection.add_termination_listener(lambda _: terminated.set())
         secret = await connection.fetchval("select secret from notification_secret")
         await connection.add_listener(channel, lambda _connection, _pid, _channel, payload: on_message(payload))
-        on_gap(partial(notification_name, secret))
-        await ended.wait()
+        on_reconnect(partial(build_notification_name, secret))
+        await terminated.wait()
     finally:
-        on_lost()
+        on_disconnect()
         connection.terminate()

@@ -16,14 +16,14 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from sqlalchemy.pool import NullPool
 
 from app.db import models
-from app.db.fitness import EARLIER_SCHEMA
+from app.db.fitness import EARLIER_SCHEMA_MESSAGE
 from app.db.models.base import Base
-from app.db.sql_files import script_location
+from app.db.sql_files import find_migrations_directory
 from app.errors import AppError
 
 APP_ROLE = "carrel_app"
 # Made by the owner's jobs per knowledge base, or by a migration per dimension: not part of the models.
-_UNMODELLED = (
+_UNMODELLED_PREFIXES = (
     "claim_turn",
     "owner_turn",
     "chunk_embedding_",
@@ -38,11 +38,11 @@ _UNMODELLED = (
 EARLIER_REVISIONS = frozenset(f"{number:04}" for number in range(1, 54))
 
 # As Alembic creates it.
-_VERSION_TABLE = """
+_CREATE_VERSION_TABLE = """
 create table if not exists alembic_version (
   version_num varchar(32) not null constraint alembic_version_pkc primary key)"""
 # unique_violation, duplicate_object, duplicate_table: by the moment at which another process creates the same table.
-_CREATED_MEANWHILE = ("23505", "42710", "42P07")
+_DUPLICATE_OBJECT_SQLSTATES = ("23505", "42710", "42P07")
 
 
 class MigrationFailed(AppError):
@@ -57,27 +57,27 @@ class EarlierSchema(MigrationFailed):
     code = "earlier_schema"
 
 
-def sqlalchemy_url(url: str) -> URL:
+def to_sqlalchemy_url(url: str) -> URL:
     """A plain ``postgresql://`` URL for the asyncpg driver, which has libpq's option ``sslmode`` under another name."""
-    made = make_url(url).set(drivername="postgresql+asyncpg")
-    if "sslmode" not in made.query:
-        return made
-    return made.difference_update_query(["sslmode"]).update_query_dict({"ssl": made.query["sslmode"]})
+    converted = make_url(url).set(drivername="postgresql+asyncpg")
+    if "sslmode" not in converted.query:
+        return converted
+    return converted.difference_update_query(["sslmode"]).update_query_dict({"ssl": converted.query["sslmode"]})
 
 
-def admin_engine(url: str, *, database: str | None = None) -> AsyncEngine:
+def create_admin_engine(url: str, *, database: str | None = None) -> AsyncEngine:
     """An engine for the tables' owner, of another database of the cluster if one is named; no connection is kept."""
-    target = sqlalchemy_url(url)
+    target = to_sqlalchemy_url(url)
     return create_async_engine(target if database is None else target.set(database=database), poolclass=NullPool)
 
 
-def configure(context: Any, connection: Connection) -> None:
+def configure_alembic(context: Any, connection: Connection) -> None:
     """Set up Alembic's context, the same for running and for comparing."""
     context.configure(
         connection=connection,
-        target_metadata=_tables(),
+        target_metadata=_load_metadata(),
         include_name=lambda name, kind, _parents: (
-            kind not in ("table", "index") or not (name or "").startswith(_UNMODELLED)
+            kind not in ("table", "index") or not (name or "").startswith(_UNMODELLED_PREFIXES)
         ),
         transaction_per_migration=True,
         compare_type=True,
@@ -85,7 +85,7 @@ def configure(context: Any, connection: Connection) -> None:
     )
 
 
-def _tables() -> MetaData:
+def _load_metadata() -> MetaData:
     """All of them: of a module that nothing has imported yet they would be missing."""
     for module in iter_modules(models.__path__, f"{models.__name__}."):
         import_module(module.name)
@@ -99,16 +99,16 @@ def run_script(script: str) -> None:
     connection.run_async(lambda driver: driver.execute(script))  # type: ignore[union-attr]  # an asyncpg adapter
 
 
-def walls(*tables: str, shared: bool = False) -> str:
+def build_rls_script(*tables: str, shared: bool = False) -> str:
     """Return a script that gives new tables of tenants their walls: forced row-level security, policies, grants.
 
     Args:
         tables: Tables with a column ``tenant_id``.
         shared: Whether every tenant also reads the rows of the system tenant.
     """
-    mine = "(tenant_id = (select current_tenant()))"
-    of_all = "(tenant_id = system_tenant() and (select current_tenant()) is not null)"
-    readable = f"({mine} or {of_all})" if shared else mine
+    own_rows = "(tenant_id = (select current_tenant()))"
+    system_rows = "(tenant_id = system_tenant() and (select current_tenant()) is not null)"
+    readable = f"({own_rows} or {system_rows})" if shared else own_rows
     lines = []
     for table in tables:
         lines += [
@@ -117,35 +117,35 @@ def walls(*tables: str, shared: bool = False) -> str:
             # Without it FORCE would make the owner's own updates touch no row.
             f"create policy owner on {table} to current_user using (true) with check (true)",
             f"create policy read on {table} for select to {APP_ROLE} using {readable}",
-            f"create policy add on {table} for insert to {APP_ROLE} with check {mine}",
-            f"create policy change on {table} for update to {APP_ROLE} using {mine} with check {mine}",
-            f"create policy remove on {table} for delete to {APP_ROLE} using {mine}",
+            f"create policy add on {table} for insert to {APP_ROLE} with check {own_rows}",
+            f"create policy change on {table} for update to {APP_ROLE} using {own_rows} with check {own_rows}",
+            f"create policy remove on {table} for delete to {APP_ROLE} using {own_rows}",
             f"grant select, insert, update, delete on {table} to {APP_ROLE}",
         ]
     return ";\n".join(lines)
 
 
-def config(connection: Connection | None = None) -> Config:
+def create_alembic_config(connection: Connection | None = None) -> Config:
     """Alembic's configuration without its file, which a wheel does not carry."""
-    made = Config()
-    made.set_main_option("script_location", str(script_location()).replace("%", "%%"))
-    made.set_main_option("path_separator", "os")
-    made.attributes["connection"] = connection
-    return made
+    result = Config()
+    result.set_main_option("script_location", str(find_migrations_directory()).replace("%", "%%"))
+    result.set_main_option("path_separator", "os")
+    result.attributes["connection"] = connection
+    return result
 
 
 @asynccontextmanager
-async def _turn(engine: AsyncEngine) -> AsyncIterator[None]:
+async def _lock_migrations(engine: AsyncEngine) -> AsyncIterator[None]:
     """Wait until no other process migrates; the turn is a lock that takes the owner's rights, held by a connection.
 
     The mode conflicts with itself, but not with what Alembic does to the table.
     """
     async with engine.connect() as connection:
         try:
-            await connection.execute(text(_VERSION_TABLE))
+            await connection.execute(text(_CREATE_VERSION_TABLE))
             await connection.commit()
         except DBAPIError as exc:
-            if getattr(exc.orig, "sqlstate", None) not in _CREATED_MEANWHILE:
+            if getattr(exc.orig, "sqlstate", None) not in _DUPLICATE_OBJECT_SQLSTATES:
                 raise
         await connection.rollback()
         await connection.execute(text("set local idle_in_transaction_session_timeout = 0"))
@@ -153,25 +153,25 @@ async def _turn(engine: AsyncEngine) -> AsyncIterator[None]:
         yield
 
 
-async def _refuse_earlier_schema(connection: AsyncConnection) -> None:
+async def _reject_earlier_schema(connection: AsyncConnection) -> None:
     """Raise EarlierSchema if a version before 0.1.0 has made the schema."""
-    found = await connection.scalar(text("select max(version_num) from alembic_version"))
+    revision = await connection.scalar(text("select max(version_num) from alembic_version"))
     await connection.rollback()  # Alembic begins a transaction for each migration only where none is open
-    if found in EARLIER_REVISIONS:
-        raise EarlierSchema(EARLIER_SCHEMA)
+    if revision in EARLIER_REVISIONS:
+        raise EarlierSchema(EARLIER_SCHEMA_MESSAGE)
 
 
-async def migrate(admin_url: str, runtime_url: str) -> None:
+async def migrate_database(admin_url: str, runtime_url: str) -> None:
     """Bring the schema to the newest revision and let the plain role use it; two at once take turns.
 
     Raises MigrationFailed; EarlierSchema, with nothing changed, if a version before 0.1.0 has made the database.
     """
-    login = sqlalchemy_url(runtime_url).username
-    engine = admin_engine(admin_url)
+    login = to_sqlalchemy_url(runtime_url).username
+    engine = create_admin_engine(admin_url)
     try:
-        async with _turn(engine), engine.connect() as connection:
-            await _refuse_earlier_schema(connection)
-            await connection.run_sync(lambda sync: command.upgrade(config(sync), "head"))
+        async with _lock_migrations(engine), engine.connect() as connection:
+            await _reject_earlier_schema(connection)
+            await connection.run_sync(lambda sync: command.upgrade(create_alembic_config(sync), "head"))
             await connection.commit()
             quoted = engine.dialect.identifier_preparer.quote_identifier(login or "")
             await connection.execute(text(f"grant {APP_ROLE} to {quoted}"))

@@ -5,13 +5,13 @@ from typing import Literal
 from uuid import UUID
 
 from app.db.session import Session
-from app.db.statements import statement
+from app.db.statements import parse_statement
 
-Kind = Literal["document", "documents", "knowledge_base", "tenant"]
+DeletionKind = Literal["document", "documents", "knowledge_base", "tenant"]
 
 
 @dataclass(frozen=True, slots=True)
-class Amount:
+class DeletedCounts:
     """What there was of it: documents, chunks that searches saw, bytes of originals.
 
     ``kept_files`` are documents of it that were made of a file which stays.
@@ -28,11 +28,11 @@ async def open_receipt(
     tenant_id: UUID,
     deletion_id: UUID,
     *,
-    kind: Kind,
+    kind: DeletionKind,
     object_id: UUID | None,
     kb_id: UUID | None,
-    amount: Amount,
-    adds: bool = False,
+    counts: DeletedCounts,
+    add_to_existing: bool = False,
     user_key: UUID | None = None,
 ) -> None:
     """Begin a receipt. One that is there stays as it is, or with ``adds`` is open again for a further batch.
@@ -45,21 +45,21 @@ async def open_receipt(
         "kind": kind,
         "object": object_id,
         "kb": kb_id,
-        "documents": amount.documents,
-        "chunks": amount.chunks,
-        "bytes": amount.bytes,
-        "kept_files": amount.kept_files,
+        "documents": counts.documents,
+        "chunks": counts.chunks,
+        "bytes": counts.bytes,
+        "kept_files": counts.kept_files,
         "user": user_key,
     }
-    await session.rows(_ADD if adds else _OPEN, values)
+    await session.fetch_rows(_ADD if add_to_existing else _OPEN, values)
 
 
 _INSERT = """
 insert into deletion (tenant_id, id, kind, object_id, kb_id, documents, chunks, bytes, kept_files, user_key)
 values (:tenant, :id, :kind, :object, :kb, :documents, :chunks, :bytes, :kept_files, :user)
 on conflict (tenant_id, id)"""
-_OPEN = statement(f"{_INSERT} do nothing")
-_ADD = statement(f"""{_INSERT} do update
+_OPEN = parse_statement(f"{_INSERT} do nothing")
+_ADD = parse_statement(f"""{_INSERT} do update
    set documents = deletion.documents + excluded.documents, chunks = deletion.chunks + excluded.chunks,
        bytes = deletion.bytes + excluded.bytes, kept_files = deletion.kept_files + excluded.kept_files,
        finished_at = null  -- the originals of the batches before may be gone already""")  # noqa: S608

@@ -4,10 +4,10 @@ from typing import Self
 
 from sqlalchemy.exc import DBAPIError
 
-from app.errors import TooMany
+from app.errors import TooManyRequestsError
 
 # Rows of a tenant disappear only when somebody deletes them: an earlier retry is useless.
-RETRY_SECONDS = 60.0
+RETRY_AFTER_SECONDS = 60.0
 _REMEDIES = {
     "kept_answers": "Send requests without Idempotency-Key, wait until older answers expire after 24 hours",
     "prompt_versions": "Delete agents or knowledge bases whose prompts are not needed",
@@ -17,7 +17,7 @@ _REMEDIES = {
 }
 
 
-class RowQuotaExceeded(TooMany):
+class RowQuotaExceeded(TooManyRequestsError):
     """A quota of this tenant is used up."""
 
     code = "quota_exceeded"
@@ -25,11 +25,11 @@ class RowQuotaExceeded(TooMany):
     @classmethod
     def from_database(cls, error: DBAPIError) -> Self:
         """Read the name and the value of the quota from the error that a trigger raised."""
-        raised = getattr(error.orig, "__cause__", None) or error.orig
-        quota, limit = str(raised).split()[:2]
+        cause = getattr(error.orig, "__cause__", None) or error.orig
+        quota, limit = str(cause).split()[:2]
         remedy = _REMEDIES.get(quota, "Delete some")
         message = (
             f"This tenant's quota of {limit} {quota.replace('_', ' ')} is used up. "
             f"{remedy}, or ask the operator for a larger quota."
         )
-        return cls(message, retry_after=RETRY_SECONDS, quota=quota, limit=int(limit))
+        return cls(message, retry_after=RETRY_AFTER_SECONDS, quota=quota, limit=int(limit))

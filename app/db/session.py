@@ -19,12 +19,18 @@ from sqlalchemy.pool import QueuePool
 from sqlalchemy.util import greenlet_spawn
 
 from app.db import fitness
-from app.db.driver import OVER_QUOTA, Reader, beginning, begins
-from app.db.lending import GiveBack, Returning, borrowed, ended, lent
-from app.db.migrate import sqlalchemy_url
+from app.db.driver import QUOTA_EXCEEDED_SQLSTATE, DriverReader, build_begin_sql, try_begin
+from app.db.lending import (
+    ReleaseSlot,
+    ReturningTasks,
+    acquire_connection,
+    acquire_driver_connection,
+    finish_or_terminate,
+)
+from app.db.migrate import to_sqlalchemy_url
 from app.db.row_quotas import RowQuotaExceeded
 from app.db.shares import PoolShares
-from app.errors import AppError, Unavailable
+from app.errors import AppError, UnavailableError
 
 # A kept plan would be made before a table has statistics, and checks of foreign keys then read a whole tenant; reading
 # transactions may ask for it (ADR 0007). JIT costs more than any of our queries.
@@ -40,20 +46,22 @@ SERVER_SETTINGS = {
     "tcp_keepalives_count": "3",
 }
 # Of a pool: so many can have died at once.
-MOST_CONNECTIONS = 200
+MAX_DEAD_CONNECTIONS = 200
 # How long a transaction waits for a connection, and before that for its tenant's turn.
-POOL_SECONDS = 10
-CROWDED = "This tenant uses all database connections that one tenant can use; send fewer requests at once."
+POOL_TIMEOUT_SECONDS = 10
+POOL_EXHAUSTED_MESSAGE = (
+    "This tenant uses all database connections that one tenant can use; send fewer requests at once."
+)
 # SQLSTATE classes: connection, resources, shutting down or starting up; one that only reads, as after a failover or
 # with a full disk; password, no such database.
-OUTAGES = ("08", "53", "57P0")
-ONLY_READS = "25006"
-REFUSALS = ("28", "3D")
+OUTAGE_SQLSTATES = ("08", "53", "57P0")
+READ_ONLY_SQLSTATE = "25006"
+REFUSED_SQLSTATES = ("28", "3D")
 # What the driver says when a new connection breaks while its codecs are set up: SQLAlchemy translates nothing there.
-UNTRANSLATED = (asyncpg.InterfaceError, asyncpg.InternalClientError, asyncpg.PostgresError)
+UNTRANSLATED_ERRORS = (asyncpg.InterfaceError, asyncpg.InternalClientError, asyncpg.PostgresError)
 
 
-class DatabaseUnavailable(Unavailable):
+class DatabaseUnavailable(UnavailableError):
     """The database is not answering; try again."""
 
     code = "database_unavailable"
@@ -65,11 +73,11 @@ class DatabaseRefused(AppError):
     code = "database_refused"
 
 
-def _json(value: Any) -> str:
+def _to_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-class Session(AsyncSession, Reader):
+class Session(AsyncSession, DriverReader):
     """A session of SQLAlchemy's, and beside it the driver's own connection for the statements that run most often.
 
     Both are in the same transaction. What the ORM has not flushed yet, those statements do not see.
@@ -77,7 +85,7 @@ class Session(AsyncSession, Reader):
 
     def __init__(self, connection: AsyncConnection, driver: asyncpg.Connection) -> None:
         AsyncSession.__init__(self, connection, expire_on_commit=False)
-        Reader.__init__(self, driver)
+        DriverReader.__init__(self, driver)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,36 +93,36 @@ class Database:
     """A pool of connections as the plain role; nobody but this module commits. Some are ``returning`` to it."""
 
     engine: AsyncEngine
-    shares: PoolShares
-    returning: Returning = field(default_factory=set)
+    pool_shares: PoolShares
+    returning_tasks: ReturningTasks = field(default_factory=set)
 
     @classmethod
     def connect(cls, url: str, *, pool_size: int) -> Self:
         """Prepare a pool; connections are made when they are needed."""
         engine = create_async_engine(
-            sqlalchemy_url(url),
+            to_sqlalchemy_url(url),
             # BEGIN and COMMIT are sent below: so the scope travels with BEGIN, in one round trip.
             isolation_level="AUTOCOMMIT",
             pool_size=pool_size,
             max_overflow=pool_size,
-            pool_timeout=POOL_SECONDS,
+            pool_timeout=POOL_TIMEOUT_SECONDS,
             pool_use_lifo=True,  # each keeps catalogue and functions in its own memory: the warmest first
-            json_serializer=_json,
+            json_serializer=_to_json,
             hide_parameters=True,
             connect_args={"server_settings": SERVER_SETTINGS, "timeout": 5, "command_timeout": 120},
         )
 
         @event.listens_for(engine.sync_engine, "connect")
-        def _codecs(connection: Any, _record: Any) -> None:
+        def _register_codecs(connection: Any, _record: Any) -> None:
             connection.run_async(register_vector)
 
         @event.listens_for(engine.sync_engine, "reset")
         def _roll_back(connection: Any, _record: Any, state: Any) -> None:
             driver = connection.driver_connection
             if state.asyncio_safe and not driver.is_closed() and driver.is_in_transaction():
-                connection.run_async(partial(ended, ending="rollback"))
+                connection.run_async(partial(finish_or_terminate, command="rollback"))
 
-        return cls(engine, PoolShares.of(2 * pool_size, timeout_seconds=POOL_SECONDS))
+        return cls(engine, PoolShares.from_pool_size(2 * pool_size, timeout_seconds=POOL_TIMEOUT_SECONDS))
 
     @asynccontextmanager
     async def transaction(
@@ -122,9 +130,9 @@ class Database:
         tenant_id: UUID | None,
         *,
         snapshot: bool | str = False,
-        seconds: float | None = None,
-        kept_plans: bool = False,
-        unchanged: Mapping[UUID, str] | None = None,
+        statement_timeout_seconds: float | None = None,
+        allow_generic_plans: bool = False,
+        expected_states: Mapping[UUID, str] | None = None,
     ) -> AsyncIterator[Session]:
         """One transaction scoped to the tenant; without one it sees no tenant's rows.
 
@@ -134,10 +142,16 @@ class Database:
         and the states that the transaction is to find them in: it begins with a look at them, in the same round trip.
         Raises Outdated, DatabaseUnavailable, and DatabaseRefused for a login or a database that is not there.
         """
-        with _told_as_ours():
+        with _translate_errors():
             # What is not committed is rolled back as the connection returns to the pool, also after a cancellation.
-            begin = beginning(tenant_id, snapshot=snapshot, seconds=seconds, kept_plans=kept_plans, unchanged=unchanged)
-            async with self._begun(begin, tenant_id) as (connection, driver):
+            begin_sql = build_begin_sql(
+                tenant_id,
+                snapshot=snapshot,
+                statement_timeout_seconds=statement_timeout_seconds,
+                allow_generic_plans=allow_generic_plans,
+                expected_states=expected_states,
+            )
+            async with self._acquire_connection(begin_sql, tenant_id) as (connection, driver):
                 session = Session(connection, driver)
                 try:
                     yield session
@@ -149,39 +163,46 @@ class Database:
                         await session.close()
 
     @asynccontextmanager
-    async def reading(
+    async def read_transaction(
         self,
         tenant_id: UUID,
         *,
         snapshot: bool | str = False,
-        seconds: float | None = None,
-        unchanged: Mapping[UUID, str] | None = None,
-    ) -> AsyncIterator[Reader]:
+        statement_timeout_seconds: float | None = None,
+        expected_states: Mapping[UUID, str] | None = None,
+    ) -> AsyncIterator[DriverReader]:
         """A transaction for a few statements of the driver's that only read, by keys; its end is not waited for.
 
         Otherwise, and raises, as ``transaction``.
         """
-        begin = beginning(
-            tenant_id, snapshot=snapshot, seconds=seconds, kept_plans=True, unchanged=unchanged, reads=True
+        begin_sql = build_begin_sql(
+            tenant_id,
+            snapshot=snapshot,
+            statement_timeout_seconds=statement_timeout_seconds,
+            allow_generic_plans=True,
+            expected_states=expected_states,
+            read_only=True,
         )
-        with _told_as_ours(reads=True):
-            for _ in range(MOST_CONNECTIONS):
-                async with borrowed(self.engine, self.returning, await self._admitted(tenant_id)) as pooled:
-                    driver, forget = pooled.driver_connection, partial(greenlet_spawn, pooled.invalidate)
-                    if driver is not None and await begins(driver, begin, forget=forget):
-                        yield Reader(driver)
+        with _translate_errors(read_only=True):
+            for _ in range(MAX_DEAD_CONNECTIONS):
+                async with acquire_driver_connection(
+                    self.engine, self.returning_tasks, await self._wait_for_share(tenant_id)
+                ) as pooled:
+                    driver, discard = pooled.driver_connection, partial(greenlet_spawn, pooled.invalidate)
+                    if driver is not None and await try_begin(driver, begin_sql, discard=discard):
+                        yield DriverReader(driver)
                         return
-                    await forget()
+                    await discard()
             raise DatabaseUnavailable
 
     @asynccontextmanager
-    async def single_statement(self) -> AsyncIterator[Session]:
+    async def autocommit(self) -> AsyncIterator[Session]:
         """For one statement that needs no tenant: without a transaction around it, one round trip instead of three.
 
         The setting of an earlier transaction ended with it, so no tenant's rows are seen. Raises as ``transaction``.
         """
-        with _told_as_ours():
-            async with self._begun(None, None) as (connection, driver):
+        with _translate_errors():
+            async with self._acquire_connection(None, None) as (connection, driver):
                 session = Session(connection, driver)
                 try:
                     yield session
@@ -189,21 +210,25 @@ class Database:
                     await session.close()
 
     @asynccontextmanager
-    async def _begun(
-        self, begin: str | None, tenant_id: UUID | None
+    async def _acquire_connection(
+        self, begin_sql: str | None, tenant_id: UUID | None
     ) -> AsyncIterator[tuple[AsyncConnection, asyncpg.Connection]]:
         """A connection that has answered ``begin``; those that have died in the pool are left out.
 
         One that takes no writes does not come back to it.
         """
-        for _ in range(MOST_CONNECTIONS):
-            async with lent(self.engine, self.returning, await self._admitted(tenant_id)) as connection:
-                driver = _driver(connection)
-                if await begins(driver, begin, forget=connection.invalidate):
+        for _ in range(MAX_DEAD_CONNECTIONS):
+            async with acquire_connection(
+                self.engine, self.returning_tasks, await self._wait_for_share(tenant_id)
+            ) as connection:
+                driver = _get_driver_connection(connection)
+                if await try_begin(driver, begin_sql, discard=connection.invalidate):
                     try:
                         yield connection, driver
                     except DBAPIError as exc:
-                        if _only_reads(exc):  # after a failover it leads to what was the primary, and would for ever
+                        if _is_read_only_error(
+                            exc
+                        ):  # after a failover it leads to what was the primary, and would for ever
                             driver.terminate()
                             await connection.invalidate()
                         raise
@@ -211,15 +236,15 @@ class Database:
                 await connection.invalidate()
         raise DatabaseUnavailable
 
-    async def _admitted(self, tenant_id: UUID | None) -> GiveBack:
+    async def _wait_for_share(self, tenant_id: UUID | None) -> ReleaseSlot:
         """Wait for the tenant's turn at the pool. Raises DatabaseUnavailable."""
         try:
-            return await self.shares.admit(tenant_id)
+            return await self.pool_shares.acquire(tenant_id)
         except TimeoutError as exc:
-            raise DatabaseUnavailable(CROWDED) from exc
+            raise DatabaseUnavailable(POOL_EXHAUSTED_MESSAGE) from exc
 
     @property
-    def is_at_leisure(self) -> bool:
+    def has_idle_capacity(self) -> bool:
         """Whether so few connections are lent that one caller may have two of them, and none will wait for it."""
         pool = self.engine.sync_engine.pool
         assert isinstance(pool, QueuePool)
@@ -231,37 +256,37 @@ class Database:
         Raises DatabaseRefused, DatabaseUnavailable.
         """
         async with self.transaction(None) as session:
-            found = (await session.execute(text(fitness.CHECK))).one()
-        reason = fitness.refusal(
-            found.role,
-            version=found.version,
-            pgvector=found.pgvector,
-            privileged=found.privileged,
-            migrated=found.migrated,
-            earlier=found.earlier,
+            row = (await session.execute(text(fitness.REQUIREMENTS_QUERY))).one()
+        reason = fitness.find_unmet_requirement(
+            row.role,
+            version=row.version,
+            pgvector=row.pgvector,
+            privileged=row.privileged,
+            migrated=row.migrated,
+            earlier=row.earlier,
         )
         if reason is not None:
             raise DatabaseRefused(reason)
 
     async def close(self) -> None:
         """Close every connection."""
-        await asyncio.gather(*self.returning, return_exceptions=True)
+        await asyncio.gather(*self.returning_tasks, return_exceptions=True)
         await self.engine.dispose()
 
 
-def _driver(connection: AsyncConnection) -> asyncpg.Connection:
+def _get_driver_connection(connection: AsyncConnection) -> asyncpg.Connection:
     pooled = connection.sync_connection
     assert pooled is not None
-    found: asyncpg.Connection = pooled.connection.driver_connection
-    return found
+    driver: asyncpg.Connection = pooled.connection.driver_connection
+    return driver
 
 
-def _only_reads(error: DBAPIError) -> bool:
-    return getattr(error.orig, "sqlstate", None) == ONLY_READS
+def _is_read_only_error(error: DBAPIError) -> bool:
+    return getattr(error.orig, "sqlstate", None) == READ_ONLY_SQLSTATE
 
 
 @contextmanager
-def _told_as_ours(*, reads: bool = False) -> Iterator[None]:
+def _translate_errors(*, read_only: bool = False) -> Iterator[None]:
     """The driver's errors as DatabaseUnavailable and DatabaseRefused; those of a statement stay what they are.
 
     A row over a quota is RowQuotaExceeded.
@@ -269,17 +294,17 @@ def _told_as_ours(*, reads: bool = False) -> Iterator[None]:
     """
     try:
         yield
-    except (OSError, InterfaceError, PoolTimeout, *UNTRANSLATED) as exc:
+    except (OSError, InterfaceError, PoolTimeout, *UNTRANSLATED_ERRORS) as exc:
         raise DatabaseUnavailable from exc
     except DBAPIError as exc:
         state = str(getattr(exc.orig, "sqlstate", None) or "")
-        if state == OVER_QUOTA:
+        if state == QUOTA_EXCEEDED_SQLSTATE:
             raise RowQuotaExceeded.from_database(exc) from exc
-        if _only_reads(exc) and not reads:
+        if _is_read_only_error(exc) and not read_only:
             raise DatabaseUnavailable("The database only reads at present; try again.") from exc
-        if exc.connection_invalidated or state.startswith(OUTAGES):
+        if exc.connection_invalidated or state.startswith(OUTAGE_SQLSTATES):
             raise DatabaseUnavailable from exc
-        if state.startswith(REFUSALS):
+        if state.startswith(REFUSED_SQLSTATES):
             raise DatabaseRefused(f"CARREL_DATABASE_URL: {getattr(exc.orig, '__cause__', None)}") from exc
         raise
 
@@ -290,18 +315,31 @@ class TenantDatabase:
 
     database: Database
     tenant_id: UUID
-    unchanged: Mapping[UUID, str] | None = None
+    expected_states: Mapping[UUID, str] | None = None
 
     def transaction(
-        self, *, snapshot: bool | str = False, seconds: float | None = None, kept_plans: bool = False
+        self,
+        *,
+        snapshot: bool | str = False,
+        statement_timeout_seconds: float | None = None,
+        allow_generic_plans: bool = False,
     ) -> AbstractAsyncContextManager[Session]:
         """Commit at the end, roll back on an error. Raises DatabaseUnavailable, Outdated."""
         return self.database.transaction(
-            self.tenant_id, snapshot=snapshot, seconds=seconds, kept_plans=kept_plans, unchanged=self.unchanged
+            self.tenant_id,
+            snapshot=snapshot,
+            statement_timeout_seconds=statement_timeout_seconds,
+            allow_generic_plans=allow_generic_plans,
+            expected_states=self.expected_states,
         )
 
-    def reading(
-        self, *, snapshot: bool | str = False, seconds: float | None = None
-    ) -> AbstractAsyncContextManager[Reader]:
+    def read_transaction(
+        self, *, snapshot: bool | str = False, statement_timeout_seconds: float | None = None
+    ) -> AbstractAsyncContextManager[DriverReader]:
         """As ``Database.reading``. Raises DatabaseUnavailable, Outdated."""
-        return self.database.reading(self.tenant_id, snapshot=snapshot, seconds=seconds, unchanged=self.unchanged)
+        return self.database.read_transaction(
+            self.tenant_id,
+            snapshot=snapshot,
+            statement_timeout_seconds=statement_timeout_seconds,
+            expected_states=self.expected_states,
+        )

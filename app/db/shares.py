@@ -10,13 +10,13 @@ from uuid import UUID
 from app.db.models.base import SYSTEM_TENANT
 
 # Connections that no tenant is lent: sign-in, claims of jobs and health checks never wait for a tenant's work.
-RESERVED = 2
+RESERVED_CONNECTIONS = 2
 MIN_SHARE = 2
 # One tenant is lent a third of the pool: the more of its transactions run, the longer others wait for a processor.
-SHARES = 3
+SHARE_DIVISOR = 3
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     pass
 
 
@@ -33,80 +33,84 @@ class PoolShares:
     capacity: int
     share: int
     timeout_seconds: float
-    _lent: Counter[UUID] = field(default_factory=Counter)
+    _in_use: Counter[UUID] = field(default_factory=Counter)
     _total: int = 0
     _waiting: OrderedDict[UUID, deque[asyncio.Future[None]]] = field(default_factory=OrderedDict)
 
     @classmethod
-    def of(cls, connections: int, *, timeout_seconds: float) -> Self:
+    def from_pool_size(cls, connections: int, *, timeout_seconds: float) -> Self:
         """Divide a pool with this maximum number of connections."""
-        return cls(max(MIN_SHARE, connections - RESERVED), max(MIN_SHARE, connections // SHARES), timeout_seconds)
+        return cls(
+            max(MIN_SHARE, connections - RESERVED_CONNECTIONS),
+            max(MIN_SHARE, connections // SHARE_DIVISOR),
+            timeout_seconds,
+        )
 
-    async def admit(self, tenant_id: UUID | None) -> Callable[[], None]:
+    async def acquire(self, tenant_id: UUID | None) -> Callable[[], None]:
         """Wait for a place and return the function that gives it back; the service itself needs none.
 
         Raises TimeoutError.
         """
         if tenant_id is None or tenant_id == SYSTEM_TENANT:
-            return _nothing
-        if self._total < self.capacity and self._lent[tenant_id] < self.share and tenant_id not in self._waiting:
-            self._lend(tenant_id)
+            return _do_nothing
+        if self._total < self.capacity and self._in_use[tenant_id] < self.share and tenant_id not in self._waiting:
+            self._grant(tenant_id)
         else:
-            await self._wait(tenant_id)
-        return _Place(self, tenant_id).give_back
+            await self._wait_for_share(tenant_id)
+        return _PoolSlot(self, tenant_id).release
 
-    async def _wait(self, tenant_id: UUID) -> None:
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(tenant_id, deque()).append(turn)
+    async def _wait_for_share(self, tenant_id: UUID) -> None:
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(tenant_id, deque()).append(waiter)
         try:
             async with asyncio.timeout(self.timeout_seconds):
-                await turn
+                await waiter
         except BaseException:
-            if turn.done() and not turn.cancelled():  # the place was lent in the same moment
-                self._take_back(tenant_id)
-            elif turn in (turns := self._waiting.get(tenant_id, deque())):
-                turns.remove(turn)
-                self._forget(tenant_id)
+            if waiter.done() and not waiter.cancelled():  # the place was lent in the same moment
+                self._release(tenant_id)
+            elif waiter in (waiters := self._waiting.get(tenant_id, deque())):
+                waiters.remove(waiter)
+                self._remove_if_idle(tenant_id)
             raise
 
-    def _lend(self, tenant_id: UUID) -> None:
-        self._lent[tenant_id] += 1
+    def _grant(self, tenant_id: UUID) -> None:
+        self._in_use[tenant_id] += 1
         self._total += 1
 
-    def _take_back(self, tenant_id: UUID) -> None:
-        self._lent[tenant_id] -= 1
+    def _release(self, tenant_id: UUID) -> None:
+        self._in_use[tenant_id] -= 1
         self._total -= 1
-        if not self._lent[tenant_id]:
-            del self._lent[tenant_id]
-        self._serve()
+        if not self._in_use[tenant_id]:
+            del self._in_use[tenant_id]
+        self._grant_waiting()
 
-    def _serve(self) -> None:
+    def _grant_waiting(self) -> None:
         """Lend free places to waiting tenants, one each before any gets a second."""
         while self._total < self.capacity:
-            tenant_id = next((one for one in self._waiting if self._lent[one] < self.share), None)
+            tenant_id = next((candidate for candidate in self._waiting if self._in_use[candidate] < self.share), None)
             if tenant_id is None:
                 return
-            turns = self._waiting[tenant_id]
-            turn = turns.popleft()
+            waiters = self._waiting[tenant_id]
+            waiter = waiters.popleft()
             self._waiting.move_to_end(tenant_id)
-            self._forget(tenant_id)
-            if not turn.done():
-                self._lend(tenant_id)
-                turn.set_result(None)
+            self._remove_if_idle(tenant_id)
+            if not waiter.done():
+                self._grant(tenant_id)
+                waiter.set_result(None)
 
-    def _forget(self, tenant_id: UUID) -> None:
+    def _remove_if_idle(self, tenant_id: UUID) -> None:
         if not self._waiting[tenant_id]:
             del self._waiting[tenant_id]
 
 
 @dataclass(slots=True)
-class _Place:
+class _PoolSlot:
     """A place in the pool, which is given back once."""
 
     shares: PoolShares
     tenant_id: UUID | None
 
-    def give_back(self) -> None:
+    def release(self) -> None:
         if self.tenant_id is not None:
             tenant_id, self.tenant_id = self.tenant_id, None
-            self.shares._take_back(tenant_id)
+            self.shares._release(tenant_id)

@@ -8,7 +8,7 @@ the migrations, below the same path.
 from collections.abc import Sequence
 from pathlib import Path
 
-SQL = Path(__file__).resolve().parent / "sql"
+SQL_DIRECTORY = Path(__file__).resolve().parent / "sql"
 # The folders below `functions` and the role that owns what is in them; the tables' owner is the one who migrates.
 OWNER = "owner"
 ROLES = ("carrel_search", "carrel_control")
@@ -31,16 +31,16 @@ end $$;
 """
 
 
-def script_location() -> Path:
+def find_migrations_directory() -> Path:
     """Return the folder of the migrations: inside the package in a wheel, at the top level of a source checkout."""
     package = Path(__file__).resolve().parent.parent
-    inside = package / "_migrations"
-    return inside if inside.is_dir() else package.parent / "migrations"
+    packaged = package / "_migrations"
+    return packaged if packaged.is_dir() else package.parent / "migrations"
 
 
 def read_migration_sql(path: str) -> str:
     """Return the text of a file beside the migrations, for example ``baseline/tables.sql``."""
-    return (script_location() / path).read_text(encoding="utf-8")
+    return (find_migrations_directory() / path).read_text(encoding="utf-8")
 
 
 def read_sql(path: str, revision: str, migrations: Path | None = None) -> str:
@@ -51,13 +51,13 @@ def read_sql(path: str, revision: str, migrations: Path | None = None) -> str:
         revision: The migration; revisions are in the order of their names.
         migrations: The folder of the migrations, by default that of this version.
     """
-    former = (migrations or script_location()) / "former"
+    former = (migrations or find_migrations_directory()) / "former"
     later = sorted(folder for folder in former.iterdir() if folder.name > revision) if former.is_dir() else []
     copies = [folder / path for folder in later if (folder / path).is_file()]
-    return (copies[0] if copies else SQL / path).read_text(encoding="utf-8")
+    return (copies[0] if copies else SQL_DIRECTORY / path).read_text(encoding="utf-8")
 
 
-def function_script(functions: Sequence[str], revision: str) -> str:
+def build_function_script(functions: Sequence[str], revision: str) -> str:
     """Return a script that creates or replaces functions, each as the role that owns it.
 
     Args:
@@ -77,7 +77,7 @@ def function_script(functions: Sequence[str], revision: str) -> str:
     return "\n".join(parts)
 
 
-def trigger_script(triggers: Sequence[str], revision: str) -> str:
+def build_trigger_script(triggers: Sequence[str], revision: str) -> str:
     """Return a script that creates or replaces triggers.
 
     Args:

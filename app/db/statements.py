@@ -7,7 +7,7 @@ from typing import Any
 
 from asyncpg import Record
 
-__all__ = ["Record", "Statement", "statement"]
+__all__ = ["Record", "Statement", "parse_statement"]
 
 _NAME = re.compile(r"(?<!:):([a-z_]\w*)")
 
@@ -17,15 +17,15 @@ class Statement:
     """SQL as the driver takes it, and the names of its parameters in their order."""
 
     sql: str
-    names: tuple[str, ...]
+    parameter_names: tuple[str, ...]
 
-    def arguments(self, values: Mapping[str, Any]) -> list[Any]:
+    def order_arguments(self, values: Mapping[str, Any]) -> list[Any]:
         """The values in the order of the parameters."""
-        return [values[name] for name in self.names]
+        return [values[name] for name in self.parameter_names]
 
 
-def statement(sql: str) -> Statement:
+def parse_statement(sql: str) -> Statement:
     """Of SQL whose parameters are written ``:name``; the server infers their types, so cast where it cannot."""
-    names: dict[str, int] = {}
-    numbered = _NAME.sub(lambda match: f"${names.setdefault(match[1], len(names) + 1)}", sql)
-    return Statement(numbered, tuple(names))
+    positions: dict[str, int] = {}
+    numbered_sql = _NAME.sub(lambda match: f"${positions.setdefault(match[1], len(positions) + 1)}", sql)
+    return Statement(numbered_sql, tuple(positions))

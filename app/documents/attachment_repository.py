@@ -6,17 +6,17 @@ from uuid import UUID
 
 from sqlalchemy import Select, select
 
-from app.db.models.tenant_data import Document
+from app.db.models.tenant_data import DocumentRow
 from app.db.session import Session
-from app.documents.repository import DocumentFilters, narrowed
+from app.documents.repository import DocumentRowFilters, apply_filters
 
 
 @dataclass(frozen=True, slots=True)
-class AttachmentPage:
+class AttachmentListParams:
     """A place in a list in the order of ids, which is that of time."""
 
     statuses: Sequence[str] | None
-    beyond: UUID | None
+    cursor_id: UUID | None
     newest_first: bool
     limit: int
 
@@ -29,28 +29,30 @@ class AttachmentRepository:
         self.tenant_id = tenant_id
         self.reader = reader
 
-    async def by_external_id(self, kb_id: UUID, external_id: str) -> Document | None:
+    async def find_by_external_id(self, kb_id: UUID, external_id: str) -> DocumentRow | None:
         """The oldest that the key may read, where several users' have it."""
-        query = self._of(kb_id, DocumentFilters(external_id=external_id, reader=self.reader))
-        return await self.session.scalar(query.order_by(Document.id).limit(1))
+        query = self._select_documents(kb_id, DocumentRowFilters(external_id=external_id, reader=self.reader))
+        return await self.session.scalar(query.order_by(DocumentRow.id).limit(1))
 
-    async def page(self, kb_id: UUID, page: AttachmentPage) -> list[Document]:
+    async def list_documents(self, kb_id: UUID, params: AttachmentListParams) -> list[DocumentRow]:
         """Some of the knowledge base's documents."""
-        query = self._of(kb_id, DocumentFilters(reader=self.reader))
-        if page.statuses is not None:
-            query = query.where(Document.status.in_(page.statuses))
-        if page.beyond is not None:
-            query = query.where(Document.id < page.beyond if page.newest_first else Document.id > page.beyond)
-        order = Document.id.desc() if page.newest_first else Document.id.asc()
-        return list(await self.session.scalars(query.order_by(order).limit(page.limit)))
+        query = self._select_documents(kb_id, DocumentRowFilters(reader=self.reader))
+        if params.statuses is not None:
+            query = query.where(DocumentRow.status.in_(params.statuses))
+        if params.cursor_id is not None:
+            query = query.where(
+                DocumentRow.id < params.cursor_id if params.newest_first else DocumentRow.id > params.cursor_id
+            )
+        order = DocumentRow.id.desc() if params.newest_first else DocumentRow.id.asc()
+        return list(await self.session.scalars(query.order_by(order).limit(params.limit)))
 
-    async def external_ids(self, ids: Sequence[UUID]) -> dict[UUID, str]:
+    async def load_external_ids(self, ids: Sequence[UUID]) -> dict[UUID, str]:
         """Of those documents that have one."""
-        query = select(Document.id, Document.external_id).where(
-            Document.tenant_id == self.tenant_id, Document.id.in_(ids), Document.external_id.is_not(None)
+        query = select(DocumentRow.id, DocumentRow.external_id).where(
+            DocumentRow.tenant_id == self.tenant_id, DocumentRow.id.in_(ids), DocumentRow.external_id.is_not(None)
         )
         return {document_id: name for document_id, name in await self.session.execute(query) if name is not None}
 
-    def _of(self, kb_id: UUID, filters: DocumentFilters) -> Select[Document]:
-        query = narrowed(select(Document), filters)
-        return query.where(Document.tenant_id == self.tenant_id, Document.kb_id == kb_id)
+    def _select_documents(self, kb_id: UUID, filters: DocumentRowFilters) -> Select[DocumentRow]:
+        query = apply_filters(select(DocumentRow), filters)
+        return query.where(DocumentRow.tenant_id == self.tenant_id, DocumentRow.kb_id == kb_id)

@@ -5,30 +5,30 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from app.db.models.openai import KeptFile
-from app.db.models.tenant_data import Document
+from app.db.models.openai import StoredFile
+from app.db.models.tenant_data import DocumentRow
 from app.db.session import TenantDatabase
-from app.documents.attachment_repository import AttachmentPage, AttachmentRepository
+from app.documents.attachment_repository import AttachmentListParams, AttachmentRepository
 from app.documents.deletion import DeletionService
 from app.documents.files import FileService
-from app.documents.reading import ReadingService
-from app.documents.scopes import Scope
+from app.documents.reading import ContentService
+from app.documents.scopes import DocumentScope
 from app.documents.service import DocumentService
-from app.documents.types import DocumentFacts, DocumentNotFound, ReceivedFile
-from app.documents.uploading import Reference, Settle, UploadService
+from app.documents.types import DocumentFields, DocumentNotFound, ReceivedFile
+from app.documents.uploading import KnowledgeBaseReference, OnStored, UploadService
 from app.ids import decode_id, encode_id
 from app.job_queue import INTERACTIVE
 from app.knowledge_bases.service import KnowledgeBaseService
 from app.object_store import ObjectStore
-from app.temporary import temporary_folder
+from app.temporary import create_temp_directory
 
 
-def name_of(document: Document) -> str:
+def format_attachment_id(document: DocumentRow) -> str:
     """What a document is called among files: the file's id that it was made of, else its own."""
-    return _name(document.external_id, document.id)
+    return _format_attachment_id(document.external_id, document.id)
 
 
-def _name(external_id: str | None, document_id: UUID) -> str:
+def _format_attachment_id(external_id: str | None, document_id: UUID) -> str:
     is_file = external_id is not None and decode_id("file", external_id) is not None
     return external_id if is_file and external_id is not None else encode_id("doc", document_id)
 
@@ -46,79 +46,86 @@ class AttachmentService:
     documents: DocumentService
     uploads: UploadService
     deletions: DeletionService
-    reading: ReadingService
+    content: ContentService
     objects: ObjectStore
 
-    async def attach(self, reference: str, file_id: UUID, attributes: dict[str, Any] | None) -> Document:
+    async def attach(self, reference: str, file_id: UUID, attributes: dict[str, Any] | None) -> DocumentRow:
         """Upload a kept file. Raises KnowledgeBaseNotFound, FileNotFound, and as ``UploadService.upload``."""
         kb = await self.knowledge_bases.find(reference)
         return await self.attach_file(kb, await self.files.get(file_id), attributes, priority=INTERACTIVE)
 
     async def attach_file(
         self,
-        kb: Reference,
-        file: KeptFile,
+        kb: KnowledgeBaseReference,
+        file: StoredFile,
         attributes: dict[str, Any] | None,
         *,
         priority: int,
-        settle: Settle | None = None,
-    ) -> Document:
+        on_stored: OnStored | None = None,
+    ) -> DocumentRow:
         """The same for a file in hand. One that is attached already stays the document that it is."""
-        facts = DocumentFacts(
+        fields = DocumentFields(
             metadata=attributes,
             external_id=encode_id("file", file.id),
             expires_at=file.expires_at,
             # A key that is narrowed to a user adds to what is that user's.
-            scope=Scope(self.knowledge_bases.principal.user_id),
+            scope=DocumentScope(self.knowledge_bases.principal.user_id),
         )
-        with temporary_folder("upload") as folder:
+        with create_temp_directory("upload") as folder:
             path = folder / "0"
             await self.objects.get(file.key, path)
             received = ReceivedFile(path, file.filename, file.media_type, file.bytes, file.sha256)
-            uploaded = await self.uploads.upload_received(kb, received, facts, priority, settle)
-        return uploaded.document
+            result = await self.uploads.upload_received_file(kb, received, fields, priority, on_stored)
+        return result.document
 
-    async def get(self, reference: str, name: str) -> Document:
+    async def get(self, reference: str, attachment_id: str) -> DocumentRow:
         """Raises KnowledgeBaseNotFound, DocumentNotFound."""
-        document_id = decode_id("doc", name)
+        document_id = decode_id("doc", attachment_id)
         if document_id is not None:
             return await self.documents.get(reference, document_id)
         async with self.db.transaction() as session:
-            kb = await self.knowledge_bases.find_in(session, reference)
-            if decode_id("file", name) is None:
+            kb = await self.knowledge_bases.find_in_session(session, reference)
+            if decode_id("file", attachment_id) is None:
                 raise DocumentNotFound
             reader = self.knowledge_bases.principal.user_id
-            found = await AttachmentRepository(session, self.db.tenant_id, reader=reader).by_external_id(
-                kb.row.id, name
+            document = await AttachmentRepository(session, self.db.tenant_id, reader=reader).find_by_external_id(
+                kb.row.id, attachment_id
             )
-        if found is None:
+        if document is None:
             raise DocumentNotFound
-        return found
+        return document
 
-    async def page(self, reference: str, page: AttachmentPage) -> Sequence[Document]:
+    async def list_documents(self, reference: str, params: AttachmentListParams) -> Sequence[DocumentRow]:
         """Raises KnowledgeBaseNotFound."""
         async with self.db.transaction() as session:
-            kb = await self.knowledge_bases.find_in(session, reference)
+            kb = await self.knowledge_bases.find_in_session(session, reference)
             reader = self.knowledge_bases.principal.user_id
-            return await AttachmentRepository(session, self.db.tenant_id, reader=reader).page(kb.row.id, page)
+            return await AttachmentRepository(session, self.db.tenant_id, reader=reader).list_documents(
+                kb.row.id, params
+            )
 
-    async def update(self, reference: str, name: str, attributes: dict[str, Any]) -> Document:
+    async def update(self, reference: str, attachment_id: str, attributes: dict[str, Any]) -> DocumentRow:
         """Set its metadata, as a whole. Raises as ``DocumentService.update``."""
-        document = await self.get(reference, name)
+        document = await self.get(reference, attachment_id)
         return await self.documents.update(reference, document.id, {"metadata": attributes})
 
-    async def detach(self, reference: str, name: str) -> None:
+    async def detach(self, reference: str, attachment_id: str) -> None:
         """Delete the document; the file is kept. Raises as ``DeletionService.delete``."""
-        document = await self.get(reference, name)
+        document = await self.get(reference, attachment_id)
         await self.deletions.delete(reference, document.id)
 
-    async def text(self, reference: str, name: str) -> tuple[Document, str]:
+    async def read_text(self, reference: str, attachment_id: str) -> tuple[DocumentRow, str]:
         """What was read of it. Raises DocumentNotFound."""
-        document = await self.get(reference, name)
-        return await self.reading.text(reference, document.id)
+        document = await self.get(reference, attachment_id)
+        return await self.content.read_text(reference, document.id)
 
-    async def names(self, documents: Sequence[UUID]) -> Mapping[UUID, str]:
+    async def get_attachment_ids(self, document_ids: Sequence[UUID]) -> Mapping[UUID, str]:
         """What these are called; shared ones by their own ids."""
         async with self.db.transaction() as session:
-            found = await AttachmentRepository(session, self.db.tenant_id, reader=None).external_ids(documents)
-        return {document_id: _name(found.get(document_id), document_id) for document_id in documents}
+            external_ids = await AttachmentRepository(session, self.db.tenant_id, reader=None).load_external_ids(
+                document_ids
+            )
+        return {
+            document_id: _format_attachment_id(external_ids.get(document_id), document_id)
+            for document_id in document_ids
+        }

@@ -5,11 +5,15 @@ from itertools import accumulate
 from uuid import UUID
 
 # Of a deletion, all of whose statements have two minutes each.
-BATCH_CHUNKS = 20_000
+MAX_BATCH_CHUNKS = 20_000
 
 
-def with_chunks(documents: Iterable[tuple[UUID, int]], chunks: int) -> list[UUID]:
+def take_until_chunks(documents: Iterable[tuple[UUID, int]], max_chunks: int) -> list[UUID]:
     """The first of ``documents``, each with its number of chunks, that have about ``chunks``: one at least."""
     rows = list(documents)
-    before = accumulate((count for _, count in rows), initial=0)
-    return [one for (one, _), so_many in zip(rows, before, strict=False) if so_many < chunks]
+    preceding_counts = accumulate((count for _, count in rows), initial=0)
+    return [
+        document_id
+        for (document_id, _), preceding_count in zip(rows, preceding_counts, strict=False)
+        if preceding_count < max_chunks
+    ]

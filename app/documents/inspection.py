@@ -4,9 +4,9 @@ from collections.abc import Collection, Mapping
 from pathlib import PurePath
 from types import MappingProxyType
 
-from app.documents.sniffing import DOC, ENCRYPTED_OFFICE, HEAD, MSG, OCTETS, OLE, PPT, ZIP, sniff
-from app.documents.text_types import BY_EXTENSION, EXTENSIONS
-from app.documents.types import EmptyUpload, EncryptedUpload, ReceivedFile, UnsupportedMediaType
+from app.documents.sniffing import DOC, ENCRYPTED_OFFICE, HEAD_BYTES, MSG, OCTET_STREAM, OLE, PPT, ZIP, sniff_media_type
+from app.documents.text_types import EXTENSIONS, MEDIA_TYPE_BY_EXTENSION
+from app.documents.types import EmptyUpload, EncryptedUpload, ReceivedFile, UnsupportedFileType
 
 _OPEN_DOCUMENT = "application/vnd.oasis.opendocument"
 # Formats that people have, and what their program can save instead.
@@ -22,12 +22,12 @@ _ADVICE: Mapping[str, str] = {
 }
 
 # What may be a format of its own inside; anything else is what its content says, whatever it is called.
-_OPEN_KINDS = frozenset({OCTETS, ZIP, OLE, *EXTENSIONS})
+_AMBIGUOUS_TYPES = frozenset({OCTET_STREAM, ZIP, OLE, *EXTENSIONS})
 _NO_PLUGINS: Mapping[str, Collection[str]] = MappingProxyType({})
 
 
-def inspect_upload(
-    received: ReceivedFile, parseable: Collection[str], plugins: Mapping[str, Collection[str]] = _NO_PLUGINS
+def detect_media_type(
+    received: ReceivedFile, parseable_types: Collection[str], plugin_types: Mapping[str, Collection[str]] = _NO_PLUGINS
 ) -> str:
     """The media type by content; blocking. Raises EmptyUpload, EncryptedUpload, UnsupportedMediaType.
 
@@ -37,23 +37,25 @@ def inspect_upload(
     if received.size == 0:
         raise EmptyUpload(loc=("body", "file"))
     with received.path.open("rb") as file:
-        head = file.read(HEAD)
-    found = sniff(head, received.path, filename=received.filename, declared=received.declared_type)
-    if found == ENCRYPTED_OFFICE:
+        head = file.read(HEAD_BYTES)
+    media_type = sniff_media_type(head, received.path, filename=received.filename, declared=received.declared_type)
+    if media_type == ENCRYPTED_OFFICE:
         raise EncryptedUpload
-    if found in _OPEN_KINDS:
-        found = _plugin_type(received, plugins) or found
-    if found not in parseable:
-        known = ", ".join(sorted(parseable))
-        message = _ADVICE.get(found) or f"This file is {found}, which no parser reads; parsers: {known}."
-        raise UnsupportedMediaType(message, media_type=found)
-    return found
+    if media_type in _AMBIGUOUS_TYPES:
+        media_type = _find_plugin_type(received, plugin_types) or media_type
+    if media_type not in parseable_types:
+        supported_types = ", ".join(sorted(parseable_types))
+        message = (
+            _ADVICE.get(media_type) or f"This file is {media_type}, which no parser reads; parsers: {supported_types}."
+        )
+        raise UnsupportedFileType(message, media_type=media_type)
+    return media_type
 
 
-def _plugin_type(received: ReceivedFile, plugins: Mapping[str, Collection[str]]) -> str | None:
+def _find_plugin_type(received: ReceivedFile, plugin_types: Mapping[str, Collection[str]]) -> str | None:
     extension = PurePath(received.filename).suffix.lower().removeprefix(".")
-    for media_type, extensions in plugins.items():
+    for media_type, extensions in plugin_types.items():
         if extension in extensions:
             return media_type
     declared = received.declared_type
-    return declared if declared in plugins and extension not in BY_EXTENSION else None
+    return declared if declared in plugin_types and extension not in MEDIA_TYPE_BY_EXTENSION else None

@@ -6,7 +6,7 @@ from itertools import islice
 
 from app.db.models.tenant_data import DocumentPage
 
-MOST_BOXES = 2_000
+MAX_LINE_BOXES = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,17 +37,21 @@ class LineBoxes:
     sizes: Sequence[PageSize] = ()
 
 
-def boxes_within(pages: Sequence[DocumentPage], *, start: int, end: int) -> LineBoxes:
+def select_line_boxes(pages: Sequence[DocumentPage], *, start: int, end: int) -> LineBoxes:
     """The lines that have any of the text from ``start`` to ``end``."""
-    boxes = list(islice((box for page in pages for box in _boxes(page, start, end)), MOST_BOXES))
-    shown = {box.page for box in boxes}
+    boxes = list(islice((box for page in pages for box in _iter_line_boxes(page, start, end)), MAX_LINE_BOXES))
+    page_numbers = {box.page for box in boxes}
     # Stored in single precision: a tenth of a point comes back as a little more or less.
-    sizes = [PageSize(one.page, round(one.width, 1), round(one.height, 1)) for one in pages if one.page in shown]
+    sizes = [
+        PageSize(document_page.page, round(document_page.width, 1), round(document_page.height, 1))
+        for document_page in pages
+        if document_page.page in page_numbers
+    ]
     return LineBoxes(boxes, sizes)
 
 
-def _boxes(page: DocumentPage, start: int, end: int) -> Iterator[LineBox]:
-    for index, (begins, ends) in enumerate(zip(page.starts, page.ends, strict=True)):
-        if begins < end and ends > start:
+def _iter_line_boxes(page: DocumentPage, start: int, end: int) -> Iterator[LineBox]:
+    for index, (line_start, line_end) in enumerate(zip(page.starts, page.ends, strict=True)):
+        if line_start < end and line_end > start:
             x0, y0, x1, y1 = (value / 10 for value in page.boxes[4 * index : 4 * index + 4])
             yield LineBox(page.page, x0, y0, x1, y1)

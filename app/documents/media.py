@@ -3,47 +3,47 @@
 from dataclasses import dataclass
 from uuid import UUID
 
-from app.db.models.media import DocumentMedia
+from app.db.models.media import DocumentImage
 from app.db.session import TenantDatabase
-from app.documents.finding import find_readable
-from app.documents.media_repository import MediaRepository
-from app.errors import NotFound
+from app.documents.finding import find_readable_document
+from app.documents.media_repository import ImageRepository
+from app.errors import NotFoundError
 from app.knowledge_bases.service import KnowledgeBaseService
 from app.object_store import ObjectStore
 
 
-class MediaNotFound(NotFound):
+class ImageNotFound(NotFoundError):
     """There is no such picture."""
 
     code = "media_not_found"
 
 
 @dataclass(frozen=True, slots=True)
-class FoundMedia:
+class ImageDownload:
     """A picture: a link where the object store makes links, else what to stream."""
 
-    row: DocumentMedia
+    row: DocumentImage
     filename: str
     link: str | None
 
 
 @dataclass(frozen=True, slots=True)
-class MediaService:
+class ImageService:
     """What a tenant can see of its documents' pictures."""
 
     db: TenantDatabase
     knowledge_bases: KnowledgeBaseService
     objects: ObjectStore
 
-    async def get(self, reference: str, document_id: UUID, ordinal: int) -> FoundMedia:
+    async def get(self, reference: str, document_id: UUID, ordinal: int) -> ImageDownload:
         """Raises KnowledgeBaseNotFound, DocumentNotFound, MediaNotFound."""
         async with self.db.transaction() as session:
-            kb = await self.knowledge_bases.find_in(session, reference)
+            kb = await self.knowledge_bases.find_in_session(session, reference)
             reader = self.knowledge_bases.principal.user_id
-            document, _ = await find_readable(session, kb, document_id, reader=reader)
-            row = await MediaRepository(session, document.tenant_id).find(document, ordinal)
+            document, _ = await find_readable_document(session, kb, document_id, reader=reader)
+            row = await ImageRepository(session, document.tenant_id).find(document, ordinal)
         if row is None:
-            raise MediaNotFound
+            raise ImageNotFound
         filename = f"picture-{ordinal + 1}.{row.media_type.rpartition('/')[2]}"
         link = await self.objects.presign(row.key, filename=filename, media_type=row.media_type, inline=True)
-        return FoundMedia(row, filename, link)
+        return ImageDownload(row, filename, link)

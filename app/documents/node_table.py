@@ -7,7 +7,7 @@ from sys import intern
 from typing import Any
 from uuid import UUID
 
-NONE = -1
+NO_NODE = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class TableNode:
     block: str | None
 
 
-def _numbers() -> "array[int]":
+def _create_int_array() -> "array[int]":
     return array("i")
 
 
@@ -37,11 +37,11 @@ class NodeTable:
 
     _ids: bytearray = field(default_factory=bytearray)
     _by_id: dict[bytes, int] = field(default_factory=dict)
-    _parents: "array[int]" = field(default_factory=_numbers)
-    _firsts: "array[int]" = field(default_factory=_numbers)
-    _lasts: "array[int]" = field(default_factory=_numbers)
-    _nexts: "array[int]" = field(default_factory=_numbers)
-    _places: "array[int]" = field(default_factory=_numbers)
+    _parents: "array[int]" = field(default_factory=_create_int_array)
+    _first_children: "array[int]" = field(default_factory=_create_int_array)
+    _last_children: "array[int]" = field(default_factory=_create_int_array)
+    _next_siblings: "array[int]" = field(default_factory=_create_int_array)
+    _positions: "array[int]" = field(default_factory=_create_int_array)
     _kinds: list[str] = field(default_factory=list)
     _blocks: list[str | None] = field(default_factory=list)
     _titles: list[str | None] = field(default_factory=list)
@@ -59,29 +59,29 @@ class NodeTable:
             rows: In the order of their ordinals: parents before children, siblings in reading order.
         """
         for row in rows:
-            parent = NONE if row["parent_id"] is None else self._by_id.get(row["parent_id"].bytes)
-            if parent is None or (parent == NONE and self._kinds):
+            parent = NO_NODE if row["parent_id"] is None else self._by_id.get(row["parent_id"].bytes)
+            if parent is None or (parent == NO_NODE and self._kinds):
                 continue
             self._append(row, parent)
 
-    def children(self, number: int) -> Iterator[int]:
+    def iter_children(self, number: int) -> Iterator[int]:
         """Yield the numbers of a node's children in reading order."""
-        child = self._firsts[number]
-        while child != NONE:
+        child = self._first_children[number]
+        while child != NO_NODE:
             yield child
-            child = self._nexts[child]
+            child = self._next_siblings[child]
 
     def is_leaf(self, number: int) -> bool:
         """Whether the node has no children."""
-        return self._firsts[number] == NONE
+        return self._first_children[number] == NO_NODE
 
     def __getitem__(self, number: int) -> TableNode:
         parent = self._parents[number]
-        level, start, end, *pages = self._places[6 * number : 6 * number + 6]
-        page, page_end, slide = (None if place == NONE else place for place in pages)
+        level, start, end, *pages = self._positions[6 * number : 6 * number + 6]
+        page, page_end, slide = (None if page_number == NO_NODE else page_number for page_number in pages)
         return TableNode(
-            id=self._id(number),
-            parent_id=None if parent == NONE else self._id(parent),
+            id=self._get_id(number),
+            parent_id=None if parent == NO_NODE else self._get_id(parent),
             kind=self._kinds[number],
             level=level,
             title=self._titles[number],
@@ -98,17 +98,19 @@ class NodeTable:
         self._ids += key
         self._by_id[key] = number
         self._parents.append(parent)
-        for links in (self._firsts, self._lasts, self._nexts):
-            links.append(NONE)
-        if parent != NONE:
-            before = self._lasts[parent]
-            (self._firsts if before == NONE else self._nexts)[parent if before == NONE else before] = number
-            self._lasts[parent] = number
-        pages = (NONE if row[name] is None else row[name] for name in ("page", "page_end", "slide"))
-        self._places.extend((row["level"], row["start_offset"], row["end_offset"], *pages))
+        for links in (self._first_children, self._last_children, self._next_siblings):
+            links.append(NO_NODE)
+        if parent != NO_NODE:
+            previous_sibling = self._last_children[parent]
+            (self._first_children if previous_sibling == NO_NODE else self._next_siblings)[
+                parent if previous_sibling == NO_NODE else previous_sibling
+            ] = number
+            self._last_children[parent] = number
+        pages = (NO_NODE if row[name] is None else row[name] for name in ("page", "page_end", "slide"))
+        self._positions.extend((row["level"], row["start_offset"], row["end_offset"], *pages))
         self._kinds.append(intern(row["kind"]))
         self._blocks.append(None if row["block"] is None else intern(row["block"]))
         self._titles.append(row["title"])
 
-    def _id(self, number: int) -> UUID:
+    def _get_id(self, number: int) -> UUID:
         return UUID(bytes=bytes(self._ids[16 * number : 16 * number + 16]))

@@ -10,16 +10,16 @@ _ASTRAL = re.compile("[\U00010000-\U0010ffff]")
 
 
 @dataclass(frozen=True, slots=True)
-class Offsets:
+class OffsetConverter:
     """How a caller counts; without ``astral``, the ascending places of characters that count twice, as it is stored."""
 
-    astral: Sequence[int] = ()
+    astral_positions: Sequence[int] = ()
 
     def __call__(self, offset: int) -> int:
         """The place of the code point ``offset``, as the caller counts."""
-        return offset + bisect_left(self.astral, offset)
+        return offset + bisect_left(self.astral_positions, offset)
 
 
-def utf16_offsets(text: str) -> Offsets:
+def create_utf16_converter(text: str) -> OffsetConverter:
     """For offsets into ``text``, or into any longer text that begins with it as far as it goes."""
-    return Offsets([found.start() for found in _ASTRAL.finditer(text)])
+    return OffsetConverter([match.start() for match in _ASTRAL.finditer(text)])

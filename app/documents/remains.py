@@ -9,29 +9,29 @@ from typing import Any
 from uuid import UUID
 
 from app.db.session import Session
-from app.db.statements import statement
-from app.idempotency import forget_answers
+from app.db.statements import parse_statement
+from app.idempotency import delete_stored_responses
 
 # What outlives everything for the retention time: ids, counts and times.
-KEPT = frozenset({"audit_event", "deletion"})
+RETAINED_LOGS = frozenset({"audit_event", "deletion"})
 # Numbers of a tenant or of a knowledge base that hold no content, and whose a chat is: that keeps it from others.
-KEPT_NUMBERS = frozenset({"chat", "embedding_usage", "key_usage", "row_allowance", "tenant_usage", "usage_day"})
+RETAINED_NUMBERS = frozenset({"chat", "embedding_usage", "key_usage", "row_allowance", "tenant_usage", "usage_day"})
 # Sums over a knowledge base, from which what is deleted was subtracted.
-KEPT_SUMS = frozenset({"lex_df", "lex_totals", "private_frequency"})
+RETAINED_SUMS = frozenset({"lex_df", "lex_totals", "private_frequency"})
 # What webhooks were told, for a month: ids, statuses, names of knowledge bases.
-KEPT_TOLD = frozenset({"webhook_delivery"})
+RETAINED_DELIVERIES = frozenset({"webhook_delivery"})
 # Files that were uploaded for themselves: documents are made of them, and they stay. The receipt counts these.
-KEPT_FILES = frozenset({"openai_file"})
+RETAINED_FILES = frozenset({"openai_file"})
 # What has nothing of a document or of a knowledge base; answers are counted in idempotency_subject, by what they name.
-UNRELATED = frozenset(
+UNRELATED_TABLES = frozenset(
     {"tenant", "api_key_use", "idempotency_key", "job_lane", "provider_pace", "quota_turn", "rate_bucket", "webhook",
      "worker_beat"}
 )  # fmt: skip
-KEPT_BY_KIND = {
-    "document": KEPT | KEPT_NUMBERS | KEPT_SUMS | KEPT_TOLD | KEPT_FILES,
-    "documents": KEPT | KEPT_NUMBERS | KEPT_SUMS | KEPT_TOLD | KEPT_FILES,
-    "knowledge_base": KEPT | KEPT_NUMBERS | KEPT_TOLD | KEPT_FILES,
-    "tenant": KEPT,
+RETAINED_BY_KIND = {
+    "document": RETAINED_LOGS | RETAINED_NUMBERS | RETAINED_SUMS | RETAINED_DELIVERIES | RETAINED_FILES,
+    "documents": RETAINED_LOGS | RETAINED_NUMBERS | RETAINED_SUMS | RETAINED_DELIVERIES | RETAINED_FILES,
+    "knowledge_base": RETAINED_LOGS | RETAINED_NUMBERS | RETAINED_DELIVERIES | RETAINED_FILES,
+    "tenant": RETAINED_LOGS,
 }
 Columns = frozenset[str]
 
@@ -45,107 +45,123 @@ _NAMES_KNOWLEDGE_BASE = """
 x.payload ->> 'knowledge_base' = (:kb::uuid)::text or x.payload ->> 'index' = any((:indexes::uuid[])::text[])"""
 
 
-class RemainsRepository:
+class ResidueRepository:
     """Queries in one tenant."""
 
     def __init__(self, session: Session, tenant_id: UUID) -> None:
         self.session = session
         self.tenant_id = tenant_id
 
-    async def of_documents(self, kb_id: UUID | None, documents: Sequence[UUID], *, but_job: UUID) -> dict[str, int]:
+    async def count_document_rows(
+        self, kb_id: UUID | None, documents: Sequence[UUID], *, excluded_job_id: UUID
+    ) -> dict[str, int]:
         """Rows by table; the job that is counting is not counted."""
-        values = {"kb": kb_id, "ds": list(documents), "job": but_job}
-        return await self._count(values, of_documents)
+        values = {"kb": kb_id, "ds": list(documents), "job": excluded_job_id}
+        return await self._count_rows(values, build_document_count)
 
-    async def of_knowledge_base(self, kb_id: UUID, indexes: Sequence[UUID], *, but_job: UUID) -> dict[str, int]:
+    async def count_knowledge_base_rows(
+        self, kb_id: UUID, indexes: Sequence[UUID], *, excluded_job_id: UUID
+    ) -> dict[str, int]:
         """The same for a knowledge base and the search indexes that it had."""
-        values = {"kb": kb_id, "indexes": list(indexes), "job": but_job}
-        return await self._count(values, of_knowledge_base)
+        values = {"kb": kb_id, "indexes": list(indexes), "job": excluded_job_id}
+        return await self._count_rows(values, build_knowledge_base_count)
 
-    async def of_tenant(self) -> dict[str, int]:
+    async def count_tenant_rows(self) -> dict[str, int]:
         """The same for the tenant itself."""
-        return await self._count({}, of_tenant)
+        return await self._count_rows({}, build_tenant_count)
 
-    async def forget_documents(self, documents: Sequence[UUID], *, but_job: UUID) -> None:
+    async def delete_late_document_rows(self, documents: Sequence[UUID], *, excluded_job_id: UUID) -> None:
         """Remove what may have come after they were gone: answers that were kept, jobs about originals of before."""
-        await forget_answers(self.session, self.tenant_id, documents)
-        await self.session.rows(_REMOVE_JOBS, {"t": self.tenant_id, "ds": list(documents), "job": but_job})
+        await delete_stored_responses(self.session, self.tenant_id, documents)
+        await self.session.fetch_rows(
+            _REMOVE_JOBS, {"t": self.tenant_id, "ds": list(documents), "job": excluded_job_id}
+        )
 
-    async def forget_knowledge_base(self, kb_id: UUID, indexes: Sequence[UUID], *, but_job: UUID) -> None:
+    async def delete_late_knowledge_base_rows(
+        self, kb_id: UUID, indexes: Sequence[UUID], *, excluded_job_id: UUID
+    ) -> None:
         """The same for a knowledge base: what was to be done about its search indexes, and to its documents."""
-        await forget_answers(self.session, self.tenant_id, [kb_id])
-        values = {"t": self.tenant_id, "kb": kb_id, "indexes": list(indexes), "job": but_job}
-        await self.session.rows(_REMOVE_JOBS_OF_KNOWLEDGE_BASE, values)
+        await delete_stored_responses(self.session, self.tenant_id, [kb_id])
+        values = {"t": self.tenant_id, "kb": kb_id, "indexes": list(indexes), "job": excluded_job_id}
+        await self.session.fetch_rows(_REMOVE_JOBS_OF_KNOWLEDGE_BASE, values)
 
-    async def _count(self, values: Mapping[str, Any], condition: Any) -> dict[str, int]:
-        found = {row["name"]: frozenset(row["columns"]) for row in await self.session.rows(TABLES, {})}
-        parts = [part for name, columns in sorted(found.items()) if (part := condition(name, columns))]
-        counting = statement(" union all ".join(parts))
-        rows = await self.session.rows(counting, {"t": self.tenant_id, **values})
+    async def _count_rows(self, values: Mapping[str, Any], build_count: Any) -> dict[str, int]:
+        columns_by_table = {
+            row["name"]: frozenset(row["columns"]) for row in await self.session.fetch_rows(LIST_TENANT_TABLES, {})
+        }
+        parts = [part for name, columns in sorted(columns_by_table.items()) if (part := build_count(name, columns))]
+        query = parse_statement(" union all ".join(parts))
+        rows = await self.session.fetch_rows(query, {"t": self.tenant_id, **values})
         return {row["name"]: row["rows"] for row in rows}
 
 
-def of_documents(table: str, columns: Columns) -> str | None:
+def build_document_count(table: str, columns: Columns) -> str | None:
     """The statement that counts rows of some documents; None for a table that has none."""
-    if table in KEPT:
+    if table in RETAINED_LOGS:
         return None
     if table == "document":
-        return _counted(table, "x.id = any(:ds::uuid[])")
+        return _build_count(table, "x.id = any(:ds::uuid[])")
     if table == "job":
-        return _counted(table, f"x.id <> :job::uuid and (x.document_id = any(:ds::uuid[]) or {_NAMES_DOCUMENT})")
+        return _build_count(table, f"x.id <> :job::uuid and (x.document_id = any(:ds::uuid[]) or {_NAMES_DOCUMENT})")
     if "document_id" in columns:
-        where = " and x.kb_id = :kb::uuid" if "kb_id" in columns else ""
-        return _counted(table, f"x.document_id = any(:ds::uuid[]){where}")
+        kb_condition = " and x.kb_id = :kb::uuid" if "kb_id" in columns else ""
+        return _build_count(table, f"x.document_id = any(:ds::uuid[]){kb_condition}")
     if "subject_id" in columns:
-        return _counted(table, "x.subject_id = any(:ds::uuid[])")
+        return _build_count(table, "x.subject_id = any(:ds::uuid[])")
     if "chunk_id" in columns:  # a foreign key keeps them to their chunks
-        return _LANE.format(table=table)
+        return _COUNT_BY_CHUNK.format(table=table)
     return None
 
 
-def of_knowledge_base(table: str, columns: Columns) -> str | None:
+def build_knowledge_base_count(table: str, columns: Columns) -> str | None:
     """The statement that counts rows of a knowledge base; None for a table that has none, or only through documents."""
-    if table in KEPT:
+    if table in RETAINED_LOGS:
         return None
     if table == "knowledge_base":
-        return _counted(table, "x.id = :kb::uuid")
+        return _build_count(table, "x.id = :kb::uuid")
     if table == "job":
-        return _counted(table, f"x.id <> :job::uuid and ({_NAMES_KNOWLEDGE_BASE})")
+        return _build_count(table, f"x.id <> :job::uuid and ({_NAMES_KNOWLEDGE_BASE})")
     if "kb_id" in columns:
-        return _counted(table, "x.kb_id = :kb::uuid")
+        return _build_count(table, "x.kb_id = :kb::uuid")
     if "index_id" in columns:
-        return _counted(table, "x.index_id = any(:indexes::uuid[])")
+        return _build_count(table, "x.index_id = any(:indexes::uuid[])")
     if "subject_id" in columns:
-        return _counted(table, "x.subject_id = :kb::uuid")
+        return _build_count(table, "x.subject_id = :kb::uuid")
     if "knowledge_base_ids" in columns:
-        return _counted(table, "x.knowledge_base_ids @> array[:kb::uuid]")
+        return _build_count(table, "x.knowledge_base_ids @> array[:kb::uuid]")
     return None
 
 
-def of_tenant(table: str, columns: Columns) -> str | None:  # noqa: ARG001  (as the two above)
+def build_tenant_count(table: str, columns: Columns) -> str | None:  # noqa: ARG001  (as the two above)
     """The statement that counts rows of a tenant; None for what outlives it."""
-    return None if table in KEPT else _counted(table, "true", tenant="id" if table == "tenant" else "tenant_id")
+    return (
+        None
+        if table in RETAINED_LOGS
+        else _build_count(table, "true", tenant_column="id" if table == "tenant" else "tenant_id")
+    )
 
 
-def _counted(table: str, condition: str, *, tenant: str = "tenant_id") -> str:
+def _build_count(table: str, condition: str, *, tenant_column: str = "tenant_id") -> str:
     """The names are the catalogue's, and the condition is a constant of this module."""
-    return f"select '{table}' as name, count(*) as rows from {table} x where x.{tenant} = :t::uuid and {condition}"  # noqa: S608
+    return (
+        f"select '{table}' as name, count(*) as rows from {table} x where x.{tenant_column} = :t::uuid and {condition}"  # noqa: S608
+    )
 
 
 # From the chunks: a lane alone does not say whose a row is.
-_LANE = """
+_COUNT_BY_CHUNK = """
 select '{table}' as name, count(*) as rows from chunk c
  cross join lateral (select from {table} y
                       where y.tenant_id = c.tenant_id and y.index_id = c.index_id and y.chunk_id = c.id offset 0) x
  where c.tenant_id = :t::uuid and c.kb_id = :kb::uuid and c.document_id = any(:ds::uuid[])"""
-TABLES = statement("""
+LIST_TENANT_TABLES = parse_statement("""
 select c.relname::text as name, array_agg(a.attname::text) as columns
   from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
  where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
  group by c.relname having c.relname = 'tenant' or bool_or(a.attname = 'tenant_id')""")
-_REMOVE_JOBS = statement(f"""
+_REMOVE_JOBS = parse_statement(f"""
 delete from job x
  where x.tenant_id = :t and x.document_id is null and x.id <> :job and not x.payload ? 'deletion'
    and {_NAMES_DOCUMENT}""")  # noqa: S608
-_REMOVE_JOBS_OF_KNOWLEDGE_BASE = statement(f"""
+_REMOVE_JOBS_OF_KNOWLEDGE_BASE = parse_statement(f"""
 delete from job x where x.tenant_id = :t and x.id <> :job and ({_NAMES_KNOWLEDGE_BASE})""")  # noqa: S608

@@ -16,7 +16,7 @@ async def remove_documents(
     kb_id: UUID,
     documents: Sequence[UUID],
     *,
-    deletion: UUID,
+    deletion_id: UUID,
     document_id: UUID | None = None,
     with_file: UUID | None = None,
     user_id: str | None = None,
@@ -28,7 +28,7 @@ async def remove_documents(
     """
     repository = DeletionRepository(session, tenant_id)
     amount = await repository.remove(kb_id, documents, with_file=with_file)
-    await repository.record(deletion, kb_id, amount, document_id=document_id, user_id=user_id)
-    payload = {"prefixes": [f"{tenant_id}/{each}/" for each in documents], "deletion": str(deletion)}
+    await repository.record_receipt(deletion_id, kb_id, amount, document_id=document_id, user_id=user_id)
+    payload = {"prefixes": [f"{tenant_id}/{removed_id}/" for removed_id in documents], "deletion": str(deletion_id)}
     await queue.enqueue(session, PURGE_JOB, tenant_id=tenant_id, payload=payload)
     return {"documents": amount.documents, "chunks": amount.chunks}

@@ -10,20 +10,20 @@ from uuid import UUID
 from sqlalchemy import Select, delete, func, null, select, text, tuple_, update
 
 from app.db.models.control_plane import Job
-from app.db.models.tenant_data import Document
-from app.db.readable import READABLE
+from app.db.models.tenant_data import DocumentRow
+from app.db.readable import READABLE_CONDITION
 from app.db.session import Session
-from app.db.statements import statement
-from app.documents.records import DOCUMENT_COLUMNS, document_from
-from app.documents.types import filterable
-from app.filters import EXPIRY, INSTANTS, refusing
+from app.db.statements import parse_statement
+from app.documents.records import DOCUMENT_COLUMNS, parse_document_row
+from app.documents.types import build_document_filter_metadata
+from app.filters import EXPIRY, INSTANTS, translate_filter_errors
 from app.knowledge_bases.repository import KnowledgeBaseRepository
 
 Ts = TypeVarTuple("Ts")
 
 
 @dataclass(frozen=True, slots=True)
-class DocumentFilters:
+class DocumentRowFilters:
     """What documents can be narrowed by; ``reader`` is the user that the key is narrowed to, ``own`` leaves to such a
     key only what it may change. ``expired`` takes in those whose time has passed, which nobody reads any more.
     """
@@ -35,8 +35,8 @@ class DocumentFilters:
     contains: dict[str, Any] | None = None
     path: str | None = None
     reader: str | None = None
-    own: bool = False
-    expired: bool = False
+    only_writable: bool = False
+    include_expired: bool = False
 
 
 class DocumentRepository:
@@ -52,99 +52,103 @@ class DocumentRepository:
             delete(Job).where(Job.tenant_id == self.tenant_id, Job.document_id == document_id, Job.state == "dead")
         )
         await self.session.execute(
-            update(Document)
-            .where(Document.tenant_id == self.tenant_id, Document.id == document_id)
-            .values(status="queued", error=null(), progress=null(), encoding=func.coalesce(encoding, Document.encoding))
+            update(DocumentRow)
+            .where(DocumentRow.tenant_id == self.tenant_id, DocumentRow.id == document_id)
+            .values(
+                status="queued", error=null(), progress=null(), encoding=func.coalesce(encoding, DocumentRow.encoding)
+            )
         )
 
     async def get(
         self, kb_id: UUID, document_id: UUID, *, reader: str | None = None, lock: bool = False
-    ) -> Document | None:
+    ) -> DocumentRow | None:
         """One document, if a key that is narrowed to ``reader`` may read it.
 
         ``lock`` keeps every other change of it waiting until the transaction ends. Only what is locked can be changed
         through its attributes.
         """
         if lock:
-            locked = narrowed(select(Document), DocumentFilters(ids=[document_id], reader=reader))
+            locked = apply_filters(select(DocumentRow), DocumentRowFilters(ids=[document_id], reader=reader))
             locked = locked.filter_by(tenant_id=self.tenant_id, kb_id=kb_id)
-            return await self.session.scalar(locked.with_for_update(of=Document))
+            return await self.session.scalar(locked.with_for_update(of=DocumentRow))
         values = {"tenant": self.tenant_id, "kb": kb_id, "document": document_id}
         if reader is None:
-            found = await self.session.row(_GET, values)
+            row = await self.session.fetch_row(_GET, values)
         else:
-            found = await self.session.row(_GET_READABLE, {**values, "reader": reader})
-        return document_from(found) if found else None
+            row = await self.session.fetch_row(_GET_READABLE, {**values, "reader": reader})
+        return parse_document_row(row) if row else None
 
-    async def page(
-        self, kb_id: UUID, filters: DocumentFilters, *, after: tuple[datetime, UUID] | None, limit: int
-    ) -> list[Document]:
+    async def list_documents(
+        self, kb_id: UUID, filters: DocumentRowFilters, *, after: tuple[datetime, UUID] | None, limit: int
+    ) -> list[DocumentRow]:
         """Newest first. Raises InvalidInput for a filter that the database refuses."""
-        statement = narrowed(select(Document), filters)
-        statement = statement.where(Document.tenant_id == self.tenant_id, Document.kb_id == kb_id)
+        statement = apply_filters(select(DocumentRow), filters)
+        statement = statement.where(DocumentRow.tenant_id == self.tenant_id, DocumentRow.kb_id == kb_id)
         if after is not None:
-            statement = statement.where(tuple_(Document.created_at, Document.id) < after)
-        statement = statement.order_by(Document.created_at.desc(), Document.id.desc()).limit(limit)
-        with refusing(loc=("query", "filter")):
+            statement = statement.where(tuple_(DocumentRow.created_at, DocumentRow.id) < after)
+        statement = statement.order_by(DocumentRow.created_at.desc(), DocumentRow.id.desc()).limit(limit)
+        with translate_filter_errors(loc=("query", "filter")):
             return list(await self.session.scalars(statement))
 
-    async def object_key(self, document_id: UUID, version: int) -> str | None:
+    async def find_object_key(self, document_id: UUID, version: int) -> str | None:
         """Where the original of a version is."""
-        found: str | None = await self.session.scalar(
+        key: str | None = await self.session.scalar(
             text("select key from document_object where tenant_id = :t and document_id = :d and version = :v"),
             {"t": self.tenant_id, "d": document_id, "v": version},
         )
-        return found
+        return key
 
-    async def restamp(self, document: Document) -> None:
+    async def update_search_metadata(self, document: DocumentRow) -> None:
         """Give the lanes what filters see of the document now, and whom it belongs to.
 
         What belongs to the single chunk (page, node, suspicions) stays; so do the file's name and type, and whether it
         is dynamic, while the row is already that of another version than the live one.
         """
-        kept = ["$page", "$node", "$suspicious"]
+        chunk_keys = ["$page", "$node", "$suspicious"]
         if document.version != document.live_version:
-            kept += ["$source", "$media_type", "$dynamic"]
-        place = {"t": self.tenant_id, "kb": document.kb_id, "d": document.id}
-        await KnowledgeBaseRepository(self.session, self.tenant_id).hold_indexes(document.kb_id)
-        rows = (await self.session.execute(text(_OWN_METADATA), place)).all()
+            chunk_keys += ["$source", "$media_type", "$dynamic"]
+        params = {"t": self.tenant_id, "kb": document.kb_id, "d": document.id}
+        await KnowledgeBaseRepository(self.session, self.tenant_id).lock_indexes(document.kb_id)
+        rows = (await self.session.execute(text(_OWN_METADATA), params)).all()
         values = {
-            **place,
+            **params,
             "scope": document.scope_key,
             "stamped": json.dumps(document.filterable),
-            "kept": kept,
+            "kept": chunk_keys,
             "chunks": [row.id for row in rows],
-            "own": [json.dumps(filterable(document, row.metadata)) for row in rows],
+            "own": [json.dumps(build_document_filter_metadata(document, row.metadata)) for row in rows],
         }
-        await self.session.rows(_MOVE_FREQUENCIES, place | {"scope": document.scope_key})
-        for lane in ("chunk_embedding", "chunk_lexical"):
-            await self.session.execute(text(_RESTAMP.format(lane=lane)), values)
+        await self.session.fetch_rows(_MOVE_FREQUENCIES, params | {"scope": document.scope_key})
+        for table in ("chunk_embedding", "chunk_lexical"):
+            await self.session.execute(text(_UPDATE_METADATA.format(lane=table)), values)
 
-    async def restamp_expiry(self, document: Document) -> None:
+    async def update_search_expiry(self, document: DocumentRow) -> None:
         """Have the live version end when the document does, while the next is on its way; all else stays its own."""
-        await KnowledgeBaseRepository(self.session, self.tenant_id).hold_indexes(document.kb_id)
-        stamps = document.filterable, document.filterable[INSTANTS]
-        own, instants = (json.dumps({EXPIRY: one[EXPIRY]} if EXPIRY in one else {}) for one in stamps)
-        place = {"t": self.tenant_id, "kb": document.kb_id, "d": document.id, "name": EXPIRY}
-        for lane in ("chunk_embedding", "chunk_lexical"):
+        await KnowledgeBaseRepository(self.session, self.tenant_id).lock_indexes(document.kb_id)
+        metadata_maps = document.filterable, document.filterable[INSTANTS]
+        expiry, instants = (
+            json.dumps({EXPIRY: metadata[EXPIRY]} if EXPIRY in metadata else {}) for metadata in metadata_maps
+        )
+        params = {"t": self.tenant_id, "kb": document.kb_id, "d": document.id, "name": EXPIRY}
+        for table in ("chunk_embedding", "chunk_lexical"):
             await self.session.execute(
-                text(_RESTAMP_EXPIRY.format(lane=lane)), {**place, "own": own, "dates": instants}
+                text(_UPDATE_EXPIRY.format(lane=table)), {**params, "own": expiry, "dates": instants}
             )
 
 
-def narrowed(statement: Select[*Ts], filters: DocumentFilters) -> Select[*Ts]:
+def apply_filters(statement: Select[*Ts], filters: DocumentRowFilters) -> Select[*Ts]:
     """The statement over documents, for those alone that the filters mean and the knowledge base's own lets through."""
-    statement = statement.where(_GUARDED)
-    if not filters.expired:
-        statement = statement.where(text(_LASTING))
+    statement = statement.where(_ENFORCED_FILTER)
+    if not filters.include_expired:
+        statement = statement.where(text(_NOT_EXPIRED_SQL))
     if filters.ids is not None:
-        statement = statement.where(Document.id.in_(filters.ids))
+        statement = statement.where(DocumentRow.id.in_(filters.ids))
     if filters.status is not None:
-        statement = statement.where(Document.status == filters.status)
+        statement = statement.where(DocumentRow.status == filters.status)
     if filters.external_id is not None:
-        statement = statement.where(Document.external_id == filters.external_id)
+        statement = statement.where(DocumentRow.external_id == filters.external_id)
     if filters.scope_key is not None:
-        statement = statement.where(Document.scope_key == filters.scope_key)
+        statement = statement.where(DocumentRow.scope_key == filters.scope_key)
     if filters.contains is not None:
         contains = text("document.filterable @> cast(:contains as jsonb)")
         statement = statement.where(contains.bindparams(contains=json.dumps(filters.contains)))
@@ -152,29 +156,29 @@ def narrowed(statement: Select[*Ts], filters: DocumentFilters) -> Select[*Ts]:
         path = text("document.filterable @@ cast(:path as jsonpath)")
         statement = statement.where(path.bindparams(path=filters.path))
     if filters.reader is not None:
-        statement = statement.where(text(READABLE).bindparams(reader=filters.reader))
-        if filters.own:
-            statement = statement.where(Document.scope_level.not_in(("shared", "tenant")))
+        statement = statement.where(text(READABLE_CONDITION).bindparams(reader=filters.reader))
+        if filters.only_writable:
+            statement = statement.where(DocumentRow.scope_level.not_in(("shared", "tenant")))
     return statement
 
 
 # A knowledge base's own filter is plain values, so that a row passes it by containing it; while another one is being
 # stamped on the rows, they have the one or the other.
-_GUARD = """
+_ENFORCED_FILTER_SQL = """
 exists (select from knowledge_base k where k.tenant_id = document.tenant_id and k.id = document.kb_id
            and (document.filterable @> k.metadata_filter or document.filterable @> k.pending_filter))"""
-_GUARDED = text(_GUARD)
+_ENFORCED_FILTER = text(_ENFORCED_FILTER_SQL)
 # A sweeper removes the others soon.
-_LASTING = "(document.expires_at is null or document.expires_at > now())"
-_ONE = f"""
+_NOT_EXPIRED_SQL = "(document.expires_at is null or document.expires_at > now())"
+_SELECT_DOCUMENT = f"""
 select {DOCUMENT_COLUMNS} from document
- where tenant_id = :tenant and kb_id = :kb and id = :document and {_GUARD} and {_LASTING}"""  # noqa: S608
-_GET = statement(_ONE)
-_GET_READABLE = statement(f"{_ONE} and {READABLE}")
+ where tenant_id = :tenant and kb_id = :kb and id = :document and {_ENFORCED_FILTER_SQL} and {_NOT_EXPIRED_SQL}"""  # noqa: S608
+_GET = parse_statement(_SELECT_DOCUMENT)
+_GET_READABLE = parse_statement(f"{_SELECT_DOCUMENT} and {READABLE_CONDITION}")
 _OWN_METADATA = """
 select distinct id, metadata from chunk
  where tenant_id = :t and kb_id = :kb and document_id = :d and metadata <> '{}'"""
-_RESTAMP = """
+_UPDATE_METADATA = """
 update {lane} l
    set scope_key = :scope,
        metadata = (coalesce(o.metadata, cast(:stamped as jsonb)) - cast(:kept as text[])) || coalesce(
@@ -185,7 +189,7 @@ update {lane} l
  where c.tenant_id = :t and c.kb_id = :kb and c.document_id = :d
    and l.tenant_id = c.tenant_id and l.index_id = c.index_id and l.chunk_id = c.id"""
 # Of what another level is given: taken from the old one and added to the new one, as far as they are private.
-_MOVE_FREQUENCIES = statement("""
+_MOVE_FREQUENCIES = parse_statement("""
 with moved as (
   select l.index_id, l.scope_key, l.keys from chunk c
     join chunk_lexical l on (l.tenant_id, l.index_id, l.chunk_id) = (c.tenant_id, c.index_id, c.id)
@@ -201,7 +205,7 @@ select :t::uuid, n.index_id, s.scope_key, n.key, n.chunks * l.sign
  cross join lateral (values (n.scope_key, -1), (:scope::uuid, 1)) l(scope_key, sign)
  cross join lateral (values (l.scope_key), (all_private_levels())) s(scope_key)
  where not is_open_level(l.scope_key)""")
-_RESTAMP_EXPIRY = """
+_UPDATE_EXPIRY = """
 update {lane} l
    set metadata = jsonb_set((l.metadata - cast(:name as text)) || cast(:own as jsonb), array['$instants'],
                             (l.metadata -> '$instants') - cast(:name as text) || cast(:dates as jsonb))

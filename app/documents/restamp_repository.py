@@ -7,15 +7,15 @@ from typing import Any
 from uuid import UUID
 
 from app.db.session import Session
-from app.db.statements import statement
-from app.documents.batches import with_chunks
-from app.filters import filterable_metadata
+from app.db.statements import parse_statement
+from app.documents.batches import take_until_chunks
+from app.filters import build_filter_metadata
 from app.knowledge_bases.repository import KnowledgeBaseRepository
-from app.knowledge_bases.service import RESTAMP_JOB
+from app.knowledge_bases.service import BACKFILL_JOB
 
 
 @dataclass(frozen=True, slots=True)
-class Restamp:
+class MetadataBackfill:
     """From which stamp to which; the keys of ``new`` are set, those of ``old`` alone are taken away.
 
     ``number`` is that of the new one: what has it already was written after the change, and keeps what it says.
@@ -23,19 +23,19 @@ class Restamp:
 
     old: dict[str, Any]
     new: dict[str, Any]
-    number: int
+    revision: int
 
-    def values(self) -> dict[str, Any]:
+    def to_params(self) -> dict[str, Any]:
         """For the statements."""
         return {
-            "number": self.number,
+            "number": self.revision,
             "new": json.dumps(self.new),
-            "seen": json.dumps(filterable_metadata(self.new, reserved={})),
+            "seen": json.dumps(build_filter_metadata(self.new, reserved={})),
             "gone": sorted(self.old.keys() | self.new.keys()),
         }
 
 
-class RestampRepository:
+class MetadataBackfillRepository:
     """Queries in one knowledge base of one tenant."""
 
     def __init__(self, session: Session, tenant_id: UUID, kb_id: UUID) -> None:
@@ -43,81 +43,81 @@ class RestampRepository:
         self.tenant_id = tenant_id
         self.kb_id = kb_id
 
-    async def wanted(self) -> Restamp | None:
+    async def find_pending(self) -> MetadataBackfill | None:
         """What is under way; None when nothing is, or the knowledge base is gone."""
-        row = await self.session.row(_WANTED, self._place)
-        return None if row is None else Restamp(*row)
+        row = await self.session.fetch_row(_FIND_PENDING, self._key_params)
+        return None if row is None else MetadataBackfill(*row)
 
-    async def take(self, restamp: Restamp, *, limit: int, chunks: int) -> list[UUID]:
+    async def lock_batch(self, backfill: MetadataBackfill, *, limit: int, max_chunks: int) -> list[UUID]:
         """Some documents with the old stamp, kept from every other change until the transaction ends.
 
         At most ``limit``, and so many that they have about ``chunks``: one at least.
         """
-        rows = await self.session.rows(_TAKE, {**self._place, **restamp.values(), "limit": limit})
-        return with_chunks(((row["id"], row["chunk_count"]) for row in rows), chunks)
+        rows = await self.session.fetch_rows(_LOCK_BATCH, {**self._key_params, **backfill.to_params(), "limit": limit})
+        return take_until_chunks(((row["id"], row["chunk_count"]) for row in rows), max_chunks)
 
-    async def advance(self, document_id: UUID) -> None:
+    async def apply_to_document(self, document_id: UUID) -> None:
         """Give one document what is under way, before it is changed; nothing where it has it already.
 
         From then on its metadata is what its caller says, and its chunks are not left behind with the old stamp.
         """
-        restamp = await self.wanted()
-        if restamp is not None and await self.session.row(
-            _TAKE_ONE, {**self._place, **restamp.values(), "d": document_id}
+        backfill = await self.find_pending()
+        if backfill is not None and await self.session.fetch_row(
+            _LOCK_DOCUMENT, {**self._key_params, **backfill.to_params(), "d": document_id}
         ):
-            await self.stamp(restamp, [document_id])
+            await self.apply(backfill, [document_id])
 
-    async def stamp(self, restamp: Restamp, documents: Sequence[UUID]) -> None:
+    async def apply(self, backfill: MetadataBackfill, documents: Sequence[UUID]) -> None:
         """The rows, and what filters see of them in both lanes; what chunks say themselves gives way."""
-        values = {**self._place, **restamp.values(), "ds": list(documents)}
-        await KnowledgeBaseRepository(self.session, self.tenant_id).hold_indexes(self.kb_id)
-        for each in (_STAMP_DOCUMENTS, _STAMP_CHUNKS, *_STAMP_LANES):
-            await self.session.rows(each, values)
+        values = {**self._key_params, **backfill.to_params(), "ds": list(documents)}
+        await KnowledgeBaseRepository(self.session, self.tenant_id).lock_indexes(self.kb_id)
+        for update_statement in (_UPDATE_DOCUMENTS, _UPDATE_CHUNKS, *_UPDATE_SEARCH_ROWS):
+            await self.session.fetch_rows(update_statement, values)
 
-    async def finish(self, restamp: Restamp) -> bool:
+    async def finish(self, backfill: MetadataBackfill) -> bool:
         """Put the new stamp into the place of the old one; False where a document still has the old one.
 
         Uploads that have looked at the stamp are waited for, and later ones see the new one.
         """
-        await self.session.rows(_HOLD, self._place)
-        is_over = await self.session.row(_FINISH, {**self._place, **restamp.values()}) is not None
-        if is_over:
-            await self.session.rows(_FORGET_DEAD, {**self._place, "kind": RESTAMP_JOB})
-        return is_over
+        await self.session.fetch_rows(_LOCK_KNOWLEDGE_BASE, self._key_params)
+        is_finished = await self.session.fetch_row(_FINISH, {**self._key_params, **backfill.to_params()}) is not None
+        if is_finished:
+            await self.session.fetch_rows(_DELETE_DEAD_JOBS, {**self._key_params, "kind": BACKFILL_JOB})
+        return is_finished
 
     @property
-    def _place(self) -> dict[str, Any]:
+    def _key_params(self) -> dict[str, Any]:
         return {"t": self.tenant_id, "kb": self.kb_id}
 
 
-_WANTED = statement("""
+_FIND_PENDING = parse_statement("""
 select metadata_filter, pending_filter, filter_number + 1 from knowledge_base
  where tenant_id = :t and id = :kb and pending_filter is not null""")
 # By its number, because metadata of the caller's own may look like the old stamp. What lacks the new one in spite of
 # its number was written beside a process of a version before, which does not count; it must not get out of reach.
-_UNSTAMPED = """
+_IS_OUTDATED = """
 d.tenant_id = :t and d.kb_id = :kb and (d.stamp_number < :number::int or not d.filterable @> :new::jsonb)"""
-_TAKE = statement(f"""
-select d.id, d.chunk_count from document d where {_UNSTAMPED} order by d.id limit :limit for update""")  # noqa: S608
-_TAKE_ONE = statement(f"select 1 from document d where {_UNSTAMPED} and d.id = :d for update")  # noqa: S608
+_LOCK_BATCH = parse_statement(f"""
+select d.id, d.chunk_count from document d where {_IS_OUTDATED} order by d.id limit :limit for update""")  # noqa: S608
+_LOCK_DOCUMENT = parse_statement(f"select 1 from document d where {_IS_OUTDATED} and d.id = :d for update")  # noqa: S608
 # As filterable_metadata makes it of metadata with the new stamp: $instants has only what is a date.
-_SEEN = """
+_FILTER_METADATA = """
 (row.metadata - :gone::text[] - '$instants') || (:seen::jsonb - '$instants') || case when dates.found = '{}' then '{}'
   else jsonb_build_object('$instants', dates.found) end"""
 _DATES = """
 lateral (select (coalesce(row.metadata -> '$instants', '{}') - :gone::text[])
                 || coalesce(:seen::jsonb -> '$instants', '{}') as found) dates"""
-_STAMP_DOCUMENTS = statement(f"""
-update document d set metadata = (d.metadata - :gone::text[]) || :new::jsonb, filterable = {_SEEN},
+_UPDATE_DOCUMENTS = parse_statement(f"""
+update document d set metadata = (d.metadata - :gone::text[]) || :new::jsonb, filterable = {_FILTER_METADATA},
        stamp_number = :number::int, updated_at = now()
   from (select id, filterable as metadata from document where tenant_id = :t and id = any(:ds::uuid[])) row, {_DATES}
  where d.tenant_id = :t and d.id = row.id""")  # noqa: S608
-_STAMP_CHUNKS = statement("""
+_UPDATE_CHUNKS = parse_statement("""
 update chunk set metadata = metadata - :gone::text[]
  where tenant_id = :t and kb_id = :kb and document_id = any(:ds::uuid[]) and metadata ?| :gone::text[]""")
-_STAMP_LANES = [
-    statement(f"""
-update {lane} l set metadata = {_SEEN}
+_UPDATE_SEARCH_ROWS = [
+    parse_statement(f"""
+update {lane} l set metadata = {_FILTER_METADATA}
   from (select r.index_id, r.chunk_id, r.metadata from chunk c
           join {lane} r on (r.tenant_id, r.index_id, r.chunk_id) = (c.tenant_id, c.index_id, c.id)
          where c.tenant_id = :t and c.kb_id = :kb and c.document_id = any(:ds::uuid[])) row, {_DATES}
@@ -125,13 +125,13 @@ update {lane} l set metadata = {_SEEN}
     for lane in ("chunk_embedding", "chunk_lexical")
 ]
 # Dead letters of what is done now.
-_FORGET_DEAD = statement("""
+_DELETE_DEAD_JOBS = parse_statement("""
 delete from job
  where tenant_id = :t and kind = :kind and state = 'dead' and payload ->> 'knowledge_base' = (:kb::uuid)::text""")
-_HOLD = statement("select 1 from knowledge_base where tenant_id = :t and id = :kb for update")
-_FINISH = statement(f"""
+_LOCK_KNOWLEDGE_BASE = parse_statement("select 1 from knowledge_base where tenant_id = :t and id = :kb for update")
+_FINISH = parse_statement(f"""
 update knowledge_base set metadata_filter = pending_filter, pending_filter = null, filter_number = :number::int,
        updated_at = now()
  where tenant_id = :t and id = :kb and pending_filter is not null
-   and not exists (select from document d where {_UNSTAMPED})
+   and not exists (select from document d where {_IS_OUTDATED})
 returning 1""")  # noqa: S608

@@ -5,12 +5,12 @@ from uuid import UUID
 
 from app.db.session import TenantDatabase
 from app.documents.receipt_repository import ReceiptRepository
-from app.documents.remains import RemainsRepository
-from app.errors import Unavailable
+from app.documents.remains import ResidueRepository
+from app.errors import UnavailableError
 from app.object_store import ObjectStore
 
 
-class SomethingLeft(Unavailable):
+class DeletionIncomplete(UnavailableError):
     """Not everything could be removed yet; the receipt says what is left."""
 
     code = "deletion_unfinished"
@@ -25,7 +25,7 @@ async def count_objects(objects: ObjectStore, prefixes: Sequence[str]) -> int:
     return count
 
 
-async def settle_documents(
+async def complete_document_deletion(
     db: TenantDatabase,
     documents: Sequence[UUID],
     *,
@@ -39,19 +39,19 @@ async def settle_documents(
     ``temporary_files`` are folders of killed processes that may hold one. Raises SomethingLeft.
     """
     async with db.transaction() as session:
-        receipts, remains = ReceiptRepository(session, db.tenant_id), RemainsRepository(session, db.tenant_id)
+        receipts, residue = ReceiptRepository(session, db.tenant_id), ResidueRepository(session, db.tenant_id)
         receipt = await receipts.lock(deletion_id)
-        await remains.forget_documents(documents, but_job=job_id)
+        await residue.delete_late_document_rows(documents, excluded_job_id=job_id)
         kb_id = None if receipt is None else receipt.kb_id
-        left = await remains.of_documents(kb_id, documents, but_job=job_id)
-        is_over = await close(
-            receipts, left | {"objects": objects, "temporary_files": temporary_files}, deletion_id, job_id
+        remaining = await residue.count_document_rows(kb_id, documents, excluded_job_id=job_id)
+        is_complete = await close_receipt(
+            receipts, remaining | {"objects": objects, "temporary_files": temporary_files}, deletion_id, job_id
         )
-    if not is_over:
-        raise SomethingLeft
+    if not is_complete:
+        raise DeletionIncomplete
 
 
-async def settle_knowledge_base(
+async def complete_knowledge_base_deletion(
     db: TenantDatabase, kb_id: UUID, indexes: Sequence[UUID], *, deletion_id: UUID, job_id: UUID, roles: int = 0
 ) -> None:
     """For the job that has removed a knowledge base; its documents are settled by those of their originals.
@@ -61,28 +61,34 @@ async def settle_knowledge_base(
     Raises SomethingLeft.
     """
     async with db.transaction() as session:
-        receipts, remains = ReceiptRepository(session, db.tenant_id), RemainsRepository(session, db.tenant_id)
+        receipts, residue = ReceiptRepository(session, db.tenant_id), ResidueRepository(session, db.tenant_id)
         receipt = await receipts.lock(deletion_id)
-        told = {} if receipt is None else receipt.remaining or {}
-        await remains.forget_knowledge_base(kb_id, indexes, but_job=job_id)
-        nothing = await remains.of_documents(kb_id, [], but_job=job_id)  # so that all tables are told of
-        left = await remains.of_knowledge_base(kb_id, indexes, but_job=job_id) | {"database_roles": roles}
-        is_over = await close(receipts, left, deletion_id, job_id, told={"objects": 0, **nothing, **told})
-    if not is_over:
-        raise SomethingLeft
+        recorded = {} if receipt is None else receipt.remaining or {}
+        await residue.delete_late_knowledge_base_rows(kb_id, indexes, excluded_job_id=job_id)
+        document_counts = await residue.count_document_rows(
+            kb_id, [], excluded_job_id=job_id
+        )  # so that all tables are told of
+        remaining = await residue.count_knowledge_base_rows(kb_id, indexes, excluded_job_id=job_id) | {
+            "database_roles": roles
+        }
+        is_complete = await close_receipt(
+            receipts, remaining, deletion_id, job_id, recorded={"objects": 0, **document_counts, **recorded}
+        )
+    if not is_complete:
+        raise DeletionIncomplete
 
 
-async def close(
+async def close_receipt(
     receipts: ReceiptRepository,
-    left: Mapping[str, int],
+    remaining: Mapping[str, int],
     deletion_id: UUID,
     job_id: UUID,
     *,
-    told: Mapping[str, int] | None = None,
+    recorded: Mapping[str, int] | None = None,
 ) -> bool:
     """Finish where nothing is left; else the receipt says what is, and stays open. ``told`` is by other jobs."""
-    await receipts.tell(deletion_id, {**(told or {}), **left})
-    if any(left.values()):
+    await receipts.record_residue(deletion_id, {**(recorded or {}), **remaining})
+    if any(remaining.values()):
         return False
     await receipts.finish(deletion_id, job_id)
     return True

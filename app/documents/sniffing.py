@@ -4,13 +4,13 @@ import re
 import zipfile
 from pathlib import Path, PurePath
 
-from app.documents.ole import SIGNATURE, entry_names
-from app.documents.text_sniffing import kind_of_text
+from app.documents.ole import SIGNATURE, read_entry_names
+from app.documents.text_sniffing import sniff_text_type
 
-HEAD = 8192
+HEAD_BYTES = 8192
 """How many bytes of the file ``sniff`` wants to see; fewer will do for a shorter file."""
 
-OCTETS = "application/octet-stream"
+OCTET_STREAM = "application/octet-stream"
 ZIP = "application/zip"
 OLE = "application/x-ole-storage"
 ENCRYPTED_OFFICE = "application/encrypted"
@@ -28,10 +28,10 @@ _SIGNATURES = (
     (b"\x1f\x8b", "application/gzip"),
     (b"7z\xbc\xaf\x27\x1c", "application/x-7z-compressed"),
     (b"Rar!\x1a\x07", "application/vnd.rar"),
-    (b"\x7fELF", OCTETS),
+    (b"\x7fELF", OCTET_STREAM),
 )
 _ZIP_SIGNATURES = (b"PK\x03\x04", b"PK\x05\x06")
-_PDF_WITHIN = 1024
+_MAX_PDF_OFFSET = 1024
 _OFFICE = "application/vnd.openxmlformats-officedocument"
 _OFFICE_FOLDERS = (
     ("word/", f"{_OFFICE}.wordprocessingml.document"),
@@ -39,8 +39,8 @@ _OFFICE_FOLDERS = (
     ("xl/", f"{_OFFICE}.spreadsheetml.sheet"),
 )
 _MIMETYPE_MEMBER = re.compile(r"application/(epub\+zip|vnd\.oasis\.opendocument\.[a-z-]+)")
-_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
-_CONTROL = bytes(set(range(32)) - set(b"\t\n\v\f\r\x1a\x1b"))
+_BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
+_CONTROL_BYTES = bytes(set(range(32)) - set(b"\t\n\v\f\r\x1a\x1b"))
 _MAX_CONTROL_SHARE = 0.05
 # The names are those of the formats' own streams; an encrypted file has no other, so that is asked first.
 _OLE_KINDS = (
@@ -53,18 +53,18 @@ _OLE_KINDS = (
 )
 
 
-def sniff(head: bytes, path: Path, *, filename: str, declared: str | None) -> str:
+def sniff_media_type(head: bytes, path: Path, *, filename: str, declared: str | None) -> str:
     """The media type of the file at ``path`` whose first bytes (``HEAD`` of them) are ``head``. Blocking.
 
     The extension of ``filename`` and the ``declared`` type only tell text types apart, in this order: neither makes a
     PNG a PDF. A zip that cannot be read is just a zip.
     """
-    if b"%PDF-" in head[:_PDF_WITHIN]:
+    if b"%PDF-" in head[:_MAX_PDF_OFFSET]:
         return "application/pdf"
     if head.startswith(_ZIP_SIGNATURES):
-        return _inside_zip(path)
+        return _sniff_zip(path)
     if head.startswith(SIGNATURE):
-        return _inside_ole(path, filename=filename)
+        return _sniff_ole(path, filename=filename)
     for signature, media_type in _SIGNATURES:
         if head.startswith(signature):
             return media_type
@@ -73,12 +73,12 @@ def sniff(head: bytes, path: Path, *, filename: str, declared: str | None) -> st
     if head.startswith(b"RIFF") and head[8:12] == b"WEBP":
         return "image/webp"
     if head and not _is_text(head):
-        return OCTETS
-    return kind_of_text(head, filename=filename, declared=declared, whole=len(head) < HEAD)
+        return OCTET_STREAM
+    return sniff_text_type(head, filename=filename, declared=declared, is_complete=len(head) < HEAD_BYTES)
 
 
-def _inside_ole(path: Path, *, filename: str) -> str:
-    names = entry_names(path)
+def _sniff_ole(path: Path, *, filename: str) -> str:
+    names = read_entry_names(path)
     for name, media_type in _OLE_KINDS:
         if name in names:
             return media_type
@@ -86,13 +86,13 @@ def _inside_ole(path: Path, *, filename: str) -> str:
     return XLS if not names and PurePath(filename).suffix.lower() == ".xls" else OLE
 
 
-def _inside_zip(path: Path) -> str:
+def _sniff_zip(path: Path) -> str:
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
-            mimetype = _mimetype_member(archive) if "mimetype" in names else ""
+            mimetype = _read_mimetype_member(archive) if "mimetype" in names else ""
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, RuntimeError, EOFError):
-        return _cut_off_zip(path)
+        return _sniff_damaged_zip(path)
     if _MIMETYPE_MEMBER.fullmatch(mimetype):
         return mimetype
     if "[Content_Types].xml" in names:
@@ -102,12 +102,12 @@ def _inside_zip(path: Path) -> str:
     return ZIP
 
 
-def _mimetype_member(archive: zipfile.ZipFile) -> str:
+def _read_mimetype_member(archive: zipfile.ZipFile) -> str:
     with archive.open("mimetype") as member:
         return member.read(200).decode("latin-1").strip()
 
 
-def _cut_off_zip(path: Path) -> str:
+def _sniff_damaged_zip(path: Path) -> str:
     """A damaged archive has no directory, but its first members still name the kind: its parser will say corrupt."""
     with path.open("rb") as file:
         start = file.read(64 * 1024)
@@ -118,9 +118,9 @@ def _cut_off_zip(path: Path) -> str:
 
 
 def _is_text(head: bytes) -> bool:
-    if head.startswith(_MARKS):
+    if head.startswith(_BYTE_ORDER_MARKS):
         return True
-    control = len(head) - len(head.translate(None, _CONTROL))
+    control = len(head) - len(head.translate(None, _CONTROL_BYTES))
     return control <= _MAX_CONTROL_SHARE * len(head) or _is_unmarked_utf16(head)
 
 

@@ -8,16 +8,16 @@ from sqlalchemy import delete, func, select, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.db.models.ingestion_state import EmbeddingCheckpoint, IdempotencyKey
-from app.db.models.openai import KeptFile
-from app.db.models.tenant_data import Document
+from app.db.models.openai import StoredFile
+from app.db.models.tenant_data import DocumentRow
 from app.db.models.webhooks import WebhookDelivery
-from app.documents.batches import BATCH_CHUNKS, with_chunks
-from app.idempotency import KEPT_FOR
+from app.documents.batches import MAX_BATCH_CHUNKS, take_until_chunks
+from app.idempotency import RETENTION
 
 # An ingestion that rests longer pays for its vectors again.
-CHECKPOINT_AGE = timedelta(days=7)
+MAX_CHECKPOINT_AGE = timedelta(days=7)
 # For so long what webhooks were told is listed, and can be sent again.
-DELIVERY_AGE = timedelta(days=30)
+MAX_DELIVERY_AGE = timedelta(days=30)
 
 
 class SweepRepository:
@@ -27,13 +27,13 @@ class SweepRepository:
         self.session = session
         self.tenant_id = tenant_id
 
-    async def known_objects(self, documents: Collection[UUID]) -> set[str]:
+    async def find_existing_keys(self, documents: Collection[UUID]) -> set[str]:
         """The keys of these documents' originals and pictures, and of files that are kept."""
-        found = await self.session.scalars(
-            text(_KNOWN),
+        keys = await self.session.scalars(
+            text(_EXISTING_KEYS),
             {"tenant": self.tenant_id, "documents": list(documents)},
         )
-        return set(found)
+        return set(keys)
 
     async def lock_expired(self, kb_id: UUID, documents: Collection[UUID]) -> list[UUID]:
         """Those whose time has passed, by the database's clock, kept until the end of the transaction.
@@ -41,45 +41,47 @@ class SweepRepository:
         No more than have about BATCH_CHUNKS chunks: the others at another time.
         """
         statement = (
-            select(Document.id, Document.chunk_count)
-            .where(Document.tenant_id == self.tenant_id, Document.kb_id == kb_id, Document.id.in_(documents))
-            .where(Document.expires_at <= func.now())
-            .order_by(Document.id)  # two deletions at once must not wait for each other
+            select(DocumentRow.id, DocumentRow.chunk_count)
+            .where(DocumentRow.tenant_id == self.tenant_id, DocumentRow.kb_id == kb_id, DocumentRow.id.in_(documents))
+            .where(DocumentRow.expires_at <= func.now())
+            .order_by(DocumentRow.id)  # two deletions at once must not wait for each other
             .with_for_update()
         )
-        return with_chunks(await self.session.execute(statement), BATCH_CHUNKS)
+        return take_until_chunks(await self.session.execute(statement), MAX_BATCH_CHUNKS)
 
-    async def remove_old_answers(self) -> int:
+    async def remove_old_responses(self) -> int:
         """Answers kept for retries that will not come any more; returns how many."""
-        return await self._remove(IdempotencyKey, KEPT_FOR)
+        return await self._remove_older_than(IdempotencyKey, RETENTION)
 
     async def remove_old_checkpoints(self) -> int:
         """Vectors of versions that were never finished; returns how many."""
-        return await self._remove(EmbeddingCheckpoint, CHECKPOINT_AGE)
+        return await self._remove_older_than(EmbeddingCheckpoint, MAX_CHECKPOINT_AGE)
 
     async def remove_old_deliveries(self) -> int:
         """What webhooks were told long ago; returns how many."""
-        return await self._remove(WebhookDelivery, DELIVERY_AGE)
+        return await self._remove_older_than(WebhookDelivery, MAX_DELIVERY_AGE)
 
     async def remove_expired_files(self) -> int:
         """Kept files whose time has passed; their bytes are orphans then. Returns how many."""
-        gone = (
-            delete(KeptFile)
-            .where(KeptFile.tenant_id == self.tenant_id, KeptFile.expires_at <= func.now())
-            .returning(KeptFile.id)
+        statement = (
+            delete(StoredFile)
+            .where(StoredFile.tenant_id == self.tenant_id, StoredFile.expires_at <= func.now())
+            .returning(StoredFile.id)
         )
-        return len((await self.session.execute(gone)).all())
+        return len((await self.session.execute(statement)).all())
 
-    async def _remove(self, table: type[IdempotencyKey | EmbeddingCheckpoint | WebhookDelivery], age: timedelta) -> int:
-        gone = (
+    async def _remove_older_than(
+        self, table: type[IdempotencyKey | EmbeddingCheckpoint | WebhookDelivery], age: timedelta
+    ) -> int:
+        statement = (
             delete(table)
             .where(table.tenant_id == self.tenant_id, table.created_at < func.now() - age)
             .returning(table.tenant_id)
         )
-        return len((await self.session.execute(gone)).all())
+        return len((await self.session.execute(statement)).all())
 
 
-_KNOWN = """
+_EXISTING_KEYS = """
 select key from document_object where tenant_id = :tenant and document_id = any(:documents)
 union all select key from document_media where tenant_id = :tenant and document_id = any(:documents)
 union all select key from openai_file where tenant_id = :tenant and id = any(:documents)"""

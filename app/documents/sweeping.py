@@ -16,14 +16,14 @@ from app.db.models.base import SYSTEM_TENANT
 from app.db.models.control_rows import ExpiredDocument
 from app.db.session import Database
 from app.documents.erasing import DELETIONS_JOB
-from app.documents.expiring import remove_expired
+from app.documents.expiring import remove_expired_documents
 from app.documents.sweep_repository import SweepRepository
 from app.job_queue import JobQueue
 from app.logging import get_logger
 from app.object_store import ObjectStore, StoredObject
 from app.settings import WorkerSettings
-from app.settings.environment import temporary_directory
-from app.temporary import PREFIXES, is_abandoned
+from app.settings.environment import find_temporary_directory
+from app.temporary import DIRECTORY_PREFIXES, is_abandoned
 from app.tenants.service import TenantService
 
 logger = get_logger(__name__)
@@ -33,14 +33,14 @@ OBJECTS_JOB = "sweep_objects"
 RECORDS_JOB = "sweep_records"
 EVENTS_JOB = "sweep_audit_events"
 RETRY_JOB = "retry_failed_documents"
-RETRIED_AT_ONCE = 200
-BATCH = 500
-TENANTS = 200
-TEMPORARY_AGE = timedelta(days=1)
-TEMPORARY_SECONDS = 5.0
+RETRY_BATCH_SIZE = 200
+OBJECT_BATCH_SIZE = 500
+TENANT_PAGE_SIZE = 200
+MAX_TEMP_FILE_AGE = timedelta(days=1)
+TEMP_SWEEP_INTERVAL_SECONDS = 5.0
 
 
-def sweep_periods(settings: WorkerSettings) -> dict[str, timedelta]:
+def get_sweep_intervals(settings: WorkerSettings) -> dict[str, timedelta]:
     """The periodic jobs, and how often each runs."""
     return {
         EXPIRED_JOB: timedelta(seconds=settings.expiry_seconds),
@@ -53,7 +53,7 @@ def sweep_periods(settings: WorkerSettings) -> dict[str, timedelta]:
 
 
 @dataclass(frozen=True, slots=True)
-class SweptObjects:
+class ObjectSweepResult:
     """What a look through the object store found; ``unknown`` are keys that are not Carrel's, and were left alone."""
 
     listed: int
@@ -74,36 +74,38 @@ class Sweeper:
     remove_old_events: Callable[[], Awaitable[int]]
     orphan_age: timedelta
 
-    async def run(self, job: str) -> None:
+    async def run_job(self, job: str) -> None:
         """What the periodic job of this name does."""
         sweeps: Mapping[str, Callable[[], Awaitable[object]]] = {
-            EXPIRED_JOB: self.expired,
-            OBJECTS_JOB: self.orphans,
-            RECORDS_JOB: self.records,
-            EVENTS_JOB: self.events,
+            EXPIRED_JOB: self.delete_expired,
+            OBJECTS_JOB: self.delete_orphans,
+            RECORDS_JOB: self.delete_old_records,
+            EVENTS_JOB: self.delete_old_audit_events,
             RETRY_JOB: self.retry_failed,
         }
         await sweeps[job]()
 
-    async def expired(self) -> int:
+    async def delete_expired(self) -> int:
         """Delete the documents whose ``expires_at`` has passed; returns how many. Raises DatabaseUnavailable."""
         removed = 0
-        while found := await self.find_expired():
-            places: dict[tuple[UUID, UUID], list[UUID]] = {}
-            for one in found:
-                places.setdefault((one.tenant_id, one.kb_id), []).append(one.document_id)
-            gone = [await self._remove(*place, documents) for place, documents in places.items()]
-            removed += sum(gone)
-            if not any(gone):
+        while expired_documents := await self.find_expired():
+            documents_by_kb: dict[tuple[UUID, UUID], list[UUID]] = {}
+            for expired in expired_documents:
+                documents_by_kb.setdefault((expired.tenant_id, expired.kb_id), []).append(expired.document_id)
+            removed_counts = [
+                await self._remove_documents(*kb_key, documents) for kb_key, documents in documents_by_kb.items()
+            ]
+            removed += sum(removed_counts)
+            if not any(removed_counts):
                 break
         logger.info("sweep.expired", documents=removed)
         return removed
 
-    async def _remove(self, tenant_id: UUID, kb_id: UUID, documents: Collection[UUID]) -> int:
+    async def _remove_documents(self, tenant_id: UUID, kb_id: UUID, documents: Collection[UUID]) -> int:
         async with self.database.transaction(tenant_id) as session:
-            return await remove_expired(session, self.queue, tenant_id, kb_id, documents)
+            return await remove_expired_documents(session, self.queue, tenant_id, kb_id, documents)
 
-    async def orphans(self) -> SweptObjects:
+    async def delete_orphans(self) -> ObjectSweepResult:
         """Delete the tenants' objects that no row names, and halves of any that never became whole.
 
         What is younger than ``orphan_age`` may be an upload under way. A tenant that is not known here may be another
@@ -113,24 +115,30 @@ class Sweeper:
         """
         listed = orphans = unfinished = unknown = 0
         limit = datetime.now(UTC) - self.orphan_age
-        tenants = {tenant_id async for tenant_id in self._all_tenants()}
-        async for batch in _batches(self.objects.list_objects()):
+        tenants = {tenant_id async for tenant_id in self._iter_tenants()}
+        async for batch in _iter_batches(self.objects.list_objects()):
             listed += len(batch)
-            ours = [found for found in batch if (owner := _owner(found.key)) and owner[0] in tenants]
-            unknown += len(batch) - len(ours)
-            for tenant_id, documents in _by_tenant(ours, limit).items():
+            owned_objects = [
+                stored_object
+                for stored_object in batch
+                if (owner := _parse_owner(stored_object.key)) and owner[0] in tenants
+            ]
+            unknown += len(batch) - len(owned_objects)
+            for tenant_id, documents in _group_by_tenant(owned_objects, limit).items():
                 async with self.database.transaction(tenant_id) as session:
-                    known = await SweepRepository(session, tenant_id).known_objects(set(documents.values()))
-                for key in documents.keys() - known:
+                    existing_keys = await SweepRepository(session, tenant_id).find_existing_keys(
+                        set(documents.values())
+                    )
+                for key in documents.keys() - existing_keys:
                     await self.objects.delete(key)
                     orphans += 1
         for tenant_id in tenants:
-            unfinished += await self.objects.discard_unfinished(f"{tenant_id}/", before=limit)
-        swept = SweptObjects(listed, orphans, unfinished, unknown)
-        logger.info("sweep.objects", **asdict(swept))
-        return swept
+            unfinished += await self.objects.abort_incomplete_uploads(f"{tenant_id}/", before=limit)
+        result = ObjectSweepResult(listed, orphans, unfinished, unknown)
+        logger.info("sweep.objects", **asdict(result))
+        return result
 
-    async def records(self) -> tuple[int, int, int]:
+    async def delete_old_records(self) -> tuple[int, int, int]:
         """Remove answers kept for retries, checkpoints of vectors and deliveries that are too old; how many of each.
 
         Kept files whose time has passed go too.
@@ -138,17 +146,17 @@ class Sweeper:
         Raises DatabaseUnavailable.
         """
         answers = checkpoints = deliveries = files = 0
-        async for tenant_id in self._all_tenants():
+        async for tenant_id in self._iter_tenants():
             async with self.database.transaction(tenant_id) as session:
                 repository = SweepRepository(session, tenant_id)
-                answers += await repository.remove_old_answers()
+                answers += await repository.remove_old_responses()
                 checkpoints += await repository.remove_old_checkpoints()
                 deliveries += await repository.remove_old_deliveries()
                 files += await repository.remove_expired_files()
         logger.info("sweep.records", answers=answers, checkpoints=checkpoints, deliveries=deliveries, files=files)
         return answers, checkpoints, deliveries
 
-    async def events(self) -> int:
+    async def delete_old_audit_events(self) -> int:
         """Remove audit events that are older than they are kept for, of tenants that are gone too; how many."""
         removed = 0
         while batch := await self.remove_old_events():
@@ -158,46 +166,46 @@ class Sweeper:
 
     async def retry_failed(self) -> int:
         """Queue documents again that an outage made fail; return how many. Raises DatabaseUnavailable."""
-        retried = await self.queue.retry_failed_documents(limit=RETRIED_AT_ONCE)
+        retried = await self.queue.retry_failed_documents(limit=RETRY_BATCH_SIZE)
         logger.info("sweep.failed_documents", retried=retried)
         return retried
 
-    async def _all_tenants(self) -> AsyncIterator[UUID]:
+    async def _iter_tenants(self) -> AsyncIterator[UUID]:
         yield SYSTEM_TENANT
         after = None
-        while page := await self.tenants.page(after=after, limit=TENANTS):
+        while page := await self.tenants.list_tenants(after=after, limit=TENANT_PAGE_SIZE):
             for tenant in page:
                 yield tenant.id
             after = (page[-1].created_at, page[-1].id)
 
 
-def _by_tenant(batch: Iterable[StoredObject], limit: datetime) -> dict[UUID, dict[str, UUID]]:
+def _group_by_tenant(batch: Iterable[StoredObject], limit: datetime) -> dict[UUID, dict[str, UUID]]:
     """The documents of those that are old enough, by key, by tenant."""
-    found: dict[UUID, dict[str, UUID]] = {}
-    for one in batch:
-        owner = _owner(one.key)
-        if owner is not None and one.modified < limit:
-            found.setdefault(owner[0], {})[one.key] = owner[1]
-    return found
+    documents_by_tenant: dict[UUID, dict[str, UUID]] = {}
+    for stored_object in batch:
+        owner = _parse_owner(stored_object.key)
+        if owner is not None and stored_object.modified < limit:
+            documents_by_tenant.setdefault(owner[0], {})[stored_object.key] = owner[1]
+    return documents_by_tenant
 
 
-def _owner(key: str) -> tuple[UUID, UUID] | None:
+def _parse_owner(key: str) -> tuple[UUID, UUID] | None:
     """Tenant and document of a key as uploads make them; None for any other."""
     parts = key.split("/")
     if len(parts) != 3:
         return None
     with suppress(ValueError):
         ids = [UUID(part) for part in parts]
-        if [str(one) for one in ids] == parts:
+        if [str(parsed_id) for parsed_id in ids] == parts:
             return ids[0], ids[1]
     return None
 
 
-async def _batches(objects: AsyncIterator[StoredObject]) -> AsyncIterator[list[StoredObject]]:
+async def _iter_batches(objects: AsyncIterator[StoredObject]) -> AsyncIterator[list[StoredObject]]:
     batch: list[StoredObject] = []
-    async for found in objects:
-        batch.append(found)
-        if len(batch) == BATCH:
+    async for stored_object in objects:
+        batch.append(stored_object)
+        if len(batch) == OBJECT_BATCH_SIZE:
             yield batch
             batch = []
     if batch:
@@ -205,9 +213,9 @@ async def _batches(objects: AsyncIterator[StoredObject]) -> AsyncIterator[list[S
 
 
 @asynccontextmanager
-async def sweeping_temporary() -> AsyncIterator[None]:
+async def run_temp_file_sweeper() -> AsyncIterator[None]:
     """Sweep the temporary directory now, and every few seconds while the block runs."""
-    task = asyncio.create_task(keep_sweeping_temporary())
+    task = asyncio.create_task(sweep_temp_files_forever())
     try:
         yield
     finally:
@@ -216,44 +224,44 @@ async def sweeping_temporary() -> AsyncIterator[None]:
             await task
 
 
-async def keep_sweeping_temporary() -> None:
+async def sweep_temp_files_forever() -> None:
     """Sweep the temporary directory every few seconds, without end."""
     while True:
         with suppress(OSError):  # a temporary directory that is not there holds nothing
-            await asyncio.to_thread(sweep_temporary, temporary_directory())
-        await asyncio.sleep(TEMPORARY_SECONDS)
+            await asyncio.to_thread(sweep_temp_files, find_temporary_directory())
+        await asyncio.sleep(TEMP_SWEEP_INTERVAL_SECONDS)
 
 
-def sweep_temporary(directory: Path, *, older_than: timedelta = TEMPORARY_AGE) -> int:
+def sweep_temp_files(directory: Path, *, older_than: timedelta = MAX_TEMP_FILE_AGE) -> int:
     """Remove files and folders that killed processes of this user left in ``directory``; returns how many. Blocking.
 
     A folder whose lock has ended with its process goes at once, everything else when it is older than that.
     Links are neither followed nor removed: ``directory`` is everybody's.
     """
     limit = time.time() - older_than.total_seconds()
-    removed = sum(_remove_temporary(path, limit) for path in _temporary(directory))
+    removed = sum(_remove_temp_file(path, limit) for path in _list_temp_files(directory))
     if removed:
         logger.info("sweep.temporary", removed=removed)
     return removed
 
 
-def _temporary(directory: Path) -> Iterable[Path]:
+def _list_temp_files(directory: Path) -> Iterable[Path]:
     try:
-        return [path for path in directory.iterdir() if path.name.startswith(PREFIXES)]
+        return [path for path in directory.iterdir() if path.name.startswith(DIRECTORY_PREFIXES)]
     except OSError as exc:  # nothing that a worker needs at its start
         logger.warning("sweep.temporary_failed", error=exc)
         return []
 
 
-def _remove_temporary(path: Path, limit: float) -> bool:
+def _remove_temp_file(path: Path, limit: float) -> bool:
     with suppress(OSError):
-        found = path.lstat()
-        if found.st_uid != os.getuid() or (found.st_mtime > limit and not is_abandoned(path)):
+        status = path.lstat()
+        if status.st_uid != os.getuid() or (status.st_mtime > limit and not is_abandoned(path)):
             return False
-        if stat.S_ISDIR(found.st_mode):
+        if stat.S_ISDIR(status.st_mode):
             shutil.rmtree(path)
             return True
-        if stat.S_ISREG(found.st_mode):
+        if stat.S_ISREG(status.st_mode):
             path.unlink()
             return True
     return False

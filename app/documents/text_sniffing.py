@@ -3,10 +3,10 @@
 import re
 from pathlib import PurePath
 
-from app.documents.text_types import BY_DECLARED_TYPE, BY_EXTENSION, HTML, JSON, MAIL, PLAIN, XML
+from app.documents.text_types import HTML, JSON, MAIL, MEDIA_TYPE_BY_DECLARED_TYPE, MEDIA_TYPE_BY_EXTENSION, PLAIN, XML
 
-_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
-_NEAR = 1024
+_BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
+_MARKUP_SCAN_BYTES = 1024
 _COMMENTS = re.compile(rb"\A(\s*+<!--.*?-->)+\s*+", re.DOTALL)
 _HTML_START = re.compile(rb"<!doctype\s+html|<html[\s>]|<(head|body|title|meta)[\s>]", re.IGNORECASE)
 _XHTML = re.compile(rb"<!doctype\s+html|<html[\s>]", re.IGNORECASE)
@@ -23,43 +23,45 @@ _MAIL_HEADERS = frozenset(
 )
 
 
-def kind_of_text(head: bytes, *, filename: str, declared: str | None, whole: bool) -> str:
+def sniff_text_type(head: bytes, *, filename: str, declared: str | None, is_complete: bool) -> str:
     """The media type of a text that begins with ``head``; ``whole`` where that is all of it.
 
     The extension decides, then the declared type; but a page is a page and XML is XML, whatever a text file's name is.
     """
     start = head.replace(b"\0", b"")
-    for mark in _MARKS:
+    for mark in _BYTE_ORDER_MARKS:
         start = start.removeprefix(mark)
     start = start.lstrip()
-    named = _named(filename, declared)
+    named_type = _find_named_type(filename, declared)
     if start.startswith(b"<?xml"):
-        return HTML if _XHTML.search(start[:_NEAR]) else XML
-    if named not in (PLAIN, None):
-        return named
-    if _HTML_START.match(_COMMENTS.sub(b"", start[:_NEAR])):
+        return HTML if _XHTML.search(start[:_MARKUP_SCAN_BYTES]) else XML
+    if named_type not in (PLAIN, None):
+        return named_type
+    if _HTML_START.match(_COMMENTS.sub(b"", start[:_MARKUP_SCAN_BYTES])):
         return HTML
-    return PLAIN if named == PLAIN else _unnamed(start, whole=whole)
+    return PLAIN if named_type == PLAIN else _sniff_unnamed_text(start, is_complete=is_complete)
 
 
-def _named(filename: str, declared: str | None) -> str | None:
+def _find_named_type(filename: str, declared: str | None) -> str | None:
     extension = PurePath(filename).suffix.lower().removeprefix(".")
-    return BY_EXTENSION.get(extension) or BY_DECLARED_TYPE.get((declared or "").partition(";")[0].strip().lower())
+    return MEDIA_TYPE_BY_EXTENSION.get(extension) or MEDIA_TYPE_BY_DECLARED_TYPE.get(
+        (declared or "").partition(";")[0].strip().lower()
+    )
 
 
-def _unnamed(start: bytes, *, whole: bool) -> str:
+def _sniff_unnamed_text(start: bytes, *, is_complete: bool) -> str:
     if _XML_ROOT.match(_COMMENTS.sub(b"", start)):
         return XML
-    if _JSON_START.match(start) and _is_json(start, whole=whole):
+    if _JSON_START.match(start) and _is_json(start, is_complete=is_complete):
         return JSON
     return MAIL if _is_mail(start) else PLAIN
 
 
-def _is_json(start: bytes, *, whole: bool) -> bool:
+def _is_json(start: bytes, *, is_complete: bool) -> bool:
     """Nothing but JSON's own signs and words, as far as one sees: a footnote's ``[1]`` goes on with prose."""
     tokens = _JSON_TOKENS.match(start)
-    rest = start[tokens.end() :] if tokens else start
-    return not rest if whole else _CUT_OFF_TOKEN.fullmatch(rest) is not None
+    remainder = start[tokens.end() :] if tokens else start
+    return not remainder if is_complete else _CUT_OFF_TOKEN.fullmatch(remainder) is not None
 
 
 def _is_mail(start: bytes) -> bool:

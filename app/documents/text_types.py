@@ -16,7 +16,7 @@ JSON, YAML, CSV, RST, MAIL, TEX = (
 )
 _MARKDOWN_HEADING = re.compile(r"^#{1,6}\s", re.MULTILINE)
 # The characters that the expression looks at.
-_HEADING_START = 7
+_HEADING_PREFIX_LENGTH = 7
 
 # The names that OpenAI's file search takes where it has one, else those that editors and web servers use.
 SOURCE_TYPES: Mapping[str, tuple[str, ...]] = {
@@ -93,18 +93,20 @@ _ALIASES: Mapping[str, tuple[str, ...]] = {
     "text/x-sql": ("application/sql",),
 }
 
-BY_EXTENSION: Mapping[str, str] = {name: kind for kind, names in EXTENSIONS.items() for name in names}
+MEDIA_TYPE_BY_EXTENSION: Mapping[str, str] = {name: kind for kind, names in EXTENSIONS.items() for name in names}
 """The media type of each extension; extensions are in small letters and have no dot."""
 
-BY_DECLARED_TYPE: Mapping[str, str] = {
+MEDIA_TYPE_BY_DECLARED_TYPE: Mapping[str, str] = {
     **{kind: kind for kind in EXTENSIONS},
     **{name: kind for kind, names in _ALIASES.items() for name in names},
 }
 """The one media type that we use for each that a client may declare."""
 
 
-def type_of_text(text: str) -> str:
+def guess_text_type(text: str) -> str:
     """The media type of a text that came without one."""
     starts = range(0, len(text), SLICE_CHARACTERS)
-    found = any(_MARKDOWN_HEADING.search(text, start, start + SLICE_CHARACTERS + _HEADING_START) for start in starts)
-    return MARKDOWN if found else PLAIN
+    has_heading = any(
+        _MARKDOWN_HEADING.search(text, start, start + SLICE_CHARACTERS + _HEADING_PREFIX_LENGTH) for start in starts
+    )
+    return MARKDOWN if has_heading else PLAIN

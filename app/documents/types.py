@@ -7,73 +7,80 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from app.db.models.tenant_data import Document
-from app.documents.scopes import Scope
-from app.errors import AppError, Conflict, InvalidInput, NotFound, TooLarge, Unsupported
-from app.filters import EXPIRY, filterable_metadata
-from app.ids import derived_id, encode_id
+from app.db.models.tenant_data import DocumentRow
+from app.documents.scopes import DocumentScope
+from app.errors import (
+    AppError,
+    ConflictError,
+    InvalidInputError,
+    NotFoundError,
+    TooLargeError,
+    UnsupportedMediaTypeError,
+)
+from app.filters import EXPIRY, build_filter_metadata
+from app.ids import derive_id, encode_id
 
 # What a document of ready chunks is stored as: a JSON list of them. No file is ever taken for it.
 CHUNKS_TYPE = "application/vnd.carrel.chunks+json"
-MOST_CHUNKS = 10_000
+MAX_PROVIDED_CHUNKS = 10_000
 
 
-class DocumentNotFound(NotFound):
+class DocumentNotFound(NotFoundError):
     """There is no such document."""
 
     code = "document_not_found"
 
 
-class NodeNotFound(NotFound):
+class NodeNotFound(NotFoundError):
     """There is no such node."""
 
     code = "node_not_found"
 
 
-class ChunkNotFound(NotFound):
+class ChunkNotFound(NotFoundError):
     """There is no such chunk."""
 
     code = "chunk_not_found"
 
 
-class IdentityTaken(Conflict):
+class DuplicateIdentity(ConflictError):
     """Another document with the same identity is in that scope already."""
 
     code = "identity_taken"
 
 
-class EmptyUpload(InvalidInput):
+class EmptyUpload(InvalidInputError):
     """The file is empty."""
 
     code = "empty"
 
 
-class EncryptedUpload(InvalidInput):
+class EncryptedUpload(InvalidInputError):
     """The file is encrypted; upload a copy without a password."""
 
     code = "encrypted"
 
 
-class UploadTooLarge(TooLarge):
+class UploadTooLarge(TooLargeError):
     """The upload is larger than the limit."""
 
     code = "too_large"
 
 
-class UnsupportedMediaType(Unsupported):
+class UnsupportedFileType(UnsupportedMediaTypeError):
     """No parser reads this kind of file."""
 
     code = "unsupported_media_type"
 
 
-class UploadConflict(Conflict):
+class UploadConflict(ConflictError):
     """Another upload to the same document won; try again."""
 
     code = "upload_conflict"
 
 
 @dataclass(frozen=True, slots=True)
-class DocumentFacts:
+class DocumentFields:
     """What a caller may say about a document; ``None`` leaves what is there."""
 
     metadata: dict[str, Any] | None = None
@@ -84,11 +91,11 @@ class DocumentFacts:
     encoding: str | None = None
     dynamic: bool | None = None
     expires_at: datetime | None = None
-    scope: Scope = field(default_factory=Scope)
+    scope: DocumentScope = field(default_factory=DocumentScope)
 
 
 @dataclass(frozen=True, slots=True)
-class GivenChunk:
+class ProvidedChunk:
     """A chunk that its owner cut; ``page`` counts from 1, ``vector`` is of the knowledge base's model."""
 
     text: str
@@ -118,42 +125,42 @@ class ReceivedForm:
 
 
 @dataclass(frozen=True, slots=True)
-class Uploaded:
+class UploadResult:
     """The document of an upload; ``created`` is False where the same bytes were there already."""
 
-    document: Document
+    document: DocumentRow
     knowledge_base_name: str
     created: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class BatchItemResult:
     """What became of one file of many: it was taken in, or why not."""
 
     filename: str
-    uploaded: Uploaded | None = None
+    result: UploadResult | None = None
     error: AppError | None = None
 
 
-def object_key(tenant_id: UUID, document_id: UUID, upload_id: UUID) -> str:
+def build_object_key(tenant_id: UUID, document_id: UUID, upload_id: UUID) -> str:
     """Where an original is kept: below its document, and each upload's its own, so that racing ones never meet."""
     return f"{tenant_id}/{document_id}/{upload_id}"
 
 
-def chunk_id(document_id: UUID, version: int, ordinal: int) -> UUID:
+def build_chunk_id(document_id: UUID, version: int, ordinal: int) -> UUID:
     """The same bytes indexed again give the same ids."""
-    return derived_id("chunk", document_id, version, ordinal)
+    return derive_id("chunk", document_id, version, ordinal)
 
 
-def node_id(document_id: UUID, version: int, path: tuple[int, ...]) -> UUID:
+def build_node_id(document_id: UUID, version: int, path: tuple[int, ...]) -> UUID:
     """The same bytes indexed again give the same ids."""
-    return derived_id("node", document_id, version, *path)
+    return derive_id("node", document_id, version, *path)
 
 
-def filterable(document: Document, metadata: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def build_document_filter_metadata(document: DocumentRow, metadata: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """What filters see of a document, or of a chunk with ``metadata`` of its own: metadata and reserved names."""
     created = document.source_created_at
-    found = {
+    reserved_values = {
         "$document_id": encode_id("doc", document.id),
         "$source": document.source,
         "$source_uri": document.source_uri,
@@ -164,5 +171,5 @@ def filterable(document: Document, metadata: Mapping[str, Any] | None = None) ->
         "$dynamic": True if document.dynamic else None,
         EXPIRY: document.expires_at.isoformat() if document.expires_at else None,
     }
-    reserved = {name: value for name, value in found.items() if value is not None}
-    return filterable_metadata({**document.attributes, **(metadata or {})}, reserved=reserved)
+    reserved = {name: value for name, value in reserved_values.items() if value is not None}
+    return build_filter_metadata({**document.attributes, **(metadata or {})}, reserved=reserved)

@@ -10,33 +10,33 @@ from uuid import UUID
 
 from sqlalchemy.exc import IntegrityError
 
-from app.audit.types import Action, Actor
-from app.db.models.tenant_data import Document
+from app.audit.types import Actor, AuditAction
+from app.db.models.tenant_data import DocumentRow
 from app.db.session import Session, TenantDatabase
-from app.documents.expiring import find_lasting
+from app.documents.expiring import find_unexpired_document
 from app.documents.given_chunks import encode_chunks
-from app.documents.inspection import inspect_upload
-from app.documents.narrowing import claim
+from app.documents.inspection import detect_media_type
+from app.documents.narrowing import claim_scope
 from app.documents.repository import DocumentRepository
-from app.documents.restamp_repository import RestampRepository
-from app.documents.scopes import Scope
+from app.documents.restamp_repository import MetadataBackfillRepository
+from app.documents.scopes import DocumentScope
 from app.documents.service import DocumentService
 from app.documents.types import (
     CHUNKS_TYPE,
-    DocumentFacts,
+    BatchItemResult,
+    DocumentFields,
     DocumentNotFound,
-    GivenChunk,
+    ProvidedChunk,
     ReceivedFile,
     UploadConflict,
-    Uploaded,
-    Verdict,
-    filterable,
-    object_key,
+    UploadResult,
+    build_document_filter_metadata,
+    build_object_key,
 )
-from app.documents.upload_repository import KnownDocument, UploadRepository
-from app.documents.uploads import receive, spool_text
-from app.errors import Conflict, InvalidInput, TooLarge, TooMany, Unsupported
-from app.ids import new_id
+from app.documents.upload_repository import ExistingDocument, UploadRepository
+from app.documents.uploads import receive_form, spool_text
+from app.errors import ConflictError, InvalidInputError, TooLargeError, TooManyRequestsError, UnsupportedMediaTypeError
+from app.ids import generate_id
 from app.inference.embedding import EmbeddingIdentity
 from app.job_queue import BULK, INTERACTIVE, JobQueue
 from app.knowledge_bases.service import KnowledgeBaseService
@@ -46,13 +46,13 @@ from app.quotas.service import QuotaService
 from app.quotas.types import QuotaExceeded
 
 # By name or id, or as the caller has found it just now.
-Reference = str | KnowledgeBaseView
+KnowledgeBaseReference = str | KnowledgeBaseView
 # What else is written of a document, in the transaction that writes it. Raises DocumentNotFound for one that is gone.
-Settle = Callable[[Session, UUID], Awaitable[None]]
-ATTEMPTS = 5
+OnStored = Callable[[Session, UUID], Awaitable[None]]
+MAX_ATTEMPTS = 5
 # So little is stored before it is asked whether it is there already: mostly it is not, and asking costs more.
-SMALL_BYTES = 64 * 1024
-MOST_FILES = 100
+MAX_UNCHECKED_BYTES = 64 * 1024
+MAX_FILES = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,78 +64,93 @@ class UploadService:
     documents: DocumentService
     objects: ObjectStore
     queue: JobQueue
-    parseable: Collection[str]
+    parseable_types: Collection[str]
     plugin_types: Mapping[str, Collection[str]]
     quotas: QuotaService
 
     async def upload(
         self,
-        reference: Reference,
+        reference: KnowledgeBaseReference,
         body: AsyncIterator[bytes],
         boundary: bytes,
-        read_facts: Callable[[Mapping[str, str]], DocumentFacts],
-    ) -> Uploaded:
+        parse_fields: Callable[[Mapping[str, str]], DocumentFields],
+    ) -> UploadResult:
         """Store a streamed form's file and queue it for ingestion; nothing of the body is read before the checks.
 
         Raises KnowledgeBaseNotFound, IndexMismatch, UploadTooLarge, EmptyUpload, EncryptedUpload, UnsupportedMediaType,
         QuotaExceeded.
         """
-        kb = await self._open(reference)
-        async with receive(body, boundary, limit=self.quotas.upload_bytes) as form:
-            return await self._store(kb, form.files[0], read_facts(form.fields), INTERACTIVE)
+        kb = await self._find_knowledge_base(reference)
+        async with receive_form(body, boundary, max_bytes=self.quotas.upload_limit_bytes) as form:
+            return await self._store(kb, form.files[0], parse_fields(form.fields), INTERACTIVE)
 
     async def upload_many(
         self,
-        reference: Reference,
+        reference: KnowledgeBaseReference,
         body: AsyncIterator[bytes],
         boundary: bytes,
-        read_facts: Callable[[Mapping[str, str]], DocumentFacts],
-    ) -> list[Verdict]:
+        parse_fields: Callable[[Mapping[str, str]], DocumentFields],
+    ) -> list[BatchItemResult]:
         """The same for many files of one form, in its order; the other fields hold for all of them.
 
         What is wrong with one file is its verdict and stops no other. Raises KnowledgeBaseNotFound, IndexMismatch;
         UploadTooLarge for all of them together; InvalidInput for a field that can hold for one document alone.
         """
-        kb = await self._open(reference)
-        async with receive(body, boundary, limit=self.quotas.upload_bytes, most_files=MOST_FILES) as form:
-            facts = read_facts(form.fields)
+        kb = await self._find_knowledge_base(reference)
+        async with receive_form(body, boundary, max_bytes=self.quotas.upload_limit_bytes, max_files=MAX_FILES) as form:
+            fields = parse_fields(form.fields)
             for name in ("external_id", "title"):
-                if getattr(facts, name) is not None:
-                    raise InvalidInput(f"Many files cannot share one {name}.", loc=("body", name))
-            return [await self._judge(kb, file, facts) for file in form.files]
+                if getattr(fields, name) is not None:
+                    raise InvalidInputError(f"Many files cannot share one {name}.", loc=("body", name))
+            return [await self._upload_file(kb, file, fields) for file in form.files]
 
-    async def _judge(self, kb: KnowledgeBaseView, file: ReceivedFile, facts: DocumentFacts) -> Verdict:
+    async def _upload_file(self, kb: KnowledgeBaseView, file: ReceivedFile, fields: DocumentFields) -> BatchItemResult:
         try:
-            return Verdict(file.filename, await self._store(kb, file, facts, BULK))
-        except (InvalidInput, TooLarge, TooMany, Unsupported, Conflict) as exc:
-            return Verdict(file.filename, error=exc)
+            return BatchItemResult(file.filename, await self._store(kb, file, fields, BULK))
+        except (
+            InvalidInputError,
+            TooLargeError,
+            TooManyRequestsError,
+            UnsupportedMediaTypeError,
+            ConflictError,
+        ) as exc:
+            return BatchItemResult(file.filename, error=exc)
 
     async def upload_text(
-        self, reference: Reference, text: str, facts: DocumentFacts, *, media_type: str | None
-    ) -> Uploaded:
+        self, reference: KnowledgeBaseReference, text: str, fields: DocumentFields, *, media_type: str | None
+    ) -> UploadResult:
         """The same for a text in hand; without a media type a line like ``# Title`` makes it Markdown."""
-        kb = await self._open(reference)
-        name = facts.title or facts.external_id or "text"
+        kb = await self._find_knowledge_base(reference)
+        name = fields.title or fields.external_id or "text"
         async with spool_text(text, filename=name, media_type=media_type) as received:
-            return await self._store(kb, received, replace(facts, encoding="utf-8"), INTERACTIVE)
+            return await self._store(kb, received, replace(fields, encoding="utf-8"), INTERACTIVE)
 
-    async def upload_chunks(self, reference: Reference, chunks: Sequence[GivenChunk], facts: DocumentFacts) -> Uploaded:
+    async def upload_chunks(
+        self, reference: KnowledgeBaseReference, chunks: Sequence[ProvidedChunk], fields: DocumentFields
+    ) -> UploadResult:
         """The same for chunks that were cut elsewhere; their vectors are checked here. Raises InvalidInput too."""
-        kb = await self._open(reference)
-        model = EmbeddingIdentity.stored(kb.index.identity)
-        fixed = kb.row.stamp.keys()  # stamped on all that goes in, over what the caller says
-        body = await asyncio.to_thread(encode_chunks, chunks, model=model, without=fixed)
-        name = facts.title or facts.external_id or "chunks"
+        kb = await self._find_knowledge_base(reference)
+        model = EmbeddingIdentity.from_index_identity(kb.index.identity)
+        enforced_keys = kb.row.enforced_metadata.keys()  # stamped on all that goes in, over what the caller says
+        body = await asyncio.to_thread(encode_chunks, chunks, model=model, excluded_keys=enforced_keys)
+        name = fields.title or fields.external_id or "chunks"
         async with spool_text(body, filename=name, media_type=CHUNKS_TYPE) as received:
-            return await self._store(kb, received, facts, INTERACTIVE, media_type=CHUNKS_TYPE)
+            return await self._store(kb, received, fields, INTERACTIVE, media_type=CHUNKS_TYPE)
 
-    async def upload_received(
-        self, reference: Reference, received: ReceivedFile, facts: DocumentFacts, priority: int, settle: Settle | None
-    ) -> Uploaded:
+    async def upload_received_file(
+        self,
+        reference: KnowledgeBaseReference,
+        received: ReceivedFile,
+        fields: DocumentFields,
+        priority: int,
+        on_stored: OnStored | None,
+    ) -> UploadResult:
         """The same for a file that is on the local disk already; where ``settle`` raises, nothing is stored."""
-        return await self._store(await self._open(reference), received, facts, priority, settle=settle)
+        return await self._store(
+            await self._find_knowledge_base(reference), received, fields, priority, on_stored=on_stored
+        )
 
-    async def _open(self, reference: Reference) -> KnowledgeBaseView:
+    async def _find_knowledge_base(self, reference: KnowledgeBaseReference) -> KnowledgeBaseView:
         kb = reference if isinstance(reference, KnowledgeBaseView) else await self.knowledge_bases.find(reference)
         kb.require_documents()
         kb.require_match(self.knowledge_bases.settings.embedders.identities)
@@ -145,58 +160,62 @@ class UploadService:
         self,
         kb: KnowledgeBaseView,
         received: ReceivedFile,
-        facts: DocumentFacts,
+        fields: DocumentFields,
         priority: int,
         *,
         media_type: str | None = None,
-        settle: Settle | None = None,
-    ) -> Uploaded:
-        facts = replace(facts, scope=facts.scope.of_tenant(self.db.tenant_id))
+        on_stored: OnStored | None = None,
+    ) -> UploadResult:
+        fields = replace(fields, scope=fields.scope.with_tenant(self.db.tenant_id))
         if media_type is None:
-            media_type = await asyncio.to_thread(inspect_upload, received, self.parseable, self.plugin_types)
-        await self._claim(facts.scope)
-        ask = received.size > SMALL_BYTES or facts.external_id is not None
-        for attempt in range(ATTEMPTS):
+            media_type = await asyncio.to_thread(detect_media_type, received, self.parseable_types, self.plugin_types)
+        await self._claim_scope(fields.scope)
+        needs_lookup = received.size > MAX_UNCHECKED_BYTES or fields.external_id is not None
+        for attempt in range(MAX_ATTEMPTS):
             if attempt:  # it may have got another stamp
                 kb = await self.knowledge_bases.find(kb.row.name)
-            found = await self._known(kb, received, facts) if ask or attempt else None
-            if found is not None and found.sha256 == received.sha256:
+            existing = await self._find_existing(kb, received, fields) if needs_lookup or attempt else None
+            if existing is not None and existing.sha256 == received.sha256:
                 with suppress(DocumentNotFound):  # it was deleted just now: this is a new one then
-                    return await self._same_bytes(kb, found, facts, priority, settle)
+                    return await self._reuse_existing(kb, existing, fields, priority, on_stored)
                 continue
-            document = _new_document(kb, received, facts, media_type, found)
-            document.quota_key_id = self.knowledge_bases.principal.stores_for
-            key = object_key(self.db.tenant_id, document.id, new_id())
+            document = _build_document(kb, received, fields, media_type, existing)
+            document.quota_key_id = self.knowledge_bases.principal.storage_quota_key_id
+            key = build_object_key(self.db.tenant_id, document.id, generate_id())
             await self.objects.put(key, received.path)
-            written = await self._write(kb, document, key, priority, settle, replaces=found)
+            written = await self._write(kb, document, key, priority, on_stored, replaces=existing)
             if written is not None:
-                self.quotas.count(uploads=1, documents=int(found is None), bytes=received.size)
-                return Uploaded(written, kb.row.name, created=True)
+                self.quotas.count(uploads=1, documents=int(existing is None), bytes=received.size)
+                return UploadResult(written, kb.row.name, created=True)
         raise UploadConflict
 
-    async def _claim(self, scope: Scope) -> None:
+    async def _claim_scope(self, scope: DocumentScope) -> None:
         """Raises Forbidden for a key that is narrowed to a user, and a document that would be somebody else's."""
         principal = self.knowledge_bases.principal
         if principal.user_id is not None:
             async with self.db.transaction() as session:
-                await claim(session, principal, scope)
+                await claim_scope(session, principal, scope)
 
-    async def _known(self, kb: KnowledgeBaseView, received: ReceivedFile, facts: DocumentFacts) -> KnownDocument | None:
+    async def _find_existing(
+        self, kb: KnowledgeBaseView, received: ReceivedFile, fields: DocumentFields
+    ) -> ExistingDocument | None:
         """The document that the upload is about. One that has expired goes now: nothing of it is to come back."""
         async with self.db.transaction() as session:
-            place = (self.db.tenant_id, kb.row.id, facts.scope.key())
-            return await find_lasting(session, self.queue, *place, name=facts.external_id, sha256=received.sha256)
+            location = (self.db.tenant_id, kb.row.id, fields.scope.to_key())
+            return await find_unexpired_document(
+                session, self.queue, *location, external_id=fields.external_id, sha256=received.sha256
+            )
 
     async def _write(
         self,
         kb: KnowledgeBaseView,
-        document: Document,
+        document: DocumentRow,
         key: str,
         priority: int,
-        settle: Settle | None,
+        on_stored: OnStored | None,
         *,
-        replaces: KnownDocument | None,
-    ) -> Document | None:
+        replaces: ExistingDocument | None,
+    ) -> DocumentRow | None:
         """Row and job in one transaction; None, and the object gone, when another request was faster.
 
         Raises KnowledgeBaseNotFound, QuotaExceeded, and the Conflict that ``settle`` raises.
@@ -205,19 +224,21 @@ class UploadService:
             async with self.db.transaction() as session:
                 repository = UploadRepository(session, self.db.tenant_id)
                 written = None
-                if await repository.stamped(kb.row.id, kb.row.stamp_number):
+                if await repository.has_metadata_revision(kb.row.id, kb.row.metadata_revision):
                     if replaces and kb.row.pending_filter is not None:
-                        await RestampRepository(session, self.db.tenant_id, kb.row.id).advance(document.id)
+                        await MetadataBackfillRepository(session, self.db.tenant_id, kb.row.id).apply_to_document(
+                            document.id
+                        )
                     write = repository.begin_version if replaces else repository.add
-                    written = await write(document, key, by=Actor.of(self.knowledge_bases.principal))
+                    written = await write(document, key, actor=Actor.from_principal(self.knowledge_bases.principal))
                 if written is not None:
                     if replaces and replaces.expires_at != written.expires_at:
-                        await DocumentRepository(session, self.db.tenant_id).restamp_expiry(written)
-                    await self.quotas.require_room(session, replaces=replaces is not None)
+                        await DocumentRepository(session, self.db.tenant_id).update_search_expiry(written)
+                    await self.quotas.check_storage(session, replaces=replaces is not None)
                     await self.documents.enqueue(session, written, priority)
-                    if settle is not None:
-                        await settle(session, written.id)
-        except (QuotaExceeded, Conflict):
+                    if on_stored is not None:
+                        await on_stored(session, written.id)
+        except (QuotaExceeded, ConflictError):
             await self.objects.delete(key)
             raise
         except IntegrityError as exc:
@@ -227,57 +248,66 @@ class UploadService:
             await self.objects.delete(key)
         return written
 
-    async def _same_bytes(
-        self, kb: KnowledgeBaseView, found: KnownDocument, facts: DocumentFacts, priority: int, settle: Settle | None
-    ) -> Uploaded:
+    async def _reuse_existing(
+        self,
+        kb: KnowledgeBaseView,
+        existing: ExistingDocument,
+        fields: DocumentFields,
+        priority: int,
+        on_stored: OnStored | None,
+    ) -> UploadResult:
         """Answer with the document that is there; other facts are applied, a failed one is tried again."""
-        given: dict[str, Any] = {"metadata": facts.metadata, "title": facts.title}
-        given |= {"source_uri": facts.source_uri, "source_created_at": facts.source_created_at}
-        given |= {"dynamic": facts.dynamic, "expires_at": facts.expires_at}
-        changes = {name: value for name, value in given.items() if value is not None}
-        document = await self.documents.update(kb.row.name, found.id, changes, retries=False)
-        if settle is not None:
+        provided: dict[str, Any] = {"metadata": fields.metadata, "title": fields.title}
+        provided |= {"source_uri": fields.source_uri, "source_created_at": fields.source_created_at}
+        provided |= {"dynamic": fields.dynamic, "expires_at": fields.expires_at}
+        changes = {name: value for name, value in provided.items() if value is not None}
+        document = await self.documents.update(kb.row.name, existing.id, changes, retry_failed=False)
+        if on_stored is not None:
             async with self.db.transaction() as session:
-                await settle(session, document.id)
+                await on_stored(session, document.id)
         if document.status != "failed":
-            return Uploaded(document, kb.row.name, created=False)
+            return UploadResult(document, kb.row.name, created=False)
         async with self.db.transaction() as session:
             repository = DocumentRepository(session, self.db.tenant_id)
             current = await repository.get(kb.row.id, document.id, lock=True)
             if current is not None and (current.version, current.status) == (document.version, "failed"):
-                await repository.restart(document.id, encoding=facts.encoding)
+                await repository.restart(document.id, encoding=fields.encoding)
                 await self.documents.enqueue(session, document, priority)
-                await self.documents.record(session, Action.DOCUMENT_REINDEX, document)
-        return Uploaded(await self.documents.get(kb.row.name, found.id), kb.row.name, created=True)
+                await self.documents.record_event(session, AuditAction.DOCUMENT_REINDEX, document)
+        return UploadResult(await self.documents.get(kb.row.name, existing.id), kb.row.name, created=True)
 
 
-def _new_document(
-    kb: KnowledgeBaseView, received: ReceivedFile, facts: DocumentFacts, media_type: str, replaces: KnownDocument | None
-) -> Document:
+def _build_document(
+    kb: KnowledgeBaseView,
+    received: ReceivedFile,
+    fields: DocumentFields,
+    media_type: str,
+    replaces: ExistingDocument | None,
+) -> DocumentRow:
     """The row of a first version, or what the next one changes in ``replaces``."""
-    document = Document(
+    document = DocumentRow(
         tenant_id=kb.row.tenant_id,
         kb_id=kb.row.id,
-        id=replaces.id if replaces else new_id(),
-        external_id=facts.external_id,
+        id=replaces.id if replaces else generate_id(),
+        external_id=fields.external_id,
         source=received.filename,
-        title=facts.title,
-        source_uri=facts.source_uri,
-        source_created_at=facts.source_created_at,
+        title=fields.title,
+        source_uri=fields.source_uri,
+        source_created_at=fields.source_created_at,
         media_type=media_type,
-        encoding=facts.encoding,
+        encoding=fields.encoding,
         bytes=received.size,
         sha256=received.sha256,
-        scope_level=facts.scope.level().value,
-        scope_key=facts.scope.key(),
-        user_id=facts.scope.user_id,
-        chat_id=facts.scope.chat_id,
-        agent_id=facts.scope.agent_id,
-        dynamic=bool(facts.dynamic),
-        expires_at=facts.expires_at,
-        attributes={**(facts.metadata or {}), **kb.row.stamp},
-        stamp_number=kb.row.stamp_number,
+        scope_level=fields.scope.determine_level().value,
+        scope_key=fields.scope.to_key(),
+        user_id=fields.scope.user_id,
+        chat_id=fields.scope.chat_id,
+        agent_id=fields.scope.agent_id,
+        dynamic=bool(fields.dynamic),
+        expires_at=fields.expires_at,
+        attributes={**(fields.metadata or {}), **kb.row.enforced_metadata},
+        stamp_number=kb.row.metadata_revision,
         created_at=replaces.created_at if replaces else datetime.now(UTC),
     )
-    document.filterable = filterable(document)
+    document.filterable = build_document_filter_metadata(document)
     return document

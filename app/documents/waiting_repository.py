@@ -7,24 +7,24 @@ from uuid import UUID
 
 from sqlalchemy.orm.attributes import set_committed_value
 
-from app.db.models.tenant_data import Document
+from app.db.models.tenant_data import DocumentRow
 from app.db.session import Session
-from app.db.statements import Record, statement
+from app.db.statements import Record, parse_statement
 
-WaitingFor = Literal[
+WaitingReason = Literal[
     "worker", "tenant_limit", "rate_limit", "embedding_endpoint", "vision_endpoint", "object_store", "retry"
 ]
 # A document that has waited for less is about to be taken.
-LEAST = timedelta(seconds=3)
-WORKER_SILENCE = timedelta(seconds=60)
-_BY_CODE: dict[str, WaitingFor] = {
+MIN_WAIT = timedelta(seconds=3)
+MAX_WORKER_SILENCE = timedelta(seconds=60)
+_REASON_BY_ERROR_CODE: dict[str, WaitingReason] = {
     "embedding_unavailable": "embedding_endpoint",
     "vision_unavailable": "vision_endpoint",
     "object_store_unavailable": "object_store",
     "tokens_spent": "rate_limit",
     "quota_exceeded": "rate_limit",
 }
-REASONS: frozenset[str] = frozenset(get_args(WaitingFor))
+WAITING_REASONS: frozenset[str] = frozenset(get_args(WaitingReason))
 
 
 class WaitingRepository:
@@ -35,28 +35,30 @@ class WaitingRepository:
         self.tenant_id = tenant_id
         self.tenant_concurrency = tenant_concurrency
 
-    async def explain(self, documents: Sequence[Document]) -> None:
+    async def add_waiting_reasons(self, documents: Sequence[DocumentRow]) -> None:
         """Put into ``progress`` what documents wait for that have been queued for some seconds; nothing is stored."""
-        late = datetime.now(UTC) - LEAST
-        waiting = {one.id: one for one in documents if one.status == "queued" and one.updated_at < late}
+        queued_before = datetime.now(UTC) - MIN_WAIT
+        waiting = {
+            queued.id: queued for queued in documents if queued.status == "queued" and queued.updated_at < queued_before
+        }
         if not waiting:
             return
-        values = {"t": self.tenant_id, "ids": list(waiting), "within": WORKER_SILENCE}
-        for row in await self.session.rows(_JOBS, values):
+        values = {"t": self.tenant_id, "ids": list(waiting), "within": MAX_WORKER_SILENCE}
+        for row in await self.session.fetch_rows(_JOBS, values):
             document = waiting[row["document_id"]]
-            reason = self._reason(row)
+            reason = self._find_reason(row)
             set_committed_value(document, "progress", {**(document.progress or {}), "waiting_for": reason})
 
-    def _reason(self, row: Record) -> WaitingFor:
+    def _find_reason(self, row: Record) -> WaitingReason:
         if row["rests"]:
-            return _BY_CODE.get(row["code"] or "", "retry")
+            return _REASON_BY_ERROR_CODE.get(row["code"] or "", "retry")
         if not row["workers"]:
             return "worker"
         limit = self.tenant_concurrency if row["max_running"] is None else row["max_running"]
         return "tenant_limit" if row["running"] >= limit else "worker"
 
 
-_JOBS = statement("""
+_JOBS = parse_statement("""
 select j.document_id, j.run_at > now() as rests, j.error ->> 'code' as code,
        count_workers(:within::interval) as workers,
        (select l.max_running from job_lane l where l.tenant_id = :t) as max_running,

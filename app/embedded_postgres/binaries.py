@@ -22,30 +22,30 @@ class Binaries:
     version: str
 
     @property
-    def install(self) -> Path:
+    def install_directory(self) -> Path:
         """The installation's root: ``bin``, ``lib``, ``share``."""
         return self.site / _PACKAGE / _INSTALL
 
-    def program(self, name: str) -> Path:
+    def get_program_path(self, name: str) -> Path:
         """The path of one of the programs, such as ``initdb``."""
-        return self.install / "bin" / name
+        return self.install_directory / "bin" / name
 
-    def witnesses(self) -> list[Path]:
+    def list_probe_paths(self) -> list[Path]:
         """Files and directories that stand for the rest when one asks whether a user can run these programs."""
-        install = self.install
-        found = [self.program("postgres"), *sorted((install / "lib").rglob("vector.so"))]
-        found += sorted((install / "share").rglob("postgres.bki"))
-        return found + [path for path in (self.site / _LIBRARIES,) if path.exists()]
+        install = self.install_directory
+        paths = [self.get_program_path("postgres"), *sorted((install / "lib").rglob("vector.so"))]
+        paths += sorted((install / "share").rglob("postgres.bki"))
+        return paths + [path for path in (self.site / _LIBRARIES,) if path.exists()]
 
-    def copy_below(self, place: Path) -> "Binaries":
+    def copy_to(self, directory: Path) -> "Binaries":
         """Copy the installation, readable by everyone, to a directory of ``place`` named by its version; once only.
 
         The caller is the only one who writes to ``place``. Raises OSError.
         """
-        target = Binaries(site=place / f"binaries-{self.version}", version=self.version)
+        target = Binaries(site=directory / f"binaries-{self.version}", version=self.version)
         if target.site.exists():
             return target
-        partial = place / "binaries.partial"
+        partial = directory / "binaries.partial"
         if partial.exists():
             shutil.rmtree(partial)
         for part in (Path(_PACKAGE, _INSTALL), Path(_LIBRARIES)):
@@ -65,12 +65,12 @@ def find_binaries() -> Binaries:
     spec = importlib.util.find_spec(_PACKAGE)
     if spec is None or not spec.submodule_search_locations:
         raise EmbeddedPostgresMissing
-    found = Binaries(
+    binaries = Binaries(
         site=Path(next(iter(spec.submodule_search_locations))).parent,
         version=importlib.metadata.version(_PACKAGE),
     )
-    if not found.program("postgres").exists():
+    if not binaries.get_program_path("postgres").exists():
         raise EmbeddedPostgresMissing(
-            f"{_PACKAGE} {found.version} brings no Postgres {MAJOR_VERSION}: pip install -U 'carrel[embedded]'"
+            f"{_PACKAGE} {binaries.version} brings no Postgres {MAJOR_VERSION}: pip install -U 'carrel[embedded]'"
         )
-    return found
+    return binaries

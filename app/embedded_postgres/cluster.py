@@ -10,45 +10,45 @@ from pathlib import Path
 from app.embedded_postgres.account import Account
 from app.embedded_postgres.binaries import MAJOR_VERSION
 from app.embedded_postgres.errors import ClusterUnusable, PostgresFailed
-from app.embedded_postgres.ownership import give_away
-from app.embedded_postgres.place import Place
+from app.embedded_postgres.ownership import transfer_ownership
+from app.embedded_postgres.place import ClusterLocation
 
 SUPERUSER = "postgres"
 _LOG_LIMIT_BYTES = 10_000_000
 
 
-def prepare_cluster(place: Place, *, sync: bool) -> str:
+def prepare_cluster(cluster: ClusterLocation, *, sync: bool) -> str:
     """Make the cluster if there is none, check the one there is, and return the superuser's password.
 
     Raises ClusterUnusable for a cluster of another version or in pieces, PostgresFailed, OSError.
     """
-    secret = place.location / "password"
-    if not place.pgdata.exists():
-        password = read_or_make_secret(secret)
-        _initialise(place, password, sync=sync)
+    secret = cluster.directory / "password"
+    if not cluster.pgdata.exists():
+        password = read_or_create_secret(secret)
+        _initialize(cluster, password, sync=sync)
     elif not secret.exists():
         raise ClusterUnusable(f"the database's password file {secret} is missing")
-    version = _version(place.pgdata)
+    version = _read_version(cluster.pgdata)
     if version != str(MAJOR_VERSION):
         raise ClusterUnusable(
-            f"the database in {place.pgdata} is of Postgres {version}, this Carrel runs {MAJOR_VERSION}: "
+            f"the database in {cluster.pgdata} is of Postgres {version}, this Carrel runs {MAJOR_VERSION}: "
             "export it with the release that wrote it, import it into a new data directory"
         )
-    _disown_stale_pid_file(place)
-    return read_or_make_secret(secret)
+    _neutralize_stale_pid_file(cluster)
+    return read_or_create_secret(secret)
 
 
-def read_or_make_secret(path: Path) -> str:
+def read_or_create_secret(path: Path) -> str:
     """The password kept in the file ``path`` (mode 0600); a new random one if there is no such file. Raises OSError."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     except FileNotFoundError:
-        return _make_secret(path)
+        return _create_secret(path)
     with os.fdopen(descriptor, encoding="ascii") as file:
         return file.read().strip()
 
 
-def _make_secret(path: Path) -> str:
+def _create_secret(path: Path) -> str:
     secret = secrets.token_urlsafe(24)
     with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=f"{path.name}.", delete=False) as file:
         file.write(secret)
@@ -76,21 +76,21 @@ def open_log(path: Path) -> int:
     return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
 
 
-def _initialise(place: Place, password: str, *, sync: bool) -> None:
-    partial = place.location / "pgdata.partial"
+def _initialize(cluster: ClusterLocation, password: str, *, sync: bool) -> None:
+    partial = cluster.directory / "pgdata.partial"
     if partial.exists():
         shutil.rmtree(partial)
-    account = place.account.for_initdb()
-    _make_closed(partial, account)
-    made = partial / "pgdata"
-    made.mkdir(mode=0o700)
-    account.own(made)
+    account = cluster.account.choose_initdb_account()
+    _create_group_directory(partial, account)
+    new_pgdata = partial / "pgdata"
+    new_pgdata.mkdir(mode=0o700)
+    account.take_ownership(new_pgdata)
     with tempfile.NamedTemporaryFile("w", dir=partial, prefix="initdb.") as secret:
         secret.write(password)
         secret.flush()
-        account.own(Path(secret.name))
+        account.take_ownership(Path(secret.name))
         options = [
-            f"--pgdata={made}",
+            f"--pgdata={new_pgdata}",
             f"--username={SUPERUSER}",
             f"--pwfile={secret.name}",
             "--auth=scram-sha-256",
@@ -101,44 +101,44 @@ def _initialise(place: Place, password: str, *, sync: bool) -> None:
             "--locale=C",
             "--no-instructions",
         ] + ([] if sync else ["--no-sync"])
-        log = open_log(place.log)
+        log = open_log(cluster.log_path)
         try:
-            done = subprocess.run(  # noqa: S603
-                account.command(place.binaries.program("initdb"), *options),
+            result = subprocess.run(  # noqa: S603
+                account.build_command(cluster.binaries.get_program_path("initdb"), *options),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 cwd="/",
-                pass_fds=(place.server_lock,),
+                pass_fds=(cluster.server_lock,),
                 start_new_session=True,
                 check=False,
             )
         finally:
             os.close(log)
-    if done.returncode:
-        raise PostgresFailed(f"Postgres could not set up a database in {place.location}; see {place.log}")
-    give_away(made, account, place.account)
-    made.rename(place.pgdata)
+    if result.returncode:
+        raise PostgresFailed(f"Postgres could not set up a database in {cluster.directory}; see {cluster.log_path}")
+    transfer_ownership(new_pgdata, account, cluster.account)
+    new_pgdata.rename(cluster.pgdata)
     partial.rmdir()
-    sync_directory(place.location)
+    sync_directory(cluster.directory)
 
 
-def _make_closed(directory: Path, account: Account) -> None:
+def _create_group_directory(directory: Path, account: Account) -> None:
     """Make a directory that the account passes by its group: other processes of the same user get no further."""
     directory.mkdir(mode=0o700)
-    if account.foreign:
+    if account.is_foreign:
         os.chown(directory, -1, account.gid)
         directory.chmod(0o710)
 
 
-def _version(pgdata: Path) -> str:
+def _read_version(pgdata: Path) -> str:
     try:
         return (pgdata / "PG_VERSION").read_text(encoding="ascii").strip()
     except FileNotFoundError as exc:
         raise ClusterUnusable(f"{pgdata} is not a Postgres database: PG_VERSION is missing") from exc
 
 
-def _disown_stale_pid_file(place: Place) -> None:
+def _neutralize_stale_pid_file(cluster: ClusterLocation) -> None:
     """Keep a pid file left by a killed server from being taken for a living one.
 
     The server's lock proves that no server of ours lives, but process ids come round again, above all in restarted
@@ -146,21 +146,23 @@ def _disown_stale_pid_file(place: Place) -> None:
     named in it: so the first line becomes ours. Raises ClusterUnusable where the process is a Postgres in this very
     directory, started by somebody else.
     """
-    path = place.pgdata / "postmaster.pid"
+    path = cluster.pgdata / "postmaster.pid"
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
     except FileNotFoundError:
         return
     with os.fdopen(descriptor, "r+", encoding="utf-8", errors="surrogateescape") as file:
-        first, _, rest = file.read().partition("\n")
-        if first.isascii() and first.isdigit() and _works_in(int(first), place.pgdata):
-            raise ClusterUnusable(f"a Postgres that Carrel did not start (process {first}) works in {place.pgdata}")
+        pid_line, _, other_lines = file.read().partition("\n")
+        if pid_line.isascii() and pid_line.isdigit() and _has_working_directory(int(pid_line), cluster.pgdata):
+            raise ClusterUnusable(
+                f"a Postgres that Carrel did not start (process {pid_line}) works in {cluster.pgdata}"
+            )
         file.seek(0)
-        file.write(f"{os.getpid()}\n{rest}")
+        file.write(f"{os.getpid()}\n{other_lines}")
         file.truncate()
 
 
-def _works_in(pid: int, directory: Path) -> bool:
+def _has_working_directory(pid: int, directory: Path) -> bool:
     try:
         return Path(f"/proc/{pid}/cwd").samefile(directory)
     except OSError:

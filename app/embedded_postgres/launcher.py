@@ -20,13 +20,13 @@ PR_SET_PDEATHSIG = 1
 ENVIRONMENT = {"PATH": os.defpath, "LC_ALL": "C"}
 
 
-def _become(uid: int, gid: int) -> None:
+def _switch_user(uid: int, gid: int) -> None:
     os.setgroups([gid])
     os.setgid(gid)
     os.setuid(uid)
 
 
-def _die_with(parent: int) -> None:
+def _exit_with_parent(parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGINT, 0, 0, 0)
@@ -34,7 +34,7 @@ def _die_with(parent: int) -> None:
         sys.exit("the parent process is gone")
 
 
-def _reach(paths: list[str]) -> int:
+def _print_unreachable_path(paths: list[str]) -> int:
     for path in paths:
         if not os.access(path, os.X_OK if os.path.isdir(path) else os.R_OK):  # noqa: PTH112 - pathlib is slow to import
             sys.stdout.write(path)
@@ -44,10 +44,10 @@ def _reach(paths: list[str]) -> int:
 
 def _main(parent: str, uid: str, gid: str, program: str, *arguments: str) -> int:
     if uid != "-":
-        _become(int(uid), int(gid))
+        _switch_user(int(uid), int(gid))
     if program == "--reach":
-        return _reach(list(arguments))
-    _die_with(int(parent))
+        return _print_unreachable_path(list(arguments))
+    _exit_with_parent(int(parent))
     return os.execve(program, [program, *arguments], ENVIRONMENT)  # noqa: S606 - no shell is the intention
 
 

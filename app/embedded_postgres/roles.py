@@ -8,8 +8,8 @@ from pathlib import Path
 
 from app.embedded_postgres.errors import PostgresFailed
 
-OWNER = "carrel_owner"
-RUNTIME = "carrel_runtime"
+OWNER_ROLE = "carrel_owner"
+RUNTIME_ROLE = "carrel_runtime"
 
 _CREATE_ROLES_AND_DATABASE = r"""
 \getenv database CARREL_NAME
@@ -70,10 +70,10 @@ class Superuser:
             "CARREL_OWNER_SECRET": owner_password,
             "CARREL_RUNTIME_SECRET": runtime_password,
         }
-        self._run("postgres", _CREATE_ROLES_AND_DATABASE, variables)
-        self._run(name, _CREATE_EXTENSION + _CLOSE_TO_LOGINS, {})
+        self._run_script("postgres", _CREATE_ROLES_AND_DATABASE, variables)
+        self._run_script(name, _CREATE_EXTENSION + _CLOSE_TO_LOGINS, {})
 
-    def _run(self, database: str, script: str, variables: Mapping[str, str]) -> None:
+    def _run_script(self, database: str, script: str, variables: Mapping[str, str]) -> None:
         environment = {
             "PATH": os.defpath,
             "LC_ALL": "C",
@@ -86,7 +86,7 @@ class Superuser:
             "PGOPTIONS": "-c client_min_messages=warning",
             **variables,
         }
-        done = subprocess.run(  # noqa: S603
+        result = subprocess.run(  # noqa: S603
             [str(self.psql), "--no-psqlrc", "--no-password", "--quiet", "--set=ON_ERROR_STOP=1", "--file=-"],
             input=script,
             capture_output=True,
@@ -95,6 +95,6 @@ class Superuser:
             cwd="/",
             check=False,
         )
-        if done.returncode:
-            reason = (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[0]
+        if result.returncode:
+            reason = (result.stderr.strip().splitlines() or [f"status {result.returncode}"])[0]
             raise PostgresFailed(f"the database {database} could not be prepared: {reason}")

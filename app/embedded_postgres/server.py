@@ -12,32 +12,32 @@ from pathlib import Path
 
 from app.embedded_postgres.cluster import open_log
 from app.embedded_postgres.errors import PortInUse, PostgresFailed
-from app.embedded_postgres.place import Place
+from app.embedded_postgres.place import ClusterLocation
 
 HOST = "127.0.0.1"
 
 
-def shared_buffers() -> str:
+def choose_shared_buffers() -> str:
     """A sixteenth of the memory, from 128 MB to 1 GB; it is taken as it is used.
 
     Pages that have no room there come from the system's cache, one by one: 100,000 chunks with the 450 MB they want
     are searched in two thirds of the time.
     """
-    return f"{min(max((memory() >> 20) // 16, 128), 1024)}MB"
+    return f"{min(max((get_available_memory() >> 20) // 16, 128), 1024)}MB"
 
 
-def memory(limit: Path = Path("/sys/fs/cgroup/memory.max")) -> int:
+def get_available_memory(limit_file: Path = Path("/sys/fs/cgroup/memory.max")) -> int:
     """Bytes: the machine's, or what a container may take of it."""
     machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     try:
-        return min(machine, int(limit.read_text()))
+        return min(machine, int(limit_file.read_text()))
     except (OSError, ValueError):  # no such file; "max"
         return machine
 
 
 SETTINGS: Mapping[str, str] = {
     "max_connections": "60",
-    "shared_buffers": shared_buffers(),
+    "shared_buffers": choose_shared_buffers(),
     "effective_cache_size": "1GB",
     "maintenance_work_mem": "256MB",
     "max_wal_size": "2GB",
@@ -57,14 +57,14 @@ SETTINGS: Mapping[str, str] = {
 }
 UNSAFE_SETTINGS: Mapping[str, str] = {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off"}
 
-_START_SECONDS = 300.0
-_STOP_SECONDS = 60.0
+_START_TIMEOUT_SECONDS = 300.0
+_STOP_TIMEOUT_SECONDS = 60.0
 _PORT_ATTEMPTS = 5
 _SHARED_MEMORY_BYTES = 2**30
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class PostgresServer:
     """A running server."""
 
     process: subprocess.Popen[bytes]
@@ -75,26 +75,26 @@ class Server:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
         try:
-            self.process.wait(_STOP_SECONDS)
+            self.process.wait(_STOP_TIMEOUT_SECONDS)
         except subprocess.TimeoutExpired:
             # Immediate shutdown loses nothing that was committed: the next start recovers from the log.
             self.process.send_signal(signal.SIGQUIT)
             self.process.wait()
 
 
-def shared_memory_type(directory: Path) -> str:
+def choose_shared_memory_type(directory: Path) -> str:
     """How backends share memory: ``posix`` where its ``directory`` has room for building an index, else ``mmap``.
 
     Containers often have 64 MB there, and parallel workers then fail; files in the cluster are slower but never short.
     """
     try:
-        room = os.statvfs(directory)
+        stats = os.statvfs(directory)
     except OSError:
         return "mmap"
-    return "posix" if room.f_bavail * room.f_frsize >= _SHARED_MEMORY_BYTES else "mmap"
+    return "posix" if stats.f_bavail * stats.f_frsize >= _SHARED_MEMORY_BYTES else "mmap"
 
 
-def free_ports() -> Iterator[int]:
+def find_free_ports() -> Iterator[int]:
     """A few loopback ports that nobody listens on at this moment."""
     for _ in range(_PORT_ATTEMPTS):
         with socket.socket() as probe:
@@ -103,32 +103,34 @@ def free_ports() -> Iterator[int]:
         yield port
 
 
-def start_server(place: Place, ports: Iterable[int], settings: Mapping[str, str]) -> Server:
+def start_server(cluster: ClusterLocation, ports: Iterable[int], settings: Mapping[str, str]) -> PostgresServer:
     """Start Postgres on the first of ``ports`` that is free when it binds it; return when it accepts connections.
 
     Raises PortInUse when all are taken, PostgresFailed with the log's path, OSError.
     """
-    taken: list[int] = []
+    used_ports: list[int] = []
     for port in ports:
-        server = Server(_spawn(place, port, settings), port)
+        server = PostgresServer(_spawn(cluster, port, settings), port)
         try:
-            if _becomes_ready(server, place):
+            if _wait_until_ready(server, cluster):
                 return server
         except BaseException:
             server.stop()
             raise
         # The log would say so too, but in words: ask the port instead.
-        if not _is_taken(port):
-            raise PostgresFailed(f"Postgres ended with status {server.process.returncode} at start; see {place.log}")
-        taken.append(port)
-    raise PortInUse(f"another program listens on port {', '.join(map(str, taken))} of {HOST}")
+        if not _is_port_used(port):
+            raise PostgresFailed(
+                f"Postgres ended with status {server.process.returncode} at start; see {cluster.log_path}"
+            )
+        used_ports.append(port)
+    raise PortInUse(f"another program listens on port {', '.join(map(str, used_ports))} of {HOST}")
 
 
-def _spawn(place: Place, port: int, settings: Mapping[str, str]) -> subprocess.Popen[bytes]:
+def _spawn(cluster: ClusterLocation, port: int, settings: Mapping[str, str]) -> subprocess.Popen[bytes]:
     # Quoted, or a comma in the path would make it a list.
-    directory = '"' + str(place.sockets).replace('"', '""') + '"'
+    directory = '"' + str(cluster.socket_directory).replace('"', '""') + '"'
     options = {
-        "dynamic_shared_memory_type": shared_memory_type(Path("/dev/shm")),  # noqa: S108 - asked for room, never written to
+        "dynamic_shared_memory_type": choose_shared_memory_type(Path("/dev/shm")),  # noqa: S108 - asked for room, never written to
         **settings,
         "listen_addresses": HOST,
         "port": str(port),
@@ -136,15 +138,17 @@ def _spawn(place: Place, port: int, settings: Mapping[str, str]) -> subprocess.P
         "unix_socket_permissions": "0700",
     }
     arguments = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
-    log = open_log(place.log)
+    log = open_log(cluster.log_path)
     try:
         return subprocess.Popen(  # noqa: S603
-            place.account.command(place.binaries.program("postgres"), "-D", str(place.pgdata), *arguments),
+            cluster.account.build_command(
+                cluster.binaries.get_program_path("postgres"), "-D", str(cluster.pgdata), *arguments
+            ),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             cwd="/",
-            pass_fds=(place.server_lock,),
+            pass_fds=(cluster.server_lock,),
             # Ctrl-C in the terminal is for the service, which then stops Postgres last.
             start_new_session=True,
         )
@@ -152,14 +156,14 @@ def _spawn(place: Place, port: int, settings: Mapping[str, str]) -> subprocess.P
         os.close(log)
 
 
-def _becomes_ready(server: Server, place: Place) -> bool:
+def _wait_until_ready(server: PostgresServer, cluster: ClusterLocation) -> bool:
     """Wait for the server to accept connections; False if it ends instead. Raises PostgresFailed if it does neither."""
-    end = time.monotonic() + _START_SECONDS
+    deadline = time.monotonic() + _START_TIMEOUT_SECONDS
     while server.process.poll() is None:
-        if _is_ready(server.process.pid, place.pgdata):
+        if _is_ready(server.process.pid, cluster.pgdata):
             return True
-        if time.monotonic() > end:
-            raise PostgresFailed(f"Postgres is not ready after {_START_SECONDS:.0f} s; see {place.log}")
+        if time.monotonic() > deadline:
+            raise PostgresFailed(f"Postgres is not ready after {_START_TIMEOUT_SECONDS:.0f} s; see {cluster.log_path}")
         time.sleep(0.01)
     return False
 
@@ -171,7 +175,7 @@ def _is_ready(pid: int, pgdata: Path) -> bool:
     return len(lines) >= 8 and lines[0] == str(pid) and lines[7].strip() == "ready"
 
 
-def _is_taken(port: int) -> bool:
+def _is_port_used(port: int) -> bool:
     with socket.socket() as probe:
         # As Postgres does: an old connection that lingers is no listener.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

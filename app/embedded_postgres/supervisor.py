@@ -9,11 +9,11 @@ from typing import Self
 from urllib.parse import quote
 
 from app.embedded_postgres.binaries import find_binaries
-from app.embedded_postgres.cluster import SUPERUSER, prepare_cluster, read_or_make_secret
+from app.embedded_postgres.cluster import SUPERUSER, prepare_cluster, read_or_create_secret
 from app.embedded_postgres.errors import EmbeddedPostgresError
-from app.embedded_postgres.place import Place
-from app.embedded_postgres.roles import OWNER, RUNTIME, DatabaseUrls, Superuser
-from app.embedded_postgres.server import HOST, SETTINGS, UNSAFE_SETTINGS, Server, free_ports, start_server
+from app.embedded_postgres.place import ClusterLocation
+from app.embedded_postgres.roles import OWNER_ROLE, RUNTIME_ROLE, DatabaseUrls, Superuser
+from app.embedded_postgres.server import HOST, SETTINGS, UNSAFE_SETTINGS, PostgresServer, find_free_ports, start_server
 
 
 class EmbeddedPostgres:
@@ -33,11 +33,11 @@ class EmbeddedPostgres:
     ) -> None:
         self.data_dir = data_dir.absolute().resolve()
         self._fsync = fsync
-        self._wanted_port = port
+        self._requested_port = port
         self._settings = {**SETTINGS, **({} if fsync else UNSAFE_SETTINGS), **(settings or {})}
         self._locks = ExitStack()
-        self._place: Place | None = None
-        self._server: Server | None = None
+        self._cluster: ClusterLocation | None = None
+        self._server: PostgresServer | None = None
         self._port: int | None = None
         self._password = ""
 
@@ -48,25 +48,25 @@ class EmbeddedPostgres:
         Raises EmbeddedPostgresMissing, DataDirectoryInUse, ClusterUnusable, PortInUse, PostgresFailed, and
         EmbeddedPostgresError where the directory cannot be used at all.
         """
-        if not self.running:
-            self._begin(free_ports() if self._wanted_port is None else [self._wanted_port])
+        if not self.is_running:
+            self._start_on_ports(find_free_ports() if self._requested_port is None else [self._requested_port])
 
-    def revive(self) -> bool:
+    def restart(self) -> bool:
         """Start the server again where it has died, on the port that everybody knows; False where it lives; blocks.
 
         Nothing that was committed is lost: Postgres recovers from its log. Call it, and it raises, as ``start``.
         """
-        if self.running or self._port is None:
+        if self.is_running or self._port is None:
             return False
-        self._begin([self._port])
+        self._start_on_ports([self._port])
         return True
 
-    def _begin(self, ports: Iterable[int]) -> None:
+    def _start_on_ports(self, ports: Iterable[int]) -> None:
         if threading.current_thread() is not threading.main_thread():
             raise EmbeddedPostgresError("the embedded Postgres must be started from the main thread")
         self.stop()
         try:
-            self._start(ports)
+            self._start_server(ports)
         except OSError as exc:
             self.stop()
             raise EmbeddedPostgresError(
@@ -76,10 +76,10 @@ class EmbeddedPostgres:
             self.stop()
             raise
 
-    def _start(self, ports: Iterable[int]) -> None:
-        self._place = Place.claim(self.data_dir, find_binaries(), self._locks)
-        self._password = prepare_cluster(self._place, sync=self._fsync)
-        self._server = start_server(self._place, ports, self._settings)
+    def _start_server(self, ports: Iterable[int]) -> None:
+        self._cluster = ClusterLocation.lock(self.data_dir, find_binaries(), self._locks)
+        self._password = prepare_cluster(self._cluster, sync=self._fsync)
+        self._server = start_server(self._cluster, ports, self._settings)
         self._port = self._server.port
 
     def stop(self) -> None:
@@ -101,36 +101,36 @@ class EmbeddedPostgres:
         self.stop()
 
     @property
-    def running(self) -> bool:
+    def is_running(self) -> bool:
         """Whether the server process lives."""
         return self._server is not None and self._server.process.poll() is None
 
     @property
     def pid(self) -> int:
         """The server's process id. Raises EmbeddedPostgresError when it was not started."""
-        return self._started().process.pid
+        return self._require_server().process.pid
 
     @property
     def port(self) -> int:
         """The loopback port it listens on. Raises EmbeddedPostgresError when it was not started."""
-        return self._started().port
+        return self._require_server().port
 
     @property
-    def location(self) -> Path:
+    def directory(self) -> Path:
         """Where the cluster, its log and its passwords are. Raises EmbeddedPostgresError before the first start."""
-        return self._found().location
+        return self._require_cluster().directory
 
     @property
-    def relocated(self) -> bool:
+    def is_relocated(self) -> bool:
         """Whether that is outside the data directory, which Postgres' user cannot reach. Raises as ``location``."""
-        return self._found().relocated
+        return self._require_cluster().is_relocated
 
     @property
     def log_path(self) -> Path:
         """The server's log. Raises as ``location``."""
-        return self._found().log
+        return self._require_cluster().log_path
 
-    def url(self, database: str, user: str | None = None, password: str | None = None) -> str:
+    def build_url(self, database: str, user: str | None = None, password: str | None = None) -> str:
         """A ``postgresql://`` URL; without a user the superuser's. Raises EmbeddedPostgresError when not started."""
         if user is None:
             user, password = SUPERUSER, self._password
@@ -142,18 +142,22 @@ class EmbeddedPostgres:
 
         The roles' passwords are kept beside the superuser's. Raises PostgresFailed, EmbeddedPostgresError, OSError.
         """
-        place = self._found()
-        owner, runtime = (read_or_make_secret(place.location / f"{role}.password") for role in (OWNER, RUNTIME))
-        superuser = Superuser(place.binaries.program("psql"), HOST, self.port, SUPERUSER, self._password)
+        cluster = self._require_cluster()
+        owner, runtime = (
+            read_or_create_secret(cluster.directory / f"{role}.password") for role in (OWNER_ROLE, RUNTIME_ROLE)
+        )
+        superuser = Superuser(cluster.binaries.get_program_path("psql"), HOST, self.port, SUPERUSER, self._password)
         superuser.ensure_database(name, owner, runtime)
-        return DatabaseUrls(owner=self.url(name, OWNER, owner), app=self.url(name, RUNTIME, runtime))
+        return DatabaseUrls(
+            owner=self.build_url(name, OWNER_ROLE, owner), app=self.build_url(name, RUNTIME_ROLE, runtime)
+        )
 
-    def _started(self) -> Server:
+    def _require_server(self) -> PostgresServer:
         if self._server is None:
             raise EmbeddedPostgresError("the embedded Postgres is not running")
         return self._server
 
-    def _found(self) -> Place:
-        if self._place is None:
+    def _require_cluster(self) -> ClusterLocation:
+        if self._cluster is None:
             raise EmbeddedPostgresError("the embedded Postgres was not started yet")
-        return self._place
+        return self._cluster

@@ -2,8 +2,8 @@
 
 from app.filters.compiler import CompiledFilter, compile_filter
 from app.filters.language import CHUNK_NAMES, EXPIRY, RESERVED_NAMES
-from app.filters.metadata import check_metadata, filterable_metadata
-from app.filters.refusal import refusing
+from app.filters.metadata import build_filter_metadata, check_metadata
+from app.filters.refusal import translate_filter_errors
 from app.filters.values import INSTANTS
 
 __all__ = [
@@ -12,8 +12,8 @@ __all__ = [
     "INSTANTS",
     "RESERVED_NAMES",
     "CompiledFilter",
+    "build_filter_metadata",
     "check_metadata",
     "compile_filter",
-    "filterable_metadata",
-    "refusing",
+    "translate_filter_errors",
 ]

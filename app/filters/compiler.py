@@ -7,11 +7,11 @@ from datetime import datetime
 from typing import Self
 
 from app.filters import predicates
-from app.filters.language import EXPIRY, Condition, Either, Every, Negation, Node, parse_filter
-from app.filters.values import Loc, instant
+from app.filters.language import EXPIRY, And, Condition, FilterNode, Not, Or, parse_filter
+from app.filters.values import Loc, parse_instant
 
 # Each is tried on a sample by every search.
-MOST_LOOKUPS = 4
+MAX_LOOKUPS = 4
 # Weights of a pattern and of any other reference to a value: a pattern reads the whole value.
 PATTERN_WEIGHT, REFERENCE_WEIGHT = 10.0, 0.2
 
@@ -31,7 +31,7 @@ class CompiledFilter:
     lookups: list[dict[str, object]] | None = None
 
     @property
-    def sent(self) -> tuple[str | None, str | None, str | None]:
+    def sql_params(self) -> tuple[str | None, str | None, str | None]:
         """``contains``, ``path`` and ``lookups`` as the driver takes them: jsonb, jsonpath and jsonb."""
         contains, lookups = (None if part is None else json.dumps(part) for part in (self.contains, self.lookups))
         return contains, self.path, lookups
@@ -44,15 +44,15 @@ class CompiledFilter:
         return PATTERN_WEIGHT * self.path.count(" like_regex ") + REFERENCE_WEIGHT * self.path.count("$")
 
     @property
-    def narrows(self) -> bool:
+    def is_selective(self) -> bool:
         """Whether there may be rows that do not pass."""
         return self.contains is not None or self.path is not None
 
-    def lasting(self, now: datetime) -> Self:
+    def exclude_expired(self, now: datetime) -> Self:
         """The same without what has expired by then; rows from before they were stamped with it count as lasting."""
-        moment = instant(now.isoformat())
+        moment = parse_instant(now.isoformat())
         assert moment is not None  # of a datetime
-        expired = Condition(predicates.date_range((EXPIRY,), "<=", moment))
+        expired = Condition(predicates.format_date_range((EXPIRY,), "<=", moment))
         return replace(
             self, path=f"{self.path or 'strict'} {'&& ' if self.path else ''}{_render(expired, negated=True)}"
         )
@@ -62,8 +62,8 @@ def compile_filter(
     expression: Mapping[str, object] | None,
     *,
     loc: Loc = ("filter",),
-    guard: Mapping[str, object] | None = None,
-    without: Set[str] = frozenset(),
+    enforced_filter: Mapping[str, object] | None = None,
+    excluded_names: Set[str] = frozenset(),
 ) -> CompiledFilter:
     """Check a filter and compile it; none, or an empty one, lets every row pass.
 
@@ -73,21 +73,21 @@ def compile_filter(
 
     Raises InvalidInput with the loc of what is wrong or too big.
     """
-    asked = expression is not None and not (isinstance(expression, Mapping) and not expression)
-    parts = _conjuncts(parse_filter(expression, loc=loc, without=without)) if asked else []
-    lookups = _lookups(parts)
-    parts += _conjuncts(parse_filter(guard, loc=("guard",))) if guard else []
+    has_filter = expression is not None and not (isinstance(expression, Mapping) and not expression)
+    parts = _flatten_conjuncts(parse_filter(expression, loc=loc, excluded_names=excluded_names)) if has_filter else []
+    lookups = _select_lookups(parts)
+    parts += _flatten_conjuncts(parse_filter(enforced_filter, loc=("guard",))) if enforced_filter else []
     contains: dict[str, object] = {}
-    rest = [part for part in parts if not _absorb(contains, part)]
-    path = " && ".join(_render(part, negated=False) for part in rest)
+    remaining = [part for part in parts if not _try_merge_containment(contains, part)]
+    path = " && ".join(_render(part, negated=False) for part in remaining)
     return CompiledFilter(contains=contains or None, path=f"strict {path}" if path else None, lookups=lookups or None)
 
 
-def _conjuncts(node: Node) -> list[Node]:
-    return [leaf for part in node.parts for leaf in _conjuncts(part)] if isinstance(node, Every) else [node]
+def _flatten_conjuncts(node: FilterNode) -> list[FilterNode]:
+    return [leaf for part in node.parts for leaf in _flatten_conjuncts(part)] if isinstance(node, And) else [node]
 
 
-def _absorb(contains: dict[str, object], node: Node) -> bool:
+def _try_merge_containment(contains: dict[str, object], node: FilterNode) -> bool:
     """Add the node to the containment, if it is one and does not contradict what is there already."""
     if not isinstance(node, Condition) or node.contains is None:
         return False
@@ -103,32 +103,32 @@ def _absorb(contains: dict[str, object], node: Node) -> bool:
         target, source = present, value
 
 
-def _lookups(conjuncts: Sequence[Node]) -> list[dict[str, object]]:
+def _select_lookups(conjuncts: Sequence[FilterNode]) -> list[dict[str, object]]:
     """One for each path, no more than a few: equalities before ranges with bounds on both sides, before the others."""
-    found: dict[tuple[str, ...], dict[str, object]] = {}
+    lookups: dict[tuple[str, ...], dict[str, object]] = {}
     for node in conjuncts:
         if isinstance(node, Condition) and node.lookup is not None:
-            one = found.setdefault(node.lookup.keys, {"path": list(node.lookup.keys)})
+            lookup = lookups.setdefault(node.lookup.keys, {"path": list(node.lookup.keys)})
             bounds = {"low": node.lookup.low, "high": node.lookup.high, "equal": node.lookup.equal}
-            one |= {name: bound for name, bound in bounds.items() if bound is not None and name not in one}
-    return sorted(found.values(), key=_selectivity, reverse=True)[:MOST_LOOKUPS]
+            lookup |= {name: bound for name, bound in bounds.items() if bound is not None and name not in lookup}
+    return sorted(lookups.values(), key=_estimate_selectivity, reverse=True)[:MAX_LOOKUPS]
 
 
-def _selectivity(lookup: Mapping[str, object]) -> int:
+def _estimate_selectivity(lookup: Mapping[str, object]) -> int:
     """A guess, by its kind."""
     if "equal" in lookup:
         return 0 if isinstance(lookup["equal"], bool) else 3
     return len(lookup.keys() & {"low", "high"})
 
 
-def _render(node: Node, *, negated: bool) -> str:
+def _render(node: FilterNode, *, negated: bool) -> str:
     # Negation goes down to the single conditions: only there is unknown told from false, so that "not" is the exact
     # complement; above them && and || of true and not-true need no care.
     match node:
         case Condition():
             return f"(!({node.path}) || ({node.path}) is unknown)" if negated else f"({node.path})"
-        case Negation():
+        case Not():
             return _render(node.part, negated=not negated)
-        case Every() | Either():
-            joint = " || " if isinstance(node, Every) == negated else " && "
-            return "(" + joint.join(_render(part, negated=negated) for part in node.parts) + ")"
+        case And() | Or():
+            operator = " || " if isinstance(node, And) == negated else " && "
+            return "(" + operator.join(_render(part, negated=negated) for part in node.parts) + ")"

@@ -3,9 +3,9 @@
 import json
 from collections.abc import Iterable, Mapping
 
-from app.errors import InvalidInput
+from app.errors import InvalidInputError
 from app.filters.language import EXPIRY, RESERVED_NAMES
-from app.filters.values import INSTANTS, Loc, check_number, check_text, holds_more, instant
+from app.filters.values import INSTANTS, Loc, check_number, check_text, exceeds_size, parse_instant
 
 MAX_DEPTH = 8
 MAX_BYTES = 16 * 1024
@@ -20,20 +20,20 @@ def check_metadata(metadata: object) -> dict[str, object]:
     """
     loc: Loc = ("metadata",)
     if not isinstance(metadata, dict):
-        raise InvalidInput("Metadata must be a JSON object.", loc=loc)
+        raise InvalidInputError("Metadata must be a JSON object.", loc=loc)
     # Each takes two bytes at least; looking at it takes much longer than counting it.
-    if holds_more(metadata, MAX_BYTES // 2):
-        raise InvalidInput(_TOO_LARGE, loc=loc)
-    _check(metadata, depth=1, loc=loc)
+    if exceeds_size(metadata, MAX_BYTES // 2):
+        raise InvalidInputError(_TOO_LARGE, loc=loc)
+    _check_value(metadata, depth=1, loc=loc)
     for key in metadata:
         if key.startswith("$"):
-            raise InvalidInput("Metadata keys that begin with $ are reserved.", loc=(*loc, key))
+            raise InvalidInputError("Metadata keys that begin with $ are reserved.", loc=(*loc, key))
     if len(json.dumps(metadata, ensure_ascii=False, separators=(",", ":")).encode()) > MAX_BYTES:
-        raise InvalidInput(_TOO_LARGE, loc=loc)
+        raise InvalidInputError(_TOO_LARGE, loc=loc)
     return metadata
 
 
-def filterable_metadata(metadata: Mapping[str, object], *, reserved: Mapping[str, object]) -> dict[str, object]:
+def build_filter_metadata(metadata: Mapping[str, object], *, reserved: Mapping[str, object]) -> dict[str, object]:
     """What a row carries for filters: the metadata as it is, the reserved names, and the instants of their dates.
 
     ``reserved`` maps names of RESERVED_NAMES, and EXPIRY, to scalars (dates as ISO-8601 strings), those of LISTED_NAMES
@@ -46,37 +46,43 @@ def filterable_metadata(metadata: Mapping[str, object], *, reserved: Mapping[str
     if unknown:
         raise ValueError(f"not a reserved name: {sorted(unknown)[0]}")
     merged: dict[str, object] = {**metadata, **reserved}
-    dates = _instants(merged)
+    dates = _collect_instants(merged)
     return {**merged, INSTANTS: dates} if dates else merged
 
 
-def _instants(tree: Mapping[str, object]) -> dict[str, object]:
-    found: dict[str, object] = {}
+def _collect_instants(tree: Mapping[str, object]) -> dict[str, object]:
+    instants: dict[str, object] = {}
     for key, value in tree.items():
-        dates = instant(value) if isinstance(value, str) else _instants(value) if isinstance(value, Mapping) else None
+        dates = (
+            parse_instant(value)
+            if isinstance(value, str)
+            else _collect_instants(value)
+            if isinstance(value, Mapping)
+            else None
+        )
         if dates:
-            found[key] = dates
-    return found
+            instants[key] = dates
+    return instants
 
 
-def _check(value: object, *, depth: int, loc: Loc) -> None:
+def _check_value(value: object, *, depth: int, loc: Loc) -> None:
     if isinstance(value, dict | list):
         if depth > MAX_DEPTH:
-            raise InvalidInput(f"Metadata may have at most {MAX_DEPTH} levels.", loc=loc)
+            raise InvalidInputError(f"Metadata may have at most {MAX_DEPTH} levels.", loc=loc)
         if isinstance(value, dict):
             _check_keys(value, loc=loc)
         for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-            _check(item, depth=depth + 1, loc=(*loc, key))
+            _check_value(item, depth=depth + 1, loc=(*loc, key))
     elif isinstance(value, str):
         check_text(value, loc=loc)
     elif isinstance(value, int | float):
         check_number(value, loc=loc)
     elif value is not None:
-        raise InvalidInput("Metadata must be JSON.", loc=loc)
+        raise InvalidInputError("Metadata must be JSON.", loc=loc)
 
 
 def _check_keys(keys: Iterable[object], *, loc: Loc) -> None:
     for key in keys:
         if not isinstance(key, str):
-            raise InvalidInput("Metadata keys must be strings.", loc=loc)
+            raise InvalidInputError("Metadata keys must be strings.", loc=loc)
         check_text(key, loc=loc)

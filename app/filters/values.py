@@ -5,7 +5,7 @@ import re
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 
-from app.errors import InvalidInput
+from app.errors import InvalidInputError
 
 Scalar = str | int | float | bool | None
 Loc = tuple[str | int, ...]
@@ -25,28 +25,28 @@ _ISO_DATE = re.compile(
 def check_text(text: str, *, loc: Loc) -> None:
     """Raise InvalidInput for what Postgres cannot store: U+0000 and lone surrogates."""
     if "\0" in text:
-        raise InvalidInput("A string may not hold the character U+0000.", loc=loc)
+        raise InvalidInputError("A string may not hold the character U+0000.", loc=loc)
     try:
         text.encode()
     except UnicodeEncodeError as exc:
-        raise InvalidInput("A string is not valid Unicode.", loc=loc) from exc
+        raise InvalidInputError("A string is not valid Unicode.", loc=loc) from exc
 
 
 def check_number(number: int | float, *, loc: Loc) -> None:
     """Raise InvalidInput for NaN, infinities and whole numbers beyond the range of a double."""
     if isinstance(number, int):
         if number.bit_length() > _NUMBER_BITS:
-            raise InvalidInput("A number may not exceed 1.8e308.", loc=loc)
+            raise InvalidInputError("A number may not exceed 1.8e308.", loc=loc)
     elif not math.isfinite(number):
-        raise InvalidInput("A number must be finite.", loc=loc)
+        raise InvalidInputError("A number must be finite.", loc=loc)
 
 
-def exact(number: int | float) -> Decimal:
+def to_decimal(number: int | float) -> Decimal:
     """The number as the database reads it: by its decimal text, not by its binary value."""
     return Decimal(repr(number))
 
 
-def instant(text: str) -> str | None:
+def parse_instant(text: str) -> str | None:
     """The start of the period that an ISO-8601 date names, as ``YYYY-MM-DDTHH:MM:SS.ffffffZ``; None for any other text.
 
     A year, a month, a day, a minute, a second or a fraction of one (cut to microseconds); without an offset it is UTC.
@@ -56,36 +56,36 @@ def instant(text: str) -> str | None:
     if match is None:
         return None
     month, day, hour, minute, second = (
-        int(match[name] or least)
-        for name, least in (("month", 1), ("day", 1), ("hour", 0), ("minute", 0), ("second", 0))
+        int(match[name] or default)
+        for name, default in (("month", 1), ("day", 1), ("hour", 0), ("minute", 0), ("second", 0))
     )
     microsecond = int((match["fraction"] or "0")[:6].ljust(6, "0"))
     try:
-        zone = _zone(match["zone"])
+        zone = _parse_zone(match["zone"])
         start = datetime(int(match["year"]), month, day, hour, minute, second, microsecond, tzinfo=zone).astimezone(UTC)
     except (ValueError, OverflowError):
         return None
     return f"{start.replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
 
 
-def _zone(offset: str | None) -> timezone:
+def _parse_zone(offset: str | None) -> timezone:
     if offset is None or offset in "Zz":
         return UTC
     digits = offset[1:].replace(":", "").ljust(4, "0")
     if int(digits[2:]) > 59:
         raise ValueError("an offset has at most 59 minutes")
-    ahead = timedelta(hours=int(digits[:2]), minutes=int(digits[2:]))
-    return timezone(ahead if offset[0] == "+" else -ahead)
+    delta = timedelta(hours=int(digits[:2]), minutes=int(digits[2:]))
+    return timezone(delta if offset[0] == "+" else -delta)
 
 
-def holds_more(value: object, most: int) -> bool:
+def exceeds_size(value: object, max_values: int) -> bool:
     """Whether more values than that stand in it, at whatever depth; without recursion, and no further than that."""
-    waiting, seen = [value], 0
-    while waiting:
-        one = waiting.pop()
-        inner = list(one.values()) if isinstance(one, dict) else one if isinstance(one, list) else []
-        seen += len(inner)
-        if seen > most:
+    pending, value_count = [value], 0
+    while pending:
+        item = pending.pop()
+        inner = list(item.values()) if isinstance(item, dict) else item if isinstance(item, list) else []
+        value_count += len(inner)
+        if value_count > max_values:
             return True
-        waiting += inner
+        pending += inner
     return False

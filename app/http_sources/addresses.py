@@ -10,21 +10,21 @@ from ipaddress import ip_address
 
 import httpx2
 
-from app.errors import InvalidInput
+from app.errors import InvalidInputError
 from app.http_sources.gate import AllowedRequest
-from app.public_addresses import Address, is_public
+from app.public_addresses import IpAddress, is_public_address
 
-Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
+HostResolver = Callable[[str, int], Awaitable[Sequence[str]]]
 # How long the addresses of a name are used before it is resolved again.
-RESOLVED_SECONDS = 30.0
+ADDRESS_CACHE_TTL_SECONDS = 30.0
 MAX_ADDRESSES = 3
-MAX_CONNECTIONS_KEPT = 5
+MAX_IDLE_CONNECTIONS = 5
 
 
-async def resolve(host: str, port: int) -> Sequence[str]:
+async def resolve_host(host: str, port: int) -> Sequence[str]:
     """Return the addresses of a name, as the system has them. Raises OSError."""
     results = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(one[4][0]) for one in results))
+    return list(dict.fromkeys(str(info[4][0]) for info in results))
 
 
 @dataclass
@@ -37,9 +37,9 @@ class SourceConnections:
     """
 
     certificates: ssl.SSLContext
-    resolve: Resolve = resolve
+    resolver: HostResolver = resolve_host
     _transports: dict[str, httpx2.AsyncHTTPTransport] = field(default_factory=dict)
-    _resolved: dict[tuple[str, int], tuple[float, Sequence[Address]]] = field(default_factory=dict)
+    _address_cache: dict[tuple[str, int], tuple[float, Sequence[IpAddress]]] = field(default_factory=dict)
 
     async def send(self, allowed: AllowedRequest, request: httpx2.Request) -> httpx2.Response:
         """Send the request to the first address of its host that takes a connection.
@@ -48,14 +48,14 @@ class SourceConnections:
             InvalidInput: The name resolves to an address outside the public internet, and its binding forbids that.
             httpx2.HTTPError: There was no connection, or it broke.
         """
-        addresses = await self._addresses(allowed)
-        transport = self._transport(f"{request.url.scheme}://{request.url.netloc.decode()}")
+        addresses = await self._resolve_addresses(allowed)
+        transport = self._get_transport(f"{request.url.scheme}://{request.url.netloc.decode()}")
         for address in addresses[:-1]:
             try:
-                return await transport.handle_async_request(_pinned(request, address))
+                return await transport.handle_async_request(_pin_address(request, address))
             except httpx2.ConnectError:
                 continue
-        return await transport.handle_async_request(_pinned(request, addresses[-1]))
+        return await transport.handle_async_request(_pin_address(request, addresses[-1]))
 
     async def close(self) -> None:
         """Close all connections."""
@@ -63,34 +63,34 @@ class SourceConnections:
             await transport.aclose()
         self._transports.clear()
 
-    async def _addresses(self, allowed: AllowedRequest) -> Sequence[Address]:
+    async def _resolve_addresses(self, allowed: AllowedRequest) -> Sequence[IpAddress]:
         host = allowed.address.raw_host.decode()
         try:
             return [ip_address(host)]  # the operator wrote this very address
         except ValueError:
             pass
         port = allowed.address.port or (443 if allowed.address.scheme == "https" else 80)
-        until, addresses = self._resolved.get((host, port), (0.0, []))
-        if until < time.monotonic():
+        expires_at, addresses = self._address_cache.get((host, port), (0.0, []))
+        if expires_at < time.monotonic():
             try:
-                addresses = [ip_address(one) for one in await self.resolve(host, port)][:MAX_ADDRESSES]
+                addresses = [ip_address(text) for text in await self.resolver(host, port)][:MAX_ADDRESSES]
             except (OSError, UnicodeError, ValueError) as exc:
                 raise httpx2.ConnectError("the host's name is not known") from exc
             if not addresses:
                 raise httpx2.ConnectError("the host's name is not known")
-            self._resolved[host, port] = (time.monotonic() + RESOLVED_SECONDS, addresses)
-        if not allowed.private and not all(is_public(one) for one in addresses):
-            raise InvalidInput("The host's name does not lead to the public internet.")
+            self._address_cache[host, port] = (time.monotonic() + ADDRESS_CACHE_TTL_SECONDS, addresses)
+        if not allowed.allows_private and not all(is_public_address(text) for text in addresses):
+            raise InvalidInputError("The host's name does not lead to the public internet.")
         return addresses
 
-    def _transport(self, host: str) -> httpx2.AsyncHTTPTransport:
+    def _get_transport(self, host: str) -> httpx2.AsyncHTTPTransport:
         if host not in self._transports:
-            limits = httpx2.Limits(max_connections=None, max_keepalive_connections=MAX_CONNECTIONS_KEPT)
+            limits = httpx2.Limits(max_connections=None, max_keepalive_connections=MAX_IDLE_CONNECTIONS)
             self._transports[host] = httpx2.AsyncHTTPTransport(verify=self.certificates, trust_env=False, limits=limits)
         return self._transports[host]
 
 
-def _pinned(request: httpx2.Request, address: Address) -> httpx2.Request:
+def _pin_address(request: httpx2.Request, address: IpAddress) -> httpx2.Request:
     """Return the same request for an address: the name stays in the Host header and in the certificate's check."""
     extensions = {"sni_hostname": request.url.raw_host.decode()} if request.url.scheme == "https" else {}
     return httpx2.Request(

@@ -25,36 +25,36 @@ def repeats_secret(content: bytes, reply: Any, secrets: Sequence[str]) -> bool:
     if not secrets:
         return False
     texts = (content.decode("utf-8", "replace").lower(), json.dumps(reply, ensure_ascii=False).lower())
-    return any(form in text for form in _forms(secrets) for text in texts)
+    return any(form in text for form in _collect_forms(secrets) for text in texts)
 
 
-def _forms(secrets: Sequence[str]) -> set[str]:
+def _collect_forms(secrets: Sequence[str]) -> set[str]:
     """Return all spellings to look for, in lower case."""
-    parts = set(secrets) | {part for secret in secrets for part in _parts(secret)}
-    spelled = {form for part in parts for form in _spellings(part)}
-    return {text.lower() for form in spelled for text in (form, json.dumps(form)[1:-1])}
+    parts = set(secrets) | {part for secret in secrets for part in _split_secret(secret)}
+    spellings = {form for part in parts for form in _generate_spellings(part)}
+    return {text.lower() for form in spellings for text in (form, json.dumps(form)[1:-1])}
 
 
-def _parts(secret: str) -> Iterator[str]:
+def _split_secret(secret: str) -> Iterator[str]:
     """Yield the credentials behind a scheme's name, and the password inside Basic credentials."""
     scheme, _, credentials = secret.partition(" ")
-    found = [credentials]
+    candidates = [credentials]
     if scheme.lower() == "basic":
         try:
             plain = base64.b64decode(credentials, validate=True).decode("utf-8", "replace")
         except binascii.Error:
             plain = ""
-        found += [plain, plain.partition(":")[2]]
-    yield from (part for part in found if len(part) >= MIN_PART_CHARACTERS)
+        candidates += [plain, plain.partition(":")[2]]
+    yield from (part for part in candidates if len(part) >= MIN_PART_CHARACTERS)
 
 
-def _spellings(part: str) -> Iterator[str]:
+def _generate_spellings(part: str) -> Iterator[str]:
     raw = part.encode()
     yield from (part, part[::-1], quote(part, safe=""), quote(part), quote_plus(part), raw.hex())
     # Base64 of a longer text holds one of three spellings, whatever stands before and behind the part.
     for before in range(3):
-        whole = base64.b64encode(b"\0" * before + raw).decode().rstrip("=")
+        encoded = base64.b64encode(b"\0" * before + raw).decode().rstrip("=")
         first = {0: 0, 1: 2, 2: 3}[before]
-        inner = whole[first : len(whole) - (1 if (before + len(raw)) % 3 else 0)]
+        inner = encoded[first : len(encoded) - (1 if (before + len(raw)) % 3 else 0)]
         if len(inner) >= MIN_PART_CHARACTERS:
             yield from (inner, inner.translate(str.maketrans("+/", "-_")))

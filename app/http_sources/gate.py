@@ -7,10 +7,10 @@ from uuid import UUID
 
 import httpx2
 
-from app.errors import InvalidInput
+from app.errors import InvalidInputError
 from app.http_sources.types import HeaderValue, HttpSource
 from app.ids import encode_id
-from app.settings.http_sources import SourceBinding, is_plain_path, origin
+from app.settings.http_sources import SourceBinding, format_origin, is_plain_path
 
 # No user, query, fragment, place of a template, or character that programs read differently.
 _PLAIN = re.compile(r"https?://[!-~]+", re.IGNORECASE)
@@ -30,16 +30,16 @@ class AllowedRequest:
     address: httpx2.URL
     headers: Mapping[str, str]
     secrets: Sequence[str]
-    private: bool
+    allows_private: bool
 
 
 @dataclass(frozen=True, slots=True)
-class SourceGate:
+class SourceAllowlist:
     """Checks a source when it is stored, and again before every request."""
 
     bindings: Sequence[SourceBinding] = ()
 
-    def allow(self, source: HttpSource, tenant_id: UUID) -> AllowedRequest:
+    def authorize(self, source: HttpSource, tenant_id: UUID) -> AllowedRequest:
         """Return the request that a tenant's source may make.
 
         One binding must allow address, method, parameters, headers and secrets together.
@@ -52,78 +52,84 @@ class SourceGate:
             InvalidInput: No binding of this tenant allows the source. The message never tells what other tenants may
                 do, and never holds a secret's value.
         """
-        address = self._parse(source.url)
-        who = (EVERY_TENANT, encode_id("ten", tenant_id))
-        found = [one for one in self.bindings if _covers(one, address) and any(name in one.tenants for name in who)]
-        if not found:
+        address = self._parse_address(source.url)
+        tenant_names = (EVERY_TENANT, encode_id("ten", tenant_id))
+        matching = [
+            binding
+            for binding in self.bindings
+            if _covers(binding, address) and any(name in binding.tenants for name in tenant_names)
+        ]
+        if not matching:
             message = "This service does not allow this tenant to ask this address (scheme, host, port and path)."
-            raise InvalidInput(message, loc=URL)
-        found = [one for one in found if source.method in one.methods]
-        if not found:
+            raise InvalidInputError(message, loc=URL)
+        matching = [binding for binding in matching if source.method in binding.methods]
+        if not matching:
             message = f"This service does not allow {source.method} at this address."
-            raise InvalidInput(message, loc=("body", "source", "method"))
-        found = [one for one in found if one.params is None or set(source.params) <= set(one.params)]
-        if not found:
+            raise InvalidInputError(message, loc=("body", "source", "method"))
+        matching = [
+            binding for binding in matching if binding.params is None or set(source.params) <= set(binding.params)
+        ]
+        if not matching:
             message = "This service does not allow all of these parameters at this address."
-            raise InvalidInput(message, loc=("body", "source", "params"))
-        return _with_headers(found, source.headers, address)
+            raise InvalidInputError(message, loc=("body", "source", "params"))
+        return _select_binding(matching, source.headers, address)
 
-    def _parse(self, url: str) -> httpx2.URL:
+    def _parse_address(self, url: str) -> httpx2.URL:
         """Return the address as it is sent. Raises InvalidInput."""
         if not self.bindings:
-            raise InvalidInput("This service allows no HTTP sources: see CARREL_HTTP_SOURCES.", loc=URL)
+            raise InvalidInputError("This service allows no HTTP sources: see CARREL_HTTP_SOURCES.", loc=URL)
         if not _PLAIN.fullmatch(url) or _ODD.search(url):
             message = "Give an http or https URL without user, query and fragment; put what is asked into params."
-            raise InvalidInput(message, loc=URL)
+            raise InvalidInputError(message, loc=URL)
         try:
             address = httpx2.URL(url)
         except httpx2.InvalidURL:
-            raise InvalidInput("This is not a URL.", loc=URL) from None
-        if not is_plain_path(_path(url)) or not is_plain_path(address.raw_path.decode("ascii")):
+            raise InvalidInputError("This is not a URL.", loc=URL) from None
+        if not is_plain_path(_extract_path(url)) or not is_plain_path(address.raw_path.decode("ascii")):
             message = "Give a path without dot segments, empty segments and path parameters."
-            raise InvalidInput(message, loc=URL)
+            raise InvalidInputError(message, loc=URL)
         return address
 
 
-def _path(url: str) -> str:
+def _extract_path(url: str) -> str:
     """Return the path as the tenant wrote it: the parser resolves dot segments."""
     return "/" + url.split("://", 1)[1].partition("/")[2]
 
 
 def _covers(binding: SourceBinding, address: httpx2.URL) -> bool:
-    asked = _origin(address) + address.raw_path.decode("ascii")
-    return asked.startswith(binding.url) if binding.url.endswith("/") else asked == binding.url
+    requested = _format_origin(address) + address.raw_path.decode("ascii")
+    return requested.startswith(binding.url) if binding.url.endswith("/") else requested == binding.url
 
 
-def _with_headers(
-    bindings: Sequence[SourceBinding], wanted: Mapping[str, HeaderValue], address: httpx2.URL
+def _select_binding(
+    bindings: Sequence[SourceBinding], requested_headers: Mapping[str, HeaderValue], address: httpx2.URL
 ) -> AllowedRequest:
     """Take the first binding that allows all headers. Raises InvalidInput with the first binding's reason."""
-    refusal: InvalidInput | None = None
+    refusal: InvalidInputError | None = None
     for binding in bindings:
         try:
-            headers = {name: _value(binding, name, value) for name, value in wanted.items()}
-        except InvalidInput as exc:
+            headers = {name: _resolve_header(binding, name, value) for name, value in requested_headers.items()}
+        except InvalidInputError as exc:
             refusal = refusal or exc
             continue
-        secrets = [headers[name] for name, value in wanted.items() if not isinstance(value, str)]
+        secrets = [headers[name] for name, value in requested_headers.items() if not isinstance(value, str)]
         return AllowedRequest(address, headers, secrets, binding.private)
     assert refusal is not None  # there is at least one binding
     raise refusal
 
 
-def _value(binding: SourceBinding, name: str, value: HeaderValue) -> str:
+def _resolve_header(binding: SourceBinding, name: str, value: HeaderValue) -> str:
     if isinstance(value, str):
         if name.lower() not in binding.headers:
-            raise InvalidInput(f"This service does not allow the header {name!r} at this address.", loc=HEADERS)
+            raise InvalidInputError(f"This service does not allow the header {name!r} at this address.", loc=HEADERS)
         return value
     secret = binding.secrets.get(value["secret"])
     if secret is None or secret.header != name.lower():
         message = f"There is no secret {value['secret']!r} that may be sent to this address in the header {name!r}."
-        raise InvalidInput(message, loc=HEADERS)
+        raise InvalidInputError(message, loc=HEADERS)
     return secret.value.get_secret_value()
 
 
-def _origin(address: httpx2.URL) -> str:
+def _format_origin(address: httpx2.URL) -> str:
     host = address.raw_host.decode()
-    return origin(address.scheme, f"[{host}]" if ":" in host else host, address.port)
+    return format_origin(address.scheme, f"[{host}]" if ":" in host else host, address.port)

@@ -10,38 +10,40 @@ from typing import Any
 import jmespath
 from jmespath.exceptions import JMESPathError
 
-LONGEST, MOST_STEPS = 200, 40
+MAX_PATH_CHARACTERS, MAX_STEPS = 200, 40
 # As the parser names its steps; the names of the rest, and their reason, are told to whoever uses one.
-_CHOOSING = frozenset(
+_ALLOWED_STEPS = frozenset(
     """field subexpression index index_expression slice projection value_projection filter_projection flatten pipe
     or_expression and_expression not_expression comparator literal current identity""".split()  # noqa: SIM905
 )
 # A comparison of a number with a word, a slice of step 0, a comparison of values that are nested too deeply.
-FAILURES = (JMESPathError, TypeError, ValueError, RecursionError)
+EVALUATION_ERRORS = (JMESPathError, TypeError, ValueError, RecursionError)
 
 
-class PathRefused(ValueError):
+class InvalidPath(ValueError):
     """The path is none, or one that is not allowed."""
 
 
-def compiled(path: str) -> Any:
+def compile_path(path: str) -> Any:
     """Ready for ``search``. Raises PathRefused."""
-    if len(path) > LONGEST:
-        raise PathRefused(f"It has more than {LONGEST} characters.")
+    if len(path) > MAX_PATH_CHARACTERS:
+        raise InvalidPath(f"It has more than {MAX_PATH_CHARACTERS} characters.")
     try:
-        made = jmespath.compile(path)
-        steps = list(_steps(made.parsed))
+        expression = jmespath.compile(path)
+        steps = list(_iterate_steps(expression.parsed))
     except (JMESPathError, ValueError, RecursionError):
-        raise PathRefused("It is no JMESPath expression.") from None
-    if refused := sorted(set(steps) - _CHOOSING):
-        raise PathRefused(f"Paths only choose, without functions and multiselects; this one has: {', '.join(refused)}.")
-    if len(steps) > MOST_STEPS:
-        raise PathRefused(f"It has more than {MOST_STEPS} steps.")
-    return made
+        raise InvalidPath("It is no JMESPath expression.") from None
+    if disallowed := sorted(set(steps) - _ALLOWED_STEPS):
+        raise InvalidPath(
+            f"Paths only choose, without functions and multiselects; this one has: {', '.join(disallowed)}."
+        )
+    if len(steps) > MAX_STEPS:
+        raise InvalidPath(f"It has more than {MAX_STEPS} steps.")
+    return expression
 
 
-def _steps(node: Any) -> Iterator[str]:
+def _iterate_steps(node: Any) -> Iterator[str]:
     yield node["type"]
     for child in node.get("children", ()):
         if isinstance(child, dict):  # a slice's are numbers
-            yield from _steps(child)
+            yield from _iterate_steps(child)

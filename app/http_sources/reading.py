@@ -9,20 +9,20 @@ from urllib.parse import urljoin, urlsplit
 
 from app.characters import has_long_mark_run
 from app.http_sources.echoes import repeats_secret
-from app.http_sources.paths import FAILURES, compiled
-from app.http_sources.types import Found, HttpSource
+from app.http_sources.paths import EVALUATION_ERRORS, compile_path
+from app.http_sources.types import HttpSource, SourceResult
 from app.inference.breaker import EndpointFailed
 
 # Of a reply, in decoded values: a path may look at each with each of its 40 steps, which takes a quarter of a second.
-MOST_VALUES, MOST_ITEMS = 10_000, 1000
-Paths = Mapping[str, Any]
-Flags = Callable[[str], Sequence[str]]
-LONGEST_TEXT, LONGEST_TITLE, LONGEST_URL = 20_000, 500, 2048
+MAX_VALUES, MAX_ITEMS = 10_000, 1000
+CompiledPaths = Mapping[str, Any]
+FlagDetector = Callable[[str], Sequence[str]]
+MAX_TEXT_CHARACTERS, MAX_TITLE_CHARACTERS, MAX_URL_CHARACTERS = 20_000, 500, 2048
 
 
-def read_reply(
-    content: bytes, source: HttpSource, *, most: int, flags: Flags, secrets: Sequence[str] = ()
-) -> list[Found]:
+def parse_response(
+    content: bytes, source: HttpSource, *, max_results: int, detect_flags: FlagDetector, secrets: Sequence[str] = ()
+) -> list[SourceResult]:
     """The first results with a text; blocking, for as long as paths take.
 
     ``secrets`` are the request's: a reply that repeats one is not read. Raises EndpointFailed.
@@ -35,86 +35,86 @@ def read_reply(
         raise EndpointFailed("it is no JSON") from exc
     if repeats:
         raise EndpointFailed("its answer repeats the secret of its request")
-    paths = {name: compiled(path) for name, path in asdict(source.response).items() if path is not None}
-    items = _chosen(paths, "items", reply)
+    paths = {name: compile_path(path) for name, path in asdict(source.response).items() if path is not None}
+    items = _select_value(paths, "items", reply)
     if items is None:
         return []  # many leave the list out where there is nothing to list
     if not isinstance(items, list):
         raise EndpointFailed("it holds no list of results")
-    found: list[Found] = []
-    for item in items[:MOST_ITEMS]:
-        one = _found(item, paths, source.url)
-        if one is not None and (not source.domains or _is_below(one.url, source.domains)):
-            found.append(replace(one, flags=flags(one.text)))
-        if len(found) == most:
+    results: list[SourceResult] = []
+    for item in items[:MAX_ITEMS]:
+        result = _parse_item(item, paths, source.url)
+        if result is not None and (not source.domains or _is_in_domains(result.url, source.domains)):
+            results.append(replace(result, flags=detect_flags(result.text)))
+        if len(results) == max_results:
             break
-    if items and not found and not source.domains:
+    if items and not results and not source.domains:
         raise EndpointFailed("its results have no text")
-    return found
+    return results
 
 
-def _found(item: Any, paths: Paths, base: str) -> Found | None:
-    text = _text(_chosen(paths, "text", item), LONGEST_TEXT)
+def _parse_item(item: Any, paths: CompiledPaths, base: str) -> SourceResult | None:
+    text = _clean_text(_select_value(paths, "text", item), MAX_TEXT_CHARACTERS)
     if text is None:
         return None
-    return Found(
+    return SourceResult(
         text=text,
-        title=_text(_chosen(paths, "title", item), LONGEST_TITLE),
-        url=_address(_chosen(paths, "url", item), base),
-        score=_number(_chosen(paths, "score", item)),
+        title=_clean_text(_select_value(paths, "title", item), MAX_TITLE_CHARACTERS),
+        url=_parse_address(_select_value(paths, "url", item), base),
+        score=_parse_number(_select_value(paths, "score", item)),
     )
 
 
-def _chosen(paths: Paths, name: str, value: Any) -> Any:
+def _select_value(paths: CompiledPaths, name: str, value: Any) -> Any:
     try:
         return paths[name].search(value) if name in paths else None
-    except FAILURES as exc:
+    except EVALUATION_ERRORS as exc:
         raise EndpointFailed("its paths do not fit") from exc
 
 
 def _check_size(reply: Any) -> None:
     """Without recursion: a reply may be as deep as it is long."""
-    waiting, seen = [reply], 0
-    while waiting:
-        value = waiting.pop()
+    pending, value_count = [reply], 0
+    while pending:
+        value = pending.pop()
         inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-        seen += len(inner)
-        if seen > MOST_VALUES:
+        value_count += len(inner)
+        if value_count > MAX_VALUES:
             raise EndpointFailed("it has too many values")
-        waiting += inner
+        pending += inner
 
 
-def _text(value: Any, most: int) -> str | None:
+def _clean_text(value: Any, max_characters: int) -> str | None:
     """What can be stored and shown, None where it is none."""
     if not isinstance(value, str):
         return None
-    clean = value[:most].replace("\0", " ").encode("utf-8", "replace").decode().strip()
+    clean = value[:max_characters].replace("\0", " ").encode("utf-8", "replace").decode().strip()
     return clean or None
 
 
-def _address(value: Any, base: str) -> str | None:
+def _parse_address(value: Any, base: str) -> str | None:
     """A web address and nothing else, since others show it as a link; a relative one is the endpoint's."""
     if not isinstance(value, str) or not value.strip():
         return None
     # To take it apart, its host is normalized.
-    if len(value) > LONGEST_URL or has_long_mark_run(value):
+    if len(value) > MAX_URL_CHARACTERS or has_long_mark_run(value):
         return None
     try:
         address = urljoin(base, value.strip())
         parts = urlsplit(address)
-        whole = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.username is None
+        is_complete = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.username is None
     except ValueError:
         return None
-    plain = address.isprintable() and " " not in address and len(address) <= LONGEST_URL
-    return address if whole and plain else None
+    is_plain = address.isprintable() and " " not in address and len(address) <= MAX_URL_CHARACTERS
+    return address if is_complete and is_plain else None
 
 
-def _is_below(address: str | None, domains: Sequence[str]) -> bool:
+def _is_in_domains(address: str | None, domains: Sequence[str]) -> bool:
     host = (urlsplit(address).hostname or "") if address else ""
     return any(host == domain or host.endswith(f".{domain}") for domain in domains)
 
 
-def _number(value: Any) -> float | None:
+def _parse_number(value: Any) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:

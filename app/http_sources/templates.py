@@ -4,39 +4,39 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from app.http_sources.types import Asked
+from app.http_sources.types import SourceQuery
 
-_PLACE = re.compile(r"\{(query|top_k)\}")
-TOP_K = "{top_k}"
+_PLACEHOLDER = re.compile(r"\{(query|top_k)\}")
+TOP_K_PLACEHOLDER = "{top_k}"
 
 
-def filled(template: Any, asked: Asked) -> Any:
+def render_template(template: Any, source_query: SourceQuery) -> Any:
     """The same JSON with its places filled, once: what a query says is not looked at again.
 
     A string that is ``{top_k}`` and nothing else becomes the number. Names are left as they are.
     """
     if isinstance(template, str):
-        return asked.top_k if template == TOP_K else filled_text(template, asked)
+        return source_query.top_k if template == TOP_K_PLACEHOLDER else render_text(template, source_query)
     if isinstance(template, Mapping):
-        return {name: filled(value, asked) for name, value in template.items()}
+        return {name: render_template(value, source_query) for name, value in template.items()}
     if isinstance(template, list):
-        return [filled(value, asked) for value in template]
+        return [render_template(value, source_query) for value in template]
     return template
 
 
-def filled_text(template: str, asked: Asked) -> str:
+def render_text(template: str, source_query: SourceQuery) -> str:
     """The same for a string."""
-    values = {"query": asked.query, "top_k": str(asked.top_k)}
-    return _PLACE.sub(lambda place: values[place[1]], template)
+    values = {"query": source_query.query, "top_k": str(source_query.top_k)}
+    return _PLACEHOLDER.sub(lambda match: values[match[1]], template)
 
 
-def strings_of(template: Any) -> Iterator[str]:
+def iterate_strings(template: Any) -> Iterator[str]:
     """Every string that places are looked for in."""
     if isinstance(template, str):
         yield template
     elif isinstance(template, Mapping):
         for value in template.values():
-            yield from strings_of(value)
+            yield from iterate_strings(value)
     elif isinstance(template, list):
         for value in template:
-            yield from strings_of(value)
+            yield from iterate_strings(value)

@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
-from app.errors import Unavailable
+from app.errors import UnavailableError
 
 HeaderValue = str | Mapping[Literal["secret"], str]
 """As it is sent, or the name of a secret of the operator's."""
 
 
-class SourceUnavailable(Unavailable):
+class SourceUnavailable(UnavailableError):
     """The endpoint gives no results; its message holds no content."""
 
     code = "http_source_unavailable"
@@ -44,13 +44,13 @@ class HttpSource:
     timeout_seconds: float = 3.0
 
     @classmethod
-    def stored(cls, source: Mapping[str, Any]) -> Self:
+    def from_stored(cls, source: Mapping[str, Any]) -> Self:
         """Typed form of what is stored."""
         return cls(**{**source, "response": ResponsePaths(**source["response"])})
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SourceQuery:
     """What is put into a template."""
 
     query: str
@@ -58,7 +58,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SourceResult:
     """A result; ``score`` is greater for a better one, None where the endpoint gives none.
 
     ``flags`` say what in the text speaks to a model and not to a reader.

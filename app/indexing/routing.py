@@ -10,24 +10,24 @@ import numpy as np
 import numpy.typing as npt
 
 from app.db.session import Database
-from app.ids import derived_id
-from app.indexing.centroids import MOST_CENTROIDS, centroids_of
-from app.indexing.routing_repository import Described, RoutingProfileRepository
+from app.ids import derive_id
+from app.indexing.centroids import MAX_CENTROIDS, compute_centroids
+from app.indexing.routing_repository import ProfileInput, RoutingProfileRepository
 from app.inference.embedding import EmbeddingIdentity, EmbeddingRejected, EmbeddingUnavailable
-from app.inference.embedding.registry import Embedders, model_key
+from app.inference.embedding.registry import Embedders, compute_model_key
 from app.logging import get_logger
 
 logger = get_logger(__name__)
 
 # However large a knowledge base is: numbers that the sample holds, chunks in it, and rows that are looked at for it.
-SAMPLE_NUMBERS = 1_600_000
-SAMPLE, LEAST_SAMPLE = 4096, 16 * MOST_CENTROIDS
-READS = 20_000
-SAMPLE_SECONDS = 30.0
+MAX_SAMPLE_VALUES = 1_600_000
+MAX_SAMPLE_CHUNKS, MIN_SAMPLE_CHUNKS = 4096, 16 * MAX_CENTROIDS
+MAX_SAMPLE_ROWS = 20_000
+SAMPLE_TIMEOUT_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class RoutingUpkeep:
+class RoutingProfileBuilder:
     """What the jobs call. ``scopes`` are the levels that everybody sees who sees the knowledge base.
 
     What belongs to one user or one chat says nothing of it to the others.
@@ -35,7 +35,7 @@ class RoutingUpkeep:
 
     database: Database
     embedders: Embedders
-    scopes: Sequence[UUID]
+    scope_keys: Sequence[UUID]
 
     async def refresh(self, tenant_id: UUID, index_id: UUID) -> None:
         """Make the profile of a search index anew; doing it again changes nothing.
@@ -43,48 +43,50 @@ class RoutingUpkeep:
         Texts that are embedded already stay so. Raises EmbeddingUnavailable where the model does not answer, after what
         does not need it is done.
         """
-        async with self.database.transaction(tenant_id, seconds=SAMPLE_SECONDS) as session:
+        async with self.database.transaction(tenant_id, statement_timeout_seconds=SAMPLE_TIMEOUT_SECONDS) as session:
             repository = RoutingProfileRepository(session, tenant_id, index_id)
-            described = await repository.described()
-            if described is None:
+            profile_input = await repository.find_input()
+            if profile_input is None:
                 return
-            size = min(SAMPLE, max(LEAST_SAMPLE, SAMPLE_NUMBERS // described.dim))
-            sample = await repository.sample(dim=described.dim, scopes=self.scopes, reads=READS, size=size)
-        centroids = await asyncio.to_thread(centroids_of, sample, chunks=described.open_chunks)
-        silent: EmbeddingUnavailable | None = None
-        texts_id, vectors = described.texts_id, None
+            size = min(MAX_SAMPLE_CHUNKS, max(MIN_SAMPLE_CHUNKS, MAX_SAMPLE_VALUES // profile_input.dim))
+            sample = await repository.sample_vectors(
+                dim=profile_input.dim, scope_keys=self.scope_keys, max_rows=MAX_SAMPLE_ROWS, size=size
+            )
+        centroids = await asyncio.to_thread(compute_centroids, sample, chunks=profile_input.shared_chunks)
+        unavailable_error: EmbeddingUnavailable | None = None
+        texts_id, vectors = profile_input.texts_id, None
         try:
-            texts_id, vectors = await self._embedded(described)
+            texts_id, vectors = await self._embed_texts(profile_input)
         except EmbeddingUnavailable as exc:
-            silent = exc
+            unavailable_error = exc
         async with self.database.transaction(tenant_id) as session:
             repository = RoutingProfileRepository(session, tenant_id, index_id)
             await repository.replace(
-                model=model_key(EmbeddingIdentity.stored(described.identity)),
-                chunks=described.chunks,
+                model=compute_model_key(EmbeddingIdentity.from_index_identity(profile_input.identity)),
+                chunks=profile_input.chunks,
                 texts_id=texts_id,
                 centroids=centroids,
-                described=await repository.described_vectors() if vectors is None else vectors,
+                text_vectors=await repository.fetch_text_vectors() if vectors is None else vectors,
             )
         logger.info("routing.profile_made", index=str(index_id), centroids=len(centroids))
-        if silent is not None:
-            raise silent
+        if unavailable_error is not None:
+            raise unavailable_error
 
-    async def _embedded(self, described: Described) -> tuple[UUID | None, Sequence[Any] | None]:
+    async def _embed_texts(self, profile_input: ProfileInput) -> tuple[UUID | None, Sequence[Any] | None]:
         """The name of the texts and their vectors; None for these where those that are kept still hold.
 
         What the model refuses, or where there is none, is done without.
         """
-        if not described.texts:
+        if not profile_input.texts:
             return None, []
-        texts_id = derived_id("routing texts", *described.texts)
-        if texts_id == described.texts_id:
+        texts_id = derive_id("routing texts", *profile_input.texts)
+        if texts_id == profile_input.texts_id:
             return texts_id, None
-        embedder = self.embedders.of(described.identity)
+        embedder = self.embedders.find_by_identity(profile_input.identity)
         if embedder is None:
             return None, []
         try:
-            vectors: npt.NDArray[np.float32] = (await embedder.embed_documents(described.texts)).vectors
+            vectors: npt.NDArray[np.float32] = (await embedder.embed_documents(profile_input.texts)).vectors
         except EmbeddingRejected as exc:
             logger.warning("routing.texts_rejected", error=exc)
             return texts_id, []

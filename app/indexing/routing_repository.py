@@ -10,13 +10,13 @@ import numpy.typing as npt
 from pgvector import HalfVector
 
 from app.db.session import Session
-from app.db.statements import statement
+from app.db.statements import parse_statement
 
 Vectors = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class ProfileInput:
     """A search index: what made it, how large it is, what people say of it, and which of that is embedded already.
 
     ``open_chunks`` are those of the levels that everybody sees, for what searches see of it.
@@ -25,7 +25,7 @@ class Described:
     identity: dict[str, Any]
     dim: int
     chunks: int
-    open_chunks: int
+    shared_chunks: int
     texts: Sequence[str]
     texts_id: UUID | None
 
@@ -38,50 +38,50 @@ class RoutingProfileRepository:
     tenant_id: UUID
     index_id: UUID
 
-    async def described(self) -> Described | None:
+    async def find_input(self) -> ProfileInput | None:
         """What is known of it; None where it is gone, or of no use any more."""
-        row = await self.session.row(_DESCRIBED, self._place)
+        row = await self.session.fetch_row(_FIND_INPUT, self._params)
         if row is None:
             return None
-        said = row["routing_texts"]
-        texts = [*said.get("descriptions", ()), *said.get("examples", ())]
+        routing_texts = row["routing_texts"]
+        texts = [*routing_texts.get("descriptions", ()), *routing_texts.get("examples", ())]
         chunks = int(row["chunks"])
-        open_chunks = max(0, chunks - int(row["private_chunks"]))
-        return Described(row["identity"], row["dim"], chunks, open_chunks, texts, row["texts_id"])
+        shared_chunks = max(0, chunks - int(row["private_chunks"]))
+        return ProfileInput(row["identity"], row["dim"], chunks, shared_chunks, texts, row["texts_id"])
 
-    async def sample(self, *, dim: int, scopes: Sequence[UUID], reads: int, size: int) -> Vectors:
+    async def sample_vectors(self, *, dim: int, scope_keys: Sequence[UUID], max_rows: int, size: int) -> Vectors:
         """Vectors of at most ``size`` chunks of these levels, of the first ``reads`` there are.
 
         The ids of chunks are hashes: the first are as good a sample as any.
         """
-        values = {**self._place, "dim": dim, "scopes": list(scopes), "reads": reads, "size": size}
-        rows = await self.session.rows(_SAMPLE, values)
+        values = {**self._params, "dim": dim, "scopes": list(scope_keys), "reads": max_rows, "size": size}
+        rows = await self.session.fetch_rows(_SAMPLE, values)
         return np.array([row[0].to_numpy() for row in rows], np.float32).reshape(len(rows), dim)
 
-    async def described_vectors(self) -> list[HalfVector]:
+    async def fetch_text_vectors(self) -> list[HalfVector]:
         """Those of the texts, as they are kept."""
-        return [row[0] for row in await self.session.rows(_DESCRIBED_VECTORS, self._place)]
+        return [row[0] for row in await self.session.fetch_rows(_TEXT_VECTORS, self._params)]
 
     async def replace(
-        self, *, model: UUID, chunks: int, texts_id: UUID | None, centroids: Vectors, described: Sequence[Any]
+        self, *, model: UUID, chunks: int, texts_id: UUID | None, centroids: Vectors, text_vectors: Sequence[Any]
     ) -> None:
         """Nothing is changed where the search index is gone. What changes beside this is counted from now on."""
-        made_by = model if len(centroids) or described else None
-        values = {**self._place, "model": made_by, "chunks": chunks, "texts_id": texts_id}
-        if await self.session.row(_PUT, values) is None:
+        model_id = model if len(centroids) or text_vectors else None
+        values = {**self._params, "model": model_id, "chunks": chunks, "texts_id": texts_id}
+        if await self.session.fetch_row(_UPSERT, values) is None:
             return
-        await self.session.rows(_CLEAR, self._place)
-        vectors = [HalfVector(one) for one in centroids]
-        kinds = [False] * len(vectors) + [True] * len(described)
-        vectors += [one if isinstance(one, HalfVector) else HalfVector(one) for one in described]
-        await self.session.rows(_ADD, {**self._place, "kinds": kinds, "vectors": vectors})
+        await self.session.fetch_rows(_CLEAR, self._params)
+        vectors = [HalfVector(vector) for vector in centroids]
+        is_text_flags = [False] * len(vectors) + [True] * len(text_vectors)
+        vectors += [vector if isinstance(vector, HalfVector) else HalfVector(vector) for vector in text_vectors]
+        await self.session.fetch_rows(_ADD, {**self._params, "kinds": is_text_flags, "vectors": vectors})
 
     @property
-    def _place(self) -> dict[str, Any]:
+    def _params(self) -> dict[str, Any]:
         return {"tenant": self.tenant_id, "index": self.index_id}
 
 
-_DESCRIBED = statement("""
+_FIND_INPUT = parse_statement("""
 select i.identity, i.dim, k.routing_texts, p.texts_id,
        (select coalesce(sum(t.chunks), 0) from lex_totals t
          where t.tenant_id = i.tenant_id and t.index_id = i.id) as chunks,
@@ -92,15 +92,15 @@ select i.identity, i.dim, k.routing_texts, p.texts_id,
   join knowledge_base k on k.tenant_id = i.tenant_id and k.id = i.kb_id and k.deleted_at is null
   left join routing_profile p on p.tenant_id = i.tenant_id and p.index_id = i.id
  where i.tenant_id = :tenant and i.id = :index and i.state <> 'retired'""")
-_SAMPLE = statement("""
+_SAMPLE = parse_statement("""
 select e.embedding
   from (select e.embedding, e.scope_key from chunk_embedding e
          where e.tenant_id = :tenant and e.index_id = :index and e.dim = :dim
          order by e.chunk_id limit :reads) e
  where e.scope_key = any(:scopes::uuid[]) limit :size""")
-_DESCRIBED_VECTORS = statement("""
+_TEXT_VECTORS = parse_statement("""
 select embedding from routing_vector where tenant_id = :tenant and index_id = :index and described order by number""")
-_PUT = statement("""
+_UPSERT = parse_statement("""
 insert into routing_profile as p (tenant_id, index_id, model, chunks, texts_id)
 select i.tenant_id, i.id, :model::uuid, :chunks::bigint, :texts_id::uuid from search_index i
  where i.tenant_id = :tenant and i.id = :index and i.state <> 'retired' for key share
@@ -108,8 +108,8 @@ on conflict (tenant_id, index_id) do update
    set model = excluded.model, chunks = excluded.chunks, changed_chunks = 0, texts_id = excluded.texts_id,
        made_at = now()
 returning 1""")
-_CLEAR = statement("delete from routing_vector where tenant_id = :tenant and index_id = :index")
-_ADD = statement("""
+_CLEAR = parse_statement("delete from routing_vector where tenant_id = :tenant and index_id = :index")
+_ADD = parse_statement("""
 insert into routing_vector (tenant_id, index_id, number, described, embedding)
 select :tenant::uuid, :index::uuid, u.n, u.described, u.embedding
   from unnest(:kinds::boolean[], :vectors::halfvec[]) with ordinality u(described, embedding, n)""")

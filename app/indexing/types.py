@@ -7,43 +7,43 @@ from enum import StrEnum
 from typing import Self
 from uuid import UUID
 
-from app.db.maintenance import MOST_DIMENSIONS
-from app.errors import Postponed
+from app.db.maintenance import MAX_DIMENSIONS
+from app.errors import JobPostponed
 
 # How far the live mean length may be from the one that the weights were made with.
-DRIFT = 0.05
+MAX_LENGTH_DRIFT = 0.05
 # Which share of a vector index may be dead before it is built anew: DESIGN's "a tenth to a fifth".
-DEAD = 0.15
+MAX_DEAD_SHARE = 0.15
 # A vector index is tried again when it has grown by this share: what is added may hide what was found before.
-GROWN = 0.1
+MIN_GROWTH_SHARE = 0.1
 # Another one is made for what did not find what it should when there are so many times the chunks.
-ANOTHER_TRY = 1.5
+RETRY_GROWTH_FACTOR = 1.5
 # Centroids are made anew when so many chunks were added or removed, as a share of those they were made of, or at most.
-CHANGED, MOST_CHANGED = 0.1, 1000
+MAX_CHANGED_SHARE, MAX_CHANGED_CHUNKS = 0.1, 1000
 THRESHOLD_DIMENSIONS = 384
-BUSY_REST_SECONDS = 5.0
+BUSY_RETRY_SECONDS = 5.0
 
 
-class IndexBusy(Postponed):
+class IndexBusy(JobPostponed):
     """The search index is being maintained, which may take minutes; whoever waits for that is in nobody's place."""
 
     code = "index_busy"
 
     def __init__(self) -> None:
-        super().__init__(datetime.now(UTC) + timedelta(seconds=BUSY_REST_SECONDS))
+        super().__init__(datetime.now(UTC) + timedelta(seconds=BUSY_RETRY_SECONDS))
 
 
-class Step(StrEnum):
+class IndexMaintenanceStep(StrEnum):
     """What is done about the vector index."""
 
     NOTHING = "nothing"
     PROMOTE = "promote"
     REBUILD = "rebuild"
-    TRY = "try"
+    MEASURE = "try"
     DEMOTE = "demote"
 
 
-class HeldBack(StrEnum):
+class VectorIndexSkipReason(StrEnum):
     """Why a large search index has no vector index of its own."""
 
     NO_OWNER = "no_owner"
@@ -58,15 +58,15 @@ class HeldBack(StrEnum):
 
 
 _SENTENCES = {
-    HeldBack.NO_OWNER: "No worker has CARREL_ADMIN_DATABASE_URL, so that none can build a vector index.",
-    HeldBack.TOO_MANY: "The database has as many vector indexes as it may have.",
-    HeldBack.TOO_WIDE: f"A vector index holds at most {MOST_DIMENSIONS} dimensions.",
-    HeldBack.INEXACT: "The vector index did not find what an exact search finds, and was dropped.",
+    VectorIndexSkipReason.NO_OWNER: "No worker has CARREL_ADMIN_DATABASE_URL, so that none can build a vector index.",
+    VectorIndexSkipReason.TOO_MANY: "The database has as many vector indexes as it may have.",
+    VectorIndexSkipReason.TOO_WIDE: f"A vector index holds at most {MAX_DIMENSIONS} dimensions.",
+    VectorIndexSkipReason.INEXACT: "The vector index did not find what an exact search finds, and was dropped.",
 }
 
 
 @dataclass(frozen=True, slots=True)
-class IndexFigures:
+class IndexStats:
     """A search index as maintenance finds it; chunks and tokens are counted, the others remembered.
 
     One that is ``building`` is to become the live one.
@@ -79,14 +79,14 @@ class IndexFigures:
     k1: float
     b: float
     vector_index: str
-    held_back: str | None
+    skip_reason: str | None
     built_chunks: int | None
     deleted_chunks: int
     chunks: int
     tokens: int
     building: bool = False
 
-    def once_live(self) -> Self:
+    def as_live(self) -> Self:
         """The same when it is the live one."""
         return replace(self, live=True, building=False)
 
@@ -99,38 +99,44 @@ class IndexFigures:
     def has_drifted(self) -> bool:
         """Whether the weights were made with a mean length that is too far from the live one."""
         mean = self.mean_length
-        return mean is not None and abs(mean / self.avgdl - 1) > DRIFT
+        return mean is not None and abs(mean / self.avgdl - 1) > MAX_LENGTH_DRIFT
 
 
-def chunks_to_promote(threshold: int, dim: int) -> float:
+def compute_ann_threshold(threshold: int, dim: int) -> float:
     """How many chunks are read exactly at most; ``threshold`` is that number for 384 dimensions."""
     return threshold * math.sqrt(THRESHOLD_DIMENSIONS / dim)
 
 
-def next_step(figures: IndexFigures, *, threshold: int) -> Step:
+def decide_next_step(stats: IndexStats, *, threshold: int) -> IndexMaintenanceStep:
     """What the vector index wants. Between half the threshold and the threshold, what is there stays.
 
     So it does while the search index is built: what it wants is made when it is whole, which is not seen here.
     """
-    if figures.building:
-        return Step.NOTHING
-    limit = chunks_to_promote(threshold, figures.dim)
-    shrunk = not figures.live or figures.chunks < limit / 2
-    if figures.vector_index == "exact":
-        if figures.live and figures.chunks >= limit:
-            return Step.PROMOTE if _may_try(figures) else Step.NOTHING
-        return Step.DEMOTE if figures.held_back is not None and shrunk else Step.NOTHING
+    if stats.building:
+        return IndexMaintenanceStep.NOTHING
+    limit = compute_ann_threshold(threshold, stats.dim)
+    shrunk = not stats.live or stats.chunks < limit / 2
+    if stats.vector_index == "exact":
+        if stats.live and stats.chunks >= limit:
+            return IndexMaintenanceStep.PROMOTE if _can_retry(stats) else IndexMaintenanceStep.NOTHING
+        return IndexMaintenanceStep.DEMOTE if stats.skip_reason is not None and shrunk else IndexMaintenanceStep.NOTHING
     if shrunk:
-        return Step.DEMOTE
-    if figures.vector_index == "building":
-        return Step.PROMOTE
-    dead = figures.deleted_chunks > DEAD * (figures.built_chunks or 0)
+        return IndexMaintenanceStep.DEMOTE
+    if stats.vector_index == "building":
+        return IndexMaintenanceStep.PROMOTE
+    dead = stats.deleted_chunks > MAX_DEAD_SHARE * (stats.built_chunks or 0)
     if dead:
-        return Step.REBUILD
-    return Step.TRY if figures.chunks > (1 + GROWN) * (figures.built_chunks or 0) else Step.NOTHING
+        return IndexMaintenanceStep.REBUILD
+    return (
+        IndexMaintenanceStep.MEASURE
+        if stats.chunks > (1 + MIN_GROWTH_SHARE) * (stats.built_chunks or 0)
+        else IndexMaintenanceStep.NOTHING
+    )
 
 
-def _may_try(figures: IndexFigures) -> bool:
-    if figures.dim > MOST_DIMENSIONS:
-        return figures.held_back is None
-    return figures.held_back != HeldBack.INEXACT or figures.chunks >= ANOTHER_TRY * (figures.built_chunks or 0)
+def _can_retry(stats: IndexStats) -> bool:
+    if stats.dim > MAX_DIMENSIONS:
+        return stats.skip_reason is None
+    return stats.skip_reason != VectorIndexSkipReason.INEXACT or stats.chunks >= RETRY_GROWTH_FACTOR * (
+        stats.built_chunks or 0
+    )

@@ -11,17 +11,17 @@ from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Literal, Protocol, runtime_checkable
 
-from app.errors import Unavailable
+from app.errors import UnavailableError
 from app.logging import get_logger
 
 logger = get_logger(__name__)
 
 # So many failures in a row open it: one call for documents that was tried to the end, or three searches.
-FAILURES = 5
-FIRST_SECONDS = 1.0
-LONGEST_SECONDS = 60.0
+MAX_FAILURES = 5
+FIRST_PAUSE_SECONDS = 1.0
+MAX_PAUSE_SECONDS = 60.0
 # What callers are told while somebody else finds out whether the endpoint is back.
-TRIAL_SECONDS = 1.0
+TRIAL_PAUSE_SECONDS = 1.0
 
 FailureKind = Literal["timeout", "unreachable", "failed", "rate_limited", "garbage"]
 
@@ -36,63 +36,65 @@ class EndpointFailed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Circuit:
+class CircuitState:
     """What the last calls came to; ``trying`` while the one call is under way that decides."""
 
     failures: int = 0
     open_until: float = 0.0
-    trying: bool = False
+    is_in_trial: bool = False
 
     @property
-    def closed(self) -> bool:
+    def is_closed(self) -> bool:
         """Whether anyone may call."""
-        return self.failures < FAILURES
+        return self.failures < MAX_FAILURES
 
 
-def seconds_left(circuit: Circuit, now: float) -> float:
+def compute_remaining_seconds(state: CircuitState, now: float) -> float:
     """How long nobody may call; 0 for a call at once."""
-    if circuit.closed:
+    if state.is_closed:
         return 0.0
-    if circuit.trying:
-        return TRIAL_SECONDS
-    return max(0.0, circuit.open_until - now)
+    if state.is_in_trial:
+        return TRIAL_PAUSE_SECONDS
+    return max(0.0, state.open_until - now)
 
 
-def entered(circuit: Circuit) -> Circuit:
+def start_call(state: CircuitState) -> CircuitState:
     """A call begins; the first one of an open circuit is the trial."""
-    return replace(circuit, trying=not circuit.closed)
+    return replace(state, is_in_trial=not state.is_closed)
 
 
-def failed(circuit: Circuit, now: float, *, trial: bool, spread: float) -> Circuit:
+def record_failure(state: CircuitState, now: float, *, is_trial: bool, jitter: float) -> CircuitState:
     """A call failed; ``spread``, from 0 to 1, keeps many processes from coming back at once.
 
     A circuit that is open already takes no notice of those that had begun before: they would only prolong it.
     """
-    if not circuit.closed and not trial:
-        return circuit
-    failures = circuit.failures + 1
-    if failures < FAILURES:
-        return Circuit(failures)
-    seconds = min(LONGEST_SECONDS, FIRST_SECONDS * 2.0 ** min(failures - FAILURES, 10))
-    return Circuit(failures, now + seconds * (0.5 + spread / 2))
+    if not state.is_closed and not is_trial:
+        return state
+    failures = state.failures + 1
+    if failures < MAX_FAILURES:
+        return CircuitState(failures)
+    seconds = min(MAX_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** min(failures - MAX_FAILURES, 10))
+    return CircuitState(failures, now + seconds * (0.5 + jitter / 2))
 
 
-def abandoned(circuit: Circuit, *, trial: bool) -> Circuit:
+def abandon_call(state: CircuitState, *, is_trial: bool) -> CircuitState:
     """A call ended without telling anything; another one may be the trial."""
-    return replace(circuit, trying=False) if trial else circuit
+    return replace(state, is_in_trial=False) if is_trial else state
 
 
-class Breaker:
+class CircuitBreaker:
     """The circuit of one endpoint, shared by all calls of a process that have the same patience.
 
     ``name`` is the endpoint's in the log and to callers, who get ``unavailable`` while the circuit is open.
     """
 
-    def __init__(self, name: str, unavailable: type[Unavailable], *, clock: Callable[[], float] = monotonic) -> None:
+    def __init__(
+        self, name: str, error_type: type[UnavailableError], *, clock: Callable[[], float] = monotonic
+    ) -> None:
         self._name = name
-        self._unavailable = unavailable
+        self._error_type = error_type
         self._clock = clock
-        self._circuit = Circuit()
+        self._state = CircuitState()
 
     @property
     def name(self) -> str:
@@ -102,65 +104,67 @@ class Breaker:
     @property
     def is_open(self) -> bool:
         """Return whether the endpoint has failed too often, and has not answered since."""
-        return not self._circuit.closed
+        return not self._state.is_closed
 
     def check(self) -> None:
         """Raises ``unavailable``, with the time left, while the circuit is open."""
-        left = seconds_left(self._circuit, self._clock())
-        if left > 0.0:
+        remaining_seconds = compute_remaining_seconds(self._state, self._clock())
+        if remaining_seconds > 0.0:
             message = f"The {self._name} endpoint is left alone for a moment: it has failed too often, or asked for it."
-            raise self._unavailable(message, retry_after=left, circuit_open=True)
+            raise self._error_type(message, retry_after=remaining_seconds, circuit_open=True)
 
     @contextmanager
-    def call(self, *, hangs_after: float, fair_seconds: float = 0.0) -> Iterator[None]:
+    def call(self, *, hang_timeout_seconds: float, grace_seconds: float = 0.0) -> Iterator[None]:
         """Around a call. EndpointFailed is a failure, and so is being cancelled after ``hangs_after`` seconds; anything
         else that ends it, a refusal too, is an answer. Being late within ``fair_seconds`` says nothing: else whoever
         has no patience would take the endpoint from those that have some. Raises as ``check``.
         """
         self.check()
-        trial = not self._circuit.closed
-        self._circuit = entered(self._circuit)
+        is_trial = not self._state.is_closed
+        self._state = start_call(self._state)
         started = self._clock()
-        after = Circuit()
+        next_state = CircuitState()
         try:
             yield
         except EndpointFailed as exc:
-            unfair = exc.kind == "timeout" and self._clock() - started < fair_seconds
-            after = abandoned(self._circuit, trial=trial) if unfair else self._failed(trial)
+            is_within_grace = exc.kind == "timeout" and self._clock() - started < grace_seconds
+            next_state = (
+                abandon_call(self._state, is_trial=is_trial) if is_within_grace else self._record_failure(is_trial)
+            )
             raise
         except asyncio.CancelledError:
-            hung = self._clock() - started >= hangs_after
-            after = self._failed(trial) if hung else abandoned(self._circuit, trial=trial)
+            has_hung = self._clock() - started >= hang_timeout_seconds
+            next_state = self._record_failure(is_trial) if has_hung else abandon_call(self._state, is_trial=is_trial)
             raise
         finally:
-            self._become(after)
+            self._set_state(next_state)
 
-    def try_now(self) -> None:
+    def allow_trial(self) -> None:
         """Let the next call be the trial of an open circuit, whatever time is left."""
-        if not self._circuit.closed:
-            self._become(replace(self._circuit, open_until=self._clock()))
+        if not self._state.is_closed:
+            self._set_state(replace(self._state, open_until=self._clock()))
 
-    def rest(self, seconds: float) -> None:
+    def pause(self, seconds: float) -> None:
         """The endpoint has asked for so many seconds without calls; a minute at most, for nobody knows it means us."""
-        until = self._clock() + min(seconds, LONGEST_SECONDS)
-        if until > self._circuit.open_until:
-            self._become(Circuit(max(self._circuit.failures, FAILURES), until))
+        until = self._clock() + min(seconds, MAX_PAUSE_SECONDS)
+        if until > self._state.open_until:
+            self._set_state(CircuitState(max(self._state.failures, MAX_FAILURES), until))
 
-    def answering(self) -> None:
+    def mark_streaming(self) -> None:
         """A call has begun to get a long answer: where it is the trial, nobody need wait for its end."""
-        if not self._circuit.closed:
-            self._become(Circuit())
+        if not self._state.is_closed:
+            self._set_state(CircuitState())
 
-    def _failed(self, trial: bool) -> Circuit:
-        return failed(self._circuit, self._clock(), trial=trial, spread=random.random())  # noqa: S311  no secret
+    def _record_failure(self, is_trial: bool) -> CircuitState:
+        return record_failure(self._state, self._clock(), is_trial=is_trial, jitter=random.random())  # noqa: S311  no secret
 
-    def _become(self, circuit: Circuit) -> None:
-        if circuit.closed and not self._circuit.closed:
+    def _set_state(self, state: CircuitState) -> None:
+        if state.is_closed and not self._state.is_closed:
             logger.info(f"{self._name}.circuit_closed")
-        if circuit.open_until > self._circuit.open_until:
-            seconds = round(circuit.open_until - self._clock(), 1)
-            logger.warning(f"{self._name}.circuit_opened", failures=circuit.failures, seconds=seconds)
-        self._circuit = circuit
+        if state.open_until > self._state.open_until:
+            seconds = round(state.open_until - self._clock(), 1)
+            logger.warning(f"{self._name}.circuit_opened", failures=state.failures, seconds=seconds)
+        self._state = state
 
 
 @runtime_checkable
@@ -168,5 +172,5 @@ class HasCircuitBreaker(Protocol):
     """A client of an endpoint that has a circuit breaker."""
 
     @property
-    def circuit_breaker(self) -> Breaker:
+    def circuit_breaker(self) -> CircuitBreaker:
         """Return the circuit breaker of the endpoint."""

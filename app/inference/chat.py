@@ -5,12 +5,12 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, Protocol
 
-from app.errors import Unavailable
+from app.errors import UnavailableError
 from app.inference.breaker import FailureKind
 from app.inference.structured import Shape
 
 # "refused": it will not serve this request, now or later; "left_alone": it has failed so often that it was not asked.
-Reason = FailureKind | Literal["refused", "left_alone"]
+ChatFailureReason = FailureKind | Literal["refused", "left_alone"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class ChatTokens:
     completion: int = 0
 
 
-class ChatUnavailable(Unavailable):
+class ChatUnavailable(UnavailableError):
     """The chat model is not answering; try again."""
 
     code = "chat_unavailable"
@@ -39,7 +39,7 @@ class ChatUnavailable(Unavailable):
         message: str | None = None,
         /,
         *,
-        reason: Reason = "left_alone",  # as the breaker raises it
+        reason: ChatFailureReason = "left_alone",  # as the breaker raises it
         retry_after: float = 2.0,
         tokens: ChatTokens = ChatTokens(),
         **fields: Any,
@@ -55,7 +55,7 @@ class Completion:
 
     text: str
     tokens: ChatTokens
-    cut_off: bool
+    is_truncated: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class ChatStream:
 
     pieces: AsyncIterator[str] = field(init=False)
     tokens: ChatTokens = ChatTokens()
-    cut_off: bool = False
+    is_truncated: bool = False
 
 
 class ChatModel(Protocol):
@@ -82,16 +82,21 @@ class ChatModel(Protocol):
     def name(self) -> str:
         """The model's name."""
 
-    async def complete(self, messages: Sequence[ChatMessage], *, max_tokens: int, seconds: float) -> Completion:
+    async def complete(self, messages: Sequence[ChatMessage], *, max_tokens: int, timeout_seconds: float) -> Completion:
         """A whole text, never an empty one. Raises ChatUnavailable."""
 
-    async def structured(
-        self, messages: Sequence[ChatMessage], shape: type[Shape], *, max_tokens: int, seconds: float
+    async def complete_structured(
+        self, messages: Sequence[ChatMessage], shape: type[Shape], *, max_tokens: int, timeout_seconds: float
     ) -> StructuredCompletion[Shape]:
         """An object; the model is told its JSON Schema. Raises ChatUnavailable."""
 
     def stream(
-        self, messages: Sequence[ChatMessage], *, max_tokens: int, seconds: float, first_seconds: float | None = None
+        self,
+        messages: Sequence[ChatMessage],
+        *,
+        max_tokens: int,
+        timeout_seconds: float,
+        first_piece_timeout_seconds: float | None = None,
     ) -> AbstractAsyncContextManager[ChatStream]:
         """A text piece by piece, the first within ``first_seconds``.
 

@@ -3,22 +3,22 @@
 from collections.abc import Iterator
 
 
-class EventStream:
+class EventStreamParser:
     """Fed with pieces of any length; whoever feeds it limits the whole."""
 
     def __init__(self) -> None:
-        self._rest = bytearray()
+        self._buffer = bytearray()
         self._data: list[bytes] = []
 
     def feed(self, piece: bytes) -> Iterator[bytes]:
         """The data of the events that this piece completes."""
         first, *lines = piece.split(b"\n")
-        self._rest += first
+        self._buffer += first
         for line in lines:
-            yield from self._line(bytes(self._rest).removesuffix(b"\r"))
-            self._rest[:] = line
+            yield from self._parse_line(bytes(self._buffer).removesuffix(b"\r"))
+            self._buffer[:] = line
 
-    def _line(self, line: bytes) -> Iterator[bytes]:
+    def _parse_line(self, line: bytes) -> Iterator[bytes]:
         name, _, value = line.partition(b":")
         if name == b"data":
             self._data.append(value.removeprefix(b" "))

@@ -10,25 +10,27 @@ from openai import APIConnectionError, APIError, APIStatusError, APITimeoutError
 
 from app.inference.breaker import EndpointFailed, FailureKind
 
-CONNECT_SECONDS = 5.0
-WORTH_RETRYING = frozenset({408, 409, 425, 429})
-NUMBER = re.compile(r"\d{1,9}(\.\d+)?")
+CONNECT_TIMEOUT_SECONDS = 5.0
+RETRYABLE_STATUS_CODES = frozenset({408, 409, 425, 429})
+NUMBER_PATTERN = re.compile(r"\d{1,9}(\.\d+)?")
 # Nobody is believed who sends us away for longer: jobs come back and ask.
-LONGEST_WAIT = 3600.0
+MAX_RETRY_AFTER_SECONDS = 3600.0
 
 
-def open_client(base_url: str, api_key: str | None, *, timeout_seconds: float | None) -> AsyncOpenAI:
+def create_openai_client(base_url: str, api_key: str | None, *, timeout_seconds: float | None) -> AsyncOpenAI:
     """A client that tries everything once; None leaves it to its caller how long that may take."""
-    connect = CONNECT_SECONDS if timeout_seconds is None else min(CONNECT_SECONDS, timeout_seconds)
+    connect_timeout_seconds = (
+        CONNECT_TIMEOUT_SECONDS if timeout_seconds is None else min(CONNECT_TIMEOUT_SECONDS, timeout_seconds)
+    )
     return AsyncOpenAI(
         base_url=base_url,
         api_key=api_key or "none",
-        timeout=Timeout(timeout_seconds, connect=connect),
+        timeout=Timeout(timeout_seconds, connect=connect_timeout_seconds),
         max_retries=0,
     )
 
 
-def own_headers(api_key: str | None) -> dict[str, Omit]:
+def build_headers(api_key: str | None) -> dict[str, Omit]:
     """What each request leaves out.
 
     The package would fill in some headers from the environment, which belongs to other programs; and a key left out
@@ -40,16 +42,20 @@ def own_headers(api_key: str | None) -> dict[str, Omit]:
 
 def is_refusal(error: Exception) -> bool:
     """Whether the endpoint understood the request and will not serve it, now or later."""
-    return isinstance(error, APIStatusError) and error.status_code < 500 and error.status_code not in WORTH_RETRYING
+    return (
+        isinstance(error, APIStatusError)
+        and error.status_code < 500
+        and error.status_code not in RETRYABLE_STATUS_CODES
+    )
 
 
-def failure(error: APIError) -> EndpointFailed:
+def to_endpoint_failure(error: APIError) -> EndpointFailed:
     """Anything else."""
-    reason, kind = _reason(error)
-    return EndpointFailed(reason, _retry_after(error), kind=kind)
+    reason, kind = _classify_error(error)
+    return EndpointFailed(reason, _parse_retry_after(error), kind=kind)
 
 
-def _reason(error: APIError) -> tuple[str, FailureKind]:
+def _classify_error(error: APIError) -> tuple[str, FailureKind]:
     if isinstance(error, APIStatusError):
         return f"HTTP {error.status_code}", "rate_limited" if error.status_code == 429 else "failed"
     if isinstance(error, APITimeoutError):
@@ -59,12 +65,12 @@ def _reason(error: APIError) -> tuple[str, FailureKind]:
     return "no usable answer", "garbage"
 
 
-def _retry_after(error: APIError) -> float | None:
+def _parse_retry_after(error: APIError) -> float | None:
     """Seconds that the server asks for, from a number or a date; None where it says nothing readable."""
     value = error.response.headers.get("retry-after", "") if isinstance(error, APIStatusError) else ""
-    if NUMBER.fullmatch(value):
-        return min(LONGEST_WAIT, float(value))
+    if NUMBER_PATTERN.fullmatch(value):
+        return min(MAX_RETRY_AFTER_SECONDS, float(value))
     try:
-        return min(LONGEST_WAIT, max(0.0, parsedate_to_datetime(value).timestamp() - time()))
+        return min(MAX_RETRY_AFTER_SECONDS, max(0.0, parsedate_to_datetime(value).timestamp() - time()))
     except (ValueError, OverflowError):
         return None

@@ -5,7 +5,7 @@ from app.inference.vision import VisionModel
 from app.settings import ModelSettings
 
 
-def open_vision(settings: ModelSettings) -> VisionModel | None:
+def create_vision_model(settings: ModelSettings) -> VisionModel | None:
     """What describes pictures, where one is configured."""
     if settings.vision_model is None or settings.chat_base_url is None:
         return None
@@ -15,7 +15,7 @@ def open_vision(settings: ModelSettings) -> VisionModel | None:
     return OpenAIVision(settings.chat_base_url, key, settings.vision_model)
 
 
-def open_chat(settings: ModelSettings, model: str | None) -> ChatModel | None:
+def create_chat_model(settings: ModelSettings, model: str | None) -> ChatModel | None:
     """What writes text by this model, where one is named; have one for each use, for each has its own patience."""
     if model is None or settings.chat_base_url is None:
         return None

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from app.errors import AppError, Unavailable
+from app.errors import AppError, UnavailableError
 
-TASK = (
+PROMPT = (
     "Describe what this picture shows, so that a reader who cannot see it knows its facts and a search finds it. "
     "Name what is in it; of a diagram or a chart say what it tells, with its figures; repeat the words that can be "
     "read in it. Plain text in {language}, one paragraph, no more than 100 words, no opinion. "
@@ -13,7 +13,7 @@ TASK = (
 )
 
 
-class VisionUnavailable(Unavailable):
+class VisionUnavailable(UnavailableError):
     """The vision model is not answering; try again."""
 
     code = "vision_unavailable"
@@ -26,7 +26,7 @@ class VisionRejected(AppError):
 
 
 @dataclass(frozen=True, slots=True)
-class Description:
+class ImageDescription:
     """What the model says of a picture, and the tokens that it cost (0: not told)."""
 
     text: str
@@ -40,7 +40,7 @@ class VisionModel(Protocol):
     def name(self) -> str:
         """The model's name."""
 
-    async def describe(self, data: bytes, media_type: str, *, language: str) -> Description:
+    async def describe(self, data: bytes, media_type: str, *, language: str) -> ImageDescription:
         """What a picture file shows, in this language. Raises VisionUnavailable, VisionRejected."""
 
     async def close(self) -> None:

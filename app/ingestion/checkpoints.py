@@ -6,7 +6,7 @@ from uuid import UUID
 from pgvector import HalfVector
 
 from app.db.session import Session
-from app.db.statements import statement
+from app.db.statements import parse_statement
 from app.inference.embedding import Vectors
 from app.quotas.types import NO_KEY
 
@@ -21,7 +21,7 @@ class CheckpointRepository:
     async def find(self, identity: UUID, hashes: Sequence[bytes]) -> dict[bytes, Vectors]:
         """The vectors that any document of the tenant has for these texts."""
         values = {"t": self.tenant_id, "identity": identity, "hashes": list(set(hashes))}
-        rows = await self.session.rows(_FIND, values)
+        rows = await self.session.fetch_rows(_FIND, values)
         return {row["content_hash"]: row["embedding"].to_numpy() for row in rows}
 
     async def add(
@@ -39,42 +39,42 @@ class CheckpointRepository:
             "hashes": list(vectors),
             "vectors": [HalfVector(vector) for vector in vectors.values()],
         }
-        await self.session.rows(_ADD, values)
+        await self.session.fetch_rows(_ADD, values)
 
-    async def book(self, model: str, *, passages: int, tokens: int) -> None:
+    async def record_usage(self, model: str, *, inputs: int, tokens: int) -> None:
         """Add to the day's costs (UTC)."""
-        values = {"t": self.tenant_id, "model": model, "passages": passages, "tokens": tokens}
-        await self.session.rows(_BOOK, values)
+        values = {"t": self.tenant_id, "model": model, "passages": inputs, "tokens": tokens}
+        await self.session.fetch_rows(_RECORD_USAGE, values)
 
-    async def book_embedding(
-        self, model: str, *, passages: int, tokens: int, key_id: UUID = NO_KEY, chunks: int = 0
+    async def record_embedding_usage(
+        self, model: str, *, inputs: int, tokens: int, key_id: UUID = NO_KEY, chunks: int = 0
     ) -> None:
         """The same, and to what the key has used, by whose upload it came; ``chunks`` are stored now."""
-        values = {"t": self.tenant_id, "model": model, "passages": passages, "tokens": tokens}
-        await self.session.rows(_BOOK_EMBEDDING, {**values, "key": key_id, "chunks": chunks})
+        values = {"t": self.tenant_id, "model": model, "passages": inputs, "tokens": tokens}
+        await self.session.fetch_rows(_RECORD_EMBEDDING_USAGE, {**values, "key": key_id, "chunks": chunks})
 
 
-_FIND = statement("""
+_FIND = parse_statement("""
 select distinct on (content_hash) content_hash, embedding from embedding_checkpoint
  where tenant_id = :t and identity = :identity and content_hash = any(:hashes::bytea[])""")
 # The row lock keeps a deletion waiting for a moment, and whoever makes the version whole, which removes them all; who
 # comes after that adds nothing.
-_ADD = statement("""
+_ADD = parse_statement("""
 insert into embedding_checkpoint (tenant_id, identity, document_id, content_hash, embedding)
 select d.tenant_id, :identity::uuid, d.id, u.*
   from (select tenant_id, id from document where tenant_id = :t and id = :d
            and (:v::int is null or version = :v and status not in ('ready', 'failed')) for key share) d,
        unnest(:hashes::bytea[], :vectors::halfvec[]) u
 on conflict do nothing""")
-_LEDGER = """
+_INSERT_USAGE = """
 insert into embedding_usage (tenant_id, day, model, passages, tokens)
 select :t::uuid, (now() at time zone 'utc')::date, :model::text, :passages::bigint, :tokens::bigint
  where :passages::bigint > 0 or :tokens::bigint > 0
 on conflict (tenant_id, day, model) do update
    set passages = embedding_usage.passages + excluded.passages, tokens = embedding_usage.tokens + excluded.tokens"""
-_BOOK = statement(_LEDGER)
-_BOOK_EMBEDDING = statement(f"""
-with ledger as ({_LEDGER}
+_RECORD_USAGE = parse_statement(_INSERT_USAGE)
+_RECORD_EMBEDDING_USAGE = parse_statement(f"""
+with ledger as ({_INSERT_USAGE}
 )
 insert into usage_day as d (tenant_id, day, key_id, chunks, embedding_tokens)
 values (:t::uuid, (now() at time zone 'utc')::date, :key, :chunks::bigint, :tokens::bigint)

@@ -10,22 +10,22 @@ from pydantic import BaseModel, ValidationError
 
 from app.errors import AppError
 from app.inference.embedding import Embedder, Vectors
-from app.ingestion.chunk_rules import check_drafts
-from app.ingestion.chunkers import Chunked, ChunkerSpec, ChunkSizes, ChunkTools
-from app.ingestion.chunkers.installed import installed_chunkers
+from app.ingestion.chunk_rules import validate_chunks
+from app.ingestion.chunkers import ChunkerOutput, ChunkerSpec, ChunkSizes, ChunkTools
+from app.ingestion.chunkers.installed import load_chunkers
 from app.ingestion.titles import limit_section_titles
 from app.ingestion.tree import add_sentences, add_topics
 from app.ingestion.types import MAX_CHUNKS, ChunkDraft, ChunkerFailed, DocumentTree, TooManyChunks, TreeNode
 from app.knowledge_bases.types import Chunking
-from app.plugins import read_options
+from app.plugins import parse_options
 
 
 @asynccontextmanager
-async def open_tools(
+async def create_chunk_tools(
     embedder: Embedder,
     *,
-    book: Callable[[int], Awaitable[None]] | None = None,
-    allow: Callable[[], Awaitable[None]] | None = None,
+    record_tokens: Callable[[int], Awaitable[None]] | None = None,
+    check_budget: Callable[[], Awaitable[None]] | None = None,
 ) -> AsyncIterator[ChunkTools]:
     """The embedder's tools for a chunker that runs in a thread meanwhile; ``book`` is told the tokens of each call.
 
@@ -44,11 +44,11 @@ async def open_tools(
             raise asyncio.CancelledError
         calls.add(call)
         try:
-            if allow is not None:
-                await allow()
+            if check_budget is not None:
+                await check_budget()
             embedded = await embedder.embed_documents(texts)
-            if book is not None:
-                await book(embedded.tokens)
+            if record_tokens is not None:
+                await record_tokens(embedded.tokens)
             return embedded.vectors
         finally:
             calls.discard(call)
@@ -70,7 +70,7 @@ def chunk_document(tree: DocumentTree, chunking: Chunking, tools: ChunkTools) ->
     Raises ChunkerFailed where the chunker fails or a chunk breaks a rule, TooManyNodes, TooManyPieces, TooManyChunks,
     and the embedder's errors.
     """
-    spec = installed_chunkers().get(chunking.strategy)
+    spec = load_chunkers().get(chunking.strategy)
     if spec is None:
         raise ChunkerFailed(f"No chunker is named {chunking.strategy!r} here.")
     try:
@@ -80,33 +80,33 @@ def chunk_document(tree: DocumentTree, chunking: Chunking, tools: ChunkTools) ->
     # What the model reads may have become less since the knowledge base was made.
     max_tokens = min(chunking.max_tokens, tools.max_tokens)
     sizes = ChunkSizes(max_tokens, min(chunking.overlap_tokens, max_tokens - 1))
-    if spec.sentences:
+    if spec.needs_sentences:
         add_sentences(tree)
-    made = _chunked(spec, tree, sizes, options, tools)
-    if len(made.drafts) > MAX_CHUNKS:
+    output = _run_chunker(spec, tree, sizes, options, tools)
+    if len(output.drafts) > MAX_CHUNKS:
         raise TooManyChunks
-    add_topics(tree, made.topics)
-    counts = tools.count_tokens([draft.text for draft in made.drafts])
-    check_drafts(tree, made.drafts, counts, max_tokens=tools.max_tokens)
-    drafts, warnings = limit_section_titles(made.drafts, len(tree.text))
+    add_topics(tree, output.topics)
+    token_counts = tools.count_tokens([draft.text for draft in output.drafts])
+    validate_chunks(tree, output.drafts, token_counts, max_tokens=tools.max_tokens)
+    drafts, warnings = limit_section_titles(output.drafts, len(tree.text))
     tree.warnings.extend(warnings)
-    return drafts, counts
+    return drafts, token_counts
 
 
-def _chunked(
+def _run_chunker(
     spec: ChunkerSpec[Any], tree: DocumentTree, sizes: ChunkSizes, options: BaseModel, tools: ChunkTools
-) -> Chunked:
+) -> ChunkerOutput:
     """Whatever goes wrong in a chunker fails the document, and no other; the embedder's errors are not its own."""
     try:
-        made = spec.chunk(tree, sizes, options, tools)
-        well_made = all(map(_is_draft, made.drafts)) and all(isinstance(topic, TreeNode) for topic in made.topics)
+        output = spec.chunk(tree, sizes, options, tools)
+        is_valid = all(map(_is_draft, output.drafts)) and all(isinstance(topic, TreeNode) for topic in output.topics)
     except (AppError, CancelledError):
         raise
     except Exception as exc:
         raise ChunkerFailed(f"The chunker {spec.name!r} failed ({type(exc).__name__}).") from exc
-    if not well_made:
+    if not is_valid:
         raise ChunkerFailed(f"The chunker {spec.name!r} made something that is no chunk.")
-    return made
+    return output
 
 
 def _is_draft(draft: Any) -> bool:
@@ -114,15 +114,17 @@ def _is_draft(draft: Any) -> bool:
     if not isinstance(draft, ChunkDraft):
         return False
     numbers = (draft.start, draft.end, *draft.node_path)
-    places = (place for place in (draft.page, draft.page_end, draft.slide) if place is not None)
+    positions = (position for position in (draft.page, draft.page_end, draft.slide) if position is not None)
     texts = (draft.text, *draft.section_titles)
-    return all(isinstance(one, int) for one in (*numbers, *places)) and all(isinstance(one, str) for one in texts)
+    return all(isinstance(value, int) for value in (*numbers, *positions)) and all(
+        isinstance(value, str) for value in texts
+    )
 
 
-def chunker_options(strategy: str, options: Mapping[str, Any], *, loc: tuple[str, ...]) -> dict[str, Any]:
+def parse_chunker_options(strategy: str, options: Mapping[str, Any], *, loc: tuple[str, ...]) -> dict[str, Any]:
     """A chunker's options with its defaults; those of an unknown one as they are. Raises InvalidInput below ``loc``."""
-    spec: ChunkerSpec[Any] | None = installed_chunkers().get(strategy)
+    spec: ChunkerSpec[Any] | None = load_chunkers().get(strategy)
     if spec is None:
         return dict(options)
-    found: BaseModel = read_options(spec.options, options, loc=loc)
-    return found.model_dump()
+    parsed: BaseModel = parse_options(spec.options, options, loc=loc)
+    return parsed.model_dump()

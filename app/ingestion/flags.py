@@ -11,21 +11,21 @@ INSTRUCTIONS, MARKUP, HIDDEN = "instructions", "chat_markup", "hidden_text"
 # Characters that show nothing: between the letters of a word they hide it from a search for that word.
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200d\u2060\ufeff]")
 # Unicode's tags repeat ASCII invisibly: models read them. Ten in a row are no flag of a region (🏴 and six of them).
-_SMUGGLED = re.compile("[\U000e0020-\U000e007f]{10}")
+_INVISIBLE_ASCII = re.compile("[\U000e0020-\U000e007f]{10}")
 # At most this much of a chunk is looked at: a longer one is no passage that anybody reads.
-_MOST = 100_000
+_MAX_SCANNED_CHARACTERS = 100_000
 
 
 class _Pattern(NamedTuple):
     """``part`` is in every text that the expression finds, and costs a hundredth of it to look for."""
 
     flag: str
-    part: str
+    literal: str
     expression: re.Pattern[str]
 
 
-def _told(part: str, expression: str) -> _Pattern:
-    return _Pattern(INSTRUCTIONS, part, re.compile(expression))
+def _compile(literal: str, expression: str) -> _Pattern:
+    return _Pattern(INSTRUCTIONS, literal, re.compile(expression))
 
 
 # No expression repeats without bound where its own beginning can repeat: a hostile chunk costs linear time.
@@ -33,26 +33,26 @@ _BREAK = r"\b(?:ignore|disregard|forget|override|bypass)"
 _ALL = "(?:all |any |the |these |those |of |my |your ){0,4}"
 _EARLIER = "(?:previous |prior |above |earlier |preceding |my |your )(?:system )?"
 _PATTERNS = (
-    _told("instruction", rf"{_BREAK} {_ALL}(?:{_EARLIER}instructions?|instructions (?:above|before))\b"),
-    _told("prompt", rf"{_BREAK} {_ALL}(?:{_EARLIER}prompts?|prompts? (?:above|before))\b"),
-    _told("prompt", r"\b(?:reveal|print|repeat|show|leak) (?:me )?(?:your|the) (?:system|hidden|initial) prompt\b"),
-    _told("instruction", r"\b(?:reveal|print|repeat|leak) (?:me )?your (?:system |hidden |initial )?instructions\b"),
-    _told("you are now", r"\byou are now (?:dan\b|jailbroken|unrestricted|in (?:developer|debug|admin|god) mode)"),
-    _told("the user", r"\b(?:do not|don't|never) (?:tell|inform|reveal this to|mention this to) the user\b"),
-    _told("anweisung", r"\b(?:ignorier|vergiss|missacht)\w* (?:alle |die |deine |s[äa]mtliche ){1,3}"
+    _compile("instruction", rf"{_BREAK} {_ALL}(?:{_EARLIER}instructions?|instructions (?:above|before))\b"),
+    _compile("prompt", rf"{_BREAK} {_ALL}(?:{_EARLIER}prompts?|prompts? (?:above|before))\b"),
+    _compile("prompt", r"\b(?:reveal|print|repeat|show|leak) (?:me )?(?:your|the) (?:system|hidden|initial) prompt\b"),
+    _compile("instruction", r"\b(?:reveal|print|repeat|leak) (?:me )?your (?:system |hidden |initial )?instructions\b"),
+    _compile("you are now", r"\byou are now (?:dan\b|jailbroken|unrestricted|in (?:developer|debug|admin|god) mode)"),
+    _compile("the user", r"\b(?:do not|don't|never) (?:tell|inform|reveal this to|mention this to) the user\b"),
+    _compile("anweisung", r"\b(?:ignorier|vergiss|missacht)\w* (?:alle |die |deine |s[äa]mtliche ){1,3}"
           r"(?:vorherigen|bisherigen|obigen|vorangegangenen|fr[üu]heren) anweisung"),
-    _told("consigne", r"\b(?:ignore|oublie)[rz]? (?:toutes )?(?:les|tes|vos) consignes"),
-    _told("instruction", r"\b(?:ignore|oublie)[rz]? (?:toutes )?(?:les|tes|vos) instructions "
+    _compile("consigne", r"\b(?:ignore|oublie)[rz]? (?:toutes )?(?:les|tes|vos) consignes"),
+    _compile("instruction", r"\b(?:ignore|oublie)[rz]? (?:toutes )?(?:les|tes|vos) instructions "
           r"(?:pr[ée]c|ant[ée]r|ci-dessus)"),
-    _told("instruccion", r"\b(?:ignora|olvida)\w* (?:todas )?(?:las|tus|sus) instrucciones (?:anterior|previa)"),
-    _told("istruzion", r"\b(?:ignora|dimentica)\w* (?:tutte )?(?:le|tue|le tue) istruzioni (?:precedent|anterior)"),
-    _told("instruç", r"\b(?:ignor|esqueç)\w+ (?:todas )?(?:as|suas|as suas) instruções (?:anterior|prévia|acima)"),
-    _told("instruct", r"\b(?:negeer|vergeet) (?:alle )?(?:de |je )?(?:vorige|voorgaande|eerdere) instructies"),
-    _told("инструкци", r"\b(?:игнорир|забудь|забыть)\w* (?:все )?(?:предыдущие|прежние|прошлые) инструкции"),
-    _told("忽略", r"忽略(?:所有|全部|你)?(?:之前|以上|先前|此前|上述|前面)的?"
+    _compile("instruccion", r"\b(?:ignora|olvida)\w* (?:todas )?(?:las|tus|sus) instrucciones (?:anterior|previa)"),
+    _compile("istruzion", r"\b(?:ignora|dimentica)\w* (?:tutte )?(?:le|tue|le tue) istruzioni (?:precedent|anterior)"),
+    _compile("instruç", r"\b(?:ignor|esqueç)\w+ (?:todas )?(?:as|suas|as suas) instruções (?:anterior|prévia|acima)"),
+    _compile("instruct", r"\b(?:negeer|vergeet) (?:alle )?(?:de |je )?(?:vorige|voorgaande|eerdere) instructies"),
+    _compile("инструкци", r"\b(?:игнорир|забудь|забыть)\w* (?:все )?(?:предыдущие|прежние|прошлые) инструкции"),
+    _compile("忽略", r"忽略(?:所有|全部|你)?(?:之前|以上|先前|此前|上述|前面)的?"
           r"(?:所有|全部|一切)?(?:指令|指示|提示|说明|說明)"),
-    _told("無視", r"(?:以前|上記|前|これまで)の(?:すべての|全ての)?(?:指示|命令)(?:を|は)?(?:すべて|全て)?無視"),
-    _told("무시", r"(?:이전|위의?|앞의?) ?(?:모든 )?(?:지시|명령|지침)[가-힣]{0,6}(?: 모두)? ?무시"),
+    _compile("無視", r"(?:以前|上記|前|これまで)の(?:すべての|全ての)?(?:指示|命令)(?:を|は)?(?:すべて|全て)?無視"),
+    _compile("무시", r"(?:이전|위의?|앞의?) ?(?:모든 )?(?:지시|명령|지침)[가-힣]{0,6}(?: 모두)? ?무시"),
     _Pattern(MARKUP, "<|", re.compile(
         r"<\|(?:im_start|im_end|system|user|assistant|endoftext|start_header_id|eot_id)\|>")),
     _Pattern(MARKUP, "[/inst]", re.compile(r"\[inst\]")),
@@ -60,12 +60,16 @@ _PATTERNS = (
 )  # fmt: skip
 
 
-def suspicions(text: str) -> list[str]:
+def detect_prompt_injection(text: str) -> list[str]:
     """What is suspicious in a text, each word once; none is the rule."""
-    shown = text[:_MOST].casefold()
-    if not shown.isascii():
-        shown = _INVISIBLE.sub("", shown)
-    found = {one.flag for one in _PATTERNS if one.part in shown and one.expression.search(" ".join(shown.split()))}
-    if not shown.isascii() and _SMUGGLED.search(shown):
-        found.add(HIDDEN)
-    return sorted(found)
+    visible_text = text[:_MAX_SCANNED_CHARACTERS].casefold()
+    if not visible_text.isascii():
+        visible_text = _INVISIBLE.sub("", visible_text)
+    flags = {
+        pattern.flag
+        for pattern in _PATTERNS
+        if pattern.literal in visible_text and pattern.expression.search(" ".join(visible_text.split()))
+    }
+    if not visible_text.isascii() and _INVISIBLE_ASCII.search(visible_text):
+        flags.add(HIDDEN)
+    return sorted(flags)

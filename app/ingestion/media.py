@@ -6,34 +6,34 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID, uuid5
 
-from app.db.models.media import DocumentMedia
-from app.db.models.tenant_data import Document
+from app.db.models.media import DocumentImage
+from app.db.models.tenant_data import DocumentRow
 from app.db.session import TenantDatabase
-from app.documents.media_repository import MediaRepository
-from app.documents.types import object_key
-from app.ids import new_id
-from app.inference.vision import TASK, Description, VisionModel, VisionRejected, VisionUnavailable
+from app.documents.media_repository import ImageRepository
+from app.documents.types import build_object_key
+from app.ids import generate_id
+from app.inference.vision import PROMPT, ImageDescription, VisionModel, VisionRejected, VisionUnavailable
 from app.ingestion.checkpoints import CheckpointRepository
-from app.ingestion.chunkers.drafting import Leaves
+from app.ingestion.chunkers.drafting import LeafIndex
 from app.ingestion.parsers.cleaning import clean_text
-from app.ingestion.progress import Progress
-from app.ingestion.types import Block, ChunkDraft, DocumentTree, NoText, ParsedDocument, Picture
+from app.ingestion.progress import IngestionProgress
+from app.ingestion.types import Block, ChunkDraft, DocumentTree, EncodedImage, NoTextFound, ParsedDocument
 from app.logging import get_logger
 from app.object_store import ObjectMissing, ObjectStore
-from app.temporary import temporary_file, temporary_folder
+from app.temporary import create_temp_directory, create_temp_file
 
 logger = get_logger(__name__)
 
-AT_ONCE = 2
+MAX_CONCURRENT_CALLS = 2
 # More pictures of one document that the model fails on, and something else is wrong: the rest is not tried.
-MOST_FAILURES = 5
-_IDENTITIES = UUID("5d1d0c0e-2b57-5c3b-9a40-7a9c6f2e8d11")
+MAX_FAILURES = 5
+_IDENTITY_NAMESPACE = UUID("5d1d0c0e-2b57-5c3b-9a40-7a9c6f2e8d11")
 
-Failure = VisionUnavailable | VisionRejected
+VisionFailure = VisionUnavailable | VisionRejected
 
 
 @dataclass(frozen=True, slots=True)
-class Describer:
+class ImageDescriber:
     """Puts the pictures of one document into words; what was paid for once in the tenant is not paid for again.
 
     Pictures of which nothing is said are left out, unless somebody ``keeps`` them.
@@ -43,139 +43,149 @@ class Describer:
     document_id: UUID
     vision: VisionModel
     language: str
-    progress: Progress
-    keeps: bool = False
+    progress: IngestionProgress
+    keep_undescribed: bool = False
 
     async def describe(self, parsed: ParsedDocument) -> ParsedDocument:
         """The document with descriptions for its pictures' texts; those that have none are counted.
 
         Raises VisionUnavailable or NoText where nothing at all is left; Superseded, HandedBack.
         """
-        numbers = [block.picture for block in parsed.blocks if block.picture is not None]
-        shown = {digest(parsed.pictures[number]): number for number in numbers}
-        if not shown:
+        numbers = [block.image_index for block in parsed.blocks if block.image_index is not None]
+        numbers_by_hash = {hash_image(parsed.images[number]): number for number in numbers}
+        if not numbers_by_hash:
             return parsed
         async with self.db.transaction() as session:
-            texts = await MediaRepository(session, self.db.tenant_id).descriptions(self._identity, list(shown))
-        unknown = [parsed.pictures[number] for sha256, number in shown.items() if sha256 not in texts]
-        failure = await self._ask_all(unknown, texts)
-        hashes = [digest(picture) for picture in parsed.pictures]
-        told = [(block, _told(block, hashes, texts)) for block in parsed.blocks]
-        missing = sum(said is None for _, said in told)
-        blocks = [said or block for block, said in told if said or self.keeps]
+            descriptions = await ImageRepository(session, self.db.tenant_id).find_captions(
+                self._identity, list(numbers_by_hash)
+            )
+        undescribed = [
+            parsed.images[number] for sha256, number in numbers_by_hash.items() if sha256 not in descriptions
+        ]
+        failure = await self._describe_all(undescribed, descriptions)
+        hashes = [hash_image(image) for image in parsed.images]
+        described_blocks = [(block, _apply_description(block, hashes, descriptions)) for block in parsed.blocks]
+        missing = sum(described is None for _, described in described_blocks)
+        blocks = [described or block for block, described in described_blocks if described or self.keep_undescribed]
         if not blocks:
-            raise failure if isinstance(failure, VisionUnavailable) else NoText
-        return replace(parsed, blocks=blocks, warnings=[*parsed.warnings, *_undescribed(missing, failure)])
+            raise failure if isinstance(failure, VisionUnavailable) else NoTextFound
+        return replace(
+            parsed, blocks=blocks, warnings=[*parsed.warnings, *_list_undescribed_warnings(missing, failure)]
+        )
 
     @property
     def _identity(self) -> UUID:
         """What a description hangs on besides the picture."""
-        return uuid5(_IDENTITIES, repr((self.vision.name, TASK, self.language)))
+        return uuid5(_IDENTITY_NAMESPACE, repr((self.vision.name, PROMPT, self.language)))
 
-    async def _ask_all(self, pictures: Sequence[Picture], texts: dict[bytes, str]) -> Failure | None:
+    async def _describe_all(
+        self, images: Sequence[EncodedImage], descriptions: dict[bytes, str]
+    ) -> VisionFailure | None:
         """Fill in ``texts``, which are kept as they come; why some are missing, if they are."""
-        failures: list[Failure] = []
-        for start in range(0, len(pictures), AT_ONCE):
-            self.progress.slice("parsing", done=start, total=len(pictures), unit="pictures")
-            batch = pictures[start : start + AT_ONCE]
-            answers = await asyncio.gather(*map(self._ask, batch))
-            said = {
-                digest(picture): answer
-                for picture, answer in zip(batch, answers, strict=True)
-                if isinstance(answer, Description) and answer.text
+        failures: list[VisionFailure] = []
+        for start in range(0, len(images), MAX_CONCURRENT_CALLS):
+            self.progress.report_slice("parsing", done=start, total=len(images), unit="pictures")
+            batch = images[start : start + MAX_CONCURRENT_CALLS]
+            results = await asyncio.gather(*map(self._request_description, batch))
+            described = {
+                hash_image(image): result
+                for image, result in zip(batch, results, strict=True)
+                if isinstance(result, ImageDescription) and result.text
             }
-            texts |= {sha256: answer.text for sha256, answer in said.items()}
-            await self._keep(said)
-            failures += [answer for answer in answers if not isinstance(answer, Description)]
-            if len(failures) >= MOST_FAILURES:
+            descriptions |= {sha256: result.text for sha256, result in described.items()}
+            await self._store_descriptions(described)
+            failures += [result for result in results if not isinstance(result, ImageDescription)]
+            if len(failures) >= MAX_FAILURES:
                 break
         return failures[-1] if failures else None
 
-    async def _ask(self, picture: Picture) -> Description | Failure:
+    async def _request_description(self, image: EncodedImage) -> ImageDescription | VisionFailure:
         try:
-            said = await self.vision.describe(picture.data, picture.media_type, language=self.language)
+            description = await self.vision.describe(image.data, image.media_type, language=self.language)
         except (VisionUnavailable, VisionRejected) as exc:
             return exc
-        return Description(clean_text(said.text), said.tokens)
+        return ImageDescription(clean_text(description.text), description.tokens)
 
-    async def _keep(self, said: Mapping[bytes, Description]) -> None:
+    async def _store_descriptions(self, described: Mapping[bytes, ImageDescription]) -> None:
         async with self.db.transaction() as session:
-            texts = {sha256: one.text for sha256, one in said.items()}
-            await MediaRepository(session, self.db.tenant_id).add_descriptions(self._identity, self.document_id, texts)
-            tokens = sum(one.tokens for one in said.values())
-            costs = CheckpointRepository(session, self.db.tenant_id)
-            await costs.book(self.vision.name, passages=len(said), tokens=tokens)
+            texts = {sha256: description.text for sha256, description in described.items()}
+            await ImageRepository(session, self.db.tenant_id).add_captions(self._identity, self.document_id, texts)
+            tokens = sum(description.tokens for description in described.values())
+            checkpoints = CheckpointRepository(session, self.db.tenant_id)
+            await checkpoints.record_usage(self.vision.name, inputs=len(described), tokens=tokens)
 
 
-def digest(picture: Picture) -> bytes:
+def hash_image(image: EncodedImage) -> bytes:
     """What tells pictures apart."""
-    return hashlib.sha256(picture.data).digest()
+    return hashlib.sha256(image.data).digest()
 
 
-def _told(block: Block, hashes: Sequence[bytes], texts: Mapping[bytes, str]) -> Block | None:
+def _apply_description(block: Block, hashes: Sequence[bytes], descriptions: Mapping[bytes, str]) -> Block | None:
     """The block with what is said of it; None for a picture of which nothing is."""
-    if block.picture is None:
+    if block.image_index is None:
         return block
-    said = texts.get(hashes[block.picture])
-    return replace(block, text=said) if said else None
+    description = descriptions.get(hashes[block.image_index])
+    return replace(block, text=description) if description else None
 
 
-def _undescribed(count: int, failure: Failure | None) -> list[str]:
+def _list_undescribed_warnings(count: int, failure: VisionFailure | None) -> list[str]:
     """For the document's owner."""
     if not count:
         return []
-    why = failure.message if failure else "The vision model said nothing of them."
-    return [f"{count} {'pictures were' if count > 1 else 'picture was'} not described. {why}"]
+    reason = failure.message if failure else "The vision model said nothing of them."
+    return [f"{count} {'pictures were' if count > 1 else 'picture was'} not described. {reason}"]
 
 
-def pictures_of_drafts(tree: DocumentTree, drafts: Sequence[ChunkDraft]) -> dict[int, int]:
+def find_draft_images(tree: DocumentTree, drafts: Sequence[ChunkDraft]) -> dict[int, int]:
     """Positions of the drafts that are pictures, and which; no draft holds more than one, nor anything beside it."""
-    leaves = Leaves.of(tree)
-    if all(leaf.picture is None for leaf in leaves.nodes):
+    leaves = LeafIndex.from_tree(tree)
+    if all(leaf.image_index is None for leaf in leaves.nodes):
         return {}
-    touched = ((position, leaves.touched(draft.start, draft.end)) for position, draft in enumerate(drafts))
-    return {position: nodes[0].picture for position, nodes in touched if nodes and nodes[0].picture is not None}
+    overlapping = ((position, leaves.find_overlapping(draft.start, draft.end)) for position, draft in enumerate(drafts))
+    return {
+        position: nodes[0].image_index for position, nodes in overlapping if nodes and nodes[0].image_index is not None
+    }
 
 
-async def put_pictures(
-    objects: ObjectStore, document: Document, pictures: Mapping[int, Picture]
-) -> dict[int, DocumentMedia]:
+async def store_images(
+    objects: ObjectStore, document: DocumentRow, images: Mapping[int, EncodedImage]
+) -> dict[int, DocumentImage]:
     """Store pictures by their numbers, beside the original, each under a key of its own; their rows.
 
     Raises ObjectStoreUnavailable; what was stored until then is swept.
     """
     rows = {}
-    with temporary_folder("ingest") as folder:
-        path = temporary_file(folder, "picture")
-        for number, picture in pictures.items():
-            row = DocumentMedia(
+    with create_temp_directory("ingest") as folder:
+        path = create_temp_file(folder, "picture")
+        for number, image in images.items():
+            row = DocumentImage(
                 tenant_id=document.tenant_id,
                 document_id=document.id,
                 version=document.version,
                 ordinal=number,
-                key=object_key(document.tenant_id, document.id, new_id()),
-                media_type=picture.media_type,
-                bytes=len(picture.data),
-                width=picture.width,
-                height=picture.height,
-                sha256=digest(picture),
+                key=build_object_key(document.tenant_id, document.id, generate_id()),
+                media_type=image.media_type,
+                bytes=len(image.data),
+                width=image.width,
+                height=image.height,
+                sha256=hash_image(image),
             )
-            await asyncio.to_thread(path.write_bytes, picture.data)
+            await asyncio.to_thread(path.write_bytes, image.data)
             await objects.put(row.key, path)
             rows[number] = row
     return rows
 
 
-async def get_picture(objects: ObjectStore, row: DocumentMedia) -> Picture | None:
+async def load_image(objects: ObjectStore, row: DocumentImage) -> EncodedImage | None:
     """A stored picture; None where its bytes are gone, or are not what they were. Raises ObjectStoreUnavailable."""
-    with temporary_folder("ingest") as folder:
-        path = temporary_file(folder, "picture")
+    with create_temp_directory("ingest") as folder:
+        path = create_temp_file(folder, "picture")
         try:
             await objects.get(row.key, path)
-            picture = Picture(row.media_type, row.width, row.height, await asyncio.to_thread(path.read_bytes))
+            image = EncodedImage(row.media_type, row.width, row.height, await asyncio.to_thread(path.read_bytes))
         except ObjectMissing:
-            picture = None
-    if picture is None or digest(picture) != row.sha256:
+            image = None
+    if image is None or hash_image(image) != row.sha256:
         logger.warning("picture.missing", document=str(row.document_id), picture=row.ordinal)
         return None
-    return picture
+    return image

@@ -6,41 +6,41 @@ from functools import partial
 from uuid import UUID, uuid5
 
 from app.db.session import TenantDatabase
-from app.inference.embedding import EmbeddingIdentity, EmbeddingRejected, PictureEmbedder, PictureFile, Vectors
-from app.inference.embedding.estimating import batches
+from app.inference.embedding import EmbeddingIdentity, EmbeddingRejected, ImageEmbedder, ImageFile, Vectors
+from app.inference.embedding.estimating import split_batches
 from app.ingestion.checkpoints import CheckpointRepository
-from app.ingestion.media import MOST_FAILURES, digest
-from app.ingestion.passages import Passages
-from app.ingestion.progress import Progress
-from app.ingestion.types import Picture
+from app.ingestion.media import MAX_FAILURES, hash_image
+from app.ingestion.passages import ChunkedDocument
+from app.ingestion.progress import IngestionProgress
+from app.ingestion.types import EncodedImage
 from app.quotas.tokens import TokenBudget
 
-SLICE = 16
-SLICE_BYTES = 8 * 1024 * 1024
-_IDENTITIES = UUID("a1b7c9f2-7d0e-5b64-8e35-0c2f4a6d9e17")
+MAX_SLICE_IMAGES = 16
+MAX_SLICE_BYTES = 8 * 1024 * 1024
+_IDENTITY_NAMESPACE = UUID("a1b7c9f2-7d0e-5b64-8e35-0c2f4a6d9e17")
 
 
 @dataclass(frozen=True, slots=True)
-class PictureSource:
+class ImageSource:
     """A picture by its hash and its size in bytes; ``read`` gives it when its turn comes, None where it is gone."""
 
     sha256: bytes
     size: int
-    read: Callable[[], Awaitable[Picture | None]]
+    read: Callable[[], Awaitable[EncodedImage | None]]
 
 
 @dataclass(frozen=True, slots=True)
-class PictureEmbedding:
+class DocumentImageEmbedder:
     """Embeds the pictures of one document; what was paid for survives a crash, by the hash of the picture."""
 
     db: TenantDatabase
     document_id: UUID
-    embedder: PictureEmbedder
+    embedder: ImageEmbedder
     identity: EmbeddingIdentity
-    progress: Progress
+    progress: IngestionProgress
     budget: TokenBudget
 
-    async def embed(self, passages: Passages, sources: Mapping[int, PictureSource]) -> Passages:
+    async def embed(self, chunked: ChunkedDocument, sources: Mapping[int, ImageSource]) -> ChunkedDocument:
         """The passages, with a vector for each that is a picture; ``sources`` by the pictures' numbers.
 
         Where a long description is several chunks, the first has the picture's vector. The others are texts; so is,
@@ -48,83 +48,92 @@ class PictureEmbedding:
         Raises EmbeddingUnavailable, EmbeddingMismatch, EmbeddingRejected, TokensSpent, Superseded, and what reading a
         source raises.
         """
-        shown = passages.shown
-        firsts = {
-            at: sources[number] for at, number in shown.items() if number in sources and shown.get(at - 1) != number
+        image_numbers = chunked.image_numbers
+        first_sources = {
+            at: sources[number]
+            for at, number in image_numbers.items()
+            if number in sources and image_numbers.get(at - 1) != number
         }
-        if not firsts:
-            return passages
-        pictures = {one.sha256: one for one in firsts.values()}
-        vectors = await self._vectors(pictures)
-        found = {at: vectors[one.sha256].tolist() for at, one in firsts.items() if one.sha256 in vectors}
-        warnings = [*passages.warnings, *_refusal(len(pictures) - len(vectors), len(pictures))]
-        return replace(passages, vectors={**passages.vectors, **found}, warnings=warnings)
+        if not first_sources:
+            return chunked
+        sources_by_hash = {source.sha256: source for source in first_sources.values()}
+        vectors = await self._load_or_embed(sources_by_hash)
+        vectors_by_position = {
+            at: vectors[source.sha256].tolist() for at, source in first_sources.items() if source.sha256 in vectors
+        }
+        warnings = [
+            *chunked.warnings,
+            *_list_rejection_warnings(len(sources_by_hash) - len(vectors), len(sources_by_hash)),
+        ]
+        return replace(chunked, vectors={**chunked.vectors, **vectors_by_position}, warnings=warnings)
 
-    async def _vectors(self, pictures: Mapping[bytes, PictureSource]) -> dict[bytes, Vectors]:
+    async def _load_or_embed(self, sources: Mapping[bytes, ImageSource]) -> dict[bytes, Vectors]:
         """Those that an earlier attempt checkpointed, the rest made now, as far as the model takes the pictures."""
-        identity = pictures_key(self.identity)
+        identity = derive_image_checkpoint_key(self.identity)
         async with self.db.transaction() as session:
-            vectors = await CheckpointRepository(session, self.db.tenant_id).find(identity, list(pictures))
-        waiting = [sha256 for sha256 in pictures if sha256 not in vectors]
-        refused = tokens = 0
-        sizes = [max(pictures[sha256].size, SLICE_BYTES // SLICE) for sha256 in waiting]
-        for start, end in batches(sizes, most=SLICE_BYTES):
-            if refused >= MOST_FAILURES:
+            vectors = await CheckpointRepository(session, self.db.tenant_id).find(identity, list(sources))
+        pending = [sha256 for sha256 in sources if sha256 not in vectors]
+        rejected = tokens = 0
+        sizes = [max(sources[sha256].size, MAX_SLICE_BYTES // MAX_SLICE_IMAGES) for sha256 in pending]
+        for start, end in split_batches(sizes, max_tokens=MAX_SLICE_BYTES):
+            if rejected >= MAX_FAILURES:
                 break
-            self.progress.slice("embedding", done=start, total=len(waiting), unit="pictures", tokens=tokens)
-            await self.budget.require()
-            read = {sha256: await pictures[sha256].read() for sha256 in waiting[start:end]}
-            files = {sha256: PictureFile(one.media_type, one.data) for sha256, one in read.items() if one is not None}
-            made, spent = await self._embed(files)
+            self.progress.report_slice("embedding", done=start, total=len(pending), unit="pictures", tokens=tokens)
+            await self.budget.check()
+            images = {sha256: await sources[sha256].read() for sha256 in pending[start:end]}
+            files = {
+                sha256: ImageFile(image.media_type, image.data) for sha256, image in images.items() if image is not None
+            }
+            new_vectors, slice_tokens = await self._embed_files(files)
             async with self.db.transaction() as session:
                 repository = CheckpointRepository(session, self.db.tenant_id)
-                await repository.add(identity, self.document_id, made, version=self.progress.version)
-                await repository.book_embedding(
-                    self.identity.model, passages=len(made), tokens=spent, key_id=self.budget.key_id
+                await repository.add(identity, self.document_id, new_vectors, version=self.progress.version)
+                await repository.record_embedding_usage(
+                    self.identity.model, inputs=len(new_vectors), tokens=slice_tokens, key_id=self.budget.key_id
                 )
-            vectors |= made
-            refused, tokens = refused + len(files) - len(made), tokens + spent
+            vectors |= new_vectors
+            rejected, tokens = rejected + len(files) - len(new_vectors), tokens + slice_tokens
         return vectors
 
-    async def _embed(self, pictures: Mapping[bytes, PictureFile]) -> tuple[dict[bytes, Vectors], int]:
+    async def _embed_files(self, files: Mapping[bytes, ImageFile]) -> tuple[dict[bytes, Vectors], int]:
         """The vectors of those that the model takes, and what they cost in tokens."""
-        left, spent = list(pictures), 0
-        while left:
+        remaining, token_count = list(files), 0
+        while remaining:
             try:
-                embedded = await self.embedder.embed_pictures([pictures[sha256] for sha256 in left])
+                embedded = await self.embedder.embed_images([files[sha256] for sha256 in remaining])
             except EmbeddingRejected as exc:
                 position = exc.fields.get("index")
                 if position is None:
                     raise
-                left.pop(position)
-                spent += exc.fields.get("tokens", 0)
+                remaining.pop(position)
+                token_count += exc.fields.get("tokens", 0)
             else:
-                return dict(zip(left, embedded.vectors, strict=True)), spent + embedded.tokens
-        return {}, spent
+                return dict(zip(remaining, embedded.vectors, strict=True)), token_count + embedded.tokens
+        return {}, token_count
 
 
-def pictures_key(identity: EmbeddingIdentity) -> UUID:
+def derive_image_checkpoint_key(identity: EmbeddingIdentity) -> UUID:
     """What checkpoints of pictures are told apart by, also from those of texts.
 
     The model's identity and no more: the form in which pictures travel does not change what is made of them.
     """
-    return uuid5(_IDENTITIES, repr(identity))
+    return uuid5(_IDENTITY_NAMESPACE, repr(identity))
 
 
-def at_hand(pictures: Mapping[int, Picture]) -> dict[int, PictureSource]:
+def create_in_memory_sources(images: Mapping[int, EncodedImage]) -> dict[int, ImageSource]:
     """Pictures that a parser has just given, by their numbers."""
     return {
-        number: PictureSource(digest(picture), len(picture.data), partial(_give, picture))
-        for number, picture in pictures.items()
+        number: ImageSource(hash_image(image), len(image.data), partial(_return_image, image))
+        for number, image in images.items()
     }
 
 
-async def _give(picture: Picture) -> Picture:
-    return picture
+async def _return_image(image: EncodedImage) -> EncodedImage:
+    return image
 
 
-def _refusal(missing: int, total: int) -> list[str]:
+def _list_rejection_warnings(rejected: int, total: int) -> list[str]:
     """For the document's owner."""
-    if not missing:
+    if not rejected:
         return []
-    return [f"The embedding model did not take {missing} of {total} pictures: they are found by their words alone."]
+    return [f"The embedding model did not take {rejected} of {total} pictures: they are found by their words alone."]

@@ -9,48 +9,55 @@ from uuid import UUID
 
 from sqlalchemy.exc import DBAPIError
 
-from app.db.models.tenant_data import Document
+from app.db.models.tenant_data import DocumentRow
 from app.db.session import TenantDatabase
-from app.documents.media_repository import MediaRepository
+from app.documents.media_repository import ImageRepository
 from app.documents.types import CHUNKS_TYPE
-from app.errors import AppError, Postponed
+from app.errors import AppError, JobPostponed
 from app.inference.embedding import Embedder, HasEndpoint
 from app.inference.embedding.registry import Embedders
 from app.inference.vision import VisionModel
 from app.ingestion.chunkers import ChunkTools
-from app.ingestion.chunking import chunk_document, open_tools
-from app.ingestion.embedding import Embedded, Spent, book, book_sentences, booked_with, embed_passages
-from app.ingestion.given_chunks import given_passages
-from app.ingestion.media import Describer, pictures_of_drafts, put_pictures
+from app.ingestion.chunking import chunk_document, create_chunk_tools
+from app.ingestion.embedding import (
+    EmbeddedChunks,
+    TokenUsage,
+    embed_chunks,
+    record_chunker_usage,
+    record_usage,
+    record_usage_on_failure,
+)
+from app.ingestion.given_chunks import read_provided_chunks
+from app.ingestion.media import ImageDescriber, find_draft_images, store_images
 from app.ingestion.parsers.pool import ParserPool
-from app.ingestion.passages import Passages, passage_texts
-from app.ingestion.picture_embedding import PictureEmbedding, at_hand
-from app.ingestion.progress import Progress, Superseded
+from app.ingestion.passages import ChunkedDocument, contextualize_chunks
+from app.ingestion.picture_embedding import DocumentImageEmbedder, create_in_memory_sources
+from app.ingestion.progress import IngestionProgress, VersionSuperseded
 from app.ingestion.rebuilding import DocumentRebuilder
 from app.ingestion.repository import IndexedDocument, IngestionRepository
-from app.ingestion.stint import Stint
+from app.ingestion.stint import PreemptionTimer
 from app.ingestion.tree import build_tree
-from app.ingestion.types import NoText, ParsedDocument
-from app.ingestion.version_repository import VersionRepository, Wanted
+from app.ingestion.types import NoTextFound, ParsedDocument
+from app.ingestion.version_repository import PendingVersion, VersionRepository
 from app.job_queue import JobQueue
 from app.knowledge_bases.generation_repository import GenerationRepository
 from app.knowledge_bases.repository import KnowledgeBaseRepository
 from app.knowledge_bases.service import PURGE_JOB
 from app.knowledge_bases.types import IndexMismatch, KnowledgeBaseView
-from app.lexical.languages import document_language, lexical_entries, require_few_terms
+from app.lexical.languages import build_lexical_entries, check_term_limit, resolve_document_language
 from app.lexical.weights import LexicalEntry
 from app.logging import get_logger
 from app.object_store import ObjectStore
 from app.quotas.tokens import TokenBudget
 from app.quotas.types import NO_KEY
-from app.temporary import temporary_file, temporary_folder
+from app.temporary import create_temp_directory, create_temp_file
 
 logger = get_logger(__name__)
 
-REINDEXED = "The knowledge base was reindexed while this document was embedded."
+REINDEXED_MESSAGE = "The knowledge base was reindexed while this document was embedded."
 
 
-class Retitled(Postponed):
+class TitleChanged(JobPostponed):
     """The document has another title by now; its passages are made anew with it."""
 
     code = "retitled"
@@ -73,7 +80,7 @@ class IngestionPipeline:
         version: int,
         *,
         uploader: UUID = NO_KEY,
-        stint: Stint | None = None,
+        preemption: PreemptionTimer | None = None,
     ) -> None:
         """Ingest one version; doing it again changes nothing. Returns quietly when the version is not wanted any more.
 
@@ -83,224 +90,234 @@ class IngestionPipeline:
         ``uploader`` is a key.
         """
         try:
-            wanted, kb, embedder, budget = await self._load(db, document_id, version, uploader)
-            document = wanted.document
-            progress = Progress(db, document_id, version, stint=stint or Stint())
-            async with progress.telling():
-                passages = await self._passages(budget, document, kb, embedder, wanted.key, progress)
-                await asyncio.to_thread(_require_few_terms, kb, passages)
-                await self._require_room(db, wanted, len(passages.texts))
-                if embedder.pictures is not None:
-                    seeing = PictureEmbedding(db, document_id, embedder.pictures, embedder.identity, progress, budget)
-                    passages = await seeing.embed(passages, at_hand(passages.pictures))
-                embedded = await embed_passages(
+            pending, kb, embedder, budget = await self._load_pending(db, document_id, version, uploader)
+            document = pending.document
+            progress = IngestionProgress(db, document_id, version, preemption=preemption or PreemptionTimer())
+            async with progress.report_periodically():
+                chunked = await self._fetch_and_chunk(budget, document, kb, embedder, pending.object_key, progress)
+                await asyncio.to_thread(_check_term_limit, kb, chunked)
+                await self._check_storage_quota(db, pending, len(chunked.texts))
+                if embedder.image_embedder is not None:
+                    image_embedder = DocumentImageEmbedder(
+                        db, document_id, embedder.image_embedder, embedder.identity, progress, budget
+                    )
+                    chunked = await image_embedder.embed(chunked, create_in_memory_sources(chunked.images))
+                embedded = await embed_chunks(
                     db,
                     document_id,
-                    passages,
+                    chunked,
                     embedder=embedder,
                     progress=progress,
                     budget=budget,
-                    afresh=document.status == "queued",
+                    is_first_attempt=document.status == "queued",
                     urgent=document.dynamic,
                 )
-                async with booked_with(db, embedder, embedded.unbooked, key_id=uploader):
-                    made = await self._made(document, kb, passages, embedded)
-                    is_building = await self._replace(budget, wanted, kb, made, embedder, embedded.unbooked)
+                async with record_usage_on_failure(db, embedder, embedded.unrecorded_usage, key_id=uploader):
+                    indexed = await self._build_indexed_document(document, kb, chunked, embedded)
+                    is_building = await self._replace_live_version(
+                        budget, pending, kb, indexed, embedder, embedded.unrecorded_usage
+                    )
                 if is_building:
-                    await self._catch_up(db, document)
-        except Superseded:
+                    await self._update_building_generation(db, document)
+        except VersionSuperseded:
             return
 
-    async def _load(
+    async def _load_pending(
         self, db: TenantDatabase, document_id: UUID, version: int, uploader: UUID
-    ) -> tuple[Wanted, KnowledgeBaseView, Embedder, TokenBudget]:
+    ) -> tuple[PendingVersion, KnowledgeBaseView, Embedder, TokenBudget]:
         async with db.transaction() as session:
-            wanted = await VersionRepository(session, db.tenant_id).load(document_id, version, uploader=uploader)
-            if wanted is None:
-                raise Superseded
-            kb = await KnowledgeBaseRepository(session, db.tenant_id).find(wanted.document.kb_id)
+            pending = await VersionRepository(session, db.tenant_id).load_pending(
+                document_id, version, uploader=uploader
+            )
+            if pending is None:
+                raise VersionSuperseded
+            kb = await KnowledgeBaseRepository(session, db.tenant_id).find(pending.document.kb_id)
         if kb is None:
-            raise Superseded
+            raise VersionSuperseded
         kb.require_match(self.embedders.identities)
-        budget = TokenBudget(db, uploader, wanted.room.quotas, wanted.key_quotas)
-        embedder = kb.embedder(self.embedders)
-        if wanted.document.media_type != CHUNKS_TYPE:  # which may bring its vectors
+        budget = TokenBudget(db, uploader, pending.storage_quota.quotas, pending.key_quotas)
+        embedder = kb.get_embedder(self.embedders)
+        if pending.document.media_type != CHUNKS_TYPE:  # which may bring its vectors
             if isinstance(embedder, HasEndpoint):
-                embedder.require_answering()  # else it would be parsed again and again during an outage
-            await budget.require()  # else it would be parsed once more each day for nothing
-        return wanted, kb, embedder, budget
+                embedder.require_available()  # else it would be parsed again and again during an outage
+            await budget.check()  # else it would be parsed once more each day for nothing
+        return pending, kb, embedder, budget
 
-    async def _require_room(self, db: TenantDatabase, wanted: Wanted, chunks: int) -> None:
+    async def _check_storage_quota(self, db: TenantDatabase, pending: PendingVersion, chunks: int) -> None:
         """Nothing is paid for that will not be stored; what counts is looked at again as it is."""
-        more = {"chunks": chunks - wanted.document.chunk_count}
-        if more["chunks"] > 0 and wanted.room.is_limited(*more):
+        added = {"chunks": chunks - pending.document.chunk_count}
+        if added["chunks"] > 0 and pending.storage_quota.has_limit(*added):
             async with db.transaction() as session:
-                await wanted.room.require(session, more, of_key=more)
+                await pending.storage_quota.check(session, added, key_added=added)
 
-    async def _passages(
+    async def _fetch_and_chunk(
         self,
         budget: TokenBudget,
-        document: Document,
+        document: DocumentRow,
         kb: KnowledgeBaseView,
         embedder: Embedder,
-        key: str,
-        progress: Progress,
-    ) -> Passages:
+        object_key: str,
+        progress: IngestionProgress,
+    ) -> ChunkedDocument:
         """Fetch, parse, chunk; ready chunks need only be fetched."""
         db = budget.db
-        with temporary_folder("ingest") as folder:
-            path = temporary_file(folder, "original")
-            await self.objects.get(key, path)
+        with create_temp_directory("ingest") as folder:
+            path = create_temp_file(folder, "original")
+            await self.objects.get(object_key, path)
             if document.media_type == CHUNKS_TYPE:
-                async with open_tools(embedder) as tools:
-                    return await asyncio.to_thread(given_passages, path, document.title, embedder.identity, tools)
+                async with create_chunk_tools(embedder) as tools:
+                    return await asyncio.to_thread(read_provided_chunks, path, document.title, embedder.identity, tools)
             parsed = await self.parsers.parse(
                 path,
                 document.media_type,
                 encoding=document.encoding,
-                pictures=self.vision is not None or embedder.pictures is not None,
-                on_pages=lambda done, total: progress.report("parsing", done=done, total=total, unit="pages"),
+                needs_images=self.vision is not None or embedder.image_embedder is not None,
+                on_progress=lambda done, total: progress.report("parsing", done=done, total=total, unit="pages"),
             )
         if self.vision is not None:
-            keeps = embedder.pictures is not None
-            language = await asyncio.to_thread(_language, kb, parsed)
-            describer = Describer(db, document.id, self.vision, language, progress, keeps=keeps)
+            keep_undescribed = embedder.image_embedder is not None
+            language = await asyncio.to_thread(_detect_language, kb, parsed)
+            describer = ImageDescriber(
+                db, document.id, self.vision, language, progress, keep_undescribed=keep_undescribed
+            )
             parsed = await describer.describe(parsed)
         progress.report("chunking")
-        book = partial(book_sentences, budget, embedder)
-        async with open_tools(embedder, book=book, allow=budget.require) as tools:
-            return await asyncio.to_thread(_chunk, document, kb, parsed, tools)
+        record_tokens = partial(record_chunker_usage, budget, embedder)
+        async with create_chunk_tools(embedder, record_tokens=record_tokens, check_budget=budget.check) as tools:
+            return await asyncio.to_thread(_chunk_parsed, document, kb, parsed, tools)
 
-    async def _made(
-        self, document: Document, kb: KnowledgeBaseView, passages: Passages, embedded: Embedded
+    async def _build_indexed_document(
+        self, document: DocumentRow, kb: KnowledgeBaseView, chunked: ChunkedDocument, embedded: EmbeddedChunks
     ) -> IndexedDocument:
-        language, entries = await asyncio.to_thread(_lexical, kb, passages)
-        media = await put_pictures(self.objects, document, passages.pictures) if passages.pictures else {}
+        language, entries = await asyncio.to_thread(_build_lexical_entries, kb, chunked)
+        image_rows = await store_images(self.objects, document, chunked.images) if chunked.images else {}
         return IndexedDocument(
-            tree=passages.tree,
-            title=passages.title,
-            page_count=passages.page_count,
-            warnings=[*passages.warnings, *_refusal(embedded.refused, len(passages.texts))],
-            drafts=passages.drafts,
-            token_counts=passages.token_counts,
+            tree=chunked.tree,
+            title=chunked.title,
+            page_count=chunked.page_count,
+            warnings=[*chunked.warnings, *_list_rejection_warnings(embedded.rejected, len(chunked.texts))],
+            drafts=chunked.drafts,
+            token_counts=chunked.token_counts,
             vectors=embedded.vectors,
-            unembedded=embedded.refused,
+            unembedded=embedded.rejected,
             language=language,
             entries=entries,
-            media={position: media[number] for position, number in passages.shown.items()},
+            images={position: image_rows[number] for position, number in chunked.image_numbers.items()},
         )
 
-    async def _replace(
+    async def _replace_live_version(
         self,
         budget: TokenBudget,
-        wanted: Wanted,
+        pending: PendingVersion,
         kb: KnowledgeBaseView,
-        made: IndexedDocument,
+        indexed: IndexedDocument,
         embedder: Embedder,
-        spent: Spent,
+        usage: TokenUsage,
     ) -> bool:
         """Put the version in the place of the live one; returns whether another search index is being built."""
         db = budget.db
         async with db.transaction() as session:
             versions = VersionRepository(session, db.tenant_id)
-            document = await versions.lock(wanted.document.id, wanted.document.version)
+            document = await versions.lock(pending.document.id, pending.document.version)
             if document is None:
-                raise Superseded
+                raise VersionSuperseded
             # Whoever gives it one has left its words to this job.
-            if document.title != wanted.document.title:
-                raise Retitled(datetime.now(UTC))
-            held = await KnowledgeBaseRepository(session, db.tenant_id).hold_indexes(document.kb_id)
-            if kb.index.id not in held:
-                raise IndexMismatch(REINDEXED)
-            made = made.weighed(kb.index.avgdl, held[kb.index.id].avgdl)
-            if any(draft.metadata for draft in made.drafts):
-                current = await KnowledgeBaseRepository(session, db.tenant_id).find(document.kb_id)
-                made = _without(made, current.row.stamp if current else {})
-            document.title = document.title or made.title
-            chunks = IngestionRepository(session, db.tenant_id)
-            await chunks.replace(document, made, index_id=kb.index.id, dim=kb.index.dim)
-            media = {one.ordinal: one for one in made.media.values()}
-            if made.language not in kb.languages:
-                await KnowledgeBaseRepository(session, db.tenant_id).add_language(kb.index.id, made.language)
-            gone = await versions.finish(
+            if document.title != pending.document.title:
+                raise TitleChanged(datetime.now(UTC))
+            locked_indexes = await KnowledgeBaseRepository(session, db.tenant_id).lock_indexes(document.kb_id)
+            if kb.index.id not in locked_indexes:
+                raise IndexMismatch(REINDEXED_MESSAGE)
+            indexed = indexed.recompute_weights(kb.index.avgdl, locked_indexes[kb.index.id].avgdl)
+            if any(draft.metadata for draft in indexed.drafts):
+                current_kb = await KnowledgeBaseRepository(session, db.tenant_id).find(document.kb_id)
+                indexed = _drop_enforced_metadata(indexed, current_kb.row.enforced_metadata if current_kb else {})
+            document.title = document.title or indexed.title
+            repository = IngestionRepository(session, db.tenant_id)
+            await repository.replace_document(document, indexed, index_id=kb.index.id, dim=kb.index.dim)
+            image_rows = {row.ordinal: row for row in indexed.images.values()}
+            if indexed.language not in kb.languages:
+                await KnowledgeBaseRepository(session, db.tenant_id).add_language(kb.index.id, indexed.language)
+            obsolete_keys = await versions.finish(
                 document,
                 kb.index.id,
-                chunks=len(made.drafts),
-                language=made.language,
-                page_count=made.page_count,
-                warnings=made.warnings,
-                pictures=[one.sha256 for one in media.values()],
+                chunks=len(indexed.drafts),
+                language=indexed.language,
+                page_count=indexed.page_count,
+                warnings=indexed.warnings,
+                image_hashes=[row.sha256 for row in image_rows.values()],
             )
-            if gone is None:
-                raise IndexMismatch(REINDEXED)
-            if len(made.drafts) > wanted.document.chunk_count:
-                await wanted.room.require(session, {"chunks": 0}, of_key={"chunks": 0})
-            if media:
-                await MediaRepository(session, db.tenant_id).add(list(media.values()))
-            if gone:
-                await self.queue.enqueue(session, PURGE_JOB, tenant_id=db.tenant_id, payload={"keys": gone})
+            if obsolete_keys is None:
+                raise IndexMismatch(REINDEXED_MESSAGE)
+            if len(indexed.drafts) > pending.document.chunk_count:
+                await pending.storage_quota.check(session, {"chunks": 0}, key_added={"chunks": 0})
+            if image_rows:
+                await ImageRepository(session, db.tenant_id).add(list(image_rows.values()))
+            if obsolete_keys:
+                await self.queue.enqueue(session, PURGE_JOB, tenant_id=db.tenant_id, payload={"keys": obsolete_keys})
             # Last: the day's row is every document's of the tenant.
-            await book(session, db, embedder, spent, key_id=budget.key_id, chunks=len(made.drafts))
-        return any(one.building for one in held.values())
+            await record_usage(session, db, embedder, usage, key_id=budget.key_id, chunks=len(indexed.drafts))
+        return any(row.is_building for row in locked_indexes.values())
 
-    async def _catch_up(self, db: TenantDatabase, document: Document) -> None:
+    async def _update_building_generation(self, db: TenantDatabase, document: DocumentRow) -> None:
         """Give it to the generation that is being built, if one is. Where that fails, the job that builds it will."""
         try:
             async with db.transaction() as session:
-                generation = await GenerationRepository(session, db.tenant_id).building(document.kb_id)
+                generation = await GenerationRepository(session, db.tenant_id).find_building(document.kb_id)
             if generation is not None and generation.error is None:
                 await DocumentRebuilder(self.embedders, self.objects).rebuild(db, generation, document.id)
         except (AppError, DBAPIError) as exc:
             logger.info("reindex.left_behind", document=str(document.id), error=exc)
 
 
-def _chunk(document: Document, kb: KnowledgeBaseView, parsed: ParsedDocument, tools: ChunkTools) -> Passages:
+def _chunk_parsed(
+    document: DocumentRow, kb: KnowledgeBaseView, parsed: ParsedDocument, tools: ChunkTools
+) -> ChunkedDocument:
     tree = build_tree(parsed)
-    drafts, counts = chunk_document(tree, kb.chunking, tools)
+    drafts, token_counts = chunk_document(tree, kb.chunking, tools)
     if not drafts:
-        raise NoText
+        raise NoTextFound
     title = document.title or tree.root.title
-    texts = passage_texts(title, drafts, count_tokens=tools.count_tokens, limit=tools.max_tokens)
-    shown = pictures_of_drafts(tree, drafts)
-    return Passages(
+    texts = contextualize_chunks(title, drafts, count_tokens=tools.count_tokens, max_tokens=tools.max_tokens)
+    image_numbers = find_draft_images(tree, drafts)
+    return ChunkedDocument(
         tree,
         drafts,
-        counts,
+        token_counts,
         texts,
         tree.root.title,
         parsed.page_count,
         [*parsed.warnings, *tree.warnings],
-        shown=shown,
-        pictures={number: parsed.pictures[number] for number in sorted(set(shown.values()))},
+        image_numbers=image_numbers,
+        images={number: parsed.images[number] for number in sorted(set(image_numbers.values()))},
     )
 
 
-def _refusal(refused: Collection[int], total: int) -> list[str]:
+def _list_rejection_warnings(rejected: Collection[int], total: int) -> list[str]:
     """For the document's owner."""
-    if not refused:
+    if not rejected:
         return []
-    return [f"The embedding model refused {len(refused)} of {total} passages: they are found by their words alone."]
+    return [f"The embedding model refused {len(rejected)} of {total} passages: they are found by their words alone."]
 
 
-def _without(made: IndexedDocument, stamp: Mapping[str, object]) -> IndexedDocument:
+def _drop_enforced_metadata(indexed: IndexedDocument, enforced_metadata: Mapping[str, object]) -> IndexedDocument:
     """The same without what its chunks say of the stamp, which may be another than when they were given."""
     drafts = [
-        replace(draft, metadata={key: value for key, value in draft.metadata.items() if key not in stamp})
-        for draft in made.drafts
+        replace(draft, metadata={key: value for key, value in draft.metadata.items() if key not in enforced_metadata})
+        for draft in indexed.drafts
     ]
-    return replace(made, drafts=drafts)
+    return replace(indexed, drafts=drafts)
 
 
-def _language(kb: KnowledgeBaseView, parsed: ParsedDocument) -> str:
+def _detect_language(kb: KnowledgeBaseView, parsed: ParsedDocument) -> str:
     """The one that pictures are described in: their document's."""
-    return document_language(kb.row.language, "\n".join(block.text for block in parsed.blocks))
+    return resolve_document_language(kb.row.language, "\n".join(block.text for block in parsed.blocks))
 
 
-def _require_few_terms(kb: KnowledgeBaseView, passages: Passages) -> None:
+def _check_term_limit(kb: KnowledgeBaseView, chunked: ChunkedDocument) -> None:
     """Before anything is paid for that cannot be stored."""
-    require_few_terms(passages.texts, setting=kb.row.language, whole=passages.tree.text)
+    check_term_limit(chunked.texts, setting=kb.row.language, document_text=chunked.tree.text)
 
 
-def _lexical(kb: KnowledgeBaseView, passages: Passages) -> tuple[str, Sequence[LexicalEntry]]:
-    language = document_language(kb.row.language, passages.tree.text)
-    return language, lexical_entries(passages.texts, language=language, index_id=kb.index.id, avgdl=kb.index.avgdl)
+def _build_lexical_entries(kb: KnowledgeBaseView, chunked: ChunkedDocument) -> tuple[str, Sequence[LexicalEntry]]:
+    language = resolve_document_language(kb.row.language, chunked.tree.text)
+    return language, build_lexical_entries(chunked.texts, language=language, index_id=kb.index.id, avgdl=kb.index.avgdl)

@@ -9,43 +9,43 @@ from functools import partial
 from uuid import UUID
 
 from app.db.session import TenantDatabase
-from app.documents.inspection import inspect_upload
+from app.documents.inspection import detect_media_type
 from app.documents.types import ReceivedFile
-from app.documents.uploads import receive, spool_text
-from app.errors import InvalidInput, Unavailable
+from app.documents.uploads import receive_form, spool_text
+from app.errors import InvalidInputError, UnavailableError
 from app.inference.embedding import Embedder
 from app.inference.embedding.registry import Embedders
 from app.ingestion.chunkers import ChunkTools
-from app.ingestion.chunkers.installed import installed_chunkers
-from app.ingestion.chunking import chunk_document, open_tools
-from app.ingestion.embedding import book_sentences
+from app.ingestion.chunkers.installed import load_chunkers
+from app.ingestion.chunking import chunk_document, create_chunk_tools
+from app.ingestion.embedding import record_chunker_usage
 from app.ingestion.parsers.pool import ParserPool
-from app.ingestion.quality import Quality, measure_quality
+from app.ingestion.quality import ParseQuality, measure_quality
 from app.ingestion.tree import build_tree
-from app.ingestion.types import Block, ChunkDraft, DocumentTree, NoText, ParsedDocument, ParserTimeout
+from app.ingestion.types import Block, ChunkDraft, DocumentTree, NoTextFound, ParsedDocument, ParserTimeout
 from app.knowledge_bases.service import KnowledgeBaseService
 from app.knowledge_bases.types import Chunking
 from app.quotas.tokens import TokenBudget
 from app.threads import run_in_thread
 
-MOST_BYTES = 50 * 1024 * 1024
+MAX_FILE_BYTES = 50 * 1024 * 1024
 # Of a longer text only so much is cut into chunks: the API process, which answers searches, does it.
-MOST_CHARACTERS = 200_000
-WALL_SECONDS = 30
+MAX_CHARACTERS = 200_000
+PARSER_TIMEOUT_SECONDS = 30
 PARSER_PROCESSES = 2
-AT_ONCE = 4
-AT_ONCE_A_TENANT = 2
-RETRY_SECONDS = 5.0
+MAX_CONCURRENT_PREVIEWS = 4
+MAX_PREVIEWS_PER_TENANT = 2
+RETRY_AFTER_SECONDS = 5.0
 
 
-class PreviewBusy(Unavailable):
+class PreviewBusy(UnavailableError):
     """Enough previews are being made at this moment; try again."""
 
     code = "preview_busy"
 
 
 @dataclass(frozen=True, slots=True)
-class PreviewWishes:
+class PreviewOptions:
     """What a caller may say: the chunking itself, or the knowledge base whose chunking is meant, or neither."""
 
     encoding: str | None = None
@@ -65,36 +65,36 @@ class Preview:
     title: str | None
     page_count: int | None
     warnings: Sequence[str]
-    quality: Quality
+    quality: ParseQuality
     tokens: int
     tree: DocumentTree
     drafts: Sequence[ChunkDraft]
-    counts: Sequence[int]
+    token_counts: Sequence[int]
     truncated: bool
 
 
-class Places:
+class PreviewSlots:
     """How many previews are being made: no tenant has all the places."""
 
     def __init__(self) -> None:
-        self._taken: Counter[UUID] = Counter()
+        self._used: Counter[UUID] = Counter()
 
     @contextmanager
-    def take(self, tenant_id: UUID) -> Iterator[None]:
+    def acquire(self, tenant_id: UUID) -> Iterator[None]:
         """Hold a place while the block runs. Raises PreviewBusy."""
-        if self._taken.total() >= AT_ONCE or self._taken[tenant_id] >= AT_ONCE_A_TENANT:
-            raise PreviewBusy(retry_after=RETRY_SECONDS)
-        self._taken[tenant_id] += 1
+        if self._used.total() >= MAX_CONCURRENT_PREVIEWS or self._used[tenant_id] >= MAX_PREVIEWS_PER_TENANT:
+            raise PreviewBusy(retry_after=RETRY_AFTER_SECONDS)
+        self._used[tenant_id] += 1
         try:
             yield
         finally:
-            self._taken[tenant_id] -= 1
-            if not self._taken[tenant_id]:
-                del self._taken[tenant_id]
+            self._used[tenant_id] -= 1
+            if not self._used[tenant_id]:
+                del self._used[tenant_id]
 
 
 @dataclass(frozen=True, slots=True)
-class PreviewDesk:
+class PreviewContext:
     """What all previews of a process share: parsers of their own, which are started when they are asked for.
 
     ``describes_pictures`` says that ingestion has a model that puts them into words.
@@ -102,10 +102,10 @@ class PreviewDesk:
 
     parsers: ParserPool
     embedders: Embedders
-    parseable: Collection[str]
+    parseable_types: Collection[str]
     plugin_types: Mapping[str, Collection[str]]
-    describes_pictures: bool = False
-    places: Places = field(default_factory=Places)
+    describes_images: bool = False
+    slots: PreviewSlots = field(default_factory=PreviewSlots)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,85 +114,89 @@ class PreviewService:
 
     db: TenantDatabase
     knowledge_bases: KnowledgeBaseService
-    desk: PreviewDesk
+    context: PreviewContext
 
-    async def preview(
-        self, body: AsyncIterator[bytes], boundary: bytes, read_wishes: Callable[[Mapping[str, str]], PreviewWishes]
+    async def preview_upload(
+        self, body: AsyncIterator[bytes], boundary: bytes, parse_options: Callable[[Mapping[str, str]], PreviewOptions]
     ) -> Preview:
         """Of a streamed form's file.
 
         Raises UploadTooLarge, EmptyUpload, EncryptedUpload, UnsupportedMediaType, KnowledgeBaseNotFound, InvalidInput,
         IndexMismatch, PreviewBusy, TokensSpent; IngestionError for what would fail the document; the embedder's errors.
         """
-        async with receive(body, boundary, limit=MOST_BYTES) as form:
-            return await self._make(form.files[0], read_wishes(form.fields), None)
+        async with receive_form(body, boundary, max_bytes=MAX_FILE_BYTES) as form:
+            return await self._create_preview(form.files[0], parse_options(form.fields), None)
 
-    async def preview_text(self, text: str, wishes: PreviewWishes, *, media_type: str | None) -> Preview:
+    async def preview_text(self, text: str, options: PreviewOptions, *, media_type: str | None) -> Preview:
         """The same of a text in hand."""
         async with spool_text(text, filename="text", media_type=media_type) as received:
-            return await self._make(received, replace(wishes, encoding="utf-8"), received.declared_type)
+            return await self._create_preview(received, replace(options, encoding="utf-8"), received.declared_type)
 
-    async def _make(self, received: ReceivedFile, wishes: PreviewWishes, media_type: str | None) -> Preview:
-        chunking, embedder = await self._settings(wishes)
-        desk = self.desk
-        pictures = desk.describes_pictures or embedder.pictures is not None
-        with desk.places.take(self.db.tenant_id):
+    async def _create_preview(self, received: ReceivedFile, options: PreviewOptions, media_type: str | None) -> Preview:
+        chunking, embedder = await self._resolve_settings(options)
+        context = self.context
+        needs_images = context.describes_images or embedder.image_embedder is not None
+        with context.slots.acquire(self.db.tenant_id):
             if media_type is None:
-                media_type = await asyncio.to_thread(inspect_upload, received, desk.parseable, desk.plugin_types)
+                media_type = await asyncio.to_thread(
+                    detect_media_type, received, context.parseable_types, context.plugin_types
+                )
             try:
-                parsed = await desk.parsers.parse(
-                    received.path, media_type, encoding=wishes.encoding, pictures=pictures
+                parsed = await context.parsers.parse(
+                    received.path, media_type, encoding=options.encoding, needs_images=needs_images
                 )
             except ParserTimeout as exc:
-                raise ParserTimeout(f"Parsing took longer than a preview may: {WALL_SECONDS} seconds.") from exc
-            parsed.pictures.clear()  # only how many there are is told: up to 64 MB that the API process need not keep
-            budget = TokenBudget.of(self.db, self.knowledge_bases.principal)
-            book = partial(book_sentences, budget, embedder)  # what it costs is not forgotten
-            async with open_tools(embedder, book=book, allow=budget.require) as tools:
-                return await run_in_thread(_show, parsed, media_type, chunking, tools)
+                raise ParserTimeout(
+                    f"Parsing took longer than a preview may: {PARSER_TIMEOUT_SECONDS} seconds."
+                ) from exc
+            parsed.images.clear()  # only how many there are is told: up to 64 MB that the API process need not keep
+            budget = TokenBudget.from_principal(self.db, self.knowledge_bases.principal)
+            record_tokens = partial(record_chunker_usage, budget, embedder)  # what it costs is not forgotten
+            async with create_chunk_tools(embedder, record_tokens=record_tokens, check_budget=budget.check) as tools:
+                return await run_in_thread(_build_preview, parsed, media_type, chunking, tools)
 
-    async def _settings(self, wishes: PreviewWishes) -> tuple[Chunking, Embedder]:
+    async def _resolve_settings(self, options: PreviewOptions) -> tuple[Chunking, Embedder]:
         """A knowledge base brings its model too; its tokens are what is counted."""
-        if wishes.knowledge_base is not None:
-            kb = await self.knowledge_bases.find(wishes.knowledge_base)
-            return kb.chunking, kb.embedder(self.desk.embedders)
-        chunking = wishes.chunking or Chunking()
-        if chunking.strategy not in installed_chunkers():
-            there = ", ".join(sorted(installed_chunkers()))
-            message = f"No chunker is named {chunking.strategy!r}; there are: {there}."
-            raise InvalidInput(message, loc=("body", "chunking", "strategy"))
-        return chunking, self.desk.embedders.default
+        if options.knowledge_base is not None:
+            kb = await self.knowledge_bases.find(options.knowledge_base)
+            return kb.chunking, kb.get_embedder(self.context.embedders)
+        chunking = options.chunking or Chunking()
+        if chunking.strategy not in load_chunkers():
+            available = ", ".join(sorted(load_chunkers()))
+            message = f"No chunker is named {chunking.strategy!r}; there are: {available}."
+            raise InvalidInputError(message, loc=("body", "chunking", "strategy"))
+        return chunking, self.context.embedders.default
 
 
-def _show(parsed: ParsedDocument, media_type: str, chunking: Chunking, tools: ChunkTools) -> Preview:
-    shown = first_blocks(parsed.blocks, MOST_CHARACTERS)
-    tree = build_tree(replace(parsed, blocks=shown))
-    drafts, counts = chunk_document(tree, chunking, tools)
+def _build_preview(parsed: ParsedDocument, media_type: str, chunking: Chunking, tools: ChunkTools) -> Preview:
+    blocks = take_first_blocks(parsed.blocks, MAX_CHARACTERS)
+    tree = build_tree(replace(parsed, blocks=blocks))
+    drafts, token_counts = chunk_document(tree, chunking, tools)
     if not drafts:
-        raise NoText
+        raise NoTextFound
     return Preview(
         media_type=media_type,
         title=tree.root.title,
         page_count=parsed.page_count,
         warnings=[*parsed.warnings, *tree.warnings],
         quality=measure_quality(parsed, media_type=media_type),
-        tokens=sum(tools.count_tokens([block.text for block in shown])),
+        tokens=sum(tools.count_tokens([block.text for block in blocks])),
         tree=tree,
         drafts=drafts,
-        counts=counts,
-        truncated=shown != parsed.blocks,
+        token_counts=token_counts,
+        truncated=blocks != parsed.blocks,
     )
 
 
-def first_blocks(blocks: Sequence[Block], characters: int) -> list[Block]:
+def take_first_blocks(blocks: Sequence[Block], characters: int) -> list[Block]:
     """As many as hold so many characters; the last of them may be a part of one."""
-    shown: list[Block] = []
+    selected: list[Block] = []
     for block in blocks:
         text = block.text[:characters].strip()
         if not text:
             break
-        shown.append(block if text == block.text else replace(block, text=text))
+        selected.append(block if text == block.text else replace(block, text=text))
         characters -= len(block.text)
         if characters <= 0:
             break
-    return shown
+    return selected

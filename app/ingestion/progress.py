@@ -9,19 +9,19 @@ from uuid import UUID
 
 from app.db.session import TenantDatabase
 from app.errors import AppError
-from app.ingestion.stint import Stint
+from app.ingestion.stint import PreemptionTimer
 from app.ingestion.version_repository import VersionRepository
 
 # Telling costs a transaction: a small document is done before anybody could look, and is never told of.
-INTERVAL_SECONDS = 0.25
+REPORT_INTERVAL_SECONDS = 0.25
 
 
-class Superseded(AppError):
+class VersionSuperseded(AppError):
     """The version is not wanted any more: deleted, replaced by a newer upload, or settled by another worker."""
 
 
 @dataclass(slots=True)
-class Progress:
+class IngestionProgress:
     """A version's stage and counts, written into its row every quarter of a second if they changed.
 
     Without a version nobody is told: the document is ready, and is made into another index.
@@ -32,46 +32,46 @@ class Progress:
     version: int | None
     stage: str = "parsing"
     counts: dict[str, Any] | None = None
-    stint: Stint = field(default_factory=Stint)
-    _told: tuple[str, dict[str, Any] | None] | None = None
-    _unwanted: bool = False
+    preemption: PreemptionTimer = field(default_factory=PreemptionTimer)
+    _reported: tuple[str, dict[str, Any] | None] | None = None
+    _is_superseded: bool = False
 
     def report(self, stage: str, **counts: int | str) -> None:
         """The stage, and ``done``, ``total``, ``unit`` and the like; raises Superseded when it is wanted no more."""
         self.stage, self.counts = stage, counts or None
-        if self._unwanted:
-            raise Superseded
+        if self._is_superseded:
+            raise VersionSuperseded
 
-    def slice(self, stage: str, **counts: int | str) -> None:
+    def report_slice(self, stage: str, **counts: int | str) -> None:
         """Report as ``report``, between slices that are kept. Raises HandedBack too, where the job should end here."""
         self.report(stage, **counts)
-        self.stint.between_slices()
+        self.preemption.check_preemption()
 
     @asynccontextmanager
-    async def telling(self) -> AsyncIterator[None]:
+    async def report_periodically(self) -> AsyncIterator[None]:
         """Tell while the block runs; what fails in it fails in the stage that its document shows."""
-        teller = asyncio.create_task(self._keep_telling())
+        reporter = asyncio.create_task(self._run_reporter())
         try:
             yield
         except Exception:
             with suppress(AppError):  # the database may be what failed
-                await self._tell()
+                await self._write_status()
             raise
         finally:
-            teller.cancel()
-            await asyncio.gather(teller, return_exceptions=True)
+            reporter.cancel()
+            await asyncio.gather(reporter, return_exceptions=True)
 
-    async def _keep_telling(self) -> None:
-        while not self._unwanted:
-            await asyncio.sleep(INTERVAL_SECONDS)
+    async def _run_reporter(self) -> None:
+        while not self._is_superseded:
+            await asyncio.sleep(REPORT_INTERVAL_SECONDS)
             with suppress(AppError):  # the next one may get through
-                await self._tell()
+                await self._write_status()
 
-    async def _tell(self) -> None:
+    async def _write_status(self) -> None:
         state = self.stage, self.counts
-        if state == self._told or self.version is None:
+        if state == self._reported or self.version is None:
             return
         async with self.db.transaction() as session:
             repository = VersionRepository(session, self.db.tenant_id)
-            self._unwanted = not await repository.set_status(self.document_id, self.version, *state)
-        self._told = state
+            self._is_superseded = not await repository.set_status(self.document_id, self.version, *state)
+        self._reported = state

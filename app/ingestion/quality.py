@@ -10,15 +10,15 @@ from app.ingestion.types import BlockKind, ParsedDocument
 from app.threads import SLICE_CHARACTERS
 
 # Control characters, halves of surrogate pairs, private and unassigned characters: no letter that anybody wrote.
-_NOISE = frozenset({"Cc", "Cs", "Co", "Cn"})
+_NOISE_CATEGORIES = frozenset({"Cc", "Cs", "Co", "Cn"})
 # What some programs write for a glyph without a character, and UTF-8 that was read as Latin-1 or Windows-1252.
-_GARBLED = re.compile(r"\(cid:\d{1,20}\)|[ÂÃÐÑ][¡-¿]|â€.")
-_LONGEST_GARBLED = 26
-_PAGED = frozenset({"application/pdf", "image/tiff"})
+_GARBLED_TEXT = re.compile(r"\(cid:\d{1,20}\)|[ÂÃÐÑ][¡-¿]|â€.")
+_MAX_GARBLED_CHARACTERS = 26
+_PAGED_MEDIA_TYPES = frozenset({"application/pdf", "image/tiff"})
 
 
 @dataclass(frozen=True, slots=True)
-class Quality:
+class ParseQuality:
     """How well a file could be read; pages, or slides, count from 1.
 
     ``suspected_scans`` are pages of a PDF or a picture without any text: scans, unless they are blank.
@@ -35,34 +35,34 @@ class Quality:
     characters: int
 
 
-def measure_quality(parsed: ParsedDocument, *, media_type: str) -> Quality:
+def measure_quality(parsed: ParsedDocument, *, media_type: str) -> ParseQuality:
     """Blocking: it looks at every character."""
-    texts = [block for block in parsed.blocks if block.kind is not BlockKind.PICTURE]
-    read = {block.page or block.slide for block in texts}
-    empty = [number for number in range(1, (parsed.page_count or 0) + 1) if number not in read]
-    return Quality(
+    texts = [block for block in parsed.blocks if block.kind is not BlockKind.IMAGE]
+    pages_with_text = {block.page or block.slide for block in texts}
+    empty_pages = [number for number in range(1, (parsed.page_count or 0) + 1) if number not in pages_with_text]
+    return ParseQuality(
         pages=parsed.page_count,
-        empty_pages=empty,
-        suspected_scans=empty if media_type in _PAGED else [],
-        garbled_ratio=garbled_ratio(block.text for block in texts),
+        empty_pages=empty_pages,
+        suspected_scans=empty_pages if media_type in _PAGED_MEDIA_TYPES else [],
+        garbled_ratio=compute_garbled_ratio(block.text for block in texts),
         tables=sum(block.kind is BlockKind.TABLE for block in texts),
         pictures=len(parsed.blocks) - len(texts),
         characters=sum(len(block.text) for block in texts),
     )
 
 
-def garbled_ratio(texts: Iterable[str]) -> float:
+def compute_garbled_ratio(texts: Iterable[str]) -> float:
     """The share of characters that say nothing, spaces apart: 0 for a clean text, 1 for nothing but noise."""
     garbled, total = 0, 0
     for text in texts:
-        counts = _count(text)
+        counts = _count_characters(text)
         total += sum(count for character, count in counts.items() if not character.isspace())
         garbled += sum(count for character, count in counts.items() if _is_noise(character))
         garbled += _count_garbled(text)
     return round(min(garbled / total, 1.0), 4) if total else 0.0
 
 
-def _count(text: str) -> Counter[str]:
+def _count_characters(text: str) -> Counter[str]:
     counts: Counter[str] = Counter()
     for start in range(0, len(text), SLICE_CHARACTERS):
         counts.update(text[start : start + SLICE_CHARACTERS])
@@ -74,12 +74,12 @@ def _count_garbled(text: str) -> int:
     garbled = end = 0
     for start in range(0, len(text), SLICE_CHARACTERS):
         next_start = start + SLICE_CHARACTERS
-        for found in _GARBLED.finditer(text, max(start, end), next_start + _LONGEST_GARBLED):
-            if found.start() < next_start:
-                end = found.end()
-                garbled += end - found.start()
+        for match in _GARBLED_TEXT.finditer(text, max(start, end), next_start + _MAX_GARBLED_CHARACTERS):
+            if match.start() < next_start:
+                end = match.end()
+                garbled += end - match.start()
     return garbled
 
 
 def _is_noise(character: str) -> bool:
-    return character == "\ufffd" or (not character.isspace() and unicodedata.category(character) in _NOISE)
+    return character == "\ufffd" or (not character.isspace() and unicodedata.category(character) in _NOISE_CATEGORIES)

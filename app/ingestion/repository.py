@@ -11,24 +11,24 @@ from uuid import UUID
 import numpy as np
 from pgvector import HalfVector, SparseVector
 
-from app.db.models.media import DocumentMedia
-from app.db.models.tenant_data import Document
+from app.db.models.media import DocumentImage
+from app.db.models.tenant_data import DocumentRow
 from app.db.session import Session
-from app.db.statements import statement
+from app.db.statements import parse_statement
 from app.documents.deletion_repository import NEGATIVE_DELTAS
-from app.documents.scopes import OPEN_LEVELS
-from app.documents.types import chunk_id, filterable, node_id
+from app.documents.scopes import OPEN_LEVEL_KEYS
+from app.documents.types import build_chunk_id, build_document_filter_metadata, build_node_id
 from app.ids import encode_id
 from app.inference.embedding import Vectors
-from app.ingestion.flags import suspicions
-from app.ingestion.tree import walk
-from app.ingestion.types import ChunkDraft, DocumentTree, PrintedLines, TreeNode
-from app.lexical.weights import DIMENSIONS, LexicalEntry, reweighed_entries
+from app.ingestion.flags import detect_prompt_injection
+from app.ingestion.tree import walk_nodes
+from app.ingestion.types import ChunkDraft, DocumentTree, LineLayout, TreeNode
+from app.lexical.weights import DIMENSIONS, LexicalEntry, recompute_entry_weights
 
-_json = json.JSONEncoder(ensure_ascii=False).encode
+_encode_json = json.JSONEncoder(ensure_ascii=False).encode
 # A hostile file may nest for ever; nobody's headings go so deep.
-MOST_ABOVE = 32
-BATCH = 2_000
+MAX_ANCESTORS = 32
+BATCH_SIZE = 2_000
 """Chunks that one statement writes: more of them would take hundreds of megabytes on their way."""
 
 
@@ -49,15 +49,19 @@ class IndexedDocument:
     vectors: Vectors
     entries: Sequence[LexicalEntry]
     unembedded: Collection[int] = ()
-    media: Mapping[int, DocumentMedia] = field(default_factory=dict)
+    images: Mapping[int, DocumentImage] = field(default_factory=dict)
 
-    def weighed(self, before: float, now: float) -> Self:
+    def recompute_weights(self, old_avgdl: float, new_avgdl: float) -> Self:
         """The same for a search index that was re-weighed since this was made."""
-        return self if before == now else replace(self, entries=reweighed_entries(self.entries, avgdl=(before, now)))
+        return (
+            self
+            if old_avgdl == new_avgdl
+            else replace(self, entries=recompute_entry_weights(self.entries, avgdl=(old_avgdl, new_avgdl)))
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class IndexPlace:
+class IndexLocation:
     """Where a document's chunks go."""
 
     kb_id: UUID
@@ -68,12 +72,12 @@ class IndexPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class Stamps:
+class StoredMetadata:
     """Whom a document belongs to and what filters see of it, as JSON; ``own`` is that of chunks that have their own."""
 
     scope_key: UUID
-    filterable: str
-    own: Sequence[str | None]
+    document_metadata: str
+    chunk_metadata: Sequence[str | None]
 
 
 class IngestionRepository:
@@ -83,59 +87,81 @@ class IngestionRepository:
         self.session = session
         self.tenant_id = tenant_id
 
-    async def replace(self, document: Document, made: IndexedDocument, *, index_id: UUID, dim: int) -> None:
+    async def replace_document(
+        self, document: DocumentRow, indexed: IndexedDocument, *, index_id: UUID, dim: int
+    ) -> None:
         """Put the new version in the place of the live one. The caller holds the document's row."""
-        document.filterable = filterable(document)
+        document.filterable = build_document_filter_metadata(document)
         values = {"t": self.tenant_id, "kb": document.kb_id, "d": document.id, "v": document.version}
         if document.live_version is not None:  # all that follows was written in one transaction, or was not
-            for each in (NEGATIVE_DELTAS, _REMOVE_CHUNKS, _REMOVE_NODES, _REMOVE_PAGES):
-                await self.session.rows(each, {**values, "ds": [document.id]})
-        nodes = list(walk(made.tree.root))
-        node_ids = {node.path: node_id(document.id, document.version, node.path) for node in nodes}
-        tree = {**values, **_nodes(nodes, node_ids), "content": made.tree.text}
-        await self.session.rows(_TREE, tree)
-        if made.tree.printed:
-            await self.session.rows(_PAGES, {**values, **_pages(made.tree.printed)})
-        own = [_json(filterable(document, draft.metadata)) if draft.metadata else None for draft in made.drafts]
-        stamps = Stamps(document.scope_key, _json(document.filterable), own)
-        place = IndexPlace(document.kb_id, document.id, document.version, index_id, dim)
-        await self.add_chunks(place, made, node_ids, stamps)
+            for delete_statement in (NEGATIVE_DELTAS, _DELETE_CHUNKS, _DELETE_NODES, _DELETE_PAGES):
+                await self.session.fetch_rows(delete_statement, {**values, "ds": [document.id]})
+        nodes = list(walk_nodes(indexed.tree.root))
+        node_ids = {node.path: build_node_id(document.id, document.version, node.path) for node in nodes}
+        tree_params = {**values, **_to_node_params(nodes, node_ids), "content": indexed.tree.text}
+        await self.session.fetch_rows(_INSERT_TREE, tree_params)
+        if indexed.tree.line_layouts:
+            await self.session.fetch_rows(_INSERT_PAGES, {**values, **_to_page_params(indexed.tree.line_layouts)})
+        chunk_metadata = [
+            _encode_json(build_document_filter_metadata(document, draft.metadata)) if draft.metadata else None
+            for draft in indexed.drafts
+        ]
+        metadata = StoredMetadata(document.scope_key, _encode_json(document.filterable), chunk_metadata)
+        location = IndexLocation(document.kb_id, document.id, document.version, index_id, dim)
+        await self.add_chunks(location, indexed, node_ids, metadata)
 
     async def add_chunks(
-        self, place: IndexPlace, made: IndexedDocument, nodes: Mapping[tuple[int, ...], UUID], stamps: Stamps
+        self,
+        location: IndexLocation,
+        indexed: IndexedDocument,
+        node_ids: Mapping[tuple[int, ...], UUID],
+        metadata: StoredMetadata,
     ) -> None:
         """Write a document's chunks into one search index, which has none of it; ``nodes`` are its nodes' ids."""
-        ids = [chunk_id(place.document_id, place.version, ordinal) for ordinal in range(len(made.drafts))]
+        chunk_ids = [
+            build_chunk_id(location.document_id, location.version, ordinal) for ordinal in range(len(indexed.drafts))
+        ]
         values = {
             "t": self.tenant_id,
-            "kb": place.kb_id,
-            "d": place.document_id,
-            "v": place.version,
-            "i": place.index_id,
-            "dim": place.dim,
-            "scope": stamps.scope_key,
-            "filterable": stamps.filterable,
+            "kb": location.kb_id,
+            "d": location.document_id,
+            "v": location.version,
+            "i": location.index_id,
+            "dim": location.dim,
+            "scope": metadata.scope_key,
+            "filterable": metadata.document_metadata,
         }
-        add = _OPEN_CHUNKS if stamps.scope_key in OPEN_LEVELS else _PRIVATE_CHUNKS
-        for start in range(0, len(ids), BATCH):
-            batch = slice(start, start + BATCH)
-            entries = made.entries[batch]
-            rows = {**_chunks(made, batch), **_lanes(made, batch, entries, nodes), **_deltas(entries)}
-            await self.session.rows(add, {**values, "ids": ids[batch], "own": stamps.own[batch], **rows})
-        if made.media:
-            shown = _shown(made.media, ids)
-            await self.session.rows(_MEDIA, {"t": self.tenant_id, "i": place.index_id, **shown})
+        insert_statement = _INSERT_OPEN_CHUNKS if metadata.scope_key in OPEN_LEVEL_KEYS else _INSERT_PRIVATE_CHUNKS
+        for start in range(0, len(chunk_ids), BATCH_SIZE):
+            batch = slice(start, start + BATCH_SIZE)
+            entries = indexed.entries[batch]
+            rows = {
+                **_to_chunk_params(indexed, batch),
+                **_to_search_params(indexed, batch, entries, node_ids),
+                **_to_frequency_params(entries),
+            }
+            await self.session.fetch_rows(
+                insert_statement, {**values, "ids": chunk_ids[batch], "own": metadata.chunk_metadata[batch], **rows}
+            )
+        if indexed.images:
+            image_params = _to_image_params(indexed.images, chunk_ids)
+            await self.session.fetch_rows(_SET_IMAGES, {"t": self.tenant_id, "i": location.index_id, **image_params})
 
     async def add_nodes(
-        self, document_id: UUID, nodes: Sequence[TreeNode], ids: Mapping[tuple[int, ...], UUID], *, after: int
+        self,
+        document_id: UUID,
+        nodes: Sequence[TreeNode],
+        node_ids: Mapping[tuple[int, ...], UUID],
+        *,
+        last_ordinal: int,
     ) -> None:
         """Further nodes of a tree that is stored, as far as they are not there; ``after`` is the last one's ordinal."""
-        added = _nodes(nodes, ids)
-        added["ordinals"] = [after + 1 + ordinal for ordinal in added["ordinals"]]
-        await self.session.rows(_ADD_NODES, {"t": self.tenant_id, "d": document_id, **added})
+        params = _to_node_params(nodes, node_ids)
+        params["ordinals"] = [last_ordinal + 1 + ordinal for ordinal in params["ordinals"]]
+        await self.session.fetch_rows(_ADD_NODES, {"t": self.tenant_id, "d": document_id, **params})
 
 
-class _Terms(SparseVector):
+class _TermVector(SparseVector):
     """An entry of the lexical lane for the driver: its terms are sorted and packed at once, not term by term."""
 
     def __init__(self, entry: LexicalEntry) -> None:
@@ -148,10 +174,10 @@ class _Terms(SparseVector):
         return struct.pack(f">iii{count}i{count}f", DIMENSIONS, count, 0, *entry.term_ids, *entry.weights)
 
 
-def _nodes(nodes: Sequence[TreeNode], ids: Mapping[tuple[int, ...], UUID]) -> dict[str, Any]:
+def _to_node_params(nodes: Sequence[TreeNode], node_ids: Mapping[tuple[int, ...], UUID]) -> dict[str, Any]:
     return {
-        "ids": [ids[node.path] for node in nodes],
-        "parents": [ids[node.path[:-1]] if node.path else None for node in nodes],
+        "ids": [node_ids[node.path] for node in nodes],
+        "parents": [node_ids[node.path[:-1]] if node.path else None for node in nodes],
         "ordinals": list(range(len(nodes))),
         "kinds": [node.kind.value for node in nodes],
         "levels": [node.level for node in nodes],
@@ -165,110 +191,118 @@ def _nodes(nodes: Sequence[TreeNode], ids: Mapping[tuple[int, ...], UUID]) -> di
     }
 
 
-def _pages(printed: Mapping[int, PrintedLines]) -> dict[str, Any]:
+def _to_page_params(line_layouts: Mapping[int, LineLayout]) -> dict[str, Any]:
     return {
-        "pages": list(printed),
-        "widths": [page.width / 10 for page in printed.values()],
-        "heights": [page.height / 10 for page in printed.values()],
-        "starts": [_array(page.lines[::6]) for page in printed.values()],
-        "ends": [_array(page.lines[1::6]) for page in printed.values()],
-        "boxes": [_array(_boxes(page.lines)) for page in printed.values()],
+        "pages": list(line_layouts),
+        "widths": [page.width / 10 for page in line_layouts.values()],
+        "heights": [page.height / 10 for page in line_layouts.values()],
+        "starts": [_format_array(page.lines[::6]) for page in line_layouts.values()],
+        "ends": [_format_array(page.lines[1::6]) for page in line_layouts.values()],
+        "boxes": [_format_array(_extract_boxes(page.lines)) for page in line_layouts.values()],
     }
 
 
-def _chunks(made: IndexedDocument, batch: slice) -> dict[str, Any]:
-    drafts = made.drafts[batch]
+def _to_chunk_params(indexed: IndexedDocument, batch: slice) -> dict[str, Any]:
+    drafts = indexed.drafts[batch]
     return {
         "ordinals": list(range(batch.start, batch.start + len(drafts))),
         "contents": [draft.text for draft in drafts],
         "starts": [draft.start for draft in drafts],
         "ends": [draft.end for draft in drafts],
-        "tokens": list(made.token_counts[batch]),
+        "tokens": list(indexed.token_counts[batch]),
         "pages": [draft.page for draft in drafts],
         "page_ends": [draft.page_end for draft in drafts],
         "slides": [draft.slide for draft in drafts],
-        "sections": [_json(draft.section_titles) for draft in drafts],
-        "paths": [_array(draft.node_path) for draft in drafts],
-        "metadata": [_json(dict(draft.metadata)) for draft in drafts],
+        "sections": [_encode_json(draft.section_titles) for draft in drafts],
+        "paths": [_format_array(draft.node_path) for draft in drafts],
+        "metadata": [_encode_json(dict(draft.metadata)) for draft in drafts],
     }
 
 
-def _lanes(
-    made: IndexedDocument, batch: slice, entries: Sequence[LexicalEntry], nodes: Mapping[tuple[int, ...], UUID]
+def _to_search_params(
+    indexed: IndexedDocument, batch: slice, entries: Sequence[LexicalEntry], node_ids: Mapping[tuple[int, ...], UUID]
 ) -> dict[str, Any]:
-    halves = made.vectors[batch].astype(np.float16)
+    half_vectors = indexed.vectors[batch].astype(np.float16)
     return {
-        "places": [_json(_place(draft, nodes)) for draft in made.drafts[batch]],
+        "places": [_encode_json(_build_location_metadata(draft, node_ids)) for draft in indexed.drafts[batch]],
         "vectors": [
-            None if position in made.unembedded else HalfVector(half)
-            for position, half in enumerate(halves, start=batch.start)
+            None if position in indexed.unembedded else HalfVector(half_vector)
+            for position, half_vector in enumerate(half_vectors, start=batch.start)
         ],
         "lengths": [entry.length for entry in entries],
-        "terms": [_Terms(entry) for entry in entries],
-        "keys": [_array(entry.keys) for entry in entries],
+        "terms": [_TermVector(entry) for entry in entries],
+        "keys": [_format_array(entry.keys) for entry in entries],
     }
 
 
-def _place(draft: ChunkDraft, nodes: Mapping[tuple[int, ...], UUID]) -> dict[str, Any]:
+def _build_location_metadata(draft: ChunkDraft, node_ids: Mapping[tuple[int, ...], UUID]) -> dict[str, Any]:
     """Its node and those above it, so that a filter finds everything under one of them; its page and suspicions."""
     path = tuple(draft.node_path)
-    line = [encode_id("nod", nodes[path[:depth]]) for depth in range(max(0, len(path) - MOST_ABOVE), len(path) + 1)]
-    place: dict[str, Any] = {"$node": line} if draft.page is None else {"$node": line, "$page": draft.page}
-    suspicious = suspicions(draft.text)
-    return {**place, "$suspicious": suspicious} if suspicious else place
+    ancestor_ids = [
+        encode_id("nod", node_ids[path[:depth]]) for depth in range(max(0, len(path) - MAX_ANCESTORS), len(path) + 1)
+    ]
+    metadata: dict[str, Any] = (
+        {"$node": ancestor_ids} if draft.page is None else {"$node": ancestor_ids, "$page": draft.page}
+    )
+    flags = detect_prompt_injection(draft.text)
+    return {**metadata, "$suspicious": flags} if flags else metadata
 
 
-def _deltas(entries: Sequence[LexicalEntry]) -> dict[str, Any]:
+def _to_frequency_params(entries: Sequence[LexicalEntry]) -> dict[str, Any]:
     """In how many chunks each key is, and its greatest weight in them, as it is stored."""
     count = sum(len(entry.keys) for entry in entries)
     keys = np.fromiter(chain.from_iterable(entry.keys for entry in entries), np.int32, count)
     weights = np.fromiter(chain.from_iterable(entry.weights for entry in entries), np.float32, count)
-    distinct, places, df = np.unique(keys, return_inverse=True, return_counts=True)
-    tops = np.zeros(len(distinct), np.float32)
-    np.maximum.at(tops, places, weights)
-    return {"df_keys": _array(distinct.tolist()), "df": _array(df.tolist()), "df_tops": _array(tops.tolist())}
-
-
-def _shown(media: Mapping[int, DocumentMedia], ids: Sequence[UUID]) -> dict[str, Any]:
+    distinct, inverse, df = np.unique(keys, return_inverse=True, return_counts=True)
+    max_weights = np.zeros(len(distinct), np.float32)
+    np.maximum.at(max_weights, inverse, weights)
     return {
-        "ids": [ids[position] for position in media],
-        "numbers": [one.ordinal for one in media.values()],
-        "types": [one.media_type for one in media.values()],
+        "df_keys": _format_array(distinct.tolist()),
+        "df": _format_array(df.tolist()),
+        "df_tops": _format_array(max_weights.tolist()),
     }
 
 
-def _array(values: Iterable[float]) -> str:
+def _to_image_params(images: Mapping[int, DocumentImage], chunk_ids: Sequence[UUID]) -> dict[str, Any]:
+    return {
+        "ids": [chunk_ids[position] for position in images],
+        "numbers": [row.ordinal for row in images.values()],
+        "types": [row.media_type for row in images.values()],
+    }
+
+
+def _format_array(values: Iterable[float]) -> str:
     """An array as text: arrays of arrays of different lengths cannot be sent, and long ones are slow to send."""
     return "{" + ",".join(map(str, values)) + "}"
 
 
-def _boxes(lines: Sequence[int]) -> list[int]:
+def _extract_boxes(lines: Sequence[int]) -> list[int]:
     """The last four of every six numbers."""
-    return [number for place, number in enumerate(lines) if place % 6 > 1]
+    return [number for index, number in enumerate(lines) if index % 6 > 1]
 
 
-_REMOVE_CHUNKS = statement("delete from chunk where tenant_id = :t and kb_id = :kb and document_id = :d")
-_REMOVE_NODES = statement("delete from node where tenant_id = :t and document_id = :d")
-_REMOVE_PAGES = statement("delete from document_page where tenant_id = :t and document_id = :d")
+_DELETE_CHUNKS = parse_statement("delete from chunk where tenant_id = :t and kb_id = :kb and document_id = :d")
+_DELETE_NODES = parse_statement("delete from node where tenant_id = :t and document_id = :d")
+_DELETE_PAGES = parse_statement("delete from document_page where tenant_id = :t and document_id = :d")
 _INSERT_NODES = """
   insert into node (tenant_id, document_id, id, parent_id, ordinal, kind, level, title, start_offset, end_offset,
                     page, page_end, slide, block)
   select :t::uuid, :d::uuid, u.*
     from unnest(:ids::uuid[], :parents::uuid[], :ordinals::int[], :kinds::text[], :levels::int[], :titles::text[],
                 :starts::int[], :ends::int[], :pages::int[], :page_ends::int[], :slides::int[], :blocks::text[]) u"""
-_ADD_NODES = statement(f"{_INSERT_NODES} on conflict do nothing")
-_TREE = statement(f"""
+_ADD_NODES = parse_statement(f"{_INSERT_NODES} on conflict do nothing")
+_INSERT_TREE = parse_statement(f"""
 with nodes as ({_INSERT_NODES}
 )
 insert into document_text (tenant_id, document_id, version, content) values (:t, :d, :v, :content)
 on conflict (tenant_id, document_id) do update set version = excluded.version, content = excluded.content""")  # noqa: S608
-_PAGES = statement("""
+_INSERT_PAGES = parse_statement("""
 insert into document_page (tenant_id, document_id, page, width, height, starts, ends, boxes)
 select :t::uuid, :d::uuid, u.page, u.width, u.height, u.starts::int4[], u.ends::int4[], u.boxes::int4[]
   from unnest(:pages::int[], :widths::real[], :heights::real[], :starts::text[], :ends::text[], :boxes::text[])
        u(page, width, height, starts, ends, boxes)""")
 # In one statement: its foreign keys are looked at when all of it is done.
-_CHUNKS = """
+_INSERT_CHUNKS = """
 with made as (
   select u.*, coalesce(u.own, :filterable::jsonb) || u.place seen
     from unnest(:ids::uuid[], :ordinals::int[], :contents::text[], :starts::int[], :ends::int[], :tokens::int[],
@@ -294,15 +328,17 @@ with made as (
 ){private}
 insert into lex_totals (tenant_id, index_id, chunks, tokens)
 select :t::uuid, :i::uuid, count(*), sum(length) from made"""
-_PRIVATE = """, private as (
+_INSERT_PRIVATE_FREQUENCIES = """, private as (
   insert into private_frequency (tenant_id, index_id, scope_key, key, chunks)
   select :t::uuid, :i::uuid, s.scope_key, u.key, u.chunks
     from (select * from unnest(:df_keys::text::int4[], :df::text::int4[])
           union all select null, count(*)::int from made) u(key, chunks)
    cross join (values (:scope::uuid), (all_private_levels())) s(scope_key)
 )"""
-_OPEN_CHUNKS, _PRIVATE_CHUNKS = (statement(_CHUNKS.replace("{private}", more)) for more in ("", _PRIVATE))
-_MEDIA = statement("""
+_INSERT_OPEN_CHUNKS, _INSERT_PRIVATE_CHUNKS = (
+    parse_statement(_INSERT_CHUNKS.replace("{private}", more)) for more in ("", _INSERT_PRIVATE_FREQUENCIES)
+)
+_SET_IMAGES = parse_statement("""
 update chunk set media_ordinal = u.number, media_type = u.type
   from unnest(:ids::uuid[], :numbers::int[], :types::text[]) u(id, number, type)
  where tenant_id = :t and index_id = :i and chunk.id = any(:ids::uuid[]) and chunk.id = u.id""")

@@ -8,38 +8,38 @@ from app.errors import AppError
 
 # A job that is handed back fetches, parses and chunks its document again. So it first works for at least so long, and
 # for a multiple of what the preparation took: the repetition then costs at most a fourth of the whole.
-LEAST_SECONDS = 10.0
-LEAST_PREPARATIONS = 4.0
+MIN_WORK_SECONDS = 10.0
+MIN_PREPARATION_MULTIPLE = 4.0
 
 
-class HandedBack(AppError):
+class JobPreempted(AppError):
     """The job gives its place to another tenant's; its vectors are kept, and no attempt is counted."""
 
     code = "handed_back"
 
 
-def _never() -> bool:
+def _return_false() -> bool:
     return False
 
 
 @dataclass(slots=True)
-class Stint:
+class PreemptionTimer:
     """One job's time in its place; ``is_wanted`` says whether another tenant waits for a place in vain."""
 
-    is_wanted: Callable[[], bool] = _never
+    is_requested: Callable[[], bool] = _return_false
     clock: Callable[[], float] = time.monotonic
-    _began: float = field(init=False)
-    _prepared: float | None = None
+    _started_at: float = field(init=False)
+    _prepared_at: float | None = None
 
     def __post_init__(self) -> None:
-        self._began = self.clock()
+        self._started_at = self.clock()
 
-    def between_slices(self) -> None:
+    def check_preemption(self) -> None:
         """Raise HandedBack if the place is wanted and the job has done enough; the first call ends the preparation."""
         now = self.clock()
-        if self._prepared is None:
-            self._prepared = now
+        if self._prepared_at is None:
+            self._prepared_at = now
             return
-        enough = max(LEAST_SECONDS, LEAST_PREPARATIONS * (self._prepared - self._began))
-        if now - self._prepared >= enough and self.is_wanted():
-            raise HandedBack
+        min_work_seconds = max(MIN_WORK_SECONDS, MIN_PREPARATION_MULTIPLE * (self._prepared_at - self._started_at))
+        if now - self._prepared_at >= min_work_seconds and self.is_requested():
+            raise JobPreempted

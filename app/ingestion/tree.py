@@ -5,17 +5,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from app.ingestion.sentences import sentence_spans, stripped
-from app.ingestion.titles import MAX_TITLE, split_headings, split_title, title_warnings
+from app.ingestion.sentences import find_sentence_spans, strip_range
+from app.ingestion.titles import MAX_TITLE_CHARACTERS, list_title_warnings, split_headings, split_title
 from app.ingestion.types import (
     MAX_NODES,
     Block,
     BlockKind,
     ChunkerFailed,
     DocumentTree,
+    LineLayout,
     NodeKind,
     ParsedDocument,
-    PrintedLines,
     TooManyNodes,
     TreeNode,
 )
@@ -24,10 +24,10 @@ SEPARATOR = "\n\n"
 MAX_PAGE_LINES = 10_000
 """More lines than a page has to be read; those of further blocks are not placed."""
 
-FIRST_BLOCKS = 20
+TITLE_SEARCH_BLOCKS = 20
 """Blocks that are asked whether they repeat a long title."""
 
-PROSE = frozenset({BlockKind.PARAGRAPH, BlockKind.LIST_ITEM, BlockKind.NOTE})
+PROSE_KINDS = frozenset({BlockKind.PARAGRAPH, BlockKind.LIST_ITEM, BlockKind.NOTE})
 
 
 def build_tree(parsed: ParsedDocument) -> DocumentTree:
@@ -40,32 +40,34 @@ def build_tree(parsed: ParsedDocument) -> DocumentTree:
 
     Titles and headings are cut to ``MAX_TITLE`` characters, with a warning; their rest is a paragraph.
     """
-    title, blocks = _limited(parsed)
+    title, blocks = _limit_titles(parsed)
     root = TreeNode(NodeKind.DOCUMENT, 0, 0, 0, title=title)
     # The open sections, outermost first, each with the rank that a heading must be above to close it.
     open_sections: list[tuple[int, TreeNode]] = [(0, root)]
-    place: tuple[int | None, int | None] = (None, None)
-    printed: dict[int, PrintedLines] = {}
+    location: tuple[int | None, int | None] = (None, None)
+    line_layouts: dict[int, LineLayout] = {}
     position = 0
     for block in blocks:
         end = position + len(block.text)
-        heading = block.kind is BlockKind.HEADING
-        if (block.slide, block.sheet) != place:
-            place = slide, sheet = block.slide, block.sheet
+        is_heading = block.kind is BlockKind.HEADING
+        if (block.slide, block.sheet) != location:
+            location = slide, sheet = block.slide, block.sheet
             del open_sections[1:]
-            if place != (None, None) and not heading:
-                _open(open_sections, TreeNode(NodeKind.SECTION, 1, position, end, slide=slide, sheet=sheet), rank=0)
-        if heading:
-            _close(open_sections, block.level)
+            if location != (None, None) and not is_heading:
+                _open_section(
+                    open_sections, TreeNode(NodeKind.SECTION, 1, position, end, slide=slide, sheet=sheet), rank=0
+                )
+        if is_heading:
+            _close_sections(open_sections, block.level)
             section = TreeNode(NodeKind.SECTION, block.level, position, end, title=block.text)
-            section.slide, section.sheet = place
-            _open(open_sections, section, rank=max(block.level, 1))
+            section.slide, section.sheet = location
+            _open_section(open_sections, section, rank=max(block.level, 1))
         _add_leaf(open_sections, block, position, end)
-        _add_lines(printed, block, position)
+        _add_lines(line_layouts, block, position)
         position = end + len(SEPARATOR)
-    _number(root)
-    warnings = title_warnings(parsed.title, parsed.blocks)
-    return DocumentTree(SEPARATOR.join(block.text for block in blocks), root, printed, warnings)
+    _assign_paths(root)
+    warnings = list_title_warnings(parsed.title, parsed.blocks)
+    return DocumentTree(SEPARATOR.join(block.text for block in blocks), root, line_layouts, warnings)
 
 
 def add_sentences(tree: DocumentTree) -> None:
@@ -73,17 +75,17 @@ def add_sentences(tree: DocumentTree) -> None:
 
     Raises TooManyNodes.
     """
-    waiting, nodes = [tree.root], 0
-    while waiting:
-        node = waiting.pop()
-        waiting += node.children
-        nodes += 1
-        if node.block in PROSE:
-            spans = (stripped(tree.text, *span) for span in sentence_spans(tree.text, node.start, node.end))
-            sentences = (_sentence(node, start, end) for start, end in spans if start < end)
+    pending, node_count = [tree.root], 0
+    while pending:
+        node = pending.pop()
+        pending += node.children
+        node_count += 1
+        if node.block in PROSE_KINDS:
+            spans = (strip_range(tree.text, *span) for span in find_sentence_spans(tree.text, node.start, node.end))
+            sentences = (_create_sentence_node(node, start, end) for start, end in spans if start < end)
             node.children = list(islice(sentences, MAX_NODES))
-            nodes += len(node.children)
-            if nodes > MAX_NODES:
+            node_count += len(node.children)
+            if node_count > MAX_NODES:
                 raise TooManyNodes
             for index, child in enumerate(node.children):
                 child.path = (*node.path, index)
@@ -93,21 +95,21 @@ def add_topics(tree: DocumentTree, topics: Sequence[TreeNode]) -> None:
     """Append each topic to the node that its path names. Raises ChunkerFailed for one that has no place there."""
     for topic in topics:
         parent = find_node(tree, topic.path[:-1])
-        fits = parent is not None and parent.start <= topic.start < topic.end <= parent.end
-        if parent is None or not fits or topic.path != (*parent.path, len(parent.children)):
+        is_inside_parent = parent is not None and parent.start <= topic.start < topic.end <= parent.end
+        if parent is None or not is_inside_parent or topic.path != (*parent.path, len(parent.children)):
             raise ChunkerFailed("The chunker made a topic that has no place in the document.")
         if parent.kind not in (NodeKind.DOCUMENT, NodeKind.SECTION) or topic.kind is not NodeKind.TOPIC:
             raise ChunkerFailed("The chunker made a node that is no topic of a section.")
         parent.children.append(topic)
 
 
-def walk(root: TreeNode) -> Iterator[TreeNode]:
+def walk_nodes(root: TreeNode) -> Iterator[TreeNode]:
     """The nodes in reading order; a loop, because a hostile file may nest deeper than Python recurses."""
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
+    pending = [root]
+    while pending:
+        node = pending.pop()
         yield node
-        waiting.extend(reversed(node.children))
+        pending.extend(reversed(node.children))
 
 
 def find_node(tree: DocumentTree, path: Sequence[int]) -> TreeNode | None:
@@ -120,31 +122,31 @@ def find_node(tree: DocumentTree, path: Sequence[int]) -> TreeNode | None:
     return node
 
 
-def _limited(parsed: ParsedDocument) -> tuple[str | None, list[Block]]:
+def _limit_titles(parsed: ParsedDocument) -> tuple[str | None, list[Block]]:
     """The title and blocks within their limits; the rest of a title that no block repeats is the first paragraph."""
     blocks = list(split_headings(parsed.blocks))
-    if parsed.title is None or len(parsed.title) <= MAX_TITLE:
+    if parsed.title is None or len(parsed.title) <= MAX_TITLE_CHARACTERS:
         return parsed.title, blocks
-    title, rest = split_title(parsed.title)
-    if rest and not any(rest in block.text for block in blocks[:FIRST_BLOCKS]):
-        first = blocks[0] if blocks else Block(BlockKind.PARAGRAPH, rest)
-        place = (first.page, first.slide, first.sheet)
-        blocks.insert(0, Block(BlockKind.PARAGRAPH, rest, 0, *place))
+    title, remainder = split_title(parsed.title)
+    if remainder and not any(remainder in block.text for block in blocks[:TITLE_SEARCH_BLOCKS]):
+        first = blocks[0] if blocks else Block(BlockKind.PARAGRAPH, remainder)
+        location = (first.page, first.slide, first.sheet)
+        blocks.insert(0, Block(BlockKind.PARAGRAPH, remainder, 0, *location))
     return title or None, blocks
 
 
-def _sentence(paragraph: TreeNode, start: int, end: int) -> TreeNode:
-    found = TreeNode(NodeKind.SENTENCE, 0, start, end, page=paragraph.page, page_end=paragraph.page_end)
-    found.slide, found.sheet = paragraph.slide, paragraph.sheet
-    return found
+def _create_sentence_node(paragraph: TreeNode, start: int, end: int) -> TreeNode:
+    node = TreeNode(NodeKind.SENTENCE, 0, start, end, page=paragraph.page, page_end=paragraph.page_end)
+    node.slide, node.sheet = paragraph.slide, paragraph.sheet
+    return node
 
 
-def _open(open_sections: list[tuple[int, TreeNode]], section: TreeNode, *, rank: int) -> None:
+def _open_section(open_sections: list[tuple[int, TreeNode]], section: TreeNode, *, rank: int) -> None:
     open_sections[-1][1].children.append(section)
     open_sections.append((rank, section))
 
 
-def _close(open_sections: list[tuple[int, TreeNode]], level: int) -> None:
+def _close_sections(open_sections: list[tuple[int, TreeNode]], level: int) -> None:
     """Close what a heading of this level ends; the document and an untitled slide have rank 0 and stay."""
     while open_sections[-1][0] >= max(level, 1):
         open_sections.pop()
@@ -152,7 +154,7 @@ def _close(open_sections: list[tuple[int, TreeNode]], level: int) -> None:
 
 def _add_leaf(open_sections: list[tuple[int, TreeNode]], block: Block, start: int, end: int) -> None:
     leaf = TreeNode(NodeKind.PARAGRAPH, 0, start, end, page=block.page, page_end=block.page, block=block.kind)
-    leaf.slide, leaf.sheet, leaf.picture = block.slide, block.sheet, block.picture
+    leaf.slide, leaf.sheet, leaf.image_index = block.slide, block.sheet, block.image_index
     open_sections[-1][1].children.append(leaf)
     for _, section in open_sections:
         section.end = end
@@ -161,27 +163,27 @@ def _add_leaf(open_sections: list[tuple[int, TreeNode]], block: Block, start: in
             section.page_end = block.page if section.page_end is None else max(section.page_end, block.page)
 
 
-def _add_lines(printed: dict[int, PrintedLines], block: Block, position: int) -> None:
+def _add_lines(line_layouts: dict[int, LineLayout], block: Block, position: int) -> None:
     """Append the block's lines to those of its page, as ranges of the stored text."""
-    added = block.printed
-    if added is None or block.page is None:
+    block_layout = block.line_layout
+    if block_layout is None or block.page is None:
         return
-    if block.page not in printed:
-        printed[block.page] = replace(added, lines=array("i"))
-    page = printed[block.page].lines
-    if len(page) + len(added.lines) <= 6 * MAX_PAGE_LINES:
-        lines = added.lines[:]
-        for place in range(0, len(lines), 6):
-            lines[place] += position
-            lines[place + 1] += position
-        page.extend(lines)
+    if block.page not in line_layouts:
+        line_layouts[block.page] = replace(block_layout, lines=array("i"))
+    page_lines = line_layouts[block.page].lines
+    if len(page_lines) + len(block_layout.lines) <= 6 * MAX_PAGE_LINES:
+        lines = block_layout.lines[:]
+        for index in range(0, len(lines), 6):
+            lines[index] += position
+            lines[index + 1] += position
+        page_lines.extend(lines)
 
 
-def _number(root: TreeNode) -> None:
+def _assign_paths(root: TreeNode) -> None:
     """Set every node's path; a loop, because a hostile file may nest deeper than Python recurses."""
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
+    pending = [root]
+    while pending:
+        node = pending.pop()
         for index, child in enumerate(node.children):
             child.path = (*node.path, index)
-            waiting.append(child)
+            pending.append(child)

@@ -28,11 +28,11 @@ class BlockKind(StrEnum):
     CODE = "code"
     NOTE = "note"
     RECORD = "record"
-    PICTURE = "picture"
+    IMAGE = "picture"
 
 
 @dataclass(frozen=True, slots=True)
-class PrintedLines:
+class LineLayout:
     """Where lines of a text stand on a page: six numbers a line, its range of the text and its box x0, y0, x1, y1.
 
     Boxes and the page's size are in tenths of a point, from the top left corner of the page as it is shown. Lines come
@@ -49,9 +49,10 @@ class Block:
     """One run of text in reading order, already cleaned (NFKC, no NUL, no trailing spaces, never empty).
 
     ``level`` counts headings from 1 and is 0 for anything else. ``page``, ``slide`` and ``sheet`` count from 1; a
-    format without them leaves them None. A block never crosses one of them. Where lines are ``printed`` is told of PDFs
+    format without them leaves them None. A block never crosses one of them. Where lines are ``line_layout`` is told
+    of PDFs
     alone. A RECORD is a row that says all about its thing, such as a question with its answer: it becomes a chunk of
-    its own. So does a PICTURE, whose ``picture`` is its place among the document's pictures; its text stands in for
+    its own. So does a PICTURE, whose ``image_index`` is its place among the document's pictures; its text stands in for
     what a model will say of it.
     """
 
@@ -61,17 +62,17 @@ class Block:
     page: int | None = None
     slide: int | None = None
     sheet: int | None = None
-    picture: int | None = None
-    printed: PrintedLines | None = None
+    image_index: int | None = None
+    line_layout: LineLayout | None = None
 
     @property
-    def nodes(self) -> int:
+    def node_count(self) -> int:
         """The number of nodes that the block becomes: a heading is a section and its first paragraph."""
         return 2 if self.kind is BlockKind.HEADING else 1
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class EncodedImage:
     """A picture of a document, made anew from its pixels: PNG or JPEG, of a size that models look at."""
 
     media_type: str
@@ -84,14 +85,14 @@ class Picture:
 class ParsedDocument:
     """A parser's whole answer. ``warnings`` are sentences for the document's owner.
 
-    ``pictures`` are there where they were asked for; one that no block names is not wanted.
+    ``images`` are there where they were asked for; one that no block names is not wanted.
     """
 
     blocks: list[Block]
     title: str | None = None
     page_count: int | None = None
     warnings: list[str] = field(default_factory=list)
-    pictures: list[Picture] = field(default_factory=list)
+    images: list[EncodedImage] = field(default_factory=list)
 
 
 class NodeKind(StrEnum):
@@ -128,7 +129,7 @@ class TreeNode:
     slide: int | None = None
     sheet: int | None = None
     block: BlockKind | None = None
-    picture: int | None = None
+    image_index: int | None = None
     children: list["TreeNode"] = field(default_factory=list)
 
 
@@ -136,12 +137,12 @@ class TreeNode:
 class DocumentTree:
     """The stored text of a document (blocks joined by a blank line) and the tree over it.
 
-    ``printed`` are the lines of each page that has some; ``warnings`` are sentences for the document's owner.
+    ``line_layout`` are the lines of each page that has some; ``warnings`` are sentences for the document's owner.
     """
 
     text: str
     root: TreeNode
-    printed: Mapping[int, PrintedLines] = field(default_factory=dict)
+    line_layouts: Mapping[int, LineLayout] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
 
 
@@ -172,13 +173,13 @@ class IngestionError(AppError):
     retryable: ClassVar[bool] = False
 
 
-class Encrypted(IngestionError):
+class EncryptedFile(IngestionError):
     """The file is encrypted; upload a copy without a password."""
 
     code = "encrypted"
 
 
-class Corrupt(IngestionError):
+class CorruptFile(IngestionError):
     """The file is damaged and cannot be read."""
 
     code = "corrupt"
@@ -190,13 +191,13 @@ class UnsupportedFormat(IngestionError):
     code = "unsupported_media_type"
 
 
-class NoText(IngestionError):
+class NoTextFound(IngestionError):
     """The file has no text in it."""
 
     code = "no_text"
 
 
-class TooMuchText(IngestionError):
+class TextTooLong(IngestionError):
     """The file holds more than the limit allows."""
 
     code = "too_large"
@@ -208,22 +209,22 @@ class ChunkTooLong(IngestionError):
     code = "too_large"
 
 
-class TooManyNodes(TooMuchText):
+class TooManyNodes(TextTooLong):
     """The file holds more headings, paragraphs, rows and sentences than the limit allows."""
 
     def __init__(self, message: str | None = None, /) -> None:
-        found = f"The file holds more than {MAX_NODES:,} headings, paragraphs, rows and sentences; split it."
-        super().__init__(message or found, limit=MAX_NODES)
+        default_message = f"The file holds more than {MAX_NODES:,} headings, paragraphs, rows and sentences; split it."
+        super().__init__(message or default_message, limit=MAX_NODES)
 
 
-class TooManyPieces(TooMuchText):
+class TooManyPieces(TextTooLong):
     """The text holds more sentences, rows and lines than the limit allows."""
 
     def __init__(self) -> None:
         super().__init__(f"The text is cut at more than {MAX_PIECES:,} places; split the file.", limit=MAX_PIECES)
 
 
-class TooManyChunks(TooMuchText):
+class TooManyChunks(TextTooLong):
     """The document becomes more chunks than the limit allows."""
 
     def __init__(self) -> None:
@@ -244,13 +245,13 @@ class ParserTimeout(IngestionError):
     code = "parser_timeout"
 
 
-class ParserMemory(IngestionError):
+class ParserOutOfMemory(IngestionError):
     """Parsing needed more memory than the limit allows."""
 
     code = "parser_memory"
 
 
-class ParserKilled(ParserMemory):
+class ParserKilled(ParserOutOfMemory):
     """The parser process was killed from outside, as by a machine without memory; this may not be the file's fault."""
 
     retryable = True

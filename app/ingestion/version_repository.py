@@ -7,20 +7,20 @@ from typing import Any
 from uuid import UUID
 
 from app.access import Quotas
-from app.db.models.tenant_data import Document
+from app.db.models.tenant_data import DocumentRow
 from app.db.session import Session
-from app.db.statements import statement
-from app.documents.records import DOCUMENT_COLUMNS, document_from
-from app.quotas.room import Room
+from app.db.statements import parse_statement
+from app.documents.records import DOCUMENT_COLUMNS, parse_document_row
+from app.quotas.room import StorageQuota
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class PendingVersion:
     """A document to be ingested, where its original is and where it has to fit; and what the key may use that asks."""
 
-    document: Document
-    key: str
-    room: Room
+    document: DocumentRow
+    object_key: str
+    storage_quota: StorageQuota
     key_quotas: Quotas
 
 
@@ -31,21 +31,21 @@ class VersionRepository:
         self.session = session
         self.tenant_id = tenant_id
 
-    async def load(self, document_id: UUID, version: int, *, uploader: UUID) -> Wanted | None:
+    async def load_pending(self, document_id: UUID, version: int, *, uploader: UUID) -> PendingVersion | None:
         """A document whose newest version this is and that is not settled, detached; ``uploader`` is a key."""
         values = {"t": self.tenant_id, "d": document_id, "v": version, "uploader": uploader}
-        row = await self.session.row(_LOAD, values)
+        row = await self.session.fetch_row(_LOAD, values)
         if row is None:
             return None
-        document = document_from(row)
-        quotas, storing = Quotas.stored(row["tenant_quotas"]), Quotas.stored(row["storing_quotas"])
-        room = Room(self.tenant_id, quotas, document.quota_key_id, storing)
-        return Wanted(document, row["key"], room, Quotas.stored(row["key_quotas"]))
+        document = parse_document_row(row)
+        quotas, storage_key_quotas = Quotas.from_json(row["tenant_quotas"]), Quotas.from_json(row["storing_quotas"])
+        storage_quota = StorageQuota(self.tenant_id, quotas, document.quota_key_id, storage_key_quotas)
+        return PendingVersion(document, row["key"], storage_quota, Quotas.from_json(row["key_quotas"]))
 
-    async def lock(self, document_id: UUID, version: int) -> Document | None:
+    async def lock(self, document_id: UUID, version: int) -> DocumentRow | None:
         """The same as it is now, kept from every other change until the transaction ends."""
-        row = await self.session.row(_LOCK, {"t": self.tenant_id, "d": document_id, "v": version})
-        return None if row is None else document_from(row)
+        row = await self.session.fetch_row(_LOCK, {"t": self.tenant_id, "d": document_id, "v": version})
+        return None if row is None else parse_document_row(row)
 
     async def set_status(
         self, document_id: UUID, version: int, status: str, progress: Mapping[str, Any] | None = None
@@ -58,18 +58,18 @@ class VersionRepository:
             "status": status,
             "progress": None if progress is None else json.dumps(progress),
         }
-        return await self.session.row(_SET_STATUS, values) is not None
+        return await self.session.fetch_row(_SET_STATUS, values) is not None
 
     async def finish(
         self,
-        document: Document,
+        document: DocumentRow,
         index_id: UUID,
         *,
         chunks: int,
         language: str,
         page_count: int | None,
         warnings: Sequence[str],
-        pictures: Collection[bytes],
+        image_hashes: Collection[bytes],
     ) -> list[str] | None:
         """The version is whole and ``index_id`` still live: what is left of earlier versions and attempts goes.
 
@@ -88,25 +88,25 @@ class VersionRepository:
             "language": language,
             "pages": page_count,
             "warnings": json.dumps(list(warnings)),
-            "pictures": list(pictures),
+            "pictures": list(image_hashes),
         }
-        row = await self.session.row(_FINISH, values)
+        row = await self.session.fetch_row(_FINISH, values)
         assert row is not None
         return row["keys"] if row["finished"] else None
 
 
-_WANTED = "tenant_id = :t and id = :d and version = :v and status not in ('ready', 'failed')"
-_LOAD = statement(f"""
+_PENDING_FILTER = "tenant_id = :t and id = :d and version = :v and status not in ('ready', 'failed')"
+_LOAD = parse_statement(f"""
 select d.*, o.key, (select t.quotas from tenant t where t.id = :t) tenant_quotas,
        (select k.quotas from api_key k where k.tenant_id = :t and k.id = :uploader) key_quotas,
        (select k.quotas from api_key k where k.tenant_id = :t and k.id = d.quota_key_id) storing_quotas
-  from (select {DOCUMENT_COLUMNS} from document where {_WANTED}) d
+  from (select {DOCUMENT_COLUMNS} from document where {_PENDING_FILTER}) d
   join document_object o on o.tenant_id = d.tenant_id and o.document_id = d.id and o.version = d.version""")  # noqa: S608
-_LOCK = statement(f"select {DOCUMENT_COLUMNS} from document where {_WANTED} for update")  # noqa: S608  (constants)
-_SET_STATUS = statement(f"""
+_LOCK = parse_statement(f"select {DOCUMENT_COLUMNS} from document where {_PENDING_FILTER} for update")  # noqa: S608  (constants)
+_SET_STATUS = parse_statement(f"""
 update document set status = :status, progress = :progress::jsonb, updated_at = now()
- where {_WANTED} returning 1""")  # noqa: S608  (constants)
-_FINISH = statement("""
+ where {_PENDING_FILTER} returning 1""")  # noqa: S608  (constants)
+_FINISH = parse_statement("""
 with finished as (
   update document d
      set status = 'ready', live_version = d.version, title = :title, filterable = :filterable::jsonb, error = null,

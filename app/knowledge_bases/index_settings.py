@@ -5,17 +5,17 @@ from dataclasses import asdict, dataclass
 from uuid import UUID
 
 from app.db.models.tenant_data import SearchIndex
-from app.errors import InvalidInput
-from app.http_sources.gate import SourceGate
-from app.ids import new_id
+from app.errors import InvalidInputError
+from app.http_sources.gate import SourceAllowlist
+from app.ids import generate_id
 from app.inference.embedding import Embedder, EmbeddingIdentity
 from app.inference.embedding.registry import Embedders
 from app.knowledge_bases.types import Chunking
-from app.lexical.languages import identity_name
+from app.lexical.languages import get_analyzer_id
 from app.lexical.weights import K1, B
 
 PURGE_JOB = "purge_objects"
-RESTAMP_JOB = "restamp_knowledge_base"
+BACKFILL_JOB = "restamp_knowledge_base"
 ERASE_JOB = "erase_knowledge_base"
 ROUTING_JOB = "make_routing_profile"
 
@@ -27,26 +27,28 @@ class IndexSettings:
     embedders: Embedders
     chunkers: Collection[str]
     strategies: Collection[str]
-    sources: SourceGate
+    source_allowlist: SourceAllowlist
 
-    def new_index(self, tenant_id: UUID, kb_id: UUID, language: str, model: EmbeddingIdentity) -> SearchIndex:
+    def build_index(self, tenant_id: UUID, kb_id: UUID, language: str, model: EmbeddingIdentity) -> SearchIndex:
         """An empty live index of this model."""
-        identity = {**asdict(model), "analyser": identity_name(language), "k1": K1, "b": B}
+        identity = {**asdict(model), "analyser": get_analyzer_id(language), "k1": K1, "b": B}
         dim = model.dimensions
-        return SearchIndex(tenant_id=tenant_id, kb_id=kb_id, id=new_id(), identity=identity, dim=dim, state="live")
+        return SearchIndex(tenant_id=tenant_id, kb_id=kb_id, id=generate_id(), identity=identity, dim=dim, state="live")
 
 
 def check_chunking(chunking: Chunking, settings: IndexSettings, embedder: Embedder) -> None:
     """Raises InvalidInput for a chunker that is not there, and sizes that it or the model cannot have."""
-    require_known("chunker", chunking.strategy, settings.chunkers, ("body", "chunking", "strategy"))
+    require_valid_choice("chunker", chunking.strategy, settings.chunkers, ("body", "chunking", "strategy"))
     if chunking.overlap_tokens >= chunking.max_tokens:
-        raise InvalidInput("overlap_tokens must be less than max_tokens.", loc=("body", "chunking", "overlap_tokens"))
-    if chunking.max_tokens > (most := embedder.max_tokens - embedder.special_tokens):
-        message = f"The embedding model reads at most {most} tokens of a passage."
-        raise InvalidInput(message, loc=("body", "chunking", "max_tokens"))
+        raise InvalidInputError(
+            "overlap_tokens must be less than max_tokens.", loc=("body", "chunking", "overlap_tokens")
+        )
+    if chunking.max_tokens > (max_tokens := embedder.max_tokens - embedder.special_tokens):
+        message = f"The embedding model reads at most {max_tokens} tokens of a passage."
+        raise InvalidInputError(message, loc=("body", "chunking", "max_tokens"))
 
 
-def require_known(kind: str, name: str, names: Collection[str], loc: tuple[str, ...]) -> None:
+def require_valid_choice(kind: str, name: str, choices: Collection[str], loc: tuple[str, ...]) -> None:
     """Raises InvalidInput."""
-    if name not in names:
-        raise InvalidInput(f"No {kind} is named {name!r}; there are: {', '.join(sorted(names))}.", loc=loc)
+    if name not in choices:
+        raise InvalidInputError(f"No {kind} is named {name!r}; there are: {', '.join(sorted(choices))}.", loc=loc)

@@ -8,28 +8,28 @@ from cachetools import LRUCache
 
 from app.knowledge_bases.types import KnowledgeBaseView
 
-MOST = 1000
+MAX_ENTRIES = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class KnownKnowledgeBases:
+class KnowledgeBaseCache:
     """The last ones that were searched, by tenant and by how they were called; one for all searches of a process.
 
     What is kept may be out of date. Who uses it does so in transactions that are to find it unchanged.
     """
 
-    _kept: LRUCache[tuple[UUID, str], KnowledgeBaseView] = field(default_factory=lambda: LRUCache(MOST))
+    _views: LRUCache[tuple[UUID, str], KnowledgeBaseView] = field(default_factory=lambda: LRUCache(MAX_ENTRIES))
 
     def get(self, tenant_id: UUID, reference: str) -> KnowledgeBaseView | None:
         """By id or name, where it is kept."""
-        return self._kept.get((tenant_id, reference))
+        return self._views.get((tenant_id, reference))
 
-    def keep(self, tenant_id: UUID, reference: str, view: KnowledgeBaseView) -> None:
+    def put(self, tenant_id: UUID, reference: str, view: KnowledgeBaseView) -> None:
         """Not what a transaction is no use for: an HTTP source is asked without one."""
-        if view.row.source is None and (view.twin is None or view.twin.row.source is None):
-            self._kept[tenant_id, reference] = view
+        if view.row.source is None and (view.shared_counterpart is None or view.shared_counterpart.row.source is None):
+            self._views[tenant_id, reference] = view
 
-    def forget(self, tenant_id: UUID, references: Sequence[str]) -> None:
+    def invalidate(self, tenant_id: UUID, references: Sequence[str]) -> None:
         """They are not as they were, or gone."""
         for reference in references:
-            self._kept.pop((tenant_id, reference), None)
+            self._views.pop((tenant_id, reference), None)

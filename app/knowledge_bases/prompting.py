@@ -5,46 +5,48 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from app.audit.types import Action, Event
+from app.audit.types import AuditAction, AuditEvent
 from app.db.session import Session, TenantDatabase
 from app.knowledge_bases.repository import KnowledgeBaseRepository
 from app.knowledge_bases.service import KnowledgeBaseService
 from app.prompts.repository import PromptRepository
-from app.prompts.types import PromptName, PromptOwner, PromptVersion, PromptVersionNotFound, pinned
+from app.prompts.types import PromptName, PromptOwner, PromptVersionInfo, PromptVersionNotFound, pin_version
 
 
 @dataclass(frozen=True, slots=True)
-class KnowledgeBasePrompts:
+class KnowledgeBasePromptService:
     """What a tenant's admin can do with them; setting one is a change of the knowledge base."""
 
     db: TenantDatabase
     knowledge_bases: KnowledgeBaseService
 
-    async def page(
+    async def list_versions(
         self, reference: str, name: PromptName | None, *, after: tuple[datetime, UUID] | None, limit: int
-    ) -> Sequence[PromptVersion]:
+    ) -> Sequence[PromptVersionInfo]:
         """Newest first, of one prompt or of both. Raises KnowledgeBaseNotFound, Forbidden."""
-        self.knowledge_bases.require_whole()
+        self.knowledge_bases.require_unrestricted_key()
         async with self.db.transaction(snapshot=True) as session:
-            view = await self.knowledge_bases.find_in(session, reference)
-            in_use = view.retrieval.numbers()
-            return await self._versions(session, view.row.id).page(name, in_use, after=after, limit=limit)
+            view = await self.knowledge_bases.find_in_session(session, reference)
+            active_numbers = view.retrieval.get_version_numbers()
+            return await self._create_repository(session, view.row.id).list_versions(
+                name, active_numbers, after=after, limit=limit
+            )
 
-    async def pin(self, reference: str, name: PromptName, number: int) -> PromptVersion:
+    async def pin_version(self, reference: str, name: PromptName, number: int) -> PromptVersionInfo:
         """From now on this version is in use. Raises KnowledgeBaseNotFound, PromptVersionNotFound, Forbidden."""
-        self.knowledge_bases.require_whole()
+        self.knowledge_bases.require_unrestricted_key()
         async with self.db.transaction() as session:
             repository = KnowledgeBaseRepository(session, self.db.tenant_id)
-            kb_id = (await self.knowledge_bases.find_in(session, reference)).row.id
+            kb_id = (await self.knowledge_bases.find_in_session(session, reference)).row.id
             await repository.lock(kb_id)
-            stored = (await self.knowledge_bases.find_in(session, reference)).row.retrieval
-            version = await self._versions(session, kb_id).find(name, number)
+            retrieval = (await self.knowledge_bases.find_in_session(session, reference)).row.retrieval
+            version = await self._create_repository(session, kb_id).find(name, number)
             if version is None:
                 raise PromptVersionNotFound
-            if await repository.change(kb_id, {"retrieval": pinned(stored, version)}):
-                event = Event(Action.KNOWLEDGE_BASE_UPDATE, [kb_id], kb_id)
-                await self.knowledge_bases.record(session, event)
+            if await repository.update(kb_id, {"retrieval": pin_version(retrieval, version)}):
+                event = AuditEvent(AuditAction.KNOWLEDGE_BASE_UPDATE, [kb_id], kb_id)
+                await self.knowledge_bases.record_event(session, event)
             return version
 
-    def _versions(self, session: Session, kb_id: UUID) -> PromptRepository:
+    def _create_repository(self, session: Session, kb_id: UUID) -> PromptRepository:
         return PromptRepository(session, self.db.tenant_id, PromptOwner(kb_id=kb_id))

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from datetime import timedelta
 from uuid import UUID
 
-from app.audit.types import Action, Event
+from app.audit.types import AuditAction, AuditEvent
 from app.db.models.tenant_data import SearchIndex
 from app.db.session import Session, TenantDatabase
 from app.inference.embedding import Embedder
@@ -19,10 +19,10 @@ from app.knowledge_bases.types import (
     IndexMismatch,
     KnowledgeBaseNotFound,
     KnowledgeBaseView,
-    NothingToUndo,
+    NothingToRollBack,
+    ReindexInProgress,
     ReindexNotFound,
-    ReindexUnderWay,
-    ReindexWishes,
+    ReindexOptions,
 )
 
 REINDEX_JOB = "reindex_knowledge_base"
@@ -35,32 +35,32 @@ class ReindexService:
     db: TenantDatabase
     knowledge_bases: KnowledgeBaseService
     queue: JobQueue
-    undo_window: timedelta
+    rollback_window: timedelta
 
-    async def start(self, reference: str, wishes: ReindexWishes) -> KnowledgeBaseView:
+    async def start(self, reference: str, options: ReindexOptions) -> KnowledgeBaseView:
         """Have a job build the next index; the same again goes on with one that has stopped.
 
         Raises KnowledgeBaseNotFound, ReindexUnderWay, InvalidInput for settings that are none, Forbidden.
         """
-        self.knowledge_bases.require_whole()
+        self.knowledge_bases.require_unrestricted_key()
         async with self.db.transaction() as session:
-            kb = await self._lock(session, reference)
-            wanted = self._wanted(kb, wishes)
+            kb = await self._lock_knowledge_base(session, reference)
+            new_index = self._build_index(kb, options)
             repository = GenerationRepository(session, self.db.tenant_id)
-            building = await repository.building(kb.row.id)
+            building = await repository.find_building(kb.row.id)
             if building is None:
-                await repository.add(wanted)
-                await repository.begin(wanted.id)
-                await self._work_on(session, wanted.id)
-                await self._record(session, Action.KNOWLEDGE_BASE_REINDEX, kb)
-            elif not _same(wanted, building):
-                raise ReindexUnderWay
-            elif not await repository.is_worked_on(building):
-                await self._work_on(session, building.id)
-                await self._record(session, Action.KNOWLEDGE_BASE_REINDEX, kb)
-            return await KnowledgeBaseRepository(session, self.db.tenant_id).counted(kb, reader=None)
+                await repository.add(new_index)
+                await repository.begin_build(new_index.id)
+                await self._enqueue_build(session, new_index.id)
+                await self._record(session, AuditAction.KNOWLEDGE_BASE_REINDEX, kb)
+            elif not _is_same_build(new_index, building):
+                raise ReindexInProgress
+            elif not await repository.has_active_job(building):
+                await self._enqueue_build(session, building.id)
+                await self._record(session, AuditAction.KNOWLEDGE_BASE_REINDEX, kb)
+            return await KnowledgeBaseRepository(session, self.db.tenant_id).add_counts(kb, reader=None)
 
-    async def undo(self, reference: str) -> KnowledgeBaseView:
+    async def rollback(self, reference: str) -> KnowledgeBaseView:
         """Go back to the index of before: it gets what has come in since, then it is the live one again.
 
         The same again goes on with an undo that has stopped.
@@ -68,27 +68,27 @@ class ReindexService:
         Raises KnowledgeBaseNotFound, NothingToUndo, ReindexUnderWay, Forbidden; IndexMismatch where the model that made
         it is not configured any more.
         """
-        self.knowledge_bases.require_whole()
+        self.knowledge_bases.require_unrestricted_key()
         async with self.db.transaction() as session:
-            kb = await self._lock(session, reference)
+            kb = await self._lock_knowledge_base(session, reference)
             repository = GenerationRepository(session, self.db.tenant_id)
-            building = await repository.building(kb.row.id)
+            building = await repository.find_building(kb.row.id)
             if building is None:
-                last = await repository.last(kb.row.id, window=self.undo_window)
-            elif building.was_live and not await repository.is_worked_on(building):
-                last = building.id, building.identity
+                target = await repository.find_rollback_target(kb.row.id, max_age=self.rollback_window)
+            elif building.was_live and not await repository.has_active_job(building):
+                target = building.id, building.identity
             else:
-                raise ReindexUnderWay
-            if last is None:
-                raise NothingToUndo
-            index_id, identity = last
-            if self.knowledge_bases.settings.embedders.of(identity) is None:
+                raise ReindexInProgress
+            if target is None:
+                raise NothingToRollBack
+            index_id, identity = target
+            if self.knowledge_bases.settings.embedders.find_by_identity(identity) is None:
                 raise IndexMismatch(f"The model of the index of before, {identity['model']!r}, is not configured now.")
             if building is None:
-                await repository.begin(index_id)
-            await self._work_on(session, index_id)
-            await self._record(session, Action.KNOWLEDGE_BASE_REINDEX_UNDO, kb)
-            return await KnowledgeBaseRepository(session, self.db.tenant_id).counted(kb, reader=None)
+                await repository.begin_build(index_id)
+            await self._enqueue_build(session, index_id)
+            await self._record(session, AuditAction.KNOWLEDGE_BASE_REINDEX_ROLLBACK, kb)
+            return await KnowledgeBaseRepository(session, self.db.tenant_id).add_counts(kb, reader=None)
 
     async def cancel(self, reference: str) -> None:
         """Build no further; the periodic maintenance has a job drop what is built.
@@ -97,50 +97,50 @@ class ReindexService:
 
         Raises KnowledgeBaseNotFound, ReindexNotFound, Forbidden.
         """
-        self.knowledge_bases.require_whole()
+        self.knowledge_bases.require_unrestricted_key()
         async with self.db.transaction() as session:
-            kb = await self._lock(session, reference)
+            kb = await self._lock_knowledge_base(session, reference)
             repository = GenerationRepository(session, self.db.tenant_id)
-            building = await repository.building(kb.row.id)
+            building = await repository.find_building(kb.row.id)
             if building is None:
                 raise ReindexNotFound
             await repository.cancel(building.id)
-            await self._record(session, Action.KNOWLEDGE_BASE_REINDEX_CANCEL, kb)
+            await self._record(session, AuditAction.KNOWLEDGE_BASE_REINDEX_CANCEL, kb)
 
-    async def _record(self, session: Session, action: Action, kb: KnowledgeBaseView) -> None:
-        await self.knowledge_bases.record(session, Event(action, [kb.row.id], kb.row.id))
+    async def _record(self, session: Session, action: AuditAction, kb: KnowledgeBaseView) -> None:
+        await self.knowledge_bases.record_event(session, AuditEvent(action, [kb.row.id], kb.row.id))
 
-    async def _lock(self, session: Session, reference: str) -> KnowledgeBaseView:
+    async def _lock_knowledge_base(self, session: Session, reference: str) -> KnowledgeBaseView:
         """As it is when nobody else changes it. Raises KnowledgeBaseNotFound, HoldsNoDocuments."""
-        found = await self.knowledge_bases.find_in(session, reference)
+        unlocked_kb = await self.knowledge_bases.find_in_session(session, reference)
         repository = KnowledgeBaseRepository(session, self.db.tenant_id)
-        await repository.lock(found.row.id)
-        kb = await repository.find(found.row.id)
+        await repository.lock(unlocked_kb.row.id)
+        kb = await repository.find(unlocked_kb.row.id)
         if kb is None:
             raise KnowledgeBaseNotFound
         kb.require_documents()
         return kb
 
-    def _wanted(self, kb: KnowledgeBaseView, wishes: ReindexWishes) -> SearchIndex:
+    def _build_index(self, kb: KnowledgeBaseView, options: ReindexOptions) -> SearchIndex:
         """The row of the next generation. Raises InvalidInput."""
         settings = self.knowledge_bases.settings
-        embedder = self._embedder(kb, wishes)
-        chunking, language = wishes.chunking or kb.chunking, wishes.language or kb.row.language
+        embedder = self._select_embedder(kb, options)
+        chunking, language = options.chunking or kb.chunking, options.language or kb.row.language
         check_chunking(chunking, settings, embedder)
-        wanted = settings.new_index(self.db.tenant_id, kb.row.id, language, embedder.identity)
-        wanted.state = "building"
-        wanted.avgdl = kb.index.avgdl  # nearer than nothing, until its own is known
-        wanted.settings = {"chunking": asdict(chunking), "language": language}
-        return wanted
+        new_index = settings.build_index(self.db.tenant_id, kb.row.id, language, embedder.identity)
+        new_index.state = "building"
+        new_index.avgdl = kb.index.avgdl  # nearer than nothing, until its own is known
+        new_index.settings = {"chunking": asdict(chunking), "language": language}
+        return new_index
 
-    def _embedder(self, kb: KnowledgeBaseView, wishes: ReindexWishes) -> Embedder:
+    def _select_embedder(self, kb: KnowledgeBaseView, options: ReindexOptions) -> Embedder:
         """Without a wish the model stays, if it is still there."""
         embedders = self.knowledge_bases.settings.embedders
-        if wishes.model is None and wishes.dimensions is None:
-            return embedders.of(kb.index.identity) or embedders.default
-        return embedders.named(wishes.model, wishes.dimensions)
+        if options.model is None and options.dimensions is None:
+            return embedders.find_by_identity(kb.index.identity) or embedders.default
+        return embedders.get_by_name(options.model, options.dimensions)
 
-    async def _work_on(self, session: Session, index_id: UUID) -> None:
+    async def _enqueue_build(self, session: Session, index_id: UUID) -> None:
         """Somebody has asked for it: its first slice does not wait behind all that comes in as bulk."""
         job_id = await self.queue.enqueue(
             session,
@@ -149,10 +149,10 @@ class ReindexService:
             payload={"index": str(index_id)},
             priority=INTERACTIVE,
         )
-        await GenerationRepository(session, self.db.tenant_id).give_job(index_id, job_id)
+        await GenerationRepository(session, self.db.tenant_id).assign_job(index_id, job_id)
 
 
-def _same(wanted: SearchIndex, building: Generation) -> bool:
+def _is_same_build(new_index: SearchIndex, building: Generation) -> bool:
     """As JSON: to Python true is 1."""
-    pair = [[wanted.identity, wanted.settings], [building.identity, building.settings]]
-    return len({json.dumps(each, sort_keys=True) for each in pair}) == 1
+    pair = [[new_index.identity, new_index.settings], [building.identity, building.settings]]
+    return len({json.dumps(settings, sort_keys=True) for settings in pair}) == 1

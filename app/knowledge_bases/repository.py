@@ -8,10 +8,10 @@ from uuid import UUID
 
 from sqlalchemy import func, select, text
 
-from app.db.models.tenant_data import Document, KnowledgeBase, SearchIndex
-from app.db.readable import READABLE
+from app.db.models.tenant_data import DocumentRow, KnowledgeBaseRow, SearchIndex
+from app.db.readable import READABLE_CONDITION
 from app.db.session import Session
-from app.db.statements import Record, Statement, statement
+from app.db.statements import Record, Statement, parse_statement
 from app.knowledge_bases.generation_repository import GenerationRepository
 from app.knowledge_bases.stored import LiveIndex, StoredKnowledgeBase
 from app.knowledge_bases.types import KnowledgeBaseView
@@ -26,23 +26,23 @@ select k.tenant_id, k.id, k.name, k.title, k.description, k.language, k.chunking
   from knowledge_base k join search_index i on i.tenant_id = k.tenant_id and i.kb_id = k.id and i.state = 'live'
        and k.deleted_at is null"""
 # With its twin, the system tenant's of the same name, as a second row where there is one. The system tenant has none.
-_WITH_TWIN = f"{_SELECT} where k.tenant_id = any(array[:tenant::uuid, system_tenant()])"
-_BY_NAME = statement(f"{_WITH_TWIN} and k.name = :reference")
-_BY_ID = statement(f"""{_WITH_TWIN}
+_SELECT_WITH_SHARED = f"{_SELECT} where k.tenant_id = any(array[:tenant::uuid, system_tenant()])"
+_FIND_BY_NAME = parse_statement(f"{_SELECT_WITH_SHARED} and k.name = :reference")
+_FIND_BY_ID = parse_statement(f"""{_SELECT_WITH_SHARED}
    and k.name = (select o.name from knowledge_base o where o.tenant_id = :tenant and o.id = :reference)""")  # noqa: S608
 
 
-def _few(which: str) -> Statement:
-    return statement(f"""{_WITH_TWIN}
-   and k.name = any(array(select o.name from knowledge_base o where o.tenant_id = :tenant{which}))
+def _build_find_up_to(condition: str) -> Statement:
+    return parse_statement(f"""{_SELECT_WITH_SHARED}
+   and k.name = any(array(select o.name from knowledge_base o where o.tenant_id = :tenant{condition}))
    and (select count(*) from (select from knowledge_base o
-                               where o.tenant_id = :tenant and o.deleted_at is null{which} limit :most::int + 1) n)
+                               where o.tenant_id = :tenant and o.deleted_at is null{condition} limit :most::int + 1) n)
        <= :most::int
  order by k.name""")  # noqa: S608
 
 
 # First those that can have results: of kind http, with documents, or with a shared one of that name; then the newest.
-_CANDIDATES = statement("""
+_FIND_FIRST_NAMES = parse_statement("""
 select o.name, (o.source is not null
                 or exists (select from document d where d.tenant_id = o.tenant_id and d.kb_id = o.id)
                 or exists (select from knowledge_base s where s.tenant_id = system_tenant() and s.name = o.name))
@@ -50,28 +50,28 @@ select o.name, (o.source is not null
   from knowledge_base o
  where o.tenant_id = :tenant and o.deleted_at is null and (:only::uuid[] is null or o.id = any(:only))
  order by holds desc, o.created_at desc, o.id desc limit :most::int + 1""")
-_NAMED = statement(f"{_WITH_TWIN} and k.name = any(:names::text[]) order by k.name")
+_FIND_BY_NAMES = parse_statement(f"{_SELECT_WITH_SHARED} and k.name = any(:names::text[]) order by k.name")
 
 # Apart: a statement for both has no plan that is worth keeping, and planning is most of what it costs.
-_SOME = " and o.id = any(:only::uuid[])"
-_FEW, _FEW_OF_SOME = _few(""), _few(_SOME)
-_PAGE = statement(f"""{_SELECT} where k.tenant_id = :tenant and (:only::uuid[] is null or k.id = any(:only))
+_IS_ALLOWED = " and o.id = any(:only::uuid[])"
+_FIND_UP_TO, _FIND_ALLOWED_UP_TO = _build_find_up_to(""), _build_find_up_to(_IS_ALLOWED)
+_PAGE = parse_statement(f"""{_SELECT} where k.tenant_id = :tenant and (:only::uuid[] is null or k.id = any(:only))
    and (:after_time::timestamptz is null or (k.created_at, k.id) < (:after_time, :after_id::uuid))
  order by k.created_at desc, k.id desc limit :limit""")
-_ROUTING_TEXTS = statement("""
+_ROUTING_TEXTS = parse_statement("""
 select id, routing_texts from knowledge_base where tenant_id = :tenant and id = any(:ids::uuid[])""")
-_HOLD_INDEXES = statement("""
+_LOCK_INDEXES = parse_statement("""
 select id, avgdl, state from search_index where tenant_id = :tenant and kb_id = :kb for key share""")
-_ADD_LANGUAGE = statement("""
+_ADD_LANGUAGE = parse_statement("""
 update search_index set languages = array_append(languages, :language::text)
  where tenant_id = :tenant and id = :index and not languages @> array[:language::text]""")
 
 
-class HeldIndex(NamedTuple):
+class LockedIndex(NamedTuple):
     """A search index that nobody re-weighs now, and whether it is being built."""
 
     avgdl: float
-    building: bool
+    is_building: bool
 
 
 class KnowledgeBaseRepository:
@@ -81,16 +81,16 @@ class KnowledgeBaseRepository:
         self.session = session
         self.tenant_id = tenant_id
 
-    async def add(self, row: KnowledgeBase, index: SearchIndex) -> None:
+    async def add(self, row: KnowledgeBaseRow, index: SearchIndex) -> None:
         """Insert a knowledge base and its first, empty, live index."""
         self.session.add(row)
         await self.session.flush()
         self.session.add(index)
         await self.session.flush()
 
-    async def change(self, kb_id: UUID, changes: Mapping[str, Any]) -> bool:
+    async def update(self, kb_id: UUID, changes: Mapping[str, Any]) -> bool:
         """Set columns of one that is still there; False where nothing differs, and nothing is written."""
-        kb = select(KnowledgeBase).where(KnowledgeBase.tenant_id == self.tenant_id, KnowledgeBase.id == kb_id)
+        kb = select(KnowledgeBaseRow).where(KnowledgeBaseRow.tenant_id == self.tenant_id, KnowledgeBaseRow.id == kb_id)
         row = await self.session.scalar(kb)
         if row is None:
             return False
@@ -102,97 +102,107 @@ class KnowledgeBaseRepository:
 
     async def lock(self, kb_id: UUID) -> None:
         """Keep every other change of it waiting until the transaction ends; documents come and go."""
-        kb = select(KnowledgeBase.id).where(KnowledgeBase.tenant_id == self.tenant_id, KnowledgeBase.id == kb_id)
+        kb = select(KnowledgeBaseRow.id).where(
+            KnowledgeBaseRow.tenant_id == self.tenant_id, KnowledgeBaseRow.id == kb_id
+        )
         await self.session.execute(kb.with_for_update(key_share=True))
 
     async def find(self, reference: UUID | str) -> KnowledgeBaseView | None:
         """By id or by name, with its twin."""
-        found = _BY_ID if isinstance(reference, UUID) else _BY_NAME
-        rows = await self.session.rows(found, {"tenant": self.tenant_id, "reference": reference})
-        return next(iter(self._with_twins(rows)), None)
+        query = _FIND_BY_ID if isinstance(reference, UUID) else _FIND_BY_NAME
+        rows = await self.session.fetch_rows(query, {"tenant": self.tenant_id, "reference": reference})
+        return next(iter(self._attach_shared(rows)), None)
 
-    async def few(self, only: Sequence[UUID] | None, *, most: int) -> list[KnowledgeBaseView]:
+    async def find_up_to(self, allowed_ids: Sequence[UUID] | None, *, max_count: int) -> list[KnowledgeBaseView]:
         """Every knowledge base by name, or those of ``only`` that exist; none if there are more than ``most``."""
-        found, values = _FEW if only is None else _FEW_OF_SOME, {"tenant": self.tenant_id, "only": only, "most": most}
-        return self._with_twins(await self.session.rows(found, values))
+        query, values = (
+            _FIND_UP_TO if allowed_ids is None else _FIND_ALLOWED_UP_TO,
+            {"tenant": self.tenant_id, "only": allowed_ids, "most": max_count},
+        )
+        return self._attach_shared(await self.session.fetch_rows(query, values))
 
-    async def first(self, only: Sequence[UUID] | None, *, most: int) -> tuple[list[KnowledgeBaseView], bool]:
+    async def find_first(
+        self, allowed_ids: Sequence[UUID] | None, *, max_count: int
+    ) -> tuple[list[KnowledgeBaseView], bool]:
         """Return ``most`` knowledge bases that can have results at most, and whether others of them were left out.
 
         If none can, return the newest one.
         """
-        values = {"tenant": self.tenant_id, "only": only, "most": most}
-        rows = await self.session.rows(_CANDIDATES, values)
-        holding = [row["name"] for row in rows[:most] if row["holds"]] or [row["name"] for row in rows[:1]]
-        values = {"tenant": self.tenant_id, "names": holding}
-        views = self._with_twins(await self.session.rows(_NAMED, values))
-        return views, len(rows) > most and rows[most]["holds"]
+        values = {"tenant": self.tenant_id, "only": allowed_ids, "most": max_count}
+        rows = await self.session.fetch_rows(_FIND_FIRST_NAMES, values)
+        names = [row["name"] for row in rows[:max_count] if row["holds"]] or [row["name"] for row in rows[:1]]
+        values = {"tenant": self.tenant_id, "names": names}
+        views = self._attach_shared(await self.session.fetch_rows(_FIND_BY_NAMES, values))
+        return views, len(rows) > max_count and rows[max_count]["holds"]
 
-    def _with_twins(self, rows: Sequence[Record]) -> list[KnowledgeBaseView]:
+    def _attach_shared(self, rows: Sequence[Record]) -> list[KnowledgeBaseView]:
         """The tenant's own, each with the shared one of its name; one that is the system tenant's alone is left out."""
-        views = [_view(row) for row in rows]
-        twins = {view.row.name: view for view in views if view.row.tenant_id != self.tenant_id}
-        own = [view for view in views if view.row.tenant_id == self.tenant_id]
-        return [replace(view, twin=twins[view.row.name]) if view.row.name in twins else view for view in own]
+        views = [_parse_view(row) for row in rows]
+        shared_by_name = {view.row.name: view for view in views if view.row.tenant_id != self.tenant_id}
+        own_views = [view for view in views if view.row.tenant_id == self.tenant_id]
+        return [
+            replace(view, shared_counterpart=shared_by_name[view.row.name]) if view.row.name in shared_by_name else view
+            for view in own_views
+        ]
 
-    async def page(
+    async def list_knowledge_bases(
         self,
         *,
-        only: Sequence[UUID] | None,
+        allowed_ids: Sequence[UUID] | None,
         after: tuple[datetime, UUID] | None,
         limit: int,
         reader: str | None,
     ) -> list[KnowledgeBaseView]:
         """Newest first, with counts of what the reader's key may see; None is a key that is not narrowed to a user."""
         after_time, after_id = after or (None, None)
-        place = {"after_time": after_time, "after_id": after_id, "limit": limit}
-        rows = await self.session.rows(_PAGE, {"tenant": self.tenant_id, "only": only, **place})
-        return await self._counted([_view(row) for row in rows], reader)
+        cursor_params = {"after_time": after_time, "after_id": after_id, "limit": limit}
+        rows = await self.session.fetch_rows(_PAGE, {"tenant": self.tenant_id, "only": allowed_ids, **cursor_params})
+        return await self._add_counts([_parse_view(row) for row in rows], reader)
 
-    async def counted(self, view: KnowledgeBaseView, *, reader: str | None) -> KnowledgeBaseView:
+    async def add_counts(self, view: KnowledgeBaseView, *, reader: str | None) -> KnowledgeBaseView:
         """The same with its counts, as in ``page``, and what is known of its other generations."""
-        return (await self._counted([view], reader))[0]
+        return (await self._add_counts([view], reader))[0]
 
-    async def _counted(self, views: Sequence[KnowledgeBaseView], reader: str | None) -> list[KnowledgeBaseView]:
+    async def _add_counts(self, views: Sequence[KnowledgeBaseView], reader: str | None) -> list[KnowledgeBaseView]:
         ids = [view.row.id for view in views]
-        counts = await self._counts(ids, reader)
-        states = await GenerationRepository(self.session, self.tenant_id).states(ids)
+        counts = await self._load_counts(ids, reader)
+        states = await GenerationRepository(self.session, self.tenant_id).load_reindex_states(ids)
         values = {"tenant": self.tenant_id, "ids": ids}
-        texts = {row[0]: row[1] for row in await self.session.rows(_ROUTING_TEXTS, values)}
-        found = []
+        texts = {row[0]: row[1] for row in await self.session.fetch_rows(_ROUTING_TEXTS, values)}
+        counted_views = []
         for view in views:
             documents, chunks = counts.get(view.row.id, (0, 0))
-            reindexing, retired_at = states.get(view.row.id, (None, None))
-            found.append(
+            reindex_progress, retired_at = states.get(view.row.id, (None, None))
+            counted_views.append(
                 replace(
                     view,
                     document_count=documents,
                     chunk_count=chunks,
-                    reindexing=reindexing,
+                    reindex_progress=reindex_progress,
                     retired_at=retired_at,
                     routing_texts=texts.get(view.row.id, {}),
                 )
             )
-        return found
+        return counted_views
 
-    async def _counts(self, ids: Sequence[UUID], reader: str | None) -> dict[UUID, tuple[int, int]]:
+    async def _load_counts(self, ids: Sequence[UUID], reader: str | None) -> dict[UUID, tuple[int, int]]:
         statement = (
-            select(Document.kb_id, func.count(), func.coalesce(func.sum(Document.chunk_count), 0))
-            .where(Document.tenant_id == self.tenant_id, Document.kb_id.in_(ids))
-            .group_by(Document.kb_id)
+            select(DocumentRow.kb_id, func.count(), func.coalesce(func.sum(DocumentRow.chunk_count), 0))
+            .where(DocumentRow.tenant_id == self.tenant_id, DocumentRow.kb_id.in_(ids))
+            .group_by(DocumentRow.kb_id)
         )
         if reader is not None:
-            statement = statement.where(text(READABLE).bindparams(reader=reader))
+            statement = statement.where(text(READABLE_CONDITION).bindparams(reader=reader))
         return {kb: (documents, chunks) for kb, documents, chunks in await self.session.execute(statement)}
 
-    async def hold_indexes(self, kb_id: UUID) -> dict[UUID, HeldIndex]:
+    async def lock_indexes(self, kb_id: UUID) -> dict[UUID, LockedIndex]:
         """Its search indexes; the mean lengths that their weights are made with stay until the end.
 
         For whoever adds, changes or removes chunks, before the first of them: else it and a re-weighing would come to
         wait for each other.
         """
-        rows = await self.session.rows(_HOLD_INDEXES, {"tenant": self.tenant_id, "kb": kb_id})
-        return {row["id"]: HeldIndex(row["avgdl"], row["state"] == "building") for row in rows}
+        rows = await self.session.fetch_rows(_LOCK_INDEXES, {"tenant": self.tenant_id, "kb": kb_id})
+        return {row["id"]: LockedIndex(row["avgdl"], row["state"] == "building") for row in rows}
 
     async def add_language(self, index_id: UUID, language: str) -> None:
         """From now on queries in this index are analysed in this language too.
@@ -200,9 +210,9 @@ class KnowledgeBaseRepository:
         It goes beside everybody who holds the index, and waits for those alone who add a language themselves.
         """
         values = {"tenant": self.tenant_id, "index": index_id, "language": language}
-        await self.session.rows(_ADD_LANGUAGE, values)
+        await self.session.fetch_rows(_ADD_LANGUAGE, values)
 
 
-def _view(row: Record) -> KnowledgeBaseView:
+def _parse_view(row: Record) -> KnowledgeBaseView:
     """Of a row of ``_SELECT``."""
-    return KnowledgeBaseView(StoredKnowledgeBase(*row[:15]), LiveIndex(*row[15:-1]), state=row[-1])
+    return KnowledgeBaseView(StoredKnowledgeBase(*row[:15]), LiveIndex(*row[15:-1]), row_version=row[-1])

@@ -19,7 +19,7 @@ class RoutingSettings:
     scale: float = 1.0
     always: bool = False
 
-    def stored(self) -> tuple[dict[str, Any], dict[str, Any]]:
+    def to_stored(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """What every search reads, and the texts."""
         texts = {"descriptions": [*self.descriptions], "examples": [*self.examples]}
         numbers = {"description_weight": self.description_weight, "scale": self.scale, "always": self.always}

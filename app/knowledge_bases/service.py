@@ -11,41 +11,41 @@ from sqlalchemy.exc import IntegrityError
 
 from app.access import Principal
 from app.audit.repository import AuditRepository
-from app.audit.types import Action, Actor, Event
-from app.db.models.tenant_data import KnowledgeBase
+from app.audit.types import Actor, AuditAction, AuditEvent
+from app.db.models.tenant_data import KnowledgeBaseRow
 from app.db.receipts import open_receipt
 from app.db.session import Session, TenantDatabase
-from app.errors import Forbidden, InvalidInput
+from app.errors import ForbiddenError, InvalidInputError
 from app.filters import compile_filter
 from app.http_sources.checking import check_source
 from app.http_sources.types import HttpSource
-from app.ids import decode_id, new_id
+from app.ids import decode_id, generate_id
 from app.job_queue import INTERACTIVE, JobQueue
-from app.knowledge_bases.index_settings import IndexSettings, check_chunking, require_known
+from app.knowledge_bases.index_settings import IndexSettings, check_chunking, require_valid_choice
 from app.knowledge_bases.repository import KnowledgeBaseRepository
 from app.knowledge_bases.routing_settings import RoutingSettings
 from app.knowledge_bases.types import (
     DEFAULT_NAME,
+    BackfillInProgress,
     KnowledgeBaseExists,
     KnowledgeBaseNotFound,
     KnowledgeBaseView,
     NewKnowledgeBase,
-    StampUnderWay,
 )
-from app.knowledge_bases.withdrawal_repository import WithdrawalRepository
-from app.lexical.languages import identity_name
+from app.knowledge_bases.withdrawal_repository import SoftDeleteRepository
+from app.lexical.languages import get_analyzer_id
 from app.prompts.repository import PromptRepository
 from app.prompts.types import PromptOwner
 
 PURGE_JOB = "purge_objects"
-RESTAMP_JOB = "restamp_knowledge_base"
+BACKFILL_JOB = "restamp_knowledge_base"
 ERASE_JOB = "erase_knowledge_base"
 ROUTING_JOB = "make_routing_profile"
 
 
-async def furnish_tenant(session: Session, tenant_id: UUID, settings: IndexSettings) -> None:
+async def create_default_knowledge_base(session: Session, tenant_id: UUID, settings: IndexSettings) -> None:
     """Give a new tenant its knowledge base ``default``, in the transaction that makes the tenant."""
-    await _insert(KnowledgeBaseRepository(session, tenant_id), NewKnowledgeBase(DEFAULT_NAME), settings)
+    await _insert_knowledge_base(KnowledgeBaseRepository(session, tenant_id), NewKnowledgeBase(DEFAULT_NAME), settings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,57 +59,70 @@ class KnowledgeBaseService:
 
     async def create(self, new: NewKnowledgeBase) -> KnowledgeBaseView:
         """Raises KnowledgeBaseExists; InvalidInput for a name, model, chunker or strategy that is not there."""
-        self.require_whole()
-        self._check(new)
+        self.require_unrestricted_key()
+        self._check_new(new)
         try:
             async with self.db.transaction() as session:
                 repository = KnowledgeBaseRepository(session, self.db.tenant_id)
-                made = await _insert(repository, new, self.settings)
-                retrieval = await self._numbered(repository, made.row.id, made.row.retrieval)
-                if await repository.change(made.row.id, {"retrieval": retrieval}):
-                    made = await _stored(repository, made.row.id)
-                await self.record(session, Event(Action.KNOWLEDGE_BASE_CREATE, [made.row.id], made.row.id))
+                view = await _insert_knowledge_base(repository, new, self.settings)
+                retrieval = await self._save_prompt_versions(repository, view.row.id, view.row.retrieval)
+                if await repository.update(view.row.id, {"retrieval": retrieval}):
+                    view = await _reload_view(repository, view.row.id)
+                await self.record_event(
+                    session, AuditEvent(AuditAction.KNOWLEDGE_BASE_CREATE, [view.row.id], view.row.id)
+                )
                 if new.routing.descriptions or new.routing.examples:
-                    await self._embed_texts(session, made)
-                return made
+                    await self._enqueue_text_embedding(session, view)
+                return view
         except IntegrityError as exc:
             raise KnowledgeBaseExists(f"A knowledge base named {new.name!r} is there already.") from exc
 
     async def find(self, reference: str) -> KnowledgeBaseView:
         """By id or name. Raises KnowledgeBaseNotFound."""
-        async with self.db.transaction(kept_plans=True) as session:
-            return await self.find_in(session, reference)
+        async with self.db.transaction(allow_generic_plans=True) as session:
+            return await self.find_in_session(session, reference)
 
-    async def find_in(self, session: Session, reference: str) -> KnowledgeBaseView:
+    async def find_in_session(self, session: Session, reference: str) -> KnowledgeBaseView:
         """The same inside a transaction that is already open. Raises KnowledgeBaseNotFound."""
         key = decode_id("kb", reference) or reference
         if "\0" in reference:
             raise KnowledgeBaseNotFound
         view = await KnowledgeBaseRepository(session, self.db.tenant_id).find(key)
-        if view is None or not self.principal.may_see(view.row.id):
+        if view is None or not self.principal.can_access(view.row.id):
             raise KnowledgeBaseNotFound
         return view
 
-    async def describe(self, reference: str) -> KnowledgeBaseView:
+    async def find_with_counts(self, reference: str) -> KnowledgeBaseView:
         """With its counts, all of one moment. Raises KnowledgeBaseNotFound."""
         async with self.db.transaction(snapshot=True) as session:
-            view = await self.find_in(session, reference)
-            return await KnowledgeBaseRepository(session, self.db.tenant_id).counted(
+            view = await self.find_in_session(session, reference)
+            return await KnowledgeBaseRepository(session, self.db.tenant_id).add_counts(
                 view, reader=self.principal.user_id
             )
 
-    async def page(self, *, after: tuple[datetime, UUID] | None, limit: int) -> Sequence[KnowledgeBaseView]:
+    async def list_knowledge_bases(
+        self, *, after: tuple[datetime, UUID] | None, limit: int
+    ) -> Sequence[KnowledgeBaseView]:
         """Newest first, with counts, all of one moment."""
         async with self.db.transaction(snapshot=True) as session:
             repository = KnowledgeBaseRepository(session, self.db.tenant_id)
-            return await repository.page(only=self.only(), after=after, limit=limit, reader=self.principal.user_id)
+            return await repository.list_knowledge_bases(
+                allowed_ids=self.get_allowed_ids(), after=after, limit=limit, reader=self.principal.user_id
+            )
 
-    async def few_readable(self, session: Session, *, most: int) -> Sequence[KnowledgeBaseView]:
+    async def list_accessible(self, session: Session, *, max_count: int) -> Sequence[KnowledgeBaseView]:
         """Return all knowledge bases that the key may read, by name; none if there are more than ``most``."""
-        return await KnowledgeBaseRepository(session, self.db.tenant_id).few(self.only(), most=most)
+        return await KnowledgeBaseRepository(session, self.db.tenant_id).find_up_to(
+            self.get_allowed_ids(), max_count=max_count
+        )
 
-    async def first_readable(
-        self, session: Session, only: Sequence[UUID] | None = None, *, most: int, most_empty: int | None = None
+    async def list_first_accessible(
+        self,
+        session: Session,
+        requested_ids: Sequence[UUID] | None = None,
+        *,
+        max_count: int,
+        max_with_empty: int | None = None,
     ) -> tuple[Sequence[KnowledgeBaseView], bool]:
         """Return ``most`` knowledge bases at most that the key may read, by name, or of ``only`` those.
 
@@ -118,12 +131,16 @@ class KnowledgeBaseService:
         Returns:
             The knowledge bases, those with content before empty ones, and whether others with content were left out.
         """
-        wanted = self.only() if only is None else [*filter(self.principal.may_see, only)]
-        if wanted is not None and not wanted:
+        allowed_ids = (
+            self.get_allowed_ids() if requested_ids is None else [*filter(self.principal.can_access, requested_ids)]
+        )
+        if allowed_ids is not None and not allowed_ids:
             return [], False
         repository = KnowledgeBaseRepository(session, self.db.tenant_id)
-        found = await repository.few(wanted, most=most if most_empty is None else most_empty)
-        return (found, False) if found else await repository.first(wanted, most=most)
+        views = await repository.find_up_to(
+            allowed_ids, max_count=max_count if max_with_empty is None else max_with_empty
+        )
+        return (views, False) if views else await repository.find_first(allowed_ids, max_count=max_count)
 
     async def update(self, reference: str, changes: dict[str, Any]) -> KnowledgeBaseView:
         """Set ``title``, ``description``, ``retrieval``, ``routing``, ``source`` or ``metadata_filter``.
@@ -132,138 +149,152 @@ class KnowledgeBaseService:
 
         Raises KnowledgeBaseNotFound, InvalidInput, StampUnderWay.
         """
-        self.require_whole()
+        self.require_unrestricted_key()
         async with self.db.transaction() as session:
-            view = await self.find_in(session, reference)
+            view = await self.find_in_session(session, reference)
             if retrieval := changes.get("retrieval"):
-                require_known(
+                require_valid_choice(
                     "strategy", retrieval["strategy"], self.settings.strategies, ("body", "retrieval", "strategy")
                 )
-            self._check_kind(view, changes)
+            self._check_changes(view, changes)
             repository = KnowledgeBaseRepository(session, self.db.tenant_id)
-            plain = {name: value for name, value in changes.items() if name not in ("metadata_filter", "routing")}
-            if "retrieval" in plain:
-                plain["retrieval"] = await self._numbered(repository, view.row.id, plain["retrieval"])
+            columns = {name: value for name, value in changes.items() if name not in ("metadata_filter", "routing")}
+            if "retrieval" in columns:
+                columns["retrieval"] = await self._save_prompt_versions(repository, view.row.id, columns["retrieval"])
             routing: RoutingSettings | None = changes.get("routing")
             if routing is not None:
-                plain["routing"], plain["routing_texts"] = routing.stored()
+                columns["routing"], columns["routing_texts"] = routing.to_stored()
             if "metadata_filter" in changes:
-                plain |= await self._restamp(session, view.row.id, changes["metadata_filter"])
-            if await repository.change(view.row.id, plain):
-                await self.record(session, Event(Action.KNOWLEDGE_BASE_UPDATE, [view.row.id], view.row.id))
+                columns |= await self._begin_backfill(session, view.row.id, changes["metadata_filter"])
+            if await repository.update(view.row.id, columns):
+                await self.record_event(
+                    session, AuditEvent(AuditAction.KNOWLEDGE_BASE_UPDATE, [view.row.id], view.row.id)
+                )
                 if routing is not None:
-                    await self._embed_texts(session, view)
-            return await repository.counted(await _stored(repository, view.row.id), reader=None)
+                    await self._enqueue_text_embedding(session, view)
+            return await repository.add_counts(await _reload_view(repository, view.row.id), reader=None)
 
-    async def _numbered(
+    async def _save_prompt_versions(
         self, repository: KnowledgeBaseRepository, kb_id: UUID, retrieval: Mapping[str, Any]
     ) -> dict[str, Any]:
         """The settings with the numbers of their prompts' versions; the knowledge base is locked."""
         await repository.lock(kb_id)
         prompts = PromptRepository(repository.session, repository.tenant_id, PromptOwner(kb_id=kb_id))
-        return await prompts.numbered(retrieval, key_id=self.principal.key_id)
+        return await prompts.save_versions(retrieval, key_id=self.principal.key_id)
 
-    async def _embed_texts(self, session: Session, kb: KnowledgeBaseView) -> None:
+    async def _enqueue_text_embedding(self, session: Session, kb: KnowledgeBaseView) -> None:
         """Have a job embed the texts: a model that does not answer now must not be in the way."""
         await self.queue.enqueue(
             session, ROUTING_JOB, tenant_id=self.db.tenant_id, payload={"index": str(kb.index.id)}, priority=INTERACTIVE
         )
 
-    async def _restamp(self, session: Session, kb_id: UUID, stamp: dict[str, Any]) -> dict[str, Any]:
+    async def _begin_backfill(self, session: Session, kb_id: UUID, metadata_filter: dict[str, Any]) -> dict[str, Any]:
         """Have a job give all documents another stamp; returns what is to be set meanwhile. Raises StampUnderWay."""
-        _check_filter(stamp)
+        _check_metadata_filter(metadata_filter)
         repository = KnowledgeBaseRepository(session, self.db.tenant_id)
         await repository.lock(kb_id)
-        row = (await _stored(repository, kb_id)).row
-        if row.pending_filter is not None and not _same(stamp, row.pending_filter):
-            raise StampUnderWay
-        if row.pending_filter is None and _same(stamp, row.metadata_filter):
+        row = (await _reload_view(repository, kb_id)).row
+        if row.pending_filter is not None and not _is_same_json(metadata_filter, row.pending_filter):
+            raise BackfillInProgress
+        if row.pending_filter is None and _is_same_json(metadata_filter, row.metadata_filter):
             return {}
         payload = {"knowledge_base": str(kb_id)}
         # One that somebody waits for: as bulk it would stand behind all that is uploaded in the meantime.
         await self.queue.enqueue(
-            session, RESTAMP_JOB, tenant_id=self.db.tenant_id, payload=payload, priority=INTERACTIVE
+            session, BACKFILL_JOB, tenant_id=self.db.tenant_id, payload=payload, priority=INTERACTIVE
         )
-        return {"pending_filter": stamp}
+        return {"pending_filter": metadata_filter}
 
     async def delete(self, reference: str) -> UUID:
         """Out of every reading at once, its name free; a job removes what is in it. Returns the deletion's id.
 
         Raises KnowledgeBaseNotFound, Forbidden.
         """
-        self.require_whole()
+        self.require_unrestricted_key()
         async with self.db.transaction() as session:
-            kb_id = (await self.find_in(session, reference)).row.id
-            withdrawn = await WithdrawalRepository(session, self.db.tenant_id, kb_id).withdraw()
-            if withdrawn is None:  # deleted by another just now
+            kb_id = (await self.find_in_session(session, reference)).row.id
+            deleted = await SoftDeleteRepository(session, self.db.tenant_id, kb_id).soft_delete()
+            if deleted is None:  # deleted by another just now
                 raise KnowledgeBaseNotFound
-            deletion, amount = new_id(), withdrawn.amount
+            deletion_id, amount = generate_id(), deleted.counts
             await open_receipt(
-                session, self.db.tenant_id, deletion, kind="knowledge_base", object_id=kb_id, kb_id=kb_id, amount=amount
+                session,
+                self.db.tenant_id,
+                deletion_id,
+                kind="knowledge_base",
+                object_id=kb_id,
+                kb_id=kb_id,
+                counts=amount,
             )
             payload = {
-                "deletion": str(deletion), "knowledge_base": str(kb_id), "indexes": [*map(str, withdrawn.indexes)]
+                "deletion": str(deletion_id), "knowledge_base": str(kb_id), "indexes": [*map(str, deleted.indexes)]
             }  # fmt: skip
             await self.queue.enqueue(session, ERASE_JOB, tenant_id=self.db.tenant_id, payload=payload)
-            event = Event(Action.KNOWLEDGE_BASE_DELETE, [kb_id], kb_id, deletion, {"documents": amount.documents})
-            await self.record(session, event)
-        return deletion
+            event = AuditEvent(
+                AuditAction.KNOWLEDGE_BASE_DELETE, [kb_id], kb_id, deletion_id, {"documents": amount.documents}
+            )
+            await self.record_event(session, event)
+        return deletion_id
 
-    async def record(self, session: Session, event: Event) -> None:
+    async def record_event(self, session: Session, event: AuditEvent) -> None:
         """Tell the audit what the caller does in this transaction."""
-        await AuditRepository(session, self.db.tenant_id).add(event, Actor.of(self.principal))
+        await AuditRepository(session, self.db.tenant_id).add(event, Actor.from_principal(self.principal))
 
-    def require_whole(self) -> None:
+    def require_unrestricted_key(self) -> None:
         """Raises Forbidden for a key that is narrowed to a user: a knowledge base is everybody's."""
         if self.principal.user_id is not None:
-            raise Forbidden
+            raise ForbiddenError
 
-    def only(self) -> list[UUID] | None:
+    def get_allowed_ids(self) -> list[UUID] | None:
         """Those that a narrowed key may read, None for all."""
         allowed = self.principal.knowledge_base_ids
         return None if allowed is None else list(allowed)
 
-    def _check_kind(self, view: KnowledgeBaseView, changes: Mapping[str, Any]) -> None:
+    def _check_changes(self, view: KnowledgeBaseView, changes: Mapping[str, Any]) -> None:
         """What is changed is what its kind has. Raises HoldsNoDocuments, InvalidInput."""
         if "metadata_filter" in changes:
             view.require_documents()
         if source := changes.get("source"):
             if view.row.source is None:
-                raise InvalidInput("Only a knowledge base of kind http has a source.", loc=("body", "source"))
-            check_source(HttpSource.stored(source), self.settings.sources, self.db.tenant_id)
+                raise InvalidInputError("Only a knowledge base of kind http has a source.", loc=("body", "source"))
+            check_source(HttpSource.from_stored(source), self.settings.source_allowlist, self.db.tenant_id)
 
-    def _check(self, new: NewKnowledgeBase) -> None:
-        embedder = self.settings.embedders.named(new.model, new.dimensions)
-        require_known("strategy", new.retrieval.strategy, self.settings.strategies, ("body", "retrieval", "strategy"))
+    def _check_new(self, new: NewKnowledgeBase) -> None:
+        embedder = self.settings.embedders.get_by_name(new.model, new.dimensions)
+        require_valid_choice(
+            "strategy", new.retrieval.strategy, self.settings.strategies, ("body", "retrieval", "strategy")
+        )
         check_chunking(new.chunking, self.settings, embedder)
-        _check_filter(new.metadata_filter or {})
-        identity_name(new.language)
+        _check_metadata_filter(new.metadata_filter or {})
+        get_analyzer_id(new.language)
         if new.source is not None:
-            check_source(new.source, self.settings.sources, self.db.tenant_id)
+            check_source(new.source, self.settings.source_allowlist, self.db.tenant_id)
 
 
-def _check_filter(stamp: Mapping[str, Any]) -> None:
+def _check_metadata_filter(metadata_filter: Mapping[str, Any]) -> None:
     """It is both: metadata that is stamped on what goes in, and a filter that must find it again."""
     loc = ("body", "metadata_filter")
-    if any(isinstance(value, dict | list) or value is None for value in stamp.values()):
-        raise InvalidInput("A knowledge base's filter holds plain values: they are stamped on what goes in.", loc=loc)
-    if any("." in key or "\\" in key for key in stamp):
-        raise InvalidInput("A key of a knowledge base's filter holds no dot and no backslash.", loc=loc)
-    compile_filter(stamp, loc=loc)
+    if any(isinstance(value, dict | list) or value is None for value in metadata_filter.values()):
+        raise InvalidInputError(
+            "A knowledge base's filter holds plain values: they are stamped on what goes in.", loc=loc
+        )
+    if any("." in key or "\\" in key for key in metadata_filter):
+        raise InvalidInputError("A key of a knowledge base's filter holds no dot and no backslash.", loc=loc)
+    compile_filter(metadata_filter, loc=loc)
 
 
-def _same(stamp: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+def _is_same_json(metadata_filter: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """As JSON: to Python true is 1."""
-    return json.dumps(stamp, sort_keys=True) == json.dumps(other, sort_keys=True)
+    return json.dumps(metadata_filter, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
-async def _insert(
+async def _insert_knowledge_base(
     repository: KnowledgeBaseRepository, new: NewKnowledgeBase, settings: IndexSettings
 ) -> KnowledgeBaseView:
-    routing, texts = new.routing.stored()
-    row = KnowledgeBase(
+    routing, texts = new.routing.to_stored()
+    row = KnowledgeBaseRow(
         tenant_id=repository.tenant_id,
-        id=new_id(),
+        id=generate_id(),
         name=new.name,
         title=new.title,
         description=new.description,
@@ -276,12 +307,12 @@ async def _insert(
         routing=routing,
         routing_texts=texts,
     )
-    model = settings.embedders.named(new.model, new.dimensions).identity
-    await repository.add(row, settings.new_index(repository.tenant_id, row.id, new.language, model))
-    return replace(await _stored(repository, row.id), routing_texts=texts)
+    model = settings.embedders.get_by_name(new.model, new.dimensions).identity
+    await repository.add(row, settings.build_index(repository.tenant_id, row.id, new.language, model))
+    return replace(await _reload_view(repository, row.id), routing_texts=texts)
 
 
-async def _stored(repository: KnowledgeBaseRepository, kb_id: UUID) -> KnowledgeBaseView:
+async def _reload_view(repository: KnowledgeBaseRepository, kb_id: UUID) -> KnowledgeBaseView:
     """One that was written in this transaction, with what the database has put in. Raises KnowledgeBaseNotFound."""
     view = await repository.find(kb_id)
     if view is None:  # deleted by another before this transaction wrote to it

@@ -27,22 +27,22 @@ class StoredKnowledgeBase:
     filter_number: int
 
     @property
-    def stamp(self) -> dict[str, Any]:
+    def enforced_metadata(self) -> dict[str, Any]:
         """The metadata that everything gets that goes in now, over what its caller says."""
         return self.metadata_filter if self.pending_filter is None else self.pending_filter
 
     @property
-    def stamp_number(self) -> int:
+    def metadata_revision(self) -> int:
         """Which stamp that is: a pending filter has the number after metadata_filter's until it takes its place."""
         return self.filter_number + (self.pending_filter is not None)
 
     @property
-    def guard(self) -> dict[str, Any] | None:
+    def enforced_filter(self) -> dict[str, Any] | None:
         """The filter that every read has to fulfil; while a new stamp goes round, the old one holds as well."""
-        stamps = [self.metadata_filter] if self.pending_filter is None else [self.metadata_filter, self.pending_filter]
-        if not all(stamps):
+        filters = [self.metadata_filter] if self.pending_filter is None else [self.metadata_filter, self.pending_filter]
+        if not all(filters):
             return None
-        return stamps[0] if len(stamps) == 1 else {"or": stamps}
+        return filters[0] if len(filters) == 1 else {"or": filters}
 
 
 @dataclass(frozen=True, slots=True)

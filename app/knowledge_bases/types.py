@@ -7,61 +7,61 @@ from typing import Any
 from uuid import UUID
 
 from app.db.models.base import SYSTEM_TENANT
-from app.errors import Conflict, NotFound
+from app.errors import ConflictError, NotFoundError
 from app.http_sources.types import HttpSource
 from app.inference.embedding import Embedder, EmbeddingIdentity
 from app.inference.embedding.registry import Embedders
 from app.knowledge_bases.routing_settings import RoutingSettings
 from app.knowledge_bases.stored import LiveIndex, StoredKnowledgeBase
-from app.lexical.languages import AUTO, identity_name
+from app.lexical.languages import AUTO, get_analyzer_id
 from app.prompts.types import PromptSettings
 
 DEFAULT_NAME = "default"
 
 
-class KnowledgeBaseNotFound(NotFound):
+class KnowledgeBaseNotFound(NotFoundError):
     """There is no such knowledge base."""
 
     code = "knowledge_base_not_found"
 
 
-class KnowledgeBaseExists(Conflict):
+class KnowledgeBaseExists(ConflictError):
     """A knowledge base of that name is there already."""
 
     code = "knowledge_base_exists"
 
 
-class StampUnderWay(Conflict):
+class BackfillInProgress(ConflictError):
     """The last change of metadata_filter is still on its way to the documents; try again when it is done."""
 
     code = "metadata_filter_pending"
 
 
-class IndexMismatch(Conflict):
+class IndexMismatch(ConflictError):
     """The knowledge base was embedded by a model that is not configured now."""
 
     code = "index_mismatch"
 
 
-class ReindexUnderWay(Conflict):
+class ReindexInProgress(ConflictError):
     """A next index is being built, or could not be: wait for it, ask for the same again, or cancel it first."""
 
     code = "reindex_under_way"
 
 
-class ReindexNotFound(NotFound):
+class ReindexNotFound(NotFoundError):
     """The knowledge base is not being indexed anew."""
 
     code = "reindex_not_found"
 
 
-class NothingToUndo(Conflict):
+class NothingToRollBack(ConflictError):
     """There is no former search index any more that the knowledge base could go back to."""
 
     code = "nothing_to_undo"
 
 
-class HoldsNoDocuments(Conflict):
+class NoDocumentStore(ConflictError):
     """The knowledge base is of kind http: it holds no documents and no index of its own."""
 
     code = "holds_no_documents"
@@ -109,7 +109,7 @@ class NewKnowledgeBase:
 
 
 @dataclass(frozen=True, slots=True)
-class ReindexWishes:
+class ReindexOptions:
     """What is to be another when a knowledge base is indexed anew; what is not named stays."""
 
     model: str | None = None
@@ -143,7 +143,7 @@ class Generation:
 
 
 @dataclass(frozen=True, slots=True)
-class Reindexing:
+class ReindexProgress:
     """How far the next generation is: ``done`` of ``total`` documents, or why it has stopped.
 
     ``last_error`` is why it waits, where its job ended early and is tried again.
@@ -176,28 +176,32 @@ class KnowledgeBaseView:
 
     row: StoredKnowledgeBase
     index: LiveIndex
-    state: str
+    row_version: str
     document_count: int = 0
     chunk_count: int = 0
-    twin: "KnowledgeBaseView | None" = None
-    reindexing: Reindexing | None = None
+    shared_counterpart: "KnowledgeBaseView | None" = None
+    reindex_progress: ReindexProgress | None = None
     retired_at: datetime | None = None
     routing_texts: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def state_of_both(self) -> str:
+    def cache_token(self) -> str:
         """Its state, and that of its twin where there is one."""
-        return self.state if self.twin is None else f"{self.state},{self.twin.state}"
+        return (
+            self.row_version
+            if self.shared_counterpart is None
+            else f"{self.row_version},{self.shared_counterpart.row_version}"
+        )
 
     @property
     def source(self) -> HttpSource | None:
         """What answers in its place, where it holds no documents."""
-        return None if self.row.source is None else HttpSource.stored(self.row.source)
+        return None if self.row.source is None else HttpSource.from_stored(self.row.source)
 
     def require_documents(self) -> None:
         """Raises HoldsNoDocuments."""
         if self.row.source is not None:
-            raise HoldsNoDocuments
+            raise NoDocumentStore
 
     @property
     def languages(self) -> list[str]:
@@ -212,10 +216,10 @@ class KnowledgeBaseView:
     @property
     def retrieval(self) -> Retrieval:
         """Typed form of the stored settings."""
-        return Retrieval.stored(self.row.retrieval)
+        return Retrieval.from_stored(self.row.retrieval)
 
     @property
-    def scale(self) -> float:
+    def weight(self) -> float:
         """How much what is found in it counts beside what is found elsewhere."""
         return float(self.row.routing.get("scale", 1.0))
 
@@ -230,7 +234,7 @@ class KnowledgeBaseView:
         return self.row.tenant_id == SYSTEM_TENANT
 
     @property
-    def called(self) -> str:
+    def display_name(self) -> str:
         """Its name in what a caller is told, who may have one of the same name."""
         return f"the shared {self.row.name!r}" if self.is_shared else repr(self.row.name)
 
@@ -238,36 +242,36 @@ class KnowledgeBaseView:
     def _subject(self) -> str:
         return f"{'Shared knowledge' if self.is_shared else 'Knowledge'} base {self.row.name!r}"
 
-    def mismatch(self, configured: Sequence[EmbeddingIdentity]) -> str | None:
+    def find_mismatch(self, configured: Sequence[EmbeddingIdentity]) -> str | None:
         """What differs between the index and what would be put in, as a sentence; None when a configured model fits."""
-        for name, made_with in asdict(EmbeddingIdentity.stored(self.index.identity)).items():
-            fitting = [one for one in configured if getattr(one, name) == made_with]
-            if not fitting:
-                there = " or ".join(dict.fromkeys(repr(getattr(one, name)) for one in configured))
+        for name, index_value in asdict(EmbeddingIdentity.from_index_identity(self.index.identity)).items():
+            matching = [identity for identity in configured if getattr(identity, name) == index_value]
+            if not matching:
+                configured_values = " or ".join(dict.fromkeys(repr(getattr(identity, name)) for identity in configured))
                 return (
-                    f"{self._subject} was embedded with {name} {made_with!r}, "
-                    f"but {there} is configured; reindex it or restore the setting."
+                    f"{self._subject} was embedded with {name} {index_value!r}, "
+                    f"but {configured_values} is configured; reindex it or restore the setting."
                 )
-            configured = fitting
-        return self.other_words
+            configured = matching
+        return self.analyzer_mismatch
 
     @property
-    def other_words(self) -> str | None:
+    def analyzer_mismatch(self) -> str | None:
         """That the words of the index were made by another analyser than a query's are, as a sentence."""
-        made_with, analyser = self.index.identity.get("analyser"), identity_name(self.row.language)
-        if made_with != analyser:
-            return f"{self._subject} was analysed by {made_with!r}, not {analyser!r}; reindex it."
+        index_analyzer, analyzer = self.index.identity.get("analyser"), get_analyzer_id(self.row.language)
+        if index_analyzer != analyzer:
+            return f"{self._subject} was analysed by {index_analyzer!r}, not {analyzer!r}; reindex it."
         return None
 
     def require_match(self, configured: Sequence[EmbeddingIdentity]) -> None:
         """Raises IndexMismatch when vectors of no configured model may meet those of the index."""
-        reason = self.mismatch(configured)
+        reason = self.find_mismatch(configured)
         if reason is not None:
             raise IndexMismatch(reason)
 
-    def embedder(self, embedders: Embedders) -> Embedder:
+    def get_embedder(self, embedders: Embedders) -> Embedder:
         """The one that makes vectors for the index. Raises IndexMismatch."""
-        found = embedders.of(self.index.identity)
-        if found is None:
-            raise IndexMismatch(self.mismatch(embedders.identities))
-        return found
+        embedder = embedders.find_by_identity(self.index.identity)
+        if embedder is None:
+            raise IndexMismatch(self.find_mismatch(embedders.identities))
+        return embedder

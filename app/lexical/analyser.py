@@ -11,9 +11,9 @@ from threading import Lock
 
 import Stemmer
 
-from app.characters import normalize_characters
-from app.errors import InvalidInput
-from app.lexical.stop_words import stop_words
+from app.characters import normalize_text
+from app.errors import InvalidInputError
+from app.lexical.stop_words import get_stop_words
 
 DEFAULT_LANGUAGE = "english"
 # Goes up with every change of what any analyser makes of a text: it is part of the index identity.
@@ -22,9 +22,9 @@ _VERSION = 1
 _NOT_LANGUAGES = frozenset({"porter", "lovins", "dutch_porter"})
 # Written in bigrams alone: the words among them are mostly English.
 _BIGRAM_LANGUAGES = frozenset({"chinese", "japanese", "korean", "thai"})
-_CACHED_WORDS = 40_000
-_CACHED_LENGTH = 40
-_LONGEST_TERM = 256
+_MAX_CACHED_WORDS = 40_000
+_MAX_CACHED_WORD_LENGTH = 40
+_MAX_TERM_LENGTH = 256
 
 # Han, Kana, Bopomofo, Hangul and the South-East Asian scripts: no spaces between words, or (Hangul) rich endings.
 _BIGRAM_SCRIPTS = (
@@ -59,53 +59,53 @@ _INITIALS = re.compile(r"[^\W\d_](?:\.[^\W\d_])+")
 _PLURAL_ACRONYM = re.compile(r"[A-Z\d]{2,}s")
 
 
-class Analyser:
+class Analyzer:
     """Text to terms for one language; safe to share between threads."""
 
     def __init__(self, language: str) -> None:
         self.language = language
         self.name = f"{language}-v{_VERSION}"
         words = DEFAULT_LANGUAGE if language in _BIGRAM_LANGUAGES else language
-        self._english = words == "english"
-        self.stop_words = stop_words(words)
+        self._is_english = words == "english"
+        self.stop_words = get_stop_words(words)
         self._stemmer = Stemmer.Stemmer(words, 0)
         # A Snowball stemmer keeps state between its C calls.
-        self._stemming = Lock()
-        self._seen: dict[str, tuple[str, ...]] = {}
+        self._stemmer_lock = Lock()
+        self._terms_cache: dict[str, tuple[str, ...]] = {}
 
-    def tokens(self, text: str) -> list[str]:
+    def tokenize(self, text: str) -> list[str]:
         """The terms of a text in its order, repeats included; an identifier's whole is followed by its parts."""
-        clean = normalize_characters(text)
+        clean = normalize_text(text)
         if clean.isascii():
-            return self._words(_ASCII_WORD.findall(clean))
+            return self._analyze_words(_ASCII_WORD.findall(clean))
         clean = clean.replace("\u2010", "-")  # the hyphen that NFKC leaves alone
         runs = _BIGRAM_RUN.split(clean)
-        found: list[str] = []
+        terms: list[str] = []
         for index, run in enumerate(runs):
-            found += _bigrams(run) if index % 2 else self._words(_WORD.findall(run))
-        return found
-
-    def _words(self, words: list[str]) -> list[str]:
-        found: list[str] = []
-        seen = self._seen
-        for word in words:
-            terms = seen.get(word)
-            if terms is None:
-                terms = self._remember(word)
-            found += terms
-        return found
-
-    def _remember(self, word: str) -> tuple[str, ...]:
-        terms = tuple(term[:_LONGEST_TERM] for term in self._terms(word))
-        if len(word) <= _CACHED_LENGTH:
-            # Emptied rather than aged: a text refills it in milliseconds, and no lock is needed.
-            if len(self._seen) >= _CACHED_WORDS:
-                self._seen.clear()
-            self._seen[word] = terms
+            terms += _split_bigrams(run) if index % 2 else self._analyze_words(_WORD.findall(run))
         return terms
 
-    def _terms(self, word: str) -> list[str]:
-        if self._english:
+    def _analyze_words(self, words: list[str]) -> list[str]:
+        result: list[str] = []
+        cache = self._terms_cache
+        for word in words:
+            terms = cache.get(word)
+            if terms is None:
+                terms = self._analyze_word(word)
+            result += terms
+        return result
+
+    def _analyze_word(self, word: str) -> tuple[str, ...]:
+        terms = tuple(term[:_MAX_TERM_LENGTH] for term in self._compute_terms(word))
+        if len(word) <= _MAX_CACHED_WORD_LENGTH:
+            # Emptied rather than aged: a text refills it in milliseconds, and no lock is needed.
+            if len(self._terms_cache) >= _MAX_CACHED_WORDS:
+                self._terms_cache.clear()
+            self._terms_cache[word] = terms
+        return terms
+
+    def _compute_terms(self, word: str) -> list[str]:
+        if self._is_english:
             if _NEGATION.search(word):
                 return []
             word = _CONTRACTION.sub("", word)
@@ -118,66 +118,68 @@ class Analyser:
             return [word.replace(",", "") if _THOUSANDS.fullmatch(word) else word]
         if _PLAIN.fullmatch(word) and not _is_camel(word):
             return self._stem(word)
-        return self._identifier(word)
+        return self._split_identifier(word)
 
-    def _identifier(self, word: str) -> list[str]:
+    def _split_identifier(self, word: str) -> list[str]:
         """The whole, then its parts; an apostrophe only divides (l'homme, O'Brien)."""
         divided = _APOSTROPHE.split(word)
         if len(divided) > 1:
-            return [term for piece in divided if piece for term in self._terms(piece)]
+            return [term for piece in divided if piece for term in self._compute_terms(piece)]
         # The hyphen is what writers disagree on: "follow-up" also meets followup, "AB-1234" also AB1234.
-        joined = _fold(word).replace("-", "")
+        joined = _casefold(word).replace("-", "")
         if joined.isalpha():
-            wholes = self._stem(joined)
+            full_forms = self._stem(joined)
         else:
-            wholes = [_fold(word)]
-            if joined != wholes[0] and not joined.isdigit():
-                wholes.append(joined)
+            full_forms = [_casefold(word)]
+            if joined != full_forms[0] and not joined.isdigit():
+                full_forms.append(joined)
         version = _VERSION_NUMBER.fullmatch(word)
         if version:
-            wholes.append(version[1])
-        return wholes + [term for part in _parts(word) for term in self._stem(part) if term not in wholes]
+            full_forms.append(version[1])
+        return full_forms + [term for part in _split_parts(word) for term in self._stem(part) if term not in full_forms]
 
     def _stem(self, word: str) -> list[str]:
-        folded = _fold(word)
+        folded = _casefold(word)
         if folded in self.stop_words:
             return []
-        with self._stemming:
-            return [self._stemmer.stemWord(folded[:_LONGEST_TERM])]
+        with self._stemmer_lock:
+            return [self._stemmer.stemWord(folded[:_MAX_TERM_LENGTH])]
 
 
-def analyser_for(language: str = DEFAULT_LANGUAGE) -> Analyser:
+def get_analyzer(language: str = DEFAULT_LANGUAGE) -> Analyzer:
     """The analyser of a language, made once per process.
 
     Raises InvalidInput, with the known languages, for any other.
     """
-    return _made(language)
+    return _load_analyzer(language)
 
 
 @lru_cache(maxsize=64)
-def _made(language: str) -> Analyser:
-    known = languages()
-    if language not in known:
-        raise InvalidInput(f"unknown language; known are {', '.join(known)}", loc=("body", "language"), known=known)
-    return Analyser(language)
+def _load_analyzer(language: str) -> Analyzer:
+    supported = list_languages()
+    if language not in supported:
+        raise InvalidInputError(
+            f"unknown language; known are {', '.join(supported)}", loc=("body", "language"), known=supported
+        )
+    return Analyzer(language)
 
 
-def auto_name() -> str:
+def get_auto_analyzer_id() -> str:
     """What stands in the place of an analyser's name where each document has its own."""
     return f"auto-v{_VERSION}"
 
 
-def languages() -> list[str]:
+def list_languages() -> list[str]:
     """The languages with an analyser, sorted."""
     return sorted((set(Stemmer.algorithms()) - _NOT_LANGUAGES) | _BIGRAM_LANGUAGES)
 
 
-def _fold(word: str) -> str:
+def _casefold(word: str) -> str:
     folded = word.casefold()
     return folded if folded.isascii() else unicodedata.normalize("NFKC", folded)
 
 
-def _bigrams(run: str) -> list[str]:
+def _split_bigrams(run: str) -> list[str]:
     return [run] if len(run) == 1 else [run[i : i + 2] for i in range(len(run) - 1)]
 
 
@@ -185,7 +187,7 @@ def _is_camel(word: str) -> bool:
     return bool(_CAMEL.search(word)) and not _PLURAL_ACRONYM.fullmatch(word)
 
 
-def _parts(word: str) -> list[str]:
+def _split_parts(word: str) -> list[str]:
     """What an identifier is made of; single digits say nothing (v2.3.1) and are left out."""
     pieces = [piece for piece in _CUT_AT.split(word) if piece]
     parts: list[str] = []

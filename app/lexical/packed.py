@@ -29,10 +29,10 @@ class PackedEntries(Sequence[LexicalEntry]):
     def __getitem__(self, place: slice) -> list[LexicalEntry]: ...
     def __getitem__(self, place: int | slice) -> LexicalEntry | list[LexicalEntry]:
         if isinstance(place, slice):
-            return [self._entry(at) for at in range(*place.indices(len(self)))]
-        return self._entry(range(len(self))[place])
+            return [self._build_entry(at) for at in range(*place.indices(len(self)))]
+        return self._build_entry(range(len(self))[place])
 
-    def _entry(self, place: int) -> LexicalEntry:
-        terms = slice(self._ends[place], self._ends[place + 1])
+    def _build_entry(self, index: int) -> LexicalEntry:
+        terms = slice(self._ends[index], self._ends[index + 1])
         lists = (self._term_ids[terms].tolist(), self._weights[terms].tolist(), self._keys[terms].tolist())
-        return LexicalEntry(self._lengths[place], *lists)
+        return LexicalEntry(self._lengths[index], *lists)

@@ -169,6 +169,6 @@ _LISTS = {
 }
 
 
-def stop_words(language: str) -> frozenset[str]:
+def get_stop_words(language: str) -> frozenset[str]:
     """The casefolded stop words of a Snowball language; none where there is no list."""
     return frozenset(_LISTS.get(language, "").split())

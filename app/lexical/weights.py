@@ -9,24 +9,24 @@ from uuid import UUID
 import numpy as np
 import numpy.typing as npt
 
-from app.errors import TooLarge
+from app.errors import TooLargeError
 
 K1 = 1.2
 B = 0.75
 # pgvector's sparsevec holds at most a thousand million dimensions.
 DIMENSIONS = 1_000_000_000
 # And so many of them in one row.
-MOST_TERMS = 16_000
+MAX_TERMS = 16_000
 # To make an array takes as long as so many keys.
-WORTH_AN_ARRAY = 40
+MIN_ARRAY_LENGTH = 40
 _MASK = 0xFFFFFFFF
 
 
-class TooManyTerms(TooLarge):
+class TooManyTerms(TooLargeError):
     """A chunk has more different terms than one can be found by."""
 
     def __init__(self, index: int, terms: int) -> None:
-        limit = f"it can be found by {MOST_TERMS:,}"
+        limit = f"it can be found by {MAX_TERMS:,}"
         super().__init__(f"The chunk at index {index} has {terms:,} different terms; {limit}.", index=index)
 
 
@@ -44,17 +44,17 @@ class LexicalEntry:
     keys: list[int]
 
 
-def term_id(term: str) -> int:
+def compute_term_id(term: str) -> int:
     """The term's dimension, in [0, DIMENSIONS): blake2b, so that it is the same in every process and release."""
     return int.from_bytes(blake2b(term.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big") % DIMENSIONS
 
 
-def salt(index_id: UUID) -> int:
+def compute_salt(index_id: UUID) -> int:
     """What sets one search index's keys apart from another's, in [0, 2**32)."""
     return int.from_bytes(blake2b(index_id.bytes, digest_size=4).digest(), "big")
 
 
-def mix32(value: int) -> int:
+def murmur_finalize(value: int) -> int:
     """A bijection on [0, 2**32): the finalizer fmix32 of MurmurHash3 (Austin Appleby, public domain)."""
     value ^= value >> 16
     value = value * 0x85EBCA6B & _MASK
@@ -63,18 +63,18 @@ def mix32(value: int) -> int:
     return value ^ value >> 16
 
 
-def term_key(term_id: int, salt: int) -> int:
+def compute_term_key(term_id: int, salt: int) -> int:
     """The term's key in one search index, signed 32-bit; different terms never share one."""
-    mixed = mix32((term_id + salt) & _MASK)
+    mixed = murmur_finalize((term_id + salt) & _MASK)
     return mixed - (1 << 32) if mixed >> 31 else mixed
 
 
-def document_entry(tokens: Sequence[str], *, salt: int, k1: float = K1, b: float = B, avgdl: float) -> LexicalEntry:
+def build_entry(tokens: Sequence[str], *, salt: int, k1: float = K1, b: float = B, avgdl: float) -> LexicalEntry:
     """The entry of one chunk; ``avgdl`` is the search index's frozen average length in terms."""
-    return document_entries([tokens], salt=salt, k1=k1, b=b, avgdl=avgdl)[0]
+    return build_entries([tokens], salt=salt, k1=k1, b=b, avgdl=avgdl)[0]
 
 
-def document_entries(
+def build_entries(
     documents: Iterable[Sequence[str]], *, salt: int, k1: float = K1, b: float = B, avgdl: float
 ) -> list[LexicalEntry]:
     """The entries of many chunks, in their order, as ``iterate_entries`` makes them."""
@@ -94,19 +94,19 @@ def iterate_entries(
         raise ValueError("avgdl must be above 0")
     ids: dict[str, int] = {}
     for index, tokens in enumerate(documents):
-        frequencies = _frequencies(tokens, ids)
-        if len(frequencies) > MOST_TERMS:
+        frequencies = _count_frequencies(tokens, ids)
+        if len(frequencies) > MAX_TERMS:
             raise TooManyTerms(index, len(frequencies))
         term_ids = np.fromiter(frequencies.keys(), np.int64, len(frequencies))
         tf = np.fromiter(frequencies.values(), np.float64, len(frequencies))
         order = np.argsort(term_ids)
         term_ids, tf = term_ids[order], tf[order]
         weights = tf / (tf + k1 * (1 - b + b * len(tokens) / avgdl))
-        keys = _keys(term_ids, salt)
+        keys = _compute_keys(term_ids, salt)
         yield LexicalEntry(len(tokens), term_ids.tolist(), weights.tolist(), keys.tolist())
 
 
-def reweighed(
+def recompute_weights(
     weights: npt.NDArray[np.float64],
     lengths: npt.NDArray[np.float64],
     *,
@@ -125,49 +125,49 @@ def reweighed(
     return tf / (tf + after)
 
 
-def reweighed_entries(entries: Sequence[LexicalEntry], *, avgdl: tuple[float, float]) -> list[LexicalEntry]:
+def recompute_entry_weights(entries: Sequence[LexicalEntry], *, avgdl: tuple[float, float]) -> list[LexicalEntry]:
     """Entries made with the first average length as the second gives them."""
     return [
         replace(
             entry,
-            weights=reweighed(np.asarray(entry.weights), np.full(1, float(entry.length)), avgdl=avgdl).tolist(),
+            weights=recompute_weights(np.asarray(entry.weights), np.full(1, float(entry.length)), avgdl=avgdl).tolist(),
         )
         for entry in entries
     ]
 
 
-def query_terms(tokens: Sequence[str], salt: int) -> tuple[list[int], list[int]]:
+def compute_query_terms(tokens: Sequence[str], salt: int) -> tuple[list[int], list[int]]:
     """The distinct terms of a query as ids and keys, in one order: that of their first use."""
-    term_ids = query_term_ids(tokens)
-    return term_ids, query_keys(term_ids, salt)
+    term_ids = compute_query_term_ids(tokens)
+    return term_ids, compute_query_keys(term_ids, salt)
 
 
-def query_term_ids(tokens: Sequence[str]) -> list[int]:
+def compute_query_term_ids(tokens: Sequence[str]) -> list[int]:
     """The ids of the distinct terms of a query, in the order of their first use."""
-    return list(dict.fromkeys(map(term_id, tokens)))
+    return list(dict.fromkeys(map(compute_term_id, tokens)))
 
 
-def query_keys(term_ids: Sequence[int], salt: int) -> list[int]:
+def compute_query_keys(term_ids: Sequence[int], salt: int) -> list[int]:
     """Their keys in one search index, in their order."""
-    if len(term_ids) < WORTH_AN_ARRAY:
-        return [term_key(each, salt) for each in term_ids]
-    keys: list[int] = _keys(np.array(term_ids, np.int64), salt).tolist()
+    if len(term_ids) < MIN_ARRAY_LENGTH:
+        return [compute_term_key(each, salt) for each in term_ids]
+    keys: list[int] = _compute_keys(np.array(term_ids, np.int64), salt).tolist()
     return keys
 
 
-def _frequencies(tokens: Sequence[str], ids: dict[str, int]) -> dict[int, int]:
+def _count_frequencies(tokens: Sequence[str], ids: dict[str, int]) -> dict[int, int]:
     """How often each term id occurs; ``ids`` remembers the hashes of one batch."""
-    found: dict[int, int] = {}
+    frequencies: dict[int, int] = {}
     for term, count in Counter(tokens).items():
         hashed = ids.get(term)
         if hashed is None:
-            hashed = ids[term] = term_id(term)
+            hashed = ids[term] = compute_term_id(term)
         # Two terms may share an id: they count as one term.
-        found[hashed] = found.get(hashed, 0) + count
-    return found
+        frequencies[hashed] = frequencies.get(hashed, 0) + count
+    return frequencies
 
 
-def _keys(term_ids: npt.NDArray[np.int64], salt: int) -> npt.NDArray[np.int32]:
+def _compute_keys(term_ids: npt.NDArray[np.int64], salt: int) -> npt.NDArray[np.int32]:
     """``term_key`` over an array; unsigned 32-bit arithmetic wraps as the scalar's mask does."""
     value = (term_ids + salt).astype(np.uint32)
     value ^= value >> np.uint32(16)

@@ -7,20 +7,20 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
-from app.errors import AppError, Unavailable
+from app.errors import AppError, UnavailableError
 
 PIECE_BYTES = 256 * 1024
 
 _KEY = re.compile(r"[a-z0-9-]+(/[A-Za-z0-9._-]+)*")
 
 
-class ObjectStoreUnavailable(Unavailable):
+class ObjectStoreUnavailable(UnavailableError):
     """The object store is not answering; try again."""
 
     code = "object_store_unavailable"
 
 
-class ObjectMissing(Unavailable):
+class ObjectMissing(UnavailableError):
     """The stored original is not in the object store."""
 
     code = "object_missing"
@@ -58,7 +58,7 @@ class ObjectStore(Protocol):
         Raises ObjectMissing, ObjectStoreUnavailable; OSError of ``target`` as it is.
         """
 
-    async def size(self, key: str) -> int:
+    async def get_size(self, key: str) -> int:
         """Length in bytes. Raises ObjectMissing, ObjectStoreUnavailable."""
 
     def stream(self, key: str, *, start: int, length: int) -> AsyncIterator[bytes]:
@@ -89,7 +89,7 @@ class ObjectStore(Protocol):
         in it or not. Raises ObjectStoreUnavailable.
         """
 
-    async def discard_unfinished(self, prefix: str, *, before: datetime) -> int:
+    async def abort_incomplete_uploads(self, prefix: str, *, before: datetime) -> int:
         """Remove what writes left that were begun before then and never ended; returns how many.
 
         Of keys that begin with ``prefix`` (ends with ``/``). Raises ObjectStoreUnavailable.
@@ -102,16 +102,16 @@ class ObjectStore(Protocol):
         """Let go of connections and threads."""
 
 
-def checked_key(key: str) -> str:
+def validate_key(key: str) -> str:
     """Return ``key``, or raise InvalidObjectKey where it could leave its place or mean another one."""
     if _KEY.fullmatch(key) is None or any(part in (".", "..") for part in key.split("/")):
         raise InvalidObjectKey
     return key
 
 
-def checked_prefix(prefix: str) -> str:
+def validate_prefix(prefix: str) -> str:
     """Return ``prefix``, a key with a slash after it, or raise InvalidObjectKey: an empty one would mean everything."""
     if not prefix.endswith("/"):
         raise InvalidObjectKey
-    checked_key(prefix.removesuffix("/"))
+    validate_key(prefix.removesuffix("/"))
     return prefix

@@ -5,8 +5,8 @@ import unicodedata
 from pathlib import PurePosixPath
 from urllib.parse import quote
 
-LONGEST_NAME = 200
-LONGEST_ENDING = 20
+MAX_NAME_LENGTH = 200
+MAX_SUFFIX_LENGTH = 20
 
 # RFC 8187 attr-char without the letters and digits, which quote() never escapes.
 _ATTRIBUTE_CHARACTERS = "!#$&+-.^_`|~"
@@ -14,7 +14,7 @@ _NOT_PLAIN = re.compile(r"[^A-Za-z0-9 !#$&'()+,\-.;=@\[\]^_`{}~]")
 _MEDIA_TYPE = re.compile(r"[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+(; ?charset=[A-Za-z0-9._-]+)?")
 
 
-def content_disposition(filename: str, *, inline: bool) -> str:
+def format_content_disposition(filename: str, *, inline: bool) -> str:
     """A header value of printable ASCII, whatever ``filename`` holds: no quote, separator or line break gets through.
 
     Old clients read ``filename``, with ``_`` for what is not plain, new ones ``filename*``. It keeps 200 characters,
@@ -23,15 +23,15 @@ def content_disposition(filename: str, *, inline: bool) -> str:
     kind = "inline" if inline else "attachment"
     name = "".join("_" if unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp") or c in "/\\" else c for c in filename)
     name = name.strip(" .") or "download"
-    if len(name) > LONGEST_NAME:
-        ending = PurePosixPath(name).suffix
-        ending = ending if len(ending) <= LONGEST_ENDING else ""
-        name = name[: LONGEST_NAME - len(ending)] + ending
+    if len(name) > MAX_NAME_LENGTH:
+        suffix = PurePosixPath(name).suffix
+        suffix = suffix if len(suffix) <= MAX_SUFFIX_LENGTH else ""
+        name = name[: MAX_NAME_LENGTH - len(suffix)] + suffix
     return (
         f"{kind}; filename=\"{_NOT_PLAIN.sub('_', name)}\"; filename*=UTF-8''{quote(name, safe=_ATTRIBUTE_CHARACTERS)}"
     )
 
 
-def safe_media_type(media_type: str) -> str:
+def sanitize_media_type(media_type: str) -> str:
     """``media_type`` where it is one, else ``application/octet-stream``."""
     return media_type if _MEDIA_TYPE.fullmatch(media_type) else "application/octet-stream"

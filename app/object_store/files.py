@@ -17,19 +17,19 @@ from app.object_store import (
     ObjectMissing,
     ObjectStoreUnavailable,
     StoredObject,
-    checked_key,
-    checked_prefix,
+    validate_key,
+    validate_prefix,
 )
-from app.object_store.threads import StoreThreads
+from app.object_store.threads import StoreThreadPool
 
 THREADS = 16
 COPY_BYTES = 1024 * 1024
 PAGE_OBJECTS = 1000
 # Not a character of any key: what begins with it is never an object.
-UNFINISHED = "~"
+UNFINISHED_PREFIX = "~"
 # How long a put tries against whoever removes its directory: a failed attempt takes less than a millisecond, for it
 # has copied nothing, and on a busy machine many in a row may fail.
-PUT_SECONDS = 10
+PUT_TIMEOUT_SECONDS = 10
 
 
 class FileObjectStore:
@@ -37,23 +37,23 @@ class FileObjectStore:
 
     def __init__(self, root: Path) -> None:
         self._root = root.absolute()
-        self._threads = StoreThreads(THREADS)
+        self._threads = StoreThreadPool(THREADS)
 
     async def put(self, key: str, source: Path) -> None:
-        place = self._place(key)
-        await self._threads.run(partial(self._put, place, source))
+        path = self._resolve_path(key)
+        await self._threads.run(partial(self._put, path, source))
 
     async def get(self, key: str, target: Path) -> None:
-        place = self._place(key)
-        await self._threads.run(partial(_copy_out, place, target))
+        path = self._resolve_path(key)
+        await self._threads.run(partial(_copy_to, path, target))
 
-    async def size(self, key: str) -> int:
-        place = self._place(key)
-        return await self._threads.run(lambda _: _length(place))
+    async def get_size(self, key: str) -> int:
+        path = self._resolve_path(key)
+        return await self._threads.run(lambda _: _get_size(path))
 
     async def stream(self, key: str, *, start: int, length: int) -> AsyncIterator[bytes]:
-        place = self._place(key)
-        source = await self._threads.run(lambda _: _open_at(place, start), discard=lambda late: late.close())
+        path = self._resolve_path(key)
+        source = await self._threads.run(lambda _: _open_at(path, start), discard=lambda late: late.close())
         try:
             while length > 0:
                 piece = await self._threads.run(partial(_read, source, min(length, PIECE_BYTES)))
@@ -67,26 +67,26 @@ class FileObjectStore:
     async def presign(self, key: str, *, filename: str, media_type: str, inline: bool) -> str | None:
         """None: files have no links of their own."""
         del filename, media_type, inline
-        checked_key(key)
+        validate_key(key)
         return None
 
     async def delete(self, key: str) -> None:
-        place = self._place(key)
-        await self._threads.run(lambda _: self._delete(place))
+        path = self._resolve_path(key)
+        await self._threads.run(lambda _: self._delete(path))
 
     async def delete_prefix(self, prefix: str) -> int:
-        place = self._root / checked_prefix(prefix)
-        return await self._threads.run(partial(self._delete_below, place))
+        directory = self._root / validate_prefix(prefix)
+        return await self._threads.run(partial(self._delete_directory, directory))
 
     async def list_objects(self, prefix: str | None = None) -> AsyncIterator[StoredObject]:
-        found = self._walk(self._root if prefix is None else self._root / checked_prefix(prefix))
-        while page := await self._threads.run(lambda _: list(islice(found, PAGE_OBJECTS))):
-            for one in page:
-                yield one
+        stored_objects = self._iterate_objects(self._root if prefix is None else self._root / validate_prefix(prefix))
+        while page := await self._threads.run(lambda _: list(islice(stored_objects, PAGE_OBJECTS))):
+            for stored_object in page:
+                yield stored_object
 
-    async def discard_unfinished(self, prefix: str, *, before: datetime) -> int:
-        place = self._root / checked_prefix(prefix)
-        return await self._threads.run(lambda _: self._discard_unfinished(place, before))
+    async def abort_incomplete_uploads(self, prefix: str, *, before: datetime) -> int:
+        directory = self._root / validate_prefix(prefix)
+        return await self._threads.run(lambda _: self._remove_unfinished(directory, before))
 
     async def check(self) -> None:
         await self._threads.run(lambda _: self._check())
@@ -94,29 +94,29 @@ class FileObjectStore:
     async def close(self) -> None:
         await self._threads.close()
 
-    def _place(self, key: str) -> Path:
-        return self._root / checked_key(key)
+    def _resolve_path(self, key: str) -> Path:
+        return self._root / validate_key(key)
 
-    def _put(self, place: Path, source: Path, stop: threading.Event) -> None:
-        end = time.monotonic() + PUT_SECONDS
+    def _put(self, path: Path, source: Path, stop: threading.Event) -> None:
+        deadline = time.monotonic() + PUT_TIMEOUT_SECONDS
         with source.open("rb") as readable:
-            for attempt in takewhile(lambda _: time.monotonic() < end, count()):
+            for attempt in takewhile(lambda _: time.monotonic() < deadline, count()):
                 # A delete may take the directory away between its making and its first file: make it again.
-                with _translated(), suppress(FileNotFoundError):
+                with _translate_errors(), suppress(FileNotFoundError):
                     if attempt:
                         readable.seek(0)
-                    self._make_directory(place.parent)
-                    _write(readable, place, stop)
-                    self._sync_up(place.parent)
+                    self._create_directory(path.parent)
+                    _write(readable, path, stop)
+                    self._sync_up(path.parent)
                     return
         raise ObjectStoreUnavailable
 
-    def _make_directory(self, directory: Path) -> None:
+    def _create_directory(self, directory: Path) -> None:
         """Like ``mkdir -p`` with mode 0700 throughout; what is above the root gets the usual one."""
         if directory.is_dir():
             return
         if directory != self._root:
-            self._make_directory(directory.parent)
+            self._create_directory(directory.parent)
         else:
             directory.parent.mkdir(parents=True, exist_ok=True)
         with suppress(FileExistsError):
@@ -131,50 +131,54 @@ class FileObjectStore:
             directory = directory.parent
             _sync_directory(directory)
 
-    def _delete(self, place: Path) -> None:
-        with _translated():
+    def _delete(self, path: Path) -> None:
+        with _translate_errors():
             with suppress(FileNotFoundError, NotADirectoryError):
-                place.unlink()
-                _sync_directory(place.parent)
-            self._remove_empty(place.parent)
+                path.unlink()
+                _sync_directory(path.parent)
+            self._remove_empty(path.parent)
 
-    def _delete_below(self, place: Path, stop: threading.Event) -> int:
+    def _delete_directory(self, directory: Path, stop: threading.Event) -> int:
         count = 0
-        with _translated():
-            for folder, _, names in os.walk(place, topdown=False, onerror=_unless_missing):
+        with _translate_errors():
+            for folder, _, names in os.walk(directory, topdown=False, onerror=_raise_unless_missing):
                 for name in names:
                     if stop.is_set():
                         return count
                     with suppress(FileNotFoundError):
                         Path(folder, name).unlink()
-                        count += not name.startswith(UNFINISHED)
+                        count += not name.startswith(UNFINISHED_PREFIX)
                 if names:
                     with suppress(FileNotFoundError):
                         _sync_directory(Path(folder))
                 with suppress(OSError):
                     Path(folder).rmdir()
-            self._remove_empty(place)
+            self._remove_empty(directory)
         return count
 
-    def _walk(self, below: Path) -> Iterator[StoredObject]:
-        return (found for found in self._files(below) if UNFINISHED not in found.key)
+    def _iterate_objects(self, directory: Path) -> Iterator[StoredObject]:
+        return (
+            stored_object
+            for stored_object in self._iterate_files(directory)
+            if UNFINISHED_PREFIX not in stored_object.key
+        )
 
-    def _files(self, below: Path) -> Iterator[StoredObject]:
-        with _translated():
-            for folder, _, names in os.walk(below, onerror=_unless_missing):
-                for place in (Path(folder, name) for name in names):
+    def _iterate_files(self, directory: Path) -> Iterator[StoredObject]:
+        with _translate_errors():
+            for folder, _, names in os.walk(directory, onerror=_raise_unless_missing):
+                for path in (Path(folder, name) for name in names):
                     with suppress(FileNotFoundError):
-                        modified = datetime.fromtimestamp(place.lstat().st_mtime, UTC)
-                        yield StoredObject(place.relative_to(self._root).as_posix(), modified)
+                        modified = datetime.fromtimestamp(path.lstat().st_mtime, UTC)
+                        yield StoredObject(path.relative_to(self._root).as_posix(), modified)
 
-    def _discard_unfinished(self, below: Path, before: datetime) -> int:
+    def _remove_unfinished(self, directory: Path, before: datetime) -> int:
         count = 0
-        for found in self._files(below):
-            place = self._root / found.key
-            if place.name.startswith(UNFINISHED) and found.modified < before:
-                with _translated():
-                    place.unlink(missing_ok=True)
-                    self._remove_empty(place.parent)
+        for stored_object in self._iterate_files(directory):
+            path = self._root / stored_object.key
+            if path.name.startswith(UNFINISHED_PREFIX) and stored_object.modified < before:
+                with _translate_errors():
+                    path.unlink(missing_ok=True)
+                    self._remove_empty(path.parent)
                 count += 1
         return count
 
@@ -190,22 +194,22 @@ class FileObjectStore:
             directory = directory.parent
 
     def _check(self) -> None:
-        with _translated():
-            self._make_directory(self._root)
+        with _translate_errors():
+            self._create_directory(self._root)
             with tempfile.TemporaryFile(dir=self._root) as probe:
                 probe.write(b"probe")
                 probe.flush()
 
 
 @contextmanager
-def _translated() -> Iterator[None]:
+def _translate_errors() -> Iterator[None]:
     try:
         yield
     except OSError as exc:
         raise ObjectStoreUnavailable from exc
 
 
-def _unless_missing(error: OSError) -> None:
+def _raise_unless_missing(error: OSError) -> None:
     if not isinstance(error, FileNotFoundError):
         raise error
 
@@ -218,8 +222,8 @@ def _sync_directory(directory: Path) -> None:
         os.close(handle)
 
 
-def _write(readable: BinaryIO, place: Path, stop: threading.Event) -> None:
-    handle, name = tempfile.mkstemp(prefix=UNFINISHED, dir=place.parent)
+def _write(readable: BinaryIO, path: Path, stop: threading.Event) -> None:
+    handle, name = tempfile.mkstemp(prefix=UNFINISHED_PREFIX, dir=path.parent)
     unfinished = Path(name)
     try:
         with os.fdopen(handle, "wb") as writable:
@@ -228,38 +232,38 @@ def _write(readable: BinaryIO, place: Path, stop: threading.Event) -> None:
             writable.flush()
             os.fsync(handle)
         if not stop.is_set():
-            unfinished.replace(place)
+            unfinished.replace(path)
     finally:
         unfinished.unlink(missing_ok=True)
 
 
-def _open(place: Path) -> BinaryIO:
+def _open(path: Path) -> BinaryIO:
     try:
-        return place.open("rb")
+        return path.open("rb")
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as exc:
         raise ObjectMissing from exc
     except OSError as exc:
         raise ObjectStoreUnavailable from exc
 
 
-def _open_at(place: Path, start: int) -> BinaryIO:
-    source = _open(place)
+def _open_at(path: Path, start: int) -> BinaryIO:
+    source = _open(path)
     source.seek(start)
     return source
 
 
-def _length(place: Path) -> int:
-    with _open(place) as source:
+def _get_size(path: Path) -> int:
+    with _open(path) as source:
         return os.fstat(source.fileno()).st_size
 
 
 def _read(source: BinaryIO, length: int, _: threading.Event) -> bytes:
-    with _translated():
+    with _translate_errors():
         return source.read(length)
 
 
-def _copy_out(place: Path, target: Path, stop: threading.Event) -> None:
-    with _open(place) as source:
+def _copy_to(path: Path, target: Path, stop: threading.Event) -> None:
+    with _open(path) as source:
         try:
             with target.open("wb") as writable:
                 while (piece := _read(source, COPY_BYTES, stop)) and not stop.is_set():

@@ -7,7 +7,7 @@ from app.settings import Settings
 # The SDK is imported where it is chosen: it costs a third of a second at the start and tens of megabytes.
 
 
-def open_object_store(settings: Settings) -> ObjectStore:
+def create_object_store(settings: Settings) -> ObjectStore:
     """S3 where a bucket is named, else files below the data directory."""
     s3 = settings.object_store
     if s3.bucket is None or s3.access_key_id is None or s3.secret_access_key is None:

@@ -30,21 +30,21 @@ class S3Connection:
     transfers: "TransferManager"
 
 
-def connect(
+def create_s3_connection(
     *,
     endpoint_url: str | None,
     access_key_id: str,
     secret_access_key: str,
     region: str | None,
     connections: int,
-    silence_seconds: float = READ_TIMEOUT_SECONDS,
+    read_timeout_seconds: float = READ_TIMEOUT_SECONDS,
 ) -> S3Connection:
     """Make the client: blocking, about 0.3 s, no request yet. Raises botocore's errors for settings that cannot be."""
     # Checksums in trailers are newer than many of the servers that speak S3.
     checksums: Literal["when_required", "when_supported"] = "when_required" if endpoint_url else "when_supported"
     config = Config(
         connect_timeout=CONNECT_TIMEOUT_SECONDS,
-        read_timeout=silence_seconds,
+        read_timeout=read_timeout_seconds,
         retries={"mode": "standard", "total_max_attempts": 3},
         signature_version="s3v4",
         s3={"addressing_style": "path" if endpoint_url else "auto"},
@@ -53,10 +53,10 @@ def connect(
         response_checksum_validation=checksums,
     )
     # The service has settings of its own: an AWS profile or its endpoint must not change, or break, the store.
-    nothing = dict.fromkeys(("config_file", "credentials_file"), (None, None, os.devnull, None))
+    no_config_files = dict.fromkeys(("config_file", "credentials_file"), (None, None, os.devnull, None))
     session = botocore.session.Session(
         session_vars={
-            **nothing,
+            **no_config_files,
             "profile": (None, None, None, None),
             "ignore_configured_endpoint_urls": (None, None, True, None),
         }
@@ -67,7 +67,7 @@ def connect(
         region_name=region or "us-east-1",
         botocore_session=session,
     ).client("s3", endpoint_url=endpoint_url, config=config)
-    client.meta.events.register_first("needs-retry.s3", _give_up_on_silence)
+    client.meta.events.register_first("needs-retry.s3", _raise_read_timeout)
     transfers = TransferConfig(
         multipart_threshold=PART_BYTES,
         multipart_chunksize=PART_BYTES,
@@ -77,7 +77,7 @@ def connect(
     return S3Connection(client, create_transfer_manager(client, transfers))
 
 
-def _give_up_on_silence(caught_exception: Exception | None = None, **_: Any) -> None:
+def _raise_read_timeout(caught_exception: Exception | None = None, **_: Any) -> None:
     """Raise the error of a request that got no reply in time; leave every other failure to the retry rules."""
     if isinstance(caught_exception, ReadTimeoutError):
         raise caught_exception

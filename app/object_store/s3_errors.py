@@ -9,21 +9,21 @@ from app.object_store import ObjectStoreUnavailable
 
 
 @contextmanager
-def translated() -> Iterator[None]:
+def translate_errors() -> Iterator[None]:
     """Every error of the client's as ObjectStoreUnavailable, with the code that says why and nothing more."""
     try:
         yield
     except ClientError as exc:
-        raise ObjectStoreUnavailable(reason=code_of(exc)) from exc
+        raise ObjectStoreUnavailable(reason=get_error_code(exc)) from exc
     except (BotoCoreError, HTTPClientError) as exc:
         raise ObjectStoreUnavailable(reason=type(exc).__name__) from exc
 
 
-def code_of(error: ClientError) -> str:
+def get_error_code(error: ClientError) -> str:
     """The server's word for it."""
     return error.response.get("Error", {}).get("Code", "")
 
 
-def status_of(error: ClientError) -> int:
+def get_status(error: ClientError) -> int:
     """The status of the reply."""
     return error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)

@@ -11,24 +11,24 @@ from typing import TypeVar
 Result = TypeVar("Result")
 
 
-def _nothing(_: object) -> None:
+def _do_nothing(_: object) -> None:
     pass
 
 
-def _settle(discard: Callable[[Result], None], done: "asyncio.Future[Result]") -> None:
+def _discard_result(discard: Callable[[Result], None], future: "asyncio.Future[Result]") -> None:
     # Asking for the exception matters too: an outcome that nobody asks for is logged by asyncio as lost.
-    if not done.cancelled() and done.exception() is None:
-        discard(done.result())
+    if not future.cancelled() and future.exception() is None:
+        discard(future.result())
 
 
-class StoreThreads:
+class StoreThreadPool:
     """A bounded pool apart from asyncio's default one, so that slow storage never holds up other blocking work."""
 
-    def __init__(self, limit: int) -> None:
-        self._pool = ThreadPoolExecutor(max_workers=limit, thread_name_prefix="object-store")
+    def __init__(self, max_threads: int) -> None:
+        self._pool = ThreadPoolExecutor(max_workers=max_threads, thread_name_prefix="object-store")
 
     async def run(
-        self, work: Callable[[threading.Event], Result], *, discard: Callable[[Result], None] = _nothing
+        self, work: Callable[[threading.Event], Result], *, discard: Callable[[Result], None] = _do_nothing
     ) -> Result:
         """Run ``work`` in a thread and wait for it; on cancellation set its event and wait until it has tidied up.
 
@@ -40,7 +40,7 @@ class StoreThreads:
             return await asyncio.shield(future)
         except asyncio.CancelledError:
             stop.set()
-            future.add_done_callback(partial(_settle, discard))
+            future.add_done_callback(partial(_discard_result, discard))
             await asyncio.wait({future})
             raise
 

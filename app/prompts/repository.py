@@ -6,11 +6,11 @@ from typing import Any
 from uuid import UUID
 
 from app.db.session import Session
-from app.db.statements import Record, statement
-from app.ids import new_id
-from app.prompts.types import PROMPT_NAMES, PromptName, PromptOwner, PromptVersion
+from app.db.statements import Record, parse_statement
+from app.ids import generate_id
+from app.prompts.types import PROMPT_NAMES, PromptName, PromptOwner, PromptVersionInfo
 
-InUse = Mapping[PromptName, int | None]
+ActiveVersions = Mapping[PromptName, int | None]
 
 
 class PromptRepository:
@@ -18,42 +18,42 @@ class PromptRepository:
 
     def __init__(self, session: Session, tenant_id: UUID, owner: PromptOwner) -> None:
         self.session = session
-        self._place = {"tenant": tenant_id, "kb": owner.kb_id, "agent": owner.agent_id}
+        self._owner_values = {"tenant": tenant_id, "kb": owner.kb_id, "agent": owner.agent_id}
 
-    async def numbered(self, settings: Mapping[str, Any], *, key_id: UUID | None) -> dict[str, Any]:
+    async def save_versions(self, settings: Mapping[str, Any], *, key_id: UUID | None) -> dict[str, Any]:
         """The settings with the numbers of their prompts; a text that was never there gets the next one."""
         numbers = {
-            f"{name}_prompt_version": await self._number(name, settings[f"{name}_prompt"], key_id)
+            f"{name}_prompt_version": await self._save_version(name, settings[f"{name}_prompt"], key_id)
             for name in PROMPT_NAMES
         }
         return {**settings, **numbers}
 
-    async def _number(self, name: PromptName, text: str | None, key_id: UUID | None) -> int | None:
+    async def _save_version(self, name: PromptName, text: str | None, key_id: UUID | None) -> int | None:
         if text is None:
             return None
-        row = await self.session.row(
-            _NUMBER, {**self._place, "id": new_id(), "prompt": name, "text": text, "key": key_id}
+        row = await self.session.fetch_row(
+            _SAVE, {**self._owner_values, "id": generate_id(), "prompt": name, "text": text, "key": key_id}
         )
         assert row is not None
         number: int = row["number"]
         return number
 
-    async def find(self, name: PromptName, number: int) -> PromptVersion | None:
+    async def find(self, name: PromptName, number: int) -> PromptVersionInfo | None:
         """One of them, as what is about to be used."""
-        row = await self.session.row(_FIND, {**self._place, "prompt": name, "number": number})
-        return None if row is None else _version(row, {name: number})
+        row = await self.session.fetch_row(_FIND, {**self._owner_values, "prompt": name, "number": number})
+        return None if row is None else _version_from_row(row, {name: number})
 
-    async def page(
-        self, name: PromptName | None, in_use: InUse, *, after: tuple[datetime, UUID] | None, limit: int
-    ) -> Sequence[PromptVersion]:
+    async def list_versions(
+        self, name: PromptName | None, in_use: ActiveVersions, *, after: tuple[datetime, UUID] | None, limit: int
+    ) -> Sequence[PromptVersionInfo]:
         """Newest first, of one prompt or of both."""
         after_time, after_id = after or (None, None)
-        values = {**self._place, "prompt": name, "after_time": after_time, "after_id": after_id, "limit": limit}
-        return [_version(row, in_use) for row in await self.session.rows(_PAGE, values)]
+        values = {**self._owner_values, "prompt": name, "after_time": after_time, "after_id": after_id, "limit": limit}
+        return [_version_from_row(row, in_use) for row in await self.session.fetch_rows(_PAGE, values)]
 
 
-def _version(row: Record, in_use: InUse) -> PromptVersion:
-    return PromptVersion(
+def _version_from_row(row: Record, in_use: ActiveVersions) -> PromptVersionInfo:
+    return PromptVersionInfo(
         id=row["id"],
         name=row["prompt"],
         number=row["number"],
@@ -65,21 +65,23 @@ def _version(row: Record, in_use: InUse) -> PromptVersion:
 
 
 # One of the two is null, and so nobody's.
-_OWNERS = "tenant_id = :tenant and (kb_id = :kb::uuid or agent_id = :agent::text)"
-_NUMBER = statement(f"""
+_OWNER_CONDITION = "tenant_id = :tenant and (kb_id = :kb::uuid or agent_id = :agent::text)"
+_SAVE = parse_statement(f"""
 with known as (
-  select number from prompt_version where {_OWNERS} and prompt = :prompt::text and text = :text::text),
+  select number from prompt_version where {_OWNER_CONDITION} and prompt = :prompt::text and text = :text::text),
 made as (
   insert into prompt_version (tenant_id, id, kb_id, agent_id, prompt, number, text, key_id)
   select :tenant, :id::uuid, :kb::uuid, :agent::text, :prompt::text, coalesce(max(number), 0) + 1, :text::text,
          :key::uuid
-    from prompt_version where {_OWNERS} and prompt = :prompt::text having not exists (select from known)
+    from prompt_version where {_OWNER_CONDITION} and prompt = :prompt::text having not exists (select from known)
   returning number)
 select number from known union all select number from made""")  # noqa: S608
 _COLUMNS = "id, prompt, number, text, created_at, key_id"
-_FIND = statement(f"select {_COLUMNS} from prompt_version where {_OWNERS} and prompt = :prompt and number = :number")  # noqa: S608
-_PAGE = statement(f"""
+_FIND = parse_statement(
+    f"select {_COLUMNS} from prompt_version where {_OWNER_CONDITION} and prompt = :prompt and number = :number"  # noqa: S608
+)
+_PAGE = parse_statement(f"""
 select {_COLUMNS} from prompt_version
- where {_OWNERS} and (:prompt::text is null or prompt = :prompt)
+ where {_OWNER_CONDITION} and (:prompt::text is null or prompt = :prompt)
    and (:after_time::timestamptz is null or (created_at, id) < (:after_time, :after_id::uuid))
  order by created_at desc, id desc limit :limit""")  # noqa: S608

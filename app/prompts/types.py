@@ -6,13 +6,13 @@ from datetime import datetime
 from typing import Any, Literal, Self, get_args
 from uuid import UUID
 
-from app.errors import NotFound
+from app.errors import NotFoundError
 
 PromptName = Literal["rewrite", "answer"]
 PROMPT_NAMES: tuple[PromptName, ...] = get_args(PromptName)
 
 
-class PromptVersionNotFound(NotFound):
+class PromptVersionNotFound(NotFoundError):
     """The prompt has no version of that number."""
 
     code = "prompt_version_not_found"
@@ -27,7 +27,7 @@ class PromptOwner:
 
 
 @dataclass(frozen=True, slots=True)
-class PromptVersion:
+class PromptVersionInfo:
     """A text with its number; the same text has the same number again. ``key_id`` is the key that brought it."""
 
     id: UUID
@@ -40,7 +40,7 @@ class PromptVersion:
 
 
 @dataclass(frozen=True, slots=True)
-class PromptInUse:
+class ActivePrompt:
     """A prompt as a search is told of it: ``owner`` is the knowledge base's name or the agent's id."""
 
     text: str
@@ -58,26 +58,28 @@ class PromptSettings:
     answer_prompt_version: int | None = None
 
     @classmethod
-    def stored(cls, given: Mapping[str, Any]) -> Self:
+    def from_stored(cls, stored_values: Mapping[str, Any]) -> Self:
         """As they stand in the database, where a newer version may know more of them."""
-        known = cls.__dataclass_fields__
-        return cls(**{name: value for name, value in given.items() if name in known})
+        field_names = cls.__dataclass_fields__
+        return cls(**{name: value for name, value in stored_values.items() if name in field_names})
 
-    def prompt(self, name: PromptName, *, owner: str) -> PromptInUse | None:
+    def get_active_prompt(self, name: PromptName, *, owner: str) -> ActivePrompt | None:
         """The one in use, if there is one; one of before there were versions was given the number 1."""
         text, version = getattr(self, f"{name}_prompt"), getattr(self, f"{name}_prompt_version")
-        return None if text is None else PromptInUse(text, version or 1, owner)
+        return None if text is None else ActivePrompt(text, version or 1, owner)
 
-    def prompts(self, *, owner: str) -> dict[PromptName, PromptInUse]:
+    def get_active_prompts(self, *, owner: str) -> dict[PromptName, ActivePrompt]:
         """Those in use."""
-        return {name: one for name in PROMPT_NAMES if (one := self.prompt(name, owner=owner)) is not None}
+        return {
+            name: prompt for name in PROMPT_NAMES if (prompt := self.get_active_prompt(name, owner=owner)) is not None
+        }
 
-    def numbers(self) -> dict[PromptName, int | None]:
+    def get_version_numbers(self) -> dict[PromptName, int | None]:
         """The numbers of those in use."""
-        found = {name: self.prompt(name, owner="") for name in PROMPT_NAMES}
-        return {name: None if one is None else one.version for name, one in found.items()}
+        prompts = {name: self.get_active_prompt(name, owner="") for name in PROMPT_NAMES}
+        return {name: None if prompt is None else prompt.version for name, prompt in prompts.items()}
 
 
-def pinned(settings: Mapping[str, Any], version: PromptVersion) -> dict[str, Any]:
+def pin_version(settings: Mapping[str, Any], version: PromptVersionInfo) -> dict[str, Any]:
     """The settings with this version in use."""
     return {**settings, f"{version.name}_prompt": version.text, f"{version.name}_prompt_version": version.number}

@@ -8,16 +8,16 @@ import secrets
 
 ITERATIONS = 4096  # Postgres' own; a password of 192 bits needs no more
 SALT_BYTES = 16
-PREFIX = "carrel_db_"  # by which scanners, and what keeps answers, know one
-LIKE_ONE = re.compile(PREFIX + r"[A-Za-z0-9_-]{32}")
+PASSWORD_PREFIX = "carrel_db_"  # noqa: S105  by which scanners, and what keeps answers, know one
+PASSWORD_PATTERN = re.compile(PASSWORD_PREFIX + r"[A-Za-z0-9_-]{32}")
 
 
-def new_password() -> str:
+def generate_password() -> str:
     """One that nobody guesses, and that needs no escaping in a URL."""
-    return PREFIX + secrets.token_urlsafe(24)
+    return PASSWORD_PREFIX + secrets.token_urlsafe(24)
 
 
-def scram_verifier(password: str) -> str:
+def compute_scram_verifier(password: str) -> str:
     """What Postgres keeps of an ASCII password (RFC 5803): it cannot be used in the password's place."""
     salt = secrets.token_bytes(SALT_BYTES)
     salted = hashlib.pbkdf2_hmac("sha256", password.encode("ascii"), salt, ITERATIONS)

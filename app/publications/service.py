@@ -3,35 +3,35 @@
 from dataclasses import dataclass
 from uuid import UUID
 
-from app.audit.types import Action, Event
+from app.audit.types import AuditAction, AuditEvent
 from app.db.models.base import SYSTEM_TENANT
-from app.db.publishing import Place
+from app.db.publishing import SqlViewNames
 from app.db.session import Session, TenantDatabase
-from app.errors import InvalidInput
-from app.ids import new_id
+from app.errors import InvalidInputError
+from app.ids import generate_id
 from app.job_queue import INTERACTIVE, JobQueue
 from app.knowledge_bases.repository import KnowledgeBaseRepository
 from app.knowledge_bases.service import KnowledgeBaseService
 from app.knowledge_bases.types import KnowledgeBaseView
-from app.publications.passwords import new_password, scram_verifier
-from app.publications.repository import PublicationRepository
+from app.publications.passwords import compute_scram_verifier, generate_password
+from app.publications.repository import SqlViewRepository
 from app.publications.types import (
-    RESERVED,
-    Address,
-    NotPublishable,
-    PublicationExists,
-    PublicationNotFound,
-    PublicationOff,
-    PublicationView,
-    StoredPublication,
-    collection_of,
+    RESERVED_PREFIX,
+    ConnectionAddress,
+    SqlViewDetails,
+    SqlViewExists,
+    SqlViewNotFound,
+    SqlViewsDisabled,
+    SqlViewUnsupported,
+    StoredSqlView,
+    build_default_view_name,
 )
 
-PUBLISH_JOB = "settle_publication"
+RECONCILE_SQL_VIEW_JOB = "settle_publication"
 
 
 @dataclass(frozen=True, slots=True)
-class PublicationService:
+class SqlViewService:
     """What a tenant's admin can do.
 
     Nothing new is published unless it is ``allowed`` on this service, and to this tenant by the operator.
@@ -40,99 +40,99 @@ class PublicationService:
     db: TenantDatabase
     knowledge_bases: KnowledgeBaseService
     queue: JobQueue
-    address: Address
-    allowed: bool
+    address: ConnectionAddress
+    is_allowed: bool
 
-    async def create(self, reference: str, *, collection: str | None, content_key: str) -> tuple[PublicationView, str]:
+    async def create(self, reference: str, *, collection: str | None, content_key: str) -> tuple[SqlViewDetails, str]:
         """Publish a knowledge base; a job makes the view. With the password, which nobody can tell again.
 
         Raises KnowledgeBaseNotFound, PublicationOff, PublicationExists, NotPublishable, HoldsNoDocuments, InvalidInput,
         Forbidden.
         """
-        self.knowledge_bases.require_whole()
-        if not self.allowed:
-            raise PublicationOff
-        password = new_password()
+        self.knowledge_bases.require_unrestricted_key()
+        if not self.is_allowed:
+            raise SqlViewsDisabled
+        password = generate_password()
         async with self.db.transaction() as session:
-            kb = await self.knowledge_bases.find_in(session, reference)
+            kb = await self.knowledge_bases.find_in_session(session, reference)
             kb.require_documents()
             if self.db.tenant_id == SYSTEM_TENANT:
-                raise NotPublishable
+                raise SqlViewUnsupported
             # Whoever deletes it begins with its row, too.
             await KnowledgeBaseRepository(session, self.db.tenant_id).lock(kb.row.id)
-            kb = await self.knowledge_bases.find_in(session, reference)
-            repository = PublicationRepository(session, self.db.tenant_id, kb.row.id)
+            kb = await self.knowledge_bases.find_in_session(session, reference)
+            repository = SqlViewRepository(session, self.db.tenant_id, kb.row.id)
             if not await repository.is_allowed():
-                raise PublicationOff
-            publication_id = new_id()
+                raise SqlViewsDisabled
+            sql_view_id = generate_id()
             added = await repository.add(
-                publication_id,
-                collection=await _collection(repository, collection, kb.row.name),
+                sql_view_id,
+                collection=await _choose_view_name(repository, collection, kb.row.name),
                 content_key=content_key,
-                verifier=scram_verifier(password),
+                verifier=compute_scram_verifier(password),
             )
             if not added:
-                raise PublicationExists
-            await self._request(session, publication_id, kb.row.id)
-            await self._record(session, Action.PUBLICATION_CREATE, publication_id, kb.row.id)
-            return self._view(_there(await repository.find()), kb), password
+                raise SqlViewExists
+            await self._request_reconcile(session, sql_view_id, kb.row.id)
+            await self._record(session, AuditAction.SQL_VIEW_CREATE, sql_view_id, kb.row.id)
+            return self._to_details(_require_sql_view(await repository.find()), kb), password
 
-    async def get(self, reference: str) -> PublicationView:
+    async def get(self, reference: str) -> SqlViewDetails:
         """Raises KnowledgeBaseNotFound, PublicationNotFound, Forbidden."""
-        self.knowledge_bases.require_whole()
+        self.knowledge_bases.require_unrestricted_key()
         async with self.db.transaction() as session:
-            kb = await self.knowledge_bases.find_in(session, reference)
-            return self._view(_there(await PublicationRepository(session, self.db.tenant_id, kb.row.id).find()), kb)
+            kb = await self.knowledge_bases.find_in_session(session, reference)
+            return self._to_details(
+                _require_sql_view(await SqlViewRepository(session, self.db.tenant_id, kb.row.id).find()), kb
+            )
 
     async def revoke(self, reference: str) -> None:
         """The view is empty from now on, and a job takes it and its login away; nothing where there is none.
 
         Raises KnowledgeBaseNotFound, Forbidden.
         """
-        self.knowledge_bases.require_whole()
+        self.knowledge_bases.require_unrestricted_key()
         async with self.db.transaction() as session:
-            kb_id = (await self.knowledge_bases.find_in(session, reference)).row.id
-            revoked = await PublicationRepository(session, self.db.tenant_id, kb_id).revoke()
+            kb_id = (await self.knowledge_bases.find_in_session(session, reference)).row.id
+            revoked = await SqlViewRepository(session, self.db.tenant_id, kb_id).revoke()
             if revoked is not None:
-                await self._request(session, revoked, kb_id)
-                await self._record(session, Action.PUBLICATION_DELETE, revoked, kb_id)
+                await self._request_reconcile(session, revoked, kb_id)
+                await self._record(session, AuditAction.SQL_VIEW_DELETE, revoked, kb_id)
 
-    async def _request(self, session: Session, publication_id: UUID, kb_id: UUID) -> None:
-        await request_settling(session, self.queue, self.db.tenant_id, publication_id, kb_id)
+    async def _request_reconcile(self, session: Session, sql_view_id: UUID, kb_id: UUID) -> None:
+        await request_reconcile(session, self.queue, self.db.tenant_id, sql_view_id, kb_id)
 
-    async def _record(self, session: Session, action: Action, publication_id: UUID, kb_id: UUID) -> None:
-        await self.knowledge_bases.record(session, Event(action, [publication_id], kb_id))
+    async def _record(self, session: Session, action: AuditAction, sql_view_id: UUID, kb_id: UUID) -> None:
+        await self.knowledge_bases.record_event(session, AuditEvent(action, [sql_view_id], kb_id))
 
-    def _view(self, stored: StoredPublication, kb: KnowledgeBaseView) -> PublicationView:
-        return PublicationView(stored, Place(stored.id).login, self.address, kb.index.identity, kb.index.dim)
+    def _to_details(self, stored: StoredSqlView, kb: KnowledgeBaseView) -> SqlViewDetails:
+        return SqlViewDetails(stored, SqlViewNames(stored.id).login, self.address, kb.index.identity, kb.index.dim)
 
 
-async def request_settling(
-    session: Session, queue: JobQueue, tenant_id: UUID, publication_id: UUID, kb_id: UUID
-) -> None:
+async def request_reconcile(session: Session, queue: JobQueue, tenant_id: UUID, sql_view_id: UUID, kb_id: UUID) -> None:
     """Have a job do what a publication wants, once this transaction is committed."""
-    payload = {"publication": str(publication_id), "knowledge_base": str(kb_id)}
-    await queue.enqueue(session, PUBLISH_JOB, tenant_id=tenant_id, payload=payload, priority=INTERACTIVE)
+    payload = {"publication": str(sql_view_id), "knowledge_base": str(kb_id)}
+    await queue.enqueue(session, RECONCILE_SQL_VIEW_JOB, tenant_id=tenant_id, payload=payload, priority=INTERACTIVE)
 
 
-async def follow_swap(session: Session, queue: JobQueue, tenant_id: UUID, kb_id: UUID) -> None:
+async def reconcile_after_swap(session: Session, queue: JobQueue, tenant_id: UUID, kb_id: UUID) -> None:
     """Have the publication of a knowledge base follow its live search index, which has just become another."""
-    published = await PublicationRepository(session, tenant_id, kb_id).find()
-    if published is not None:
-        await request_settling(session, queue, tenant_id, published.id, kb_id)
+    sql_view = await SqlViewRepository(session, tenant_id, kb_id).find()
+    if sql_view is not None:
+        await request_reconcile(session, queue, tenant_id, sql_view.id, kb_id)
 
 
-async def _collection(repository: PublicationRepository, wish: str | None, name: str) -> str:
+async def _choose_view_name(repository: SqlViewRepository, requested: str | None, knowledge_base_name: str) -> str:
     """The view's name: the caller's, or one made of the knowledge base's. Raises InvalidInput."""
-    if wish is None:
-        made = collection_of(name)
-        return f"kb_{made}" if await repository.is_keyword(made) else made
-    if wish.startswith(RESERVED) or await repository.is_keyword(wish):
-        raise InvalidInput("That is a word of Postgres' own.", loc=("body", "collection"))
-    return wish
+    if requested is None:
+        default = build_default_view_name(knowledge_base_name)
+        return f"kb_{default}" if await repository.is_keyword(default) else default
+    if requested.startswith(RESERVED_PREFIX) or await repository.is_keyword(requested):
+        raise InvalidInputError("That is a word of Postgres' own.", loc=("body", "collection"))
+    return requested
 
 
-def _there(found: StoredPublication | None) -> StoredPublication:
-    if found is None:
-        raise PublicationNotFound
-    return found
+def _require_sql_view(sql_view: StoredSqlView | None) -> StoredSqlView:
+    if sql_view is None:
+        raise SqlViewNotFound
+    return sql_view

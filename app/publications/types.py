@@ -8,44 +8,44 @@ from typing import Any, Self
 from urllib.parse import unquote, urlsplit
 from uuid import UUID
 
-from app.errors import Conflict, NotFound
+from app.errors import ConflictError, NotFoundError
 from app.inference.embedding import EmbeddingIdentity
 from app.inference.embedding.weights import MODEL
-from app.settings import PublicationSettings
+from app.settings import SqlViewSettings
 
-COLLECTION = r"^[a-z_][a-z0-9_]{0,62}$"
-RESERVED = "pg_"  # Postgres' own are found before all others
-CONTENT_KEY = r"^[A-Za-z_][A-Za-z0-9_.-]{0,62}$"
+COLLECTION_PATTERN = r"^[a-z_][a-z0-9_]{0,62}$"
+RESERVED_PREFIX = "pg_"  # Postgres' own are found before all others
+CONTENT_KEY_PATTERN = r"^[A-Za-z_][A-Za-z0-9_.-]{0,62}$"
 DEFAULT_PORT = 5432
-LONGEST_NAME = 63
+MAX_NAME_LENGTH = 63
 
 
-class PublicationOff(Conflict):
+class SqlViewsDisabled(ConflictError):
     """The operator does not allow this tenant to publish knowledge bases."""
 
     code = "publication_off"
 
 
-class PublicationExists(Conflict):
+class SqlViewExists(ConflictError):
     """The knowledge base is published already; revoke that first: its password is told once."""
 
     code = "publication_exists"
 
 
-class PublicationNotFound(NotFound):
+class SqlViewNotFound(NotFoundError):
     """The knowledge base is not published."""
 
     code = "publication_not_found"
 
 
-class NotPublishable(Conflict):
+class SqlViewUnsupported(ConflictError):
     """Shared knowledge bases cannot be published."""
 
     code = "not_publishable"
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class ConnectionAddress:
     """Where the readers find the database."""
 
     host: str
@@ -54,7 +54,7 @@ class Address:
     sslmode: str
 
     @classmethod
-    def of(cls, settings: PublicationSettings, database_url: str, *, is_embedded: bool) -> Self:
+    def from_settings(cls, settings: SqlViewSettings, database_url: str, *, is_embedded: bool) -> Self:
         """What is set, over what the service itself uses. The embedded Postgres has no TLS."""
         parts = urlsplit(database_url)
         options = dict(re.findall(r"(\w+)=([^&]*)", parts.query))
@@ -67,7 +67,7 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredPublication:
+class StoredSqlView:
     """A publication as it is stored; ``is_shown`` once the view is there, or why it is ``held_back``."""
 
     id: UUID
@@ -80,7 +80,7 @@ class StoredPublication:
 
 
 @dataclass(frozen=True, slots=True)
-class Warned:
+class SqlViewWarning:
     """Something that a reader has to know; ``code`` is stable."""
 
     code: str
@@ -88,33 +88,33 @@ class Warned:
 
 
 @dataclass(frozen=True, slots=True)
-class PublicationView:
+class SqlViewDetails:
     """A publication, and what an agent platform is told to read it."""
 
-    stored: StoredPublication
+    stored: StoredSqlView
     login: str
-    address: Address
+    address: ConnectionAddress
     identity: Mapping[str, Any]
     dim: int
 
     @property
-    def warnings(self) -> Sequence[Warned]:
+    def warnings(self) -> Sequence[SqlViewWarning]:
         """Where the readers' vectors would be others than ours, and where what is read can be overheard."""
-        identity = EmbeddingIdentity.stored(self.identity)
-        found = []
+        identity = EmbeddingIdentity.from_index_identity(self.identity)
+        result = []
         if identity.model == MODEL:
             message = "The vectors are the embedded model's: a platform without it cannot embed its queries alike."
-            found.append(Warned("embedded_model", message))
+            result.append(SqlViewWarning("embedded_model", message))
         if identity.query_prefix:
             message = f"The platform must put this before each query that it embeds: {identity.query_prefix!r}"
-            found.append(Warned("query_prefix", message))
+            result.append(SqlViewWarning("query_prefix", message))
         if self.address.sslmode in ("disable", "allow", "prefer"):
             message = f"With sslmode {self.address.sslmode} what is read may go through the network in the clear."
-            found.append(Warned("no_tls", message))
-        return found
+            result.append(SqlViewWarning("no_tls", message))
+        return result
 
     @property
-    def manifest(self) -> dict[str, Any]:
+    def connection_info(self) -> dict[str, Any]:
         """The block for the platform's configuration."""
         return {
             "type": "pgvector",
@@ -130,8 +130,8 @@ class PublicationView:
         }
 
 
-def collection_of(name: str) -> str:
+def build_default_view_name(name: str) -> str:
     """A knowledge base's name as an identifier that needs no quotes."""
-    word = re.sub(r"[^a-z0-9_]+", "_", name.lower()).strip("_")[: LONGEST_NAME - 3]
-    is_fit = re.match(COLLECTION, word) and not word.startswith(RESERVED)
-    return word if is_fit else f"kb_{word}".rstrip("_")
+    word = re.sub(r"[^a-z0-9_]+", "_", name.lower()).strip("_")[: MAX_NAME_LENGTH - 3]
+    is_valid = re.match(COLLECTION_PATTERN, word) and not word.startswith(RESERVED_PREFIX)
+    return word if is_valid else f"kb_{word}".rstrip("_")

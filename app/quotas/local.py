@@ -10,16 +10,19 @@ from typing import Literal
 from uuid import UUID
 
 from app.access import Principal
-from app.quotas.rates import BURST_SECONDS, MOST_BUCKETS
-from app.quotas.types import NO_KEY, RateLimited, RateState
+from app.quotas.rates import BURST_SECONDS, MAX_BUCKETS
+from app.quotas.types import NO_KEY, RateLimitExceeded, RateLimitState
 
-Kind = Literal["concurrent_searches", "event_streams"]
-NAMES: dict[Kind, str] = {"concurrent_searches": "searches at once", "event_streams": "event streams at once"}
-RETRY_SECONDS: dict[Kind, float] = {"concurrent_searches": 1.0, "event_streams": 30.0}
+LocalLimitKind = Literal["concurrent_searches", "event_streams"]
+LIMIT_LABELS: dict[LocalLimitKind, str] = {
+    "concurrent_searches": "searches at once",
+    "event_streams": "event streams at once",
+}
+RETRY_AFTER_SECONDS: dict[LocalLimitKind, float] = {"concurrent_searches": 1.0, "event_streams": 30.0}
 
 
 @dataclass(slots=True)
-class _Bucket:
+class _TokenBucket:
     tokens: float
     filled_at: float
 
@@ -35,60 +38,60 @@ class LocalLimits:
     concurrent_searches: int
     event_streams: int
     clock: Callable[[], float] = time.monotonic
-    _buckets: dict[UUID, _Bucket] = field(default_factory=dict)
-    _used: Counter[tuple[Kind, UUID, UUID]] = field(default_factory=Counter)
+    _buckets: dict[UUID, _TokenBucket] = field(default_factory=dict)
+    _in_use: Counter[tuple[LocalLimitKind, UUID, UUID]] = field(default_factory=Counter)
 
-    def take_search(self, tenant_id: UUID) -> RateState:
+    def acquire_search(self, tenant_id: UUID) -> RateLimitState:
         """Take one search from the tenant's default rate. Raises RateLimited."""
         rate, now = self.searches_per_second, self.clock()
         burst = max(1.0, rate * BURST_SECONDS)
-        self._forget(now)
-        bucket = self._buckets.setdefault(tenant_id, _Bucket(burst, now))
+        self._drop_full_buckets(now)
+        bucket = self._buckets.setdefault(tenant_id, _TokenBucket(burst, now))
         bucket.tokens = min(burst, bucket.tokens + rate * (now - bucket.filled_at))
         bucket.filled_at = now
         if bucket.tokens < 1:
-            raise RateLimited(retry_after=max((1 - bucket.tokens) / rate, 0.001), limit=floor(burst))
+            raise RateLimitExceeded(retry_after=max((1 - bucket.tokens) / rate, 0.001), limit=floor(burst))
         bucket.tokens -= 1
-        return RateState(floor(burst), floor(bucket.tokens), ceil((burst - bucket.tokens) / rate))
+        return RateLimitState(floor(burst), floor(bucket.tokens), ceil((burst - bucket.tokens) / rate))
 
-    def limit(self, principal: Principal, kind: Kind) -> int:
+    def get_limit(self, principal: Principal, kind: LocalLimitKind) -> int:
         """Return the tenant's limit of what it uses at once in one process."""
-        own: int | None = getattr(principal.quotas, kind)
+        tenant_limit: int | None = getattr(principal.quotas, kind)
         default: int = getattr(self, kind)
-        return default if own is None else own
+        return default if tenant_limit is None else tenant_limit
 
     @contextmanager
-    def using(self, principal: Principal, kind: Kind) -> Iterator[None]:
+    def track(self, principal: Principal, kind: LocalLimitKind) -> Iterator[None]:
         """Count one search or one stream until the end of the block. Raises RateLimited."""
-        held: list[tuple[Kind, UUID, UUID]] = []
-        of_key: int | None = getattr(principal.key_quotas, kind)
-        limits = [(NO_KEY, self.limit(principal, kind), "tenant")]
-        if of_key is not None and principal.line_id is not None:
-            limits.append((principal.line_id, of_key, "key"))
+        counted: list[tuple[LocalLimitKind, UUID, UUID]] = []
+        key_limit: int | None = getattr(principal.key_quotas, kind)
+        limits = [(NO_KEY, self.get_limit(principal, kind), "tenant")]
+        if key_limit is not None and principal.key_lineage_id is not None:
+            limits.append((principal.key_lineage_id, key_limit, "key"))
         try:
-            for owner, limit, whose in limits:
-                place = (kind, principal.tenant_id, owner)
-                if self._used[place] >= limit:
-                    raise _refusal(kind, limit, whose)
-                self._used[place] += 1
-                held.append(place)
+            for owner, limit, owner_kind in limits:
+                counter_key = (kind, principal.tenant_id, owner)
+                if self._in_use[counter_key] >= limit:
+                    raise _build_error(kind, limit, owner_kind)
+                self._in_use[counter_key] += 1
+                counted.append(counter_key)
             yield
         finally:
-            for place in held:
-                self._used[place] -= 1
-                if not self._used[place]:
-                    del self._used[place]
+            for counter_key in counted:
+                self._in_use[counter_key] -= 1
+                if not self._in_use[counter_key]:
+                    del self._in_use[counter_key]
 
-    def _forget(self, now: float) -> None:
-        if len(self._buckets) > MOST_BUCKETS:
-            full = [tenant for tenant, one in self._buckets.items() if now - one.filled_at > BURST_SECONDS]
+    def _drop_full_buckets(self, now: float) -> None:
+        if len(self._buckets) > MAX_BUCKETS:
+            full = [tenant for tenant, bucket in self._buckets.items() if now - bucket.filled_at > BURST_SECONDS]
             for tenant in full:
                 del self._buckets[tenant]
 
 
-def _refusal(kind: Kind, limit: int, whose: str) -> RateLimited:
+def _build_error(kind: LocalLimitKind, limit: int, owner_kind: str) -> RateLimitExceeded:
     message = (
-        f"This {whose} has {limit} {NAMES[kind]}, which is its limit: "
+        f"This {owner_kind} has {limit} {LIMIT_LABELS[kind]}, which is its limit: "
         "wait until one ends, or ask the operator for more."
     )
-    return RateLimited(message, retry_after=RETRY_SECONDS[kind], limit=limit, quota=kind)
+    return RateLimitExceeded(message, retry_after=RETRY_AFTER_SECONDS[kind], limit=limit, quota=kind)

@@ -9,7 +9,7 @@ from uuid import UUID
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from app.db.session import Database
-from app.errors import Unavailable
+from app.errors import UnavailableError
 from app.logging import get_logger
 from app.quotas.repository import QuotaRepository
 from app.quotas.types import NO_KEY
@@ -17,9 +17,9 @@ from app.quotas.types import NO_KEY
 logger = get_logger(__name__)
 
 # So much is lost where a process is killed.
-SECONDS = 5.0
-CLOSING_SECONDS = 5.0
-Counts = dict[tuple[date, UUID], Counter[str]]
+WRITE_INTERVAL_SECONDS = 5.0
+CLOSE_TIMEOUT_SECONDS = 5.0
+UsageCounts = dict[tuple[date, UUID], Counter[str]]
 
 
 @dataclass(slots=True)
@@ -27,16 +27,16 @@ class UsageMeter:
     """Searches, uploads and the tokens of queries, by tenant, day (UTC) and key; one for a process."""
 
     database: Database
-    seconds: float = SECONDS
-    _counts: dict[UUID, Counts] = field(default_factory=dict)
+    write_interval_seconds: float = WRITE_INTERVAL_SECONDS
+    _counts: dict[UUID, UsageCounts] = field(default_factory=dict)
     _task: asyncio.Task[None] | None = None
 
-    def add(self, tenant_id: UUID, key_id: UUID | None, **counts: int) -> None:
+    def count(self, tenant_id: UUID, key_id: UUID | None, **counts: int) -> None:
         """Count; the names are those of ``COUNTED``."""
-        place = datetime.now(UTC).date(), key_id or NO_KEY
-        self._counts.setdefault(tenant_id, {}).setdefault(place, Counter()).update(counts)
+        usage_key = datetime.now(UTC).date(), key_id or NO_KEY
+        self._counts.setdefault(tenant_id, {}).setdefault(usage_key, Counter()).update(counts)
         if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._run())
+            self._task = asyncio.create_task(self._write_periodically())
 
     async def write(self, tenant_id: UUID) -> None:
         """Write what was counted of a tenant; where that fails, it is kept. Raises DatabaseUnavailable."""
@@ -45,13 +45,13 @@ class UsageMeter:
             return
         try:
             async with self.database.transaction(tenant_id) as session:
-                await QuotaRepository(session, tenant_id).add(counts)
+                await QuotaRepository(session, tenant_id).add_usage(counts)
         except IntegrityError:  # the tenant is gone
             return
         except BaseException:
-            kept = self._counts.setdefault(tenant_id, {})
-            for place, counter in counts.items():
-                kept.setdefault(place, Counter()).update(counter)
+            pending = self._counts.setdefault(tenant_id, {})
+            for usage_key, counter in counts.items():
+                pending.setdefault(usage_key, Counter()).update(counter)
             raise
 
     async def write_all(self) -> None:
@@ -65,15 +65,15 @@ class UsageMeter:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         try:
-            async with asyncio.timeout(CLOSING_SECONDS):
+            async with asyncio.timeout(CLOSE_TIMEOUT_SECONDS):
                 await self.write_all()
-        except (Unavailable, DBAPIError, TimeoutError) as error:
+        except (UnavailableError, DBAPIError, TimeoutError) as error:
             logger.warning("usage.lost", error=error)
 
-    async def _run(self) -> None:
+    async def _write_periodically(self) -> None:
         while self._counts:
-            await asyncio.sleep(self.seconds)
+            await asyncio.sleep(self.write_interval_seconds)
             try:
                 await self.write_all()
-            except (Unavailable, DBAPIError) as error:  # tried again the next time
+            except (UnavailableError, DBAPIError) as error:  # tried again the next time
                 logger.warning("usage.waiting", error=error)

@@ -8,16 +8,16 @@ from uuid import UUID
 
 from app.access import Quotas
 from app.db.session import Session
-from app.db.statements import Record, statement
-from app.quotas.types import Stored, Used
+from app.db.statements import Record, parse_statement
+from app.quotas.types import StorageUsage, Usage
 
 # What is counted in memory; chunks and the tokens of documents are booked where they are stored.
-COUNTED = ("uploads", "documents", "bytes", "searches", "query_tokens")
-_USED = ("uploads", "documents", "bytes", "chunks", "searches", "embedding_tokens")
+COUNTED_FIELDS = ("uploads", "documents", "bytes", "searches", "query_tokens")
+_USAGE_FIELDS = ("uploads", "documents", "bytes", "chunks", "searches", "embedding_tokens")
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
+class RateGrant:
     """What was taken from a bucket, and what it still holds."""
 
     granted: float
@@ -32,8 +32,8 @@ class TokensToday:
     """
 
     now: datetime
-    of_tenant: int
-    of_key: int
+    tenant_tokens: int
+    key_tokens: int
     quotas: Quotas
     key_quotas: Quotas
 
@@ -45,108 +45,108 @@ class QuotaRepository:
         self.session = session
         self.tenant_id = tenant_id
 
-    async def begin_counting(self) -> None:
+    async def start_counting_storage(self) -> None:
         """Count the tenant's documents from now on; waits for all that are being added and removed."""
-        await self.session.rows(_LOCK, {"t": self.tenant_id})
-        await self.session.rows(_BEGIN, {"t": self.tenant_id})
+        await self.session.fetch_rows(_LOCK, {"t": self.tenant_id})
+        await self.session.fetch_rows(_BEGIN, {"t": self.tenant_id})
 
-    async def stop_counting(self) -> None:
+    async def stop_counting_storage(self) -> None:
         """The tenant has no quota any more of what is stored."""
-        await self.session.rows(_STOP, {"t": self.tenant_id})
+        await self.session.fetch_rows(_STOP, {"t": self.tenant_id})
 
-    async def limit_jobs(self, most: int | None) -> None:
+    async def set_max_running_jobs(self, max_jobs: int | None) -> None:
         """How many jobs of the tenant run at once; None is as many as of any."""
-        await self.session.rows(_LIMIT_JOBS, {"t": self.tenant_id, "most": most})
+        await self.session.fetch_rows(_LIMIT_JOBS, {"t": self.tenant_id, "most": max_jobs})
 
-    async def counted(self) -> Stored | None:
+    async def find_counted_storage(self) -> StorageUsage | None:
         """What is stored now, this transaction's own part included; None where it is not counted."""
-        row = await self.session.row(_COUNTED, {"t": self.tenant_id})
-        return Stored(**row) if row else None
+        row = await self.session.fetch_row(_COUNTED, {"t": self.tenant_id})
+        return StorageUsage(**row) if row else None
 
-    async def stored(self) -> Stored:
+    async def get_storage(self) -> StorageUsage:
         """The same, looked up where it is not counted."""
-        row = await self.session.row(_STORED, {"t": self.tenant_id})
+        row = await self.session.fetch_row(_STORED, {"t": self.tenant_id})
         assert row is not None
-        return await self.counted() or Stored(**row)
+        return await self.find_counted_storage() or StorageUsage(**row)
 
-    async def begin_counting_key(self, key_id: UUID) -> None:
+    async def start_counting_key_storage(self, key_id: UUID) -> None:
         """Count what comes by a new key, and those that rotation will make of it."""
-        await self.session.rows(_BEGIN_KEY, {"t": self.tenant_id, "key": key_id})
+        await self.session.fetch_rows(_BEGIN_KEY, {"t": self.tenant_id, "key": key_id})
 
-    async def counted_of_key(self, key_id: UUID) -> Stored | None:
+    async def find_key_storage(self, key_id: UUID) -> StorageUsage | None:
         """What is stored of what came by it, this transaction's own part included."""
-        row = await self.session.row(_COUNTED_OF_KEY, {"t": self.tenant_id, "key": key_id})
-        return Stored(**row) if row else None
+        row = await self.session.fetch_row(_COUNTED_BY_KEY, {"t": self.tenant_id, "key": key_id})
+        return StorageUsage(**row) if row else None
 
-    async def take(self, bucket: UUID, *, asked: int, rate: float, burst: float) -> Grant:
+    async def acquire(self, bucket_id: UUID, *, requested: int, rate: float, burst: float) -> RateGrant:
         """Take as many as there are of those that are asked for."""
-        values = {"t": self.tenant_id, "bucket": bucket, "asked": asked, "rate": rate, "burst": burst}
-        row = await self.session.row(_TAKE, values)
+        values = {"t": self.tenant_id, "bucket": bucket_id, "asked": requested, "rate": rate, "burst": burst}
+        row = await self.session.fetch_row(_ACQUIRE, values)
         assert row is not None
-        return Grant(**row)
+        return RateGrant(**row)
 
-    async def tokens_today(self, key_id: UUID) -> TokensToday:
+    async def get_tokens_today(self, key_id: UUID) -> TokensToday:
         """What was embedded today (UTC)."""
-        row = await self.session.row(_TOKENS, {"t": self.tenant_id, "key": key_id})
+        row = await self.session.fetch_row(_TOKENS, {"t": self.tenant_id, "key": key_id})
         assert row is not None
-        quotas, key_quotas = Quotas.stored(row["quotas"]), Quotas.stored(row["key_quotas"])
+        quotas, key_quotas = Quotas.from_json(row["quotas"]), Quotas.from_json(row["key_quotas"])
         return TokensToday(row["now"], row["of_tenant"], row["of_key"], quotas, key_quotas)
 
-    async def add(self, rows: Mapping[tuple[date, UUID], Mapping[str, int]]) -> None:
+    async def add_usage(self, rows: Mapping[tuple[date, UUID], Mapping[str, int]]) -> None:
         """Add what keys did on days."""
-        places = sorted(rows)  # so that two processes lock in one order
+        usage_keys = sorted(rows)  # so that two processes lock in one order
         values: dict[str, Any] = {"t": self.tenant_id}
-        values |= {"days": [day for day, _ in places], "keys": [key for _, key in places]}
-        values |= {name: [rows[place].get(name, 0) for place in places] for name in COUNTED}
-        await self.session.rows(_ADD, values)
+        values |= {"days": [day for day, _ in usage_keys], "keys": [key for _, key in usage_keys]}
+        values |= {name: [rows[usage_key].get(name, 0) for usage_key in usage_keys] for name in COUNTED_FIELDS}
+        await self.session.fetch_rows(_ADD, values)
 
-    async def days(self, begin: date, end: date) -> list[tuple[date, Used]]:
+    async def list_usage_by_day(self, begin: date, end: date) -> list[tuple[date, Usage]]:
         """What was used on each day from ``begin`` to ``end`` on which anything was."""
-        rows = await self.session.rows(_DAYS, {"t": self.tenant_id, "begin": begin, "end": end})
-        return [(row["day"], _used(row)) for row in rows]
+        rows = await self.session.fetch_rows(_DAYS, {"t": self.tenant_id, "begin": begin, "end": end})
+        return [(row["day"], _to_usage(row)) for row in rows]
 
-    async def keys(self, begin: date, end: date) -> Sequence[tuple[UUID, str | None, Used]]:
+    async def list_usage_by_key(self, begin: date, end: date) -> Sequence[tuple[UUID, str | None, Usage]]:
         """What each key used in that time, with its name where it is still there; the busiest first."""
-        rows = await self.session.rows(_KEYS, {"t": self.tenant_id, "begin": begin, "end": end})
-        return [(row["key_id"], row["name"], _used(row)) for row in rows]
+        rows = await self.session.fetch_rows(_KEYS, {"t": self.tenant_id, "begin": begin, "end": end})
+        return [(row["key_id"], row["name"], _to_usage(row)) for row in rows]
 
 
-def _used(row: Record) -> Used:
-    return Used(**{name: int(row[name]) for name in _USED})
+def _to_usage(row: Record) -> Usage:
+    return Usage(**{name: int(row[name]) for name in _USAGE_FIELDS})
 
 
 # The triggers that count share the tenant's row. Whoever has the row alone knows that no writer is under way.
-_LOCK = statement("select 1 from tenant where id = :t for update")
+_LOCK = parse_statement("select 1 from tenant where id = :t for update")
 # Files that are no documents yet.
-_KEPT = "(select coalesce(sum(f.bytes), 0) from openai_file f where f.tenant_id = :t)"
-_BEGIN = statement(f"""
+_FILE_BYTES = "(select coalesce(sum(f.bytes), 0) from openai_file f where f.tenant_id = :t)"
+_BEGIN = parse_statement(f"""
 insert into tenant_usage (tenant_id, documents, stored_bytes, chunks)
-select :t::uuid, count(*), coalesce(sum(bytes), 0) + {_KEPT}, coalesce(sum(chunk_count), 0)
+select :t::uuid, count(*), coalesce(sum(bytes), 0) + {_FILE_BYTES}, coalesce(sum(chunk_count), 0)
   from document where tenant_id = :t
 on conflict do nothing""")  # noqa: S608  (a constant)
-_STOP = statement("delete from tenant_usage where tenant_id = :t")
-_LIMIT_JOBS = statement("""
+_STOP = parse_statement("delete from tenant_usage where tenant_id = :t")
+_LIMIT_JOBS = parse_statement("""
 insert into job_lane (tenant_id, max_running) values (:t, :most::smallint)
 on conflict (tenant_id) do update set max_running = excluded.max_running""")
-_COUNTED = statement("select documents, stored_bytes, chunks from tenant_usage where tenant_id = :t")
-_BEGIN_KEY = statement("insert into key_usage (tenant_id, key_id) values (:t, :key)")
-_COUNTED_OF_KEY = statement("""
+_COUNTED = parse_statement("select documents, stored_bytes, chunks from tenant_usage where tenant_id = :t")
+_BEGIN_KEY = parse_statement("insert into key_usage (tenant_id, key_id) values (:t, :key)")
+_COUNTED_BY_KEY = parse_statement("""
 select documents, stored_bytes, chunks from key_usage where tenant_id = :t and key_id = :key""")
-_STORED = statement(f"""
-select count(*) documents, (coalesce(sum(bytes), 0) + {_KEPT})::bigint stored_bytes,
+_STORED = parse_statement(f"""
+select count(*) documents, (coalesce(sum(bytes), 0) + {_FILE_BYTES})::bigint stored_bytes,
        coalesce(sum(chunk_count), 0) chunks
   from document where tenant_id = :t""")  # noqa: S608  (a constant)
 _REFILLED = """
 least(:burst::float8, b.tokens + :rate::float8 * greatest(0, extract(epoch from clock_timestamp() - b.filled_at)))"""
 _GRANTED = f"greatest(0, least(:asked::float8, floor({_REFILLED})))"
-_TAKE = statement(f"""
+_ACQUIRE = parse_statement(f"""
 insert into rate_bucket as b (tenant_id, bucket, tokens, granted, filled_at)
 values (:t, :bucket, :burst::float8 - :asked::float8, :asked::float8, clock_timestamp())
 on conflict (tenant_id, bucket) do update
    set tokens = {_REFILLED} - {_GRANTED}, granted = {_GRANTED}, filled_at = greatest(clock_timestamp(), b.filled_at)
 returning granted, tokens""")  # noqa: S608  (constants)
 # The line is walked, a look-up a key: a join with the day's keys would read all of them, and they may be thousands.
-_TOKENS = statement("""
+_TOKENS = parse_statement("""
 with recursive line(id) as (
   select coalesce(k.quota_key_id, k.id) from api_key k where k.tenant_id = :t and k.id = :key
   union
@@ -160,7 +160,7 @@ select now() now, coalesce(sum(embedding_tokens + query_tokens), 0)::bigint of_t
        (select t.quotas from tenant t where t.id = :t) quotas,
        (select k.quotas from api_key k where k.tenant_id = :t and k.id = :key) key_quotas
   from usage_day where tenant_id = :t and day = (now() at time zone 'utc')::date""")
-_ADD = statement("""
+_ADD = parse_statement("""
 insert into usage_day as d (tenant_id, day, key_id, uploads, documents, bytes, searches, query_tokens)
 select :t::uuid, u.* from unnest(:days::date[], :keys::uuid[], :uploads::bigint[], :documents::bigint[],
                                  :bytes::bigint[], :searches::bigint[], :query_tokens::bigint[]) u
@@ -171,10 +171,10 @@ on conflict (tenant_id, day, key_id) do update
 _SUMS = """
 sum(uploads) uploads, sum(documents) documents, sum(bytes) bytes, sum(chunks) chunks, sum(searches) searches,
 sum(embedding_tokens + query_tokens) embedding_tokens"""
-_DAYS = statement(f"""
+_DAYS = parse_statement(f"""
 select day, {_SUMS} from usage_day where tenant_id = :t and day between :begin and :end
  group by day order by day""")  # noqa: S608  (constants)
-_KEYS = statement(f"""
+_KEYS = parse_statement(f"""
 select u.*, k.name from (select key_id, {_SUMS} from usage_day where tenant_id = :t and day between :begin and :end
                           group by key_id) u
   left join api_key k on k.tenant_id = :t and k.id = u.key_id

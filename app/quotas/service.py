@@ -9,16 +9,16 @@ from uuid import UUID
 
 from app.access import ROW_QUOTAS, Principal, Quotas
 from app.db.session import Session, TenantDatabase
-from app.errors import Forbidden
+from app.errors import ForbiddenError
 from app.quotas.local import LocalLimits
 from app.quotas.meter import UsageMeter
-from app.quotas.rates import Rates
+from app.quotas.rates import SearchRateLimiter
 from app.quotas.repository import QuotaRepository
-from app.quotas.room import Room
+from app.quotas.room import StorageQuota
 from app.quotas.tokens import TokenBudget
-from app.quotas.types import NO_KEY, RateState, Stored, TokensSpent, Used
+from app.quotas.types import NO_KEY, DailyTokenLimitReached, RateLimitState, StorageUsage, Usage
 
-_DAILY = TokensSpent.QUOTA
+_DAILY = DailyTokenLimitReached.QUOTA
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,133 +27,135 @@ class QuotaService:
 
     db: TenantDatabase
     principal: Principal
-    rates: Rates
+    rate_limiter: SearchRateLimiter
     meter: UsageMeter
-    most_upload_bytes: int
-    local: LocalLimits
+    max_upload_bytes: int
+    local_limits: LocalLimits
 
     @property
-    def upload_bytes(self) -> int:
+    def upload_limit_bytes(self) -> int:
         """How large an upload may be: the least of what the service, the tenant and the key allow."""
-        limits = (self.most_upload_bytes, self.principal.quotas.upload_bytes, self.principal.key_quotas.upload_bytes)
+        limits = (self.max_upload_bytes, self.principal.quotas.upload_bytes, self.principal.key_quotas.upload_bytes)
         return min(limit for limit in limits if limit is not None)
 
     @property
-    def tokens(self) -> TokenBudget:
+    def token_budget(self) -> TokenBudget:
         """What may be embedded today."""
-        return TokenBudget.of(self.db, self.principal)
+        return TokenBudget.from_principal(self.db, self.principal)
 
     def count(self, **counts: int) -> None:
         """Count what the caller did."""
-        self.meter.add(self.principal.tenant_id, self.principal.key_id, **counts)
+        self.meter.count(self.principal.tenant_id, self.principal.key_id, **counts)
 
-    def searching(self) -> AbstractContextManager[None]:
+    def track_search(self) -> AbstractContextManager[None]:
         """Count a search until the end of the block. Raises RateLimited."""
-        return self.local.using(self.principal, "concurrent_searches")
+        return self.local_limits.track(self.principal, "concurrent_searches")
 
-    def streaming(self) -> AbstractContextManager[None]:
+    def track_stream(self) -> AbstractContextManager[None]:
         """Count an event stream until the end of the block. Raises RateLimited."""
-        return self.local.using(self.principal, "event_streams")
+        return self.local_limits.track(self.principal, "event_streams")
 
-    async def admit_search(self) -> RateState:
+    async def acquire_search(self) -> RateLimitState:
         """Take a search from the key's rate and the tenant's, and return the lower remainder. Raises RateLimited.
 
         A tenant without a quota has the default rate of this process.
         """
-        tenant_id, line_id = self.principal.tenant_id, self.principal.line_id or NO_KEY
-        own, whole = self.principal.key_quotas.searches_per_second, self.principal.quotas.searches_per_second
-        of_key = None if own is None else await self.rates.take(tenant_id, line_id, own)
+        tenant_id, key_lineage_id = self.principal.tenant_id, self.principal.key_lineage_id or NO_KEY
+        key_rate, tenant_rate = self.principal.key_quotas.searches_per_second, self.principal.quotas.searches_per_second
+        key_state = None if key_rate is None else await self.rate_limiter.acquire(tenant_id, key_lineage_id, key_rate)
         try:
-            if whole is None:
-                of_tenant = self.local.take_search(tenant_id)
+            if tenant_rate is None:
+                tenant_state = self.local_limits.acquire_search(tenant_id)
             else:
-                of_tenant = await self.rates.take(tenant_id, NO_KEY, whole)
+                tenant_state = await self.rate_limiter.acquire(tenant_id, NO_KEY, tenant_rate)
         except BaseException:
-            if own is not None:
-                self.rates.give_back(tenant_id, line_id, own)
+            if key_rate is not None:
+                self.rate_limiter.release(tenant_id, key_lineage_id, key_rate)
             raise
-        return of_tenant if of_key is None or of_tenant.remaining < of_key.remaining else of_key
+        return tenant_state if key_state is None or tenant_state.remaining < key_state.remaining else key_state
 
-    async def require_room(self, session: Session, *, replaces: bool) -> None:
+    async def check_storage(self, session: Session, *, replaces: bool) -> None:
         """The document that the caller's transaction has written, maybe over another's, fits. Raises QuotaExceeded."""
-        grown = ("stored_bytes",) if replaces else ("documents", "stored_bytes")
+        tenant_quota_names = ("stored_bytes",) if replaces else ("documents", "stored_bytes")
         # Whoever replaces a document of another key takes over all of it.
-        taken = ("documents", "stored_bytes", "chunks")
-        await Room.of(self.principal).require(session, dict.fromkeys(grown, 0), of_key=dict.fromkeys(taken, 0))
+        key_quota_names = ("documents", "stored_bytes", "chunks")
+        await StorageQuota.from_principal(self.principal).check(
+            session, dict.fromkeys(tenant_quota_names, 0), key_added=dict.fromkeys(key_quota_names, 0)
+        )
 
-    async def require_room_for_file(self, session: Session) -> None:
+    async def check_file_storage(self, session: Session) -> None:
         """The file that the caller's transaction has kept for itself fits. Raises QuotaExceeded."""
-        grown = {"stored_bytes": 0}
-        await Room.of(self.principal).require(session, grown, of_key=grown)
+        added = {"stored_bytes": 0}
+        await StorageQuota.from_principal(self.principal).check(session, added, key_added=added)
 
-    def limits(self) -> dict[str, Any]:
+    def get_limits(self) -> dict[str, Any]:
         """Those that hold for the caller, defaults among them."""
         defaults = {
             **ROW_QUOTAS,
-            "searches_per_second": self.local.searches_per_second,
-            "concurrent_searches": self.local.concurrent_searches,
-            "event_streams": self.local.event_streams,
+            "searches_per_second": self.local_limits.searches_per_second,
+            "concurrent_searches": self.local_limits.concurrent_searches,
+            "event_streams": self.local_limits.event_streams,
         }
-        limits = {**defaults, **self.principal.quotas.given(), "upload_bytes": self.upload_bytes}
-        for name, value in self.principal.key_quotas.given().items():
+        limits = {**defaults, **self.principal.quotas.to_json(), "upload_bytes": self.upload_limit_bytes}
+        for name, value in self.principal.key_quotas.to_json().items():
             limits[name] = min(value, limits.get(name, value))
         return limits
 
-    async def used(self) -> dict[str, int]:
+    async def get_usage(self) -> dict[str, int]:
         """What is used of the limits that run out; nothing is asked where there are none."""
-        limits = self.limits().keys()
+        limits = self.get_limits().keys()
         used: dict[str, int] = {}
         if not limits & {"documents", "stored_bytes", "chunks", _DAILY}:
             return used
         await self.meter.write(self.db.tenant_id)
         async with self.db.transaction() as session:
             repository = QuotaRepository(session, self.db.tenant_id)
-            if self.principal.quotas.counts_documents:
-                used |= asdict(await repository.stored())
+            if self.principal.quotas.has_storage_limit:
+                used |= asdict(await repository.get_storage())
             stored = None
-            if self.principal.stores_for is not None:
-                stored = await repository.counted_of_key(self.principal.stores_for)
-            today = await repository.tokens_today(self.principal.key_id or NO_KEY)
-        used[_DAILY] = today.of_tenant
-        of_key = {_DAILY: today.of_key} | (asdict(stored) if stored else {})
-        used |= {name: value for name, value in of_key.items() if self._is_of_key(name)}
+            if self.principal.storage_quota_key_id is not None:
+                stored = await repository.find_key_storage(self.principal.storage_quota_key_id)
+            today = await repository.get_tokens_today(self.principal.key_id or NO_KEY)
+        used[_DAILY] = today.tenant_tokens
+        key_usage = {_DAILY: today.key_tokens} | (asdict(stored) if stored else {})
+        used |= {name: value for name, value in key_usage.items() if self._is_key_limit(name)}
         return {name: value for name, value in used.items() if name in limits}
 
-    def _is_of_key(self, name: str) -> bool:
+    def _is_key_limit(self, name: str) -> bool:
         """Whether the key's quota is the one that ``limits`` tells."""
-        own, whole = getattr(self.principal.key_quotas, name), getattr(self.principal.quotas, name)
-        return own is not None and (whole is None or own < whole)
+        key_limit, tenant_limit = getattr(self.principal.key_quotas, name), getattr(self.principal.quotas, name)
+        return key_limit is not None and (tenant_limit is None or key_limit < tenant_limit)
 
-    async def stored(self) -> Stored:
+    async def get_storage(self) -> StorageUsage:
         """What the tenant has stored now. Raises Forbidden."""
-        self._require_whole()
+        self._require_unrestricted_key()
         async with self.db.transaction() as session:
-            return await QuotaRepository(session, self.db.tenant_id).stored()
+            return await QuotaRepository(session, self.db.tenant_id).get_storage()
 
-    async def by_day(self, begin: date, end: date) -> Sequence[tuple[date, Used]]:
+    async def list_usage_by_day(self, begin: date, end: date) -> Sequence[tuple[date, Usage]]:
         """What the tenant used on each day on which it did. Raises Forbidden."""
-        self._require_whole()
+        self._require_unrestricted_key()
         await self.meter.write(self.db.tenant_id)
         async with self.db.transaction() as session:
-            return await QuotaRepository(session, self.db.tenant_id).days(begin, end)
+            return await QuotaRepository(session, self.db.tenant_id).list_usage_by_day(begin, end)
 
-    async def by_key(self, begin: date, end: date) -> Sequence[tuple[UUID, str | None, Used]]:
+    async def list_usage_by_key(self, begin: date, end: date) -> Sequence[tuple[UUID, str | None, Usage]]:
         """What each of its keys used in that time. Raises Forbidden."""
-        self._require_whole()
+        self._require_unrestricted_key()
         await self.meter.write(self.db.tenant_id)
         async with self.db.transaction() as session:
-            return await QuotaRepository(session, self.db.tenant_id).keys(begin, end)
+            return await QuotaRepository(session, self.db.tenant_id).list_usage_by_key(begin, end)
 
-    def _require_whole(self) -> None:
+    def _require_unrestricted_key(self) -> None:
         if self.principal.knowledge_base_ids is not None or self.principal.user_id is not None:
-            raise Forbidden("A key that is narrowed does not see what others use.")
+            raise ForbiddenError("A key that is narrowed does not see what others use.")
 
 
 async def set_quotas(session: Session, tenant_id: UUID, quotas: Quotas) -> None:
     """Begin or stop counting what is stored, as they need it; and how many jobs run at once."""
     repository = QuotaRepository(session, tenant_id)
-    if quotas.counts_documents:
-        await repository.begin_counting()
+    if quotas.has_storage_limit:
+        await repository.start_counting_storage()
     else:
-        await repository.stop_counting()
-    await repository.limit_jobs(quotas.concurrent_ingestions)
+        await repository.stop_counting_storage()
+    await repository.set_max_running_jobs(quotas.concurrent_ingestions)

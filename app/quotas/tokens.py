@@ -7,7 +7,7 @@ from uuid import UUID
 from app.access import UNLIMITED, Principal, Quotas
 from app.db.session import TenantDatabase
 from app.quotas.repository import QuotaRepository
-from app.quotas.types import NO_KEY, TokensSpent
+from app.quotas.types import NO_KEY, DailyTokenLimitReached
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,19 +23,19 @@ class TokenBudget:
     key_quotas: Quotas = UNLIMITED
 
     @classmethod
-    def of(cls, db: TenantDatabase, principal: Principal) -> Self:
+    def from_principal(cls, db: TenantDatabase, principal: Principal) -> Self:
         """That of a caller."""
         return cls(db, principal.key_id or NO_KEY, principal.quotas, principal.key_quotas)
 
-    async def require(self) -> None:
+    async def check(self) -> None:
         """Raises TokensSpent."""
         if self.quotas.embedding_tokens_per_day is None and self.key_quotas.embedding_tokens_per_day is None:
             return
         async with self.db.transaction() as session:
-            today = await QuotaRepository(session, self.db.tenant_id).tokens_today(self.key_id)
+            today = await QuotaRepository(session, self.db.tenant_id).get_tokens_today(self.key_id)
         # As they are by now: who has been given more while a long document was read need not wait until tomorrow.
-        for quotas, tokens in ((today.quotas, today.of_tenant), (today.key_quotas, today.of_key)):
+        for quotas, tokens in ((today.quotas, today.tenant_tokens), (today.key_quotas, today.key_tokens)):
             limit = quotas.embedding_tokens_per_day
             if limit is not None and tokens >= limit:
                 # Use the database's clock, which counted the tokens: another clock may already be in the next day.
-                raise TokensSpent(limit, today.now)
+                raise DailyTokenLimitReached(limit, today.now)

@@ -6,60 +6,62 @@ from math import ceil
 from typing import ClassVar, Self
 from uuid import UUID
 
-from app.errors import TooMany
+from app.errors import TooManyRequestsError
 
 # Stands for no key: the operator, and what nobody's upload has caused.
 NO_KEY = UUID(int=0)
 # What is over a quota of what is stored fits again once something is deleted: sooner, there is no use in asking.
-ROOM_SECONDS = 60.0
+STORAGE_RETRY_AFTER_SECONDS = 60.0
 
 
-class QuotaExceeded(TooMany):
+class QuotaExceeded(TooManyRequestsError):
     """A quota of this tenant, or of this key, is used up."""
 
     code = "quota_exceeded"
 
     @classmethod
-    def of(cls, quota: str, limit: int, *, whose: str = "tenant") -> Self:
+    def from_quota(cls, quota: str, limit: int, *, owner_kind: str = "tenant") -> Self:
         """Of what is stored."""
-        message = f"This {whose}'s quota of {limit} {quota.replace('_', ' ')} is used up: delete some, or ask for more."
-        return cls(message, retry_after=ROOM_SECONDS, quota=quota, limit=limit)
+        message = (
+            f"This {owner_kind}'s quota of {limit} {quota.replace('_', ' ')} is used up: delete some, or ask for more."
+        )
+        return cls(message, retry_after=STORAGE_RETRY_AFTER_SECONDS, quota=quota, limit=limit)
 
 
-class TokensSpent(QuotaExceeded):
+class DailyTokenLimitReached(QuotaExceeded):
     """The day's embedding tokens are used up."""
 
     QUOTA: ClassVar[str] = "embedding_tokens_per_day"
 
     def __init__(self, limit: int, now: datetime) -> None:
-        self.until = next_day(now)
+        self.until = get_next_day_start(now)
         message = f"The quota of {limit} embedding tokens a day is used up until {self.until:%Y-%m-%dT%H:%M:%SZ}."
-        seconds = max(1, ceil((self.until - now).total_seconds()))
-        super().__init__(message, retry_after=seconds, quota=self.QUOTA, limit=limit)
+        retry_after = max(1, ceil((self.until - now).total_seconds()))
+        super().__init__(message, retry_after=retry_after, quota=self.QUOTA, limit=limit)
 
 
-class RateLimited(TooMany):
+class RateLimitExceeded(TooManyRequestsError):
     """More searches a second than are allowed; try again a moment later."""
 
     code = "rate_limited"
 
 
-def next_day(now: datetime) -> datetime:
+def get_next_day_start(now: datetime) -> datetime:
     """When the day (UTC) of this moment is over."""
     return datetime.combine(now.astimezone(UTC).date() + timedelta(days=1), time(), UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class RateState:
+class RateLimitState:
     """A bucket of searches after one was taken: what it holds when full, now, and in how many seconds it is full."""
 
     limit: int
     remaining: int
-    reset: int
+    reset_seconds: int
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StorageUsage:
     """What a tenant, or a key, has stored now."""
 
     documents: int
@@ -68,7 +70,7 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True)
-class Used:
+class Usage:
     """What was used on a day, or by a key; ``embedding_tokens`` are those of documents and of queries."""
 
     uploads: int

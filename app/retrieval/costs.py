@@ -9,42 +9,42 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Self
 from uuid import UUID
 
-from app.errors import InvalidInput
-from app.quotas.types import RateLimited
-from app.retrieval.repository import LaneCall
+from app.errors import InvalidInputError
+from app.quotas.types import RateLimitExceeded
+from app.retrieval.repository import RetrieverQuery
 
 # A filter of less weight is never looked at: equality, ranges, short lists.
 MIN_WEIGHT = 8.0
 # A filter of less weight runs in its turn, and is not refused: a few patterns, a list of some hundred values.
 MIN_REFUSED_WEIGHT = 45.0
 # Expected seconds of the database up to which a search waits for nobody.
-LIGHT_SECONDS = 0.25
+MAX_LIGHT_SECONDS = 0.25
 # Lane queries (queries times search indexes) of one search up to which it waits for nobody.
 MAX_LIGHT_CALLS = 100
 # How long a measured cost counts, and of how many search indexes one process knows it.
-KNOWN_SECONDS, MAX_KNOWN = 60.0, 10_000
+COST_TTL_SECONDS, MAX_CACHED_COSTS = 60.0, 10_000
 # A filter whose time ran out is taken to need this many times that time: it would have gone on.
-UNFINISHED = 1.25
+TIMEOUT_COST_FACTOR = 1.25
 # The part of its remaining time that a search waits for its turn.
-WAIT = 0.5
+MAX_WAIT_SHARE = 0.5
 
 
-class FilterTooExpensive(InvalidInput):
+class FilterTooExpensive(InvalidInputError):
     """The filter is too expensive."""
 
     code = "filter_too_expensive"
 
 
 # Of a tenant, in a search index, with or without the dense lane: that one looks at more rows.
-_Place = tuple[UUID, UUID, bool]
+_CostKey = tuple[UUID, UUID, bool]
 
 
 class _Cost(NamedTuple):
     """Seconds of the database per unit of weight, when they were measured, and whether the time ran out."""
 
-    seconds: float
+    seconds_per_weight: float
     measured_at: float
-    ran_out: bool
+    timed_out: bool
 
 
 @dataclass(slots=True)
@@ -56,21 +56,26 @@ class SearchCosts:
         per_process: the same of all tenants.
     """
 
-    per_tenant: int = 1
-    per_process: int = 2
+    max_per_tenant: int = 1
+    max_per_process: int = 2
     clock: Callable[[], float] = time.monotonic
-    _costs: OrderedDict[_Place, _Cost] = field(default_factory=OrderedDict)
+    _costs: OrderedDict[_CostKey, _Cost] = field(default_factory=OrderedDict)
     _running: Counter[UUID] = field(default_factory=Counter)
-    _waiting: list[asyncio.Future[None]] = field(default_factory=list)
+    _waiters: list[asyncio.Future[None]] = field(default_factory=list)
 
     @classmethod
-    def of(cls, pool_size: int) -> Self:
+    def from_pool_size(cls, pool_size: int) -> Self:
         """Give one tenant a tenth of the pool, and all tenants a fifth."""
         return cls(max(1, pool_size // 10), max(2, pool_size // 5))
 
     @asynccontextmanager
-    async def admitted(
-        self, tenant_id: UUID, calls: Sequence[LaneCall], *, remaining: float, database_seconds: float
+    async def acquire_slot(
+        self,
+        tenant_id: UUID,
+        calls: Sequence[RetrieverQuery],
+        *,
+        remaining_seconds: float,
+        database_timeout_seconds: float,
     ) -> AsyncIterator[None]:
         """Let light calls pass, and give expensive ones their turn.
 
@@ -88,89 +93,97 @@ class SearchCosts:
         if weight < MIN_WEIGHT and len(calls) <= MAX_LIGHT_CALLS:
             yield
             return
-        self._refuse(tenant_id, calls, weight, database_seconds)
+        self._refuse_expensive_filter(tenant_id, calls, weight, database_timeout_seconds)
         if self._is_light(tenant_id, calls):
             yield
             return
-        await self._take_turn(tenant_id, remaining * WAIT)
+        await self._wait_for_slot(tenant_id, remaining_seconds * MAX_WAIT_SHARE)
         try:
-            self._refuse(tenant_id, calls, weight, database_seconds)
+            self._refuse_expensive_filter(tenant_id, calls, weight, database_timeout_seconds)
             yield
         finally:
             self._running[tenant_id] -= 1
             if not self._running[tenant_id]:
                 del self._running[tenant_id]
-            self._wake()
+            self._wake_waiters()
 
-    def note(self, tenant_id: UUID, calls: Sequence[LaneCall], seconds: float, *, ran_out: bool) -> None:
+    def record_cost(
+        self, tenant_id: UUID, calls: Sequence[RetrieverQuery], elapsed_seconds: float, *, timed_out: bool
+    ) -> None:
         """Remember what the lanes took for these calls; after ``ran_out`` they would have taken longer."""
         weight = sum(call.filter.weight for call in calls)
         if weight < MIN_WEIGHT:
             return
-        for place in {_place(tenant_id, call) for call in calls}:
-            self._costs[place] = _Cost(seconds * (UNFINISHED if ran_out else 1.0) / weight, self.clock(), ran_out)
-            self._costs.move_to_end(place)
-        while len(self._costs) > MAX_KNOWN:
+        for key in {_build_cost_key(tenant_id, call) for call in calls}:
+            self._costs[key] = _Cost(
+                elapsed_seconds * (TIMEOUT_COST_FACTOR if timed_out else 1.0) / weight, self.clock(), timed_out
+            )
+            self._costs.move_to_end(key)
+        while len(self._costs) > MAX_CACHED_COSTS:
             self._costs.popitem(last=False)
 
-    def _known(self, tenant_id: UUID, calls: Sequence[LaneCall]) -> list[_Cost | None]:
+    def _get_cached_costs(self, tenant_id: UUID, calls: Sequence[RetrieverQuery]) -> list[_Cost | None]:
         """Return the cost of each call's filter; None for a filter of no weight, and for an unknown cost."""
-        now, found = self.clock(), []
+        now, costs = self.clock(), []
         for call in calls:
-            cost = self._costs.get(_place(tenant_id, call))
-            found.append(cost if cost is not None and now - cost.measured_at < KNOWN_SECONDS else None)
-        return found
+            cost = self._costs.get(_build_cost_key(tenant_id, call))
+            costs.append(cost if cost is not None and now - cost.measured_at < COST_TTL_SECONDS else None)
+        return costs
 
-    def _is_light(self, tenant_id: UUID, calls: Sequence[LaneCall]) -> bool:
+    def _is_light(self, tenant_id: UUID, calls: Sequence[RetrieverQuery]) -> bool:
         if len(calls) > MAX_LIGHT_CALLS:
             return False
         expected = 0.0
-        for call, cost in zip(calls, self._known(tenant_id, calls), strict=True):
-            if cost is None or cost.ran_out:
+        for call, cost in zip(calls, self._get_cached_costs(tenant_id, calls), strict=True):
+            if cost is None or cost.timed_out:
                 return False
-            expected += call.filter.weight * cost.seconds
-        return expected <= LIGHT_SECONDS
+            expected += call.filter.weight * cost.seconds_per_weight
+        return expected <= MAX_LIGHT_SECONDS
 
-    def _refuse(self, tenant_id: UUID, calls: Sequence[LaneCall], weight: float, database_seconds: float) -> None:
+    def _refuse_expensive_filter(
+        self, tenant_id: UUID, calls: Sequence[RetrieverQuery], weight: float, database_timeout_seconds: float
+    ) -> None:
         if weight < MIN_REFUSED_WEIGHT * len(calls):
             return
-        known = self._known(tenant_id, calls)
-        if not any(cost is not None and cost.ran_out for cost in known):
+        cached_costs = self._get_cached_costs(tenant_id, calls)
+        if not any(cost is not None and cost.timed_out for cost in cached_costs):
             return
         expected = sum(
-            call.filter.weight * cost.seconds for call, cost in zip(calls, known, strict=True) if cost is not None
+            call.filter.weight * cost.seconds_per_weight
+            for call, cost in zip(calls, cached_costs, strict=True)
+            if cost is not None
         )
-        if expected >= database_seconds:
+        if expected >= database_timeout_seconds:
             raise FilterTooExpensive(
-                f"This filter needs more than {database_seconds:.1f} s of the database. "
+                f"This filter needs more than {database_timeout_seconds:.1f} s of the database. "
                 'Use fewer "contains" and "ends_with", shorter lists, or shorter metadata, '
                 "or name fewer knowledge bases.",
                 loc=("body", "filter"),
             )
 
-    async def _take_turn(self, tenant_id: UUID, seconds: float) -> None:
+    async def _wait_for_slot(self, tenant_id: UUID, timeout_seconds: float) -> None:
         try:
-            async with asyncio.timeout(seconds):
-                while self._running[tenant_id] >= self.per_tenant or self._running.total() >= self.per_process:
-                    turn = asyncio.get_running_loop().create_future()
-                    self._waiting.append(turn)
-                    await turn
+            async with asyncio.timeout(timeout_seconds):
+                while self._running[tenant_id] >= self.max_per_tenant or self._running.total() >= self.max_per_process:
+                    waiter = asyncio.get_running_loop().create_future()
+                    self._waiters.append(waiter)
+                    await waiter
         except TimeoutError as exc:
-            raise RateLimited(
+            raise RateLimitExceeded(
                 "Searches with expensive filters, or in very many knowledge bases, run one at a time for each tenant. "
                 "Send fewer of them at once.",
                 retry_after=1.0,
-                limit=self.per_tenant,
+                limit=self.max_per_tenant,
             ) from exc
         self._running[tenant_id] += 1
 
-    def _wake(self) -> None:
+    def _wake_waiters(self) -> None:
         """Have all waiting searches look again, the first one first."""
-        waiting, self._waiting = self._waiting, []
-        for turn in waiting:
-            if not turn.done():
-                turn.set_result(None)
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
 
 
-def _place(tenant_id: UUID, call: LaneCall) -> _Place:
+def _build_cost_key(tenant_id: UUID, call: RetrieverQuery) -> _CostKey:
     return tenant_id, call.index_id, call.vector is not None and not call.only_similarity

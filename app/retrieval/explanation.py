@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from app.prompts.types import PromptInUse, PromptName
-from app.retrieval.routes import RoutedKnowledgeBase
+from app.prompts.types import ActivePrompt, PromptName
+from app.retrieval.routes import RoutingDecision
 
 
-class LanePlan(NamedTuple):
+class RetrieverPlan(NamedTuple):
     """How the lanes of an index are searched.
 
     ``share`` of its ``chunks`` passes scope and filter, by a sample. ``dense`` is index (exact where that comes short)
@@ -29,10 +29,10 @@ class ExplainedIndex:
     """
 
     knowledge_base: str
-    shared: bool
+    is_shared: bool
     filter: Mapping[str, Any] | None
-    plan: LanePlan | None
-    asked: Sequence[str] | None = None
+    plan: RetrieverPlan | None
+    source_queries: Sequence[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,5 +45,5 @@ class Explanation:
     options: Mapping[str, Any]
     indexes: Sequence[ExplainedIndex]
     transformers: Sequence[str] = ()
-    prompts: Mapping[PromptName, PromptInUse] = field(default_factory=dict)
-    routes: Sequence[RoutedKnowledgeBase] = ()
+    prompts: Mapping[PromptName, ActivePrompt] = field(default_factory=dict)
+    routing_decisions: Sequence[RoutingDecision] = ()

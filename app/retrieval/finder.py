@@ -12,36 +12,36 @@ from uuid import UUID
 from sqlalchemy.exc import DBAPIError
 
 from app.db.session import DatabaseRefused, DatabaseUnavailable, TenantDatabase
-from app.filters import refusing
+from app.filters import translate_filter_errors
 from app.logging import get_logger
 from app.retrieval import shares
-from app.retrieval.comparing import compare
+from app.retrieval.comparing import fill_missing_similarities
 from app.retrieval.costs import SearchCosts
-from app.retrieval.course import MAYBE_MORE, NO_EXTRA_QUERIES, Course, reason_of
-from app.retrieval.lanes import Ranked, Ranking, goes_on, split
-from app.retrieval.merging import merge, uncovered
-from app.retrieval.repository import LaneCall, LaneList, RetrievalRepository
-from app.retrieval.sources import counted, without_duplicates
-from app.retrieval.types import Expansion, Hit, Key, Lane, Searched, SearchUnavailable, in_order
-from app.retrieval.widening import merged, widen
+from app.retrieval.course import NO_EXTRA_QUERIES, RESULTS_MAY_BE_INCOMPLETE, SearchRun, get_failure_reason
+from app.retrieval.lanes import RankedKeys, Ranking, may_have_more, split_with_ties
+from app.retrieval.merging import auto_merge, drop_contained
+from app.retrieval.repository import RetrievalRepository, RetrieverHits, RetrieverQuery
+from app.retrieval.sources import apply_weight, deduplicate_hits
+from app.retrieval.types import ChunkKey, Expansion, Hit, IndexRef, RetrieverName, SearchUnavailable, get_sort_key
+from app.retrieval.widening import drop_overlapping, expand_hits
 
 logger = get_logger(__name__)
 
-LANE_ROWS = 100
-MOST_LANE_ROWS = 1000  # as the lanes' functions have it
+RETRIEVER_CANDIDATES = 100
+MAX_RETRIEVER_CANDIDATES = 1000  # as the lanes' functions have it
 # Where hits become one, more are read at a time: else a long section would be read in many small steps.
-MERGING_ROWS = 50
+MERGE_BATCH_SIZE = 50
 
 # Lists of lanes up to which ranking takes some milliseconds.
-MAX_LIGHT_LISTS = 100
+MAX_INLINE_LISTS = 100
 # SQLSTATE of a statement that has used up its time.
-CANCELLED = "57014"
+QUERY_CANCELED = "57014"
 
-Rank = Callable[[Sequence[LaneList]], Ranking]
+RankFunction = Callable[[Sequence[RetrieverHits]], Ranking]
 
 
 @dataclass(frozen=True, slots=True)
-class Finder:
+class HybridRetriever:
     """``searched`` are the knowledge bases by their search index, as keys begin; the best ``top_k`` are read.
 
     ``wanted`` is what the caller gets of them, where more are read. ``lane_rows`` is what each lane gives at least.
@@ -49,23 +49,25 @@ class Finder:
     """
 
     db: TenantDatabase
-    course: Course
-    searched: Mapping[bytes, Searched]
+    search_run: SearchRun
+    indexes: Mapping[bytes, IndexRef]
     top_k: int
     score_threshold: float | None
-    wanted: int | None = None
-    lane_rows: int = LANE_ROWS
+    requested_top_k: int | None = None
+    retriever_candidates: int = RETRIEVER_CANDIDATES
     expansion: Expansion | None = None
     return_vectors: bool = False
     explain: bool = False
     costs: SearchCosts = field(default_factory=SearchCosts)
 
-    def reading(self, rows: int) -> Self:
+    def with_limit(self, limit: int) -> Self:
         """The same for so many hits, of which the caller gets as many as before."""
-        expansion = self.expansion and self.expansion.bounded(rows)
-        return replace(self, top_k=rows, wanted=self.wanted or self.top_k, expansion=expansion)
+        expansion = self.expansion and self.expansion.limit_characters(limit)
+        return replace(self, top_k=limit, requested_top_k=self.requested_top_k or self.top_k, expansion=expansion)
 
-    async def find(self, calls: Sequence[LaneCall], rank: Rank, *, extra: frozenset[int] = frozenset()) -> list[Hit]:
+    async def retrieve(
+        self, calls: Sequence[RetrieverQuery], rank: RankFunction, *, extra_positions: frozenset[int] = frozenset()
+    ) -> list[Hit]:
         """What ``rank`` makes of the lanes' lists, best first, ties by document and chunk_index.
 
         Both lanes in one statement, or beside each other where they are slow; after an error or a time-out each by
@@ -75,259 +77,312 @@ class Finder:
         Raises SearchUnavailable when none could, InvalidInput for a filter that the database refuses,
         FilterTooExpensive, and RateLimited when expensive searches of the tenant are in front of this one.
         """
-        first = self.course.database_seconds(shares.LANES_TOGETHER)
-        turn = self.costs.admitted(self.db.tenant_id, calls, remaining=self.course.remaining, database_seconds=first)
-        async with turn:
-            return await self._find(calls, rank, extra)
+        database_timeout_seconds = self.search_run.compute_database_timeout(shares.RETRIEVERS_COMBINED)
+        slot = self.costs.acquire_slot(
+            self.db.tenant_id,
+            calls,
+            remaining_seconds=self.search_run.remaining_seconds,
+            database_timeout_seconds=database_timeout_seconds,
+        )
+        async with slot:
+            return await self._retrieve(calls, rank, extra_positions)
 
-    async def _find(self, calls: Sequence[LaneCall], rank: Rank, extra: frozenset[int]) -> list[Hit]:
+    async def _retrieve(
+        self, calls: Sequence[RetrieverQuery], rank: RankFunction, extra_positions: frozenset[int]
+    ) -> list[Hit]:
         try:
-            hits, lists = await self._find_together(calls, rank)
+            hits, lists = await self._retrieve_combined(calls, rank)
         except (DBAPIError, TimeoutError, DatabaseUnavailable) as exc:
             logger.warning("search.lanes_failed", error=exc)
         else:
-            return await self._deeper(calls, rank, hits) if self._lacks(hits, calls, lists) else hits
-        lists, answered = await self._ask_apart(self._without(extra, calls))
+            return (
+                await self._run_second_pass(calls, rank, hits) if self._needs_second_pass(hits, calls, lists) else hits
+            )
+        lists, answered = await self._run_separately(self._skip_extra_queries(extra_positions, calls))
         try:
-            async with self._repository(shares.READING) as repository:
-                ranking = await self._ranked(rank, lists)
-                hits = await self._read(repository, ranking.told_apart(), lane=answered[0])
+            async with self._open_repository(shares.READING) as repository:
+                ranking = await self._rank_lists(rank, lists)
+                hits = await self._load_hits(repository, ranking.without_extra_lookups(), retriever=answered[0])
                 return await self._with_vectors(repository, hits, dense="dense" in answered)
         except (DBAPIError, TimeoutError, DatabaseUnavailable) as exc:
             raise SearchUnavailable from exc
 
-    async def _find_together(self, calls: Sequence[LaneCall], rank: Rank) -> tuple[list[Hit], list[LaneList]]:
+    async def _retrieve_combined(
+        self, calls: Sequence[RetrieverQuery], rank: RankFunction
+    ) -> tuple[list[Hit], list[RetrieverHits]]:
         # Ranking inside saves a transaction: it is a matter of microseconds.
-        async with self._repository(shares.LANES_TOGETHER) as repository:
-            with self._weighed(calls):
-                lists = await self._ask(repository, calls)
-            ranking = await self._ranked(rank, lists)
-            hits = await self._with_vectors(repository, await self._read(repository, ranking))
-            await self._plan(repository, calls)
+        async with self._open_repository(shares.RETRIEVERS_COMBINED) as repository:
+            with self._record_cost(calls):
+                lists = await self._run(repository, calls)
+            ranking = await self._rank_lists(rank, lists)
+            hits = await self._with_vectors(repository, await self._load_hits(repository, ranking))
+            await self._record_plans(repository, calls)
         return hits, lists
 
-    async def _ranked(self, rank: Rank, lists: Sequence[LaneList]) -> Ranking:
+    async def _rank_lists(self, rank: RankFunction, lists: Sequence[RetrieverHits]) -> Ranking:
         """Rank the lists; many of them in a thread, so that the loop serves other requests."""
-        return rank(lists) if len(lists) <= MAX_LIGHT_LISTS else await asyncio.to_thread(rank, lists)
+        return rank(lists) if len(lists) <= MAX_INLINE_LISTS else await asyncio.to_thread(rank, lists)
 
-    def _lacks(self, hits: Sequence[Hit], calls: Sequence[LaneCall], lists: Sequence[LaneList]) -> bool:
+    def _needs_second_pass(
+        self, hits: Sequence[Hit], calls: Sequence[RetrieverQuery], lists: Sequence[RetrieverHits]
+    ) -> bool:
         """Whether the caller gets too few, and the lanes may have more."""
-        few = len(hits) < (self.wanted or self.top_k)
-        return few and goes_on(calls, lists, size=self._size, threshold=self.score_threshold)
+        has_too_few = len(hits) < (self.requested_top_k or self.top_k)
+        return has_too_few and may_have_more(calls, lists, size=self._candidate_limit, threshold=self.score_threshold)
 
-    async def _deeper(self, calls: Sequence[LaneCall], rank: Rank, hits: list[Hit]) -> list[Hit]:
+    async def _run_second_pass(self, calls: Sequence[RetrieverQuery], rank: RankFunction, hits: list[Hit]) -> list[Hit]:
         """The same from all the rows that may be; where they are not to be had, what was found stands."""
-        most, now, asked = replace(self, lane_rows=MOST_LANE_ROWS), datetime.now(UTC), False
-        if self.course.remaining >= shares.DEEPER_LEAST_SECONDS:
+        deep_retriever, now, is_second_pass_complete = (
+            replace(self, retriever_candidates=MAX_RETRIEVER_CANDIDATES),
+            datetime.now(UTC),
+            False,
+        )
+        if self.search_run.remaining_seconds >= shares.MIN_SECOND_PASS_SECONDS:
             try:
-                hits, lists = await most._find_together([call.once_more(now) for call in calls], rank)
-                if not most._lacks(hits, calls, lists):
+                hits, lists = await deep_retriever._retrieve_combined(
+                    [call.to_second_pass(now) for call in calls], rank
+                )
+                if not deep_retriever._needs_second_pass(hits, calls, lists):
                     return hits
-                asked = True
+                is_second_pass_complete = True
             except (DBAPIError, TimeoutError, DatabaseUnavailable) as exc:
                 logger.warning("search.not_deeper", error=exc)
         # That nothing is found does not say that nothing matches; that nothing reaches a threshold is an answer.
-        told = self.course.remark if hits or (asked and self.score_threshold is not None) else self.course.warn
-        told(MAYBE_MORE)
+        report = (
+            self.search_run.add_notice
+            if hits or (is_second_pass_complete and self.score_threshold is not None)
+            else self.search_run.warn
+        )
+        report(RESULTS_MAY_BE_INCOMPLETE)
         return hits
 
     @asynccontextmanager
-    async def _repository(self, share: float, *, snapshot: str | None = None) -> AsyncIterator[RetrievalRepository]:
+    async def _open_repository(
+        self, time_share: float, *, snapshot: str | None = None
+    ) -> AsyncIterator[RetrievalRepository]:
         """A transaction whose statements may each take this share of the time left, and all of them little more."""
-        seconds = self.course.database_seconds(share)
+        timeout_seconds = self.search_run.compute_database_timeout(time_share)
         # One snapshot for lanes and texts: a document that is replaced in between is found whole, old or new.
-        reading = self.db.reading(snapshot=snapshot or True, seconds=seconds)
-        with self.course.spending():
-            async with asyncio.timeout(seconds + shares.DATABASE_GRACE_SECONDS), reading as reader:
+        transaction = self.db.read_transaction(snapshot=snapshot or True, statement_timeout_seconds=timeout_seconds)
+        with self.search_run.charge_database_budget():
+            async with asyncio.timeout(timeout_seconds + shares.DATABASE_GRACE_SECONDS), transaction as reader:
                 yield RetrievalRepository(reader)
 
-    async def _ask(self, repository: RetrievalRepository, calls: Sequence[LaneCall]) -> list[LaneList]:
-        with self.course.timing("lanes"), refusing(loc=("body", "filter")):
-            if any(call.slow for call in calls) and self.db.database.is_at_leisure:
-                return await self._ask_beside(repository, calls)
-            return await repository.run_lanes(calls, size=self._size)
+    async def _run(self, repository: RetrievalRepository, calls: Sequence[RetrieverQuery]) -> list[RetrieverHits]:
+        with self.search_run.time_step("lanes"), translate_filter_errors(loc=("body", "filter")):
+            if any(call.is_slow for call in calls) and self.db.database.has_idle_capacity:
+                return await self._run_parallel(repository, calls)
+            return await repository.run_retrievers(calls, size=self._candidate_limit)
 
     @contextmanager
-    def _weighed(self, calls: Sequence[LaneCall]) -> Iterator[None]:
+    def _record_cost(self, calls: Sequence[RetrieverQuery]) -> Iterator[None]:
         """Note what the filters cost; also when the statement is cancelled because its time is over."""
-        began = time.monotonic()
+        started_at = time.monotonic()
         try:
             yield
         except DBAPIError as exc:
-            if getattr(exc.orig, "sqlstate", None) == CANCELLED:
-                self.costs.note(self.db.tenant_id, calls, time.monotonic() - began, ran_out=True)
+            if getattr(exc.orig, "sqlstate", None) == QUERY_CANCELED:
+                self.costs.record_cost(self.db.tenant_id, calls, time.monotonic() - started_at, timed_out=True)
             raise
-        self.costs.note(self.db.tenant_id, calls, time.monotonic() - began, ran_out=False)
+        self.costs.record_cost(self.db.tenant_id, calls, time.monotonic() - started_at, timed_out=False)
 
-    async def _ask_beside(self, repository: RetrievalRepository, calls: Sequence[LaneCall]) -> list[LaneList]:
+    async def _run_parallel(
+        self, repository: RetrievalRepository, calls: Sequence[RetrieverQuery]
+    ) -> list[RetrieverHits]:
         """The lexical lane on a connection of its own, which sees what the transaction of the dense one sees.
 
         The dense one mostly takes longer, and so begins at once.
         """
         lexical = [replace(call, only_similarity=True) for call in calls]
         vectors = [None if call.only_similarity else call.vector for call in calls]
-        dense = [replace(call, vector=one, term_ids=(), keys=()) for call, one in zip(calls, vectors, strict=True)]
-        beside = self.course.beside(self._ask_alone(await repository.reader.name_snapshot(), lexical))
+        dense = [
+            replace(call, vector=vector, term_ids=(), keys=()) for call, vector in zip(calls, vectors, strict=True)
+        ]
+        lexical_task = self.search_run.start_background(
+            self._run_lexical(await repository.reader.export_snapshot(), lexical)
+        )
         try:
-            found = await repository.run_lanes(dense, size=self._size)
+            dense_lists = await repository.run_retrievers(dense, size=self._candidate_limit)
             try:
-                return [*found, *await beside]
+                return [*dense_lists, *await lexical_task]
             except (DatabaseUnavailable, DatabaseRefused) as exc:  # no second connection: the one at hand does
                 logger.warning("search.not_beside", error=exc)
-                return [*found, *await repository.run_lanes(lexical, size=self._size)]
+                return [*dense_lists, *await repository.run_retrievers(lexical, size=self._candidate_limit)]
         finally:
-            beside.cancel()
-            await asyncio.wait([beside])
+            lexical_task.cancel()
+            await asyncio.wait([lexical_task])
 
-    async def _ask_alone(self, snapshot: str, calls: Sequence[LaneCall]) -> list[LaneList]:
-        async with self._repository(shares.LANES_TOGETHER, snapshot=snapshot) as repository:
-            return await repository.run_lanes(calls, size=self._size)
+    async def _run_lexical(self, snapshot: str, calls: Sequence[RetrieverQuery]) -> list[RetrieverHits]:
+        async with self._open_repository(shares.RETRIEVERS_COMBINED, snapshot=snapshot) as repository:
+            return await repository.run_retrievers(calls, size=self._candidate_limit)
 
     @property
-    def _size(self) -> int:
-        return max(self.lane_rows, self.top_k)
+    def _candidate_limit(self) -> int:
+        return max(self.retriever_candidates, self.top_k)
 
-    def _without(self, extra: frozenset[int], calls: Sequence[LaneCall]) -> Sequence[LaneCall]:
+    def _skip_extra_queries(
+        self, extra_positions: frozenset[int], calls: Sequence[RetrieverQuery]
+    ) -> Sequence[RetrieverQuery]:
         """The calls as they stand, where those at these places ask nothing; the caller is told."""
-        if not extra:
+        if not extra_positions:
             return calls
-        self.course.drop("extra_queries", "lanes")
-        self.course.remark(NO_EXTRA_QUERIES)
+        self.search_run.degrade("extra_queries", "lanes")
+        self.search_run.add_notice(NO_EXTRA_QUERIES)
         return [
-            replace(call, vector=None, term_ids=(), keys=()) if number in extra else call
-            for number, call in enumerate(calls)
+            replace(call, vector=None, term_ids=(), keys=()) if position in extra_positions else call
+            for position, call in enumerate(calls)
         ]
 
-    async def _ask_apart(self, calls: Sequence[LaneCall]) -> tuple[list[LaneList], list[Lane]]:
+    async def _run_separately(self, calls: Sequence[RetrieverQuery]) -> tuple[list[RetrieverHits], list[RetrieverName]]:
         """The lists, and the lanes that answered. Raises SearchUnavailable."""
-        lists: list[LaneList] = []
-        answered: list[Lane] = []
-        apart: dict[Lane, list[LaneCall]] = {
-            "lexical": [replace(call, vector=None, slow=False) for call in calls],
+        lists: list[RetrieverHits] = []
+        answered: list[RetrieverName] = []
+        calls_by_retriever: dict[RetrieverName, list[RetrieverQuery]] = {
+            "lexical": [replace(call, vector=None, is_slow=False) for call in calls],
             # Asks nothing where only its cosines are wanted.
-            "dense": [replace(call, term_ids=(), keys=(), slow=False) for call in calls],
+            "dense": [replace(call, term_ids=(), keys=(), is_slow=False) for call in calls],
         }
-        for name, alone in apart.items():
-            if not any(call.asks_something for call in alone):
+        for retriever, retriever_calls in calls_by_retriever.items():
+            if not any(call.needs_search for call in retriever_calls):
                 continue
             try:
-                async with self._repository(shares.LANES_APART) as repository:
-                    lists += await self._ask(repository, alone)
-                answered.append(name)
+                async with self._open_repository(shares.RETRIEVERS_SEPARATE) as repository:
+                    lists += await self._run(repository, retriever_calls)
+                answered.append(retriever)
             except (DBAPIError, TimeoutError, DatabaseUnavailable) as exc:
-                logger.warning("search.lane_failed", lane=name, error=exc)
-                self.course.warn(f"The {name} lane could not answer.")
-                self.course.drop(name, reason_of(exc))
+                logger.warning("search.lane_failed", lane=retriever, error=exc)
+                self.search_run.warn(f"The {retriever} lane could not answer.")
+                self.search_run.degrade(retriever, get_failure_reason(exc))
         if not answered:
             raise SearchUnavailable
         return lists, answered
 
-    async def _read(self, repository: RetrievalRepository, ranking: Ranking, *, lane: Lane = "lexical") -> list[Hit]:
+    async def _load_hits(
+        self, repository: RetrievalRepository, ranking: Ranking, *, retriever: RetrieverName = "lexical"
+    ) -> list[Hit]:
         """Texts and documents of the best; in the place of what is gone, expired or merged comes what follows."""
-        with self.course.timing("read"):
-            rest = await self._over_threshold(repository, ranking)
-            hits, rest = await self._fill(repository, ranking, [], rest, lane=lane)
-            if hits and (expansion := self.expansion) is not None and expansion.merge is not None:
-                hits = self._once(await merge(repository, expansion, expansion.merge, hits, top_k=self.top_k))
-                hits, _ = await self._fill(repository, ranking, hits, rest, lane=lane)
-        return self._told(ranking, hits[: self.top_k])
+        with self.search_run.time_step("read"):
+            remaining = await self._apply_threshold(repository, ranking)
+            hits, remaining = await self._fill_hits(repository, ranking, [], remaining, retriever=retriever)
+            if hits and (expansion := self.expansion) is not None and expansion.merge_share is not None:
+                hits = self._deduplicate(
+                    await auto_merge(repository, expansion, expansion.merge_share, hits, top_k=self.top_k)
+                )
+                hits, _ = await self._fill_hits(repository, ranking, hits, remaining, retriever=retriever)
+        return self._with_ranks(ranking, hits[: self.top_k])
 
-    async def _fill(
-        self, repository: RetrievalRepository, ranking: Ranking, hits: list[Hit], rest: Ranked, *, lane: Lane
-    ) -> tuple[list[Hit], Ranked]:
+    async def _fill_hits(
+        self,
+        repository: RetrievalRepository,
+        ranking: Ranking,
+        hits: list[Hit],
+        remaining: RankedKeys,
+        *,
+        retriever: RetrieverName,
+    ) -> tuple[list[Hit], RankedKeys]:
         """As many as are wanted, if there are, and what was not read."""
-        while rest and len(hits) < self.top_k:
-            wanted = max(MERGING_ROWS, self.top_k) if self._merges and hits else self.top_k - len(hits)
-            best, rest = split(rest, wanted)
-            hits = [*hits, *await self._hits(repository, ranking, best, lane=lane)]
-            hits.sort(key=in_order)
-            hits = self._once(hits)
-            if self._merges:
-                hits = merged(hits) if self._widens else uncovered(hits)
-        return hits, rest
+        while remaining and len(hits) < self.top_k:
+            limit = max(MERGE_BATCH_SIZE, self.top_k) if self._needs_merging and hits else self.top_k - len(hits)
+            best, remaining = split_with_ties(remaining, limit)
+            hits = [*hits, *await self._build_hits(repository, ranking, best, retriever=retriever)]
+            hits.sort(key=get_sort_key)
+            hits = self._deduplicate(hits)
+            if self._needs_merging:
+                hits = drop_overlapping(hits) if self._needs_separate_expansion else drop_contained(hits)
+        return hits, remaining
 
-    def _once(self, hits: list[Hit]) -> list[Hit]:
+    def _deduplicate(self, hits: list[Hit]) -> list[Hit]:
         """Texts that several knowledge bases have come from one of them."""
-        return without_duplicates(hits) if len(self.searched) > 1 else hits
+        return deduplicate_hits(hits) if len(self.indexes) > 1 else hits
 
-    def scaled(self, ranked: Ranked) -> Ranked:
+    def apply_weights(self, ranked: RankedKeys) -> RankedKeys:
         """Scores as their knowledge bases count beside each other, best first; ties stay as they are."""
-        if len({one.scale for one in self.searched.values()}) < 2:
+        if len({index.weight for index in self.indexes.values()}) < 2:
             return ranked
-        made = [(key, counted(score, self.searched[key[:16]].scale)) for key, score in ranked]
-        return sorted(made, key=lambda item: -item[1])
+        weighted = [(key, apply_weight(score, self.indexes[key[:16]].weight)) for key, score in ranked]
+        return sorted(weighted, key=lambda item: -item[1])
 
-    def scale_of(self, hits: Sequence[Hit]) -> float:
+    def get_top_weight(self, hits: Sequence[Hit]) -> float:
         """What the best of these counts beside hits from elsewhere."""
-        return self.searched[hits[0].key[:16]].scale if hits else 1.0
+        return self.indexes[hits[0].key[:16]].weight if hits else 1.0
 
     @property
-    def _merges(self) -> bool:
+    def _needs_merging(self) -> bool:
         return self.expansion is not None and self.expansion.kind != "window"
 
     @property
-    def _widens(self) -> bool:
+    def _needs_separate_expansion(self) -> bool:
         """Each hit for itself; with a share that decides they are looked at together."""
-        return self.expansion is not None and self.expansion.merge is None
+        return self.expansion is not None and self.expansion.merge_share is None
 
-    async def _hits(
-        self, repository: RetrievalRepository, ranking: Ranking, best: Ranked, *, lane: Lane
+    async def _build_hits(
+        self, repository: RetrievalRepository, ranking: Ranking, best: RankedKeys, *, retriever: RetrieverName
     ) -> Sequence[Hit]:
-        keys, known = [key for key, _ in best], ranking.found.similarity
-        tenants = self._tenants(keys)
-        await compare(repository, ranking, keys, tenants)
-        vector = ranking.vector if any(key not in known for key in keys) else None
-        found = await repository.read(keys, tenants=tenants, lane=lane, vector=vector)
+        keys, similarities = [key for key, _ in best], ranking.results.similarity
+        tenants = self._get_tenant_ids(keys)
+        await fill_missing_similarities(repository, ranking, keys, tenants)
+        vector = ranking.vector if any(key not in similarities for key in keys) else None
+        rows = await repository.load_chunks(keys, tenants=tenants, retriever=retriever, vector=vector)
         hits = [
-            Hit(key, row.chunk, row.document, self.searched[key[:16]].name, score, known.get(key, row.cosine), scores)
-            for (key, score), scores in zip(best, ranking.scores(best), strict=True)
-            if (row := found.get(key)) is not None
+            Hit(
+                key,
+                row.chunk,
+                row.document,
+                self.indexes[key[:16]].name,
+                score,
+                similarities.get(key, row.cosine),
+                scores,
+            )
+            for (key, score), scores in zip(best, ranking.get_scores(best), strict=True)
+            if (row := rows.get(key)) is not None
         ]
-        if self.expansion is None or not self._widens or not hits:
+        if self.expansion is None or not self._needs_separate_expansion or not hits:
             return hits
-        return await widen(repository, self.expansion, hits)
+        return await expand_hits(repository, self.expansion, hits)
 
-    def _told(self, ranking: Ranking, hits: list[Hit]) -> list[Hit]:
+    def _with_ranks(self, ranking: Ranking, hits: list[Hit]) -> list[Hit]:
         """With their places in the lanes, where these are asked for."""
         if not self.explain:
             return hits
-        places = ranking.found.places()
-        return [replace(hit, places=places.get(hit.key, ())) for hit in hits]
+        ranks = ranking.results.collect_ranks()
+        return [replace(hit, ranks=ranks.get(hit.key, ())) for hit in hits]
 
     async def _with_vectors(self, repository: RetrievalRepository, hits: list[Hit], *, dense: bool = True) -> list[Hit]:
         if not self.return_vectors or not hits:
             return hits
         if not dense:
-            self.course.warn("The vectors could not be read.")
-            self.course.drop("vectors", "dense")
+            self.search_run.warn("The vectors could not be read.")
+            self.search_run.degrade("vectors", "dense")
             return hits
-        with self.course.timing("vectors"):
+        with self.search_run.time_step("vectors"):
             tenants = [hit.document.tenant_id for hit in hits]
-            found = await repository.vectors([hit.key for hit in hits], tenants=tenants)
-        return [replace(hit, vector=found.get(hit.key)) for hit in hits]
+            vectors = await repository.load_vectors([hit.key for hit in hits], tenants=tenants)
+        return [replace(hit, vector=vectors.get(hit.key)) for hit in hits]
 
-    async def _plan(self, repository: RetrievalRepository, calls: Sequence[LaneCall]) -> None:
+    async def _record_plans(self, repository: RetrievalRepository, calls: Sequence[RetrieverQuery]) -> None:
         """The plan of each index; it is the same for all queries. It counts others' chunks: not for a narrowed key."""
         if self.explain:
-            for call in {call.index_id: call for call in calls if not call.narrowed}.values():
-                self.course.plans[call.index_id.bytes] = await repository.plan(call, size=self._size)
+            for call in {call.index_id: call for call in calls if not call.is_user_restricted}.values():
+                self.search_run.plans[call.index_id.bytes] = await repository.load_plan(
+                    call, size=self._candidate_limit
+                )
 
-    def _tenants(self, keys: Sequence[Key]) -> list[UUID]:
-        return [self.searched[key[:16]].tenant_id for key in keys]
+    def _get_tenant_ids(self, keys: Sequence[ChunkKey]) -> list[UUID]:
+        return [self.indexes[key[:16]].tenant_id for key in keys]
 
-    async def _over_threshold(self, repository: RetrievalRepository, ranking: Ranking) -> Ranked:
-        threshold, similarity = self.score_threshold, ranking.found.similarity
+    async def _apply_threshold(self, repository: RetrievalRepository, ranking: Ranking) -> RankedKeys:
+        threshold, similarity = self.score_threshold, ranking.results.similarity
         if threshold is None:
-            return ranking.ranked
+            return ranking.ranked_keys
         # What reaches it already is compared as it is read.
-        near = {key for key, best in similarity.items() if round(best, 6) >= threshold}
-        others = [key for key, _ in ranking.ranked if key not in near]
-        await compare(repository, ranking, others, self._tenants(others))
+        above_threshold = {key for key, best in similarity.items() if round(best, 6) >= threshold}
+        others = [key for key, _ in ranking.ranked_keys if key not in above_threshold]
+        await fill_missing_similarities(repository, ranking, others, self._get_tenant_ids(others))
         if any(key not in similarity for key in others):
-            self.course.warn("score_threshold was not applied where no similarity is known.")
+            self.search_run.warn("score_threshold was not applied where no similarity is known.")
         # Rounded as callers see it: a similarity that was shown lets its own result through.
         return [
             (key, score)
-            for key, score in ranking.ranked
+            for key, score in ranking.ranked_keys
             if key not in similarity or round(similarity[key], 6) >= threshold
         ]

@@ -4,65 +4,69 @@ from collections import defaultdict
 from collections.abc import Sequence
 from uuid import UUID
 
-from app.retrieval.repository import FoundParts, RetrievalRepository
+from app.retrieval.repository import ParentSpans, RetrievalRepository
 from app.retrieval.types import Expansion, Hit
-from app.retrieval.widening import places, widened_to
+from app.retrieval.widening import build_expansion_targets, expand_to_ranges
 
 Span = tuple[int, int]
 
 
-async def merge(
-    repository: RetrievalRepository, expansion: Expansion, share: float, hits: Sequence[Hit], *, top_k: int
+async def auto_merge(
+    repository: RetrievalRepository, expansion: Expansion, min_share: float, hits: Sequence[Hit], *, top_k: int
 ) -> list[Hit]:
     """The hits, of which the best ``top_k`` decide: where they are this share of a part's passages, it comes instead.
 
     It comes with the score of the best of them. What follows is what it was, or gone where its text is there already.
     """
     best, others = hits[:top_k], hits[top_k:]
-    found = await repository.parts(expansion, places(expansion, best))
+    parent_spans = await repository.load_parent_spans(expansion, build_expansion_targets(expansion, best))
     spans = [(hit.document.id, (hit.chunk.start, hit.chunk.end)) for hit in best]
-    ranges = largest_parts(spans, found, share=share)
-    return uncovered([*await widened_to(repository, best, ranges), *others])
+    ranges = find_largest_parents(spans, parent_spans, min_share=min_share)
+    return drop_contained([*await expand_to_ranges(repository, best, ranges), *others])
 
 
-def largest_parts(hits: Sequence[tuple[UUID, Span]], found: FoundParts, *, share: float) -> dict[int, Span]:
+def find_largest_parents(
+    hits: Sequence[tuple[UUID, Span]], parent_spans: ParentSpans, *, min_share: float
+) -> dict[int, Span]:
     """By a hit's position the largest part that holds it and has at least this share of its passages hit (pure)."""
     hit_spans: dict[UUID, list[Span]] = defaultdict(list)
     for document, span in hits:
         hit_spans[document].append(span)
-    enough: dict[tuple[UUID, Span], bool] = {}
+    has_enough_hits: dict[tuple[UUID, Span], bool] = {}
     chosen = {}
     for number, (document, _) in enumerate(hits):
-        for part in sorted(found.parts.get(number, ()), key=_length, reverse=True):
-            if (document, part) not in enough:
-                inside = _count(hit_spans[document], part) / _count(found.passages[document], part)
-                enough[document, part] = inside >= share
-            if enough[document, part]:
-                chosen[number] = part
+        for parent in sorted(parent_spans.parents.get(number, ()), key=_get_length, reverse=True):
+            if (document, parent) not in has_enough_hits:
+                share = _count_contained(hit_spans[document], parent) / _count_contained(
+                    parent_spans.chunks[document], parent
+                )
+                has_enough_hits[document, parent] = share >= min_share
+            if has_enough_hits[document, parent]:
+                chosen[number] = parent
                 break
     return chosen
 
 
-def uncovered(hits: Sequence[Hit]) -> list[Hit]:
+def drop_contained(hits: Sequence[Hit]) -> list[Hit]:
     """Without those whose text is in a better one's (pure; best first)."""
-    shown: dict[UUID, list[Span]] = defaultdict(list)
-    kept = []
+    expanded_spans: dict[UUID, list[Span]] = defaultdict(list)
+    remaining = []
     for hit in hits:
-        span = hit.passage.start, hit.passage.end
-        if not any(_holds(wide, span) for wide in shown[hit.document.id]):
-            kept.append(hit)
-            if hit.wider is not None:
-                shown[hit.document.id].append(span)
-    return kept
+        span = hit.text_span.start, hit.text_span.end
+        if not any(_contains_span(expanded_span, span) for expanded_span in expanded_spans[hit.document.id]):
+            remaining.append(hit)
+            if hit.expanded_span is not None:
+                expanded_spans[hit.document.id].append(span)
+    return remaining
 
 
-def _count(spans: Sequence[Span], part: Span) -> int:
-    return sum(_holds(part, span) for span in spans)
+def _count_contained(spans: Sequence[Span], outer: Span) -> int:
+    return sum(_contains_span(outer, span) for span in spans)
 
 
-def _holds(part: Span, span: Span) -> bool:
-    return part[0] <= span[0] and span[1] <= part[1]
+def _contains_span(outer: Span, span: Span) -> bool:
+    return outer[0] <= span[0] and span[1] <= outer[1]
 
 
-def _length(span: Span) -> int:
+def _get_length(span: Span) -> int:
     return span[1] - span[0]

@@ -6,28 +6,32 @@ from app.retrieval.types import Message
 
 MAX_MESSAGES = 20
 MAX_QUERY_CHARACTERS = 8000
-ASKING = frozenset({"customer", "user"})
+ASKING_ROLES = frozenset({"customer", "user"})
 
 
-def conversation_queries(messages: Sequence[Message]) -> list[str]:
+def build_conversation_queries(messages: Sequence[Message]) -> list[str]:
     """The last question, and the same with the two turns of the asking side before it; none without a question.
 
     Only the asking side's words become a query, never an agent's or a tool's. On mtrag-un the two fused queries beat
     the last turn alone, and all turns together hurt.
     """
-    turns = _asked(messages[-MAX_MESSAGES:]) or _asked(messages)[-1:]  # many tool messages may follow a question
+    turns = (
+        _extract_turns(messages[-MAX_MESSAGES:]) or _extract_turns(messages)[-1:]
+    )  # many tool messages may follow a question
     if not turns:
         return []
     last = turns[-1]
     context = turns[-3:-1]
-    return [clip(last)] if not context else [clip(last), clip("\n".join([*context, last]))]
+    return (
+        [truncate_query(last)] if not context else [truncate_query(last), truncate_query("\n".join([*context, last]))]
+    )
 
 
-def _asked(messages: Sequence[Message]) -> list[str]:
-    turns = [message.content.strip() for message in messages if message.role in ASKING]
+def _extract_turns(messages: Sequence[Message]) -> list[str]:
+    turns = [message.content.strip() for message in messages if message.role in ASKING_ROLES]
     return [turn for turn in turns if turn]
 
 
-def clip(query: str) -> str:
+def truncate_query(query: str) -> str:
     """The end of an over-long query: what is asked stands last."""
     return query[-MAX_QUERY_CHARACTERS:]

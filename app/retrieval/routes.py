@@ -4,18 +4,18 @@ from dataclasses import dataclass
 from typing import Literal
 from uuid import UUID
 
-Reason = Literal["best", "less_alike", "always", "own_documents", "nothing_known", "not_compared"]
+RoutingReason = Literal["best", "less_alike", "always", "own_documents", "nothing_known", "not_compared"]
 
 
 @dataclass(frozen=True, slots=True)
-class Routing:
+class RoutingOptions:
     """So many knowledge bases are searched of each embedding model, the most promising; None for all."""
 
     top_n: int | None = 3
 
 
 @dataclass(frozen=True, slots=True)
-class RoutedKnowledgeBase:
+class RoutingDecision:
     """Whether a knowledge base was chosen, and why.
 
     ``score`` is None where nothing was compared; ``centroids`` and ``texts`` are the best cosines with what its
@@ -24,9 +24,9 @@ class RoutedKnowledgeBase:
 
     kb_id: UUID
     name: str
-    chosen: bool
-    reason: Reason
+    is_chosen: bool
+    reason: RoutingReason
     score: float | None = None
     centroids: float | None = None
     texts: float | None = None
-    scale: float = 1.0
+    weight: float = 1.0

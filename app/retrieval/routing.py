@@ -9,12 +9,12 @@ from uuid import UUID
 import numpy as np
 import numpy.typing as npt
 
-from app.retrieval.routes import Reason, RoutedKnowledgeBase
+from app.retrieval.routes import RoutingDecision, RoutingReason
 
 Flags = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.float64]
 # Of a knowledge base, its own search index and the shared one of its name.
-PROFILES = 2
+PROFILES_PER_KNOWLEDGE_BASE = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Profile:
 
     index_id: UUID
     model: UUID
-    weight: float
+    description_weight: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +35,9 @@ class Candidate:
 
     kb_id: UUID
     name: str
-    scale: float
+    weight: float
     profiles: Sequence[Profile]
-    free: Reason | None = None
+    exempt_reason: RoutingReason | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,139 +48,159 @@ class Candidates:
     ``places`` says where those of a search index are. ``made_by`` are the profiles of each model.
     """
 
-    each: Sequence[Candidate]
+    items: Sequence[Candidate]
     columns: Mapping[UUID, int]
-    places: Mapping[UUID, tuple[int, int]]
-    made_by: Mapping[UUID, Flags]
+    positions: Mapping[UUID, tuple[int, int]]
+    profiles_by_model: Mapping[UUID, Flags]
+    description_weights: Numbers
     weights: Numbers
-    scales: Numbers
-    free: Flags
-    incomplete: bool = False
+    exempt: Flags
+    is_incomplete: bool = False
 
     @classmethod
-    def of(cls, candidates: Iterable[Candidate], *, incomplete: bool = False) -> Self:
+    def from_candidates(cls, candidates: Iterable[Candidate], *, is_incomplete: bool = False) -> Self:
         """In the order that decides between equals; ``incomplete`` if others with content were not read."""
-        each = sorted(candidates, key=attrgetter("name"))
-        shape = (PROFILES, len(each))
-        places: dict[UUID, tuple[int, int]] = {}
-        made_by: dict[UUID, Flags] = {}
-        weights = np.zeros(shape)
-        for column, one in enumerate(each):
-            for row, profile in enumerate(one.profiles):
-                places[profile.index_id] = row, column
-                made_by.setdefault(profile.model, np.zeros(shape, np.bool_))[row, column] = True
-                weights[row, column] = profile.weight
+        items = sorted(candidates, key=attrgetter("name"))
+        shape = (PROFILES_PER_KNOWLEDGE_BASE, len(items))
+        positions: dict[UUID, tuple[int, int]] = {}
+        profiles_by_model: dict[UUID, Flags] = {}
+        description_weights = np.zeros(shape)
+        for column, candidate in enumerate(items):
+            for row, profile in enumerate(candidate.profiles):
+                positions[profile.index_id] = row, column
+                profiles_by_model.setdefault(profile.model, np.zeros(shape, np.bool_))[row, column] = True
+                description_weights[row, column] = profile.description_weight
         return cls(
-            each=each,
-            columns={one.kb_id: column for column, one in enumerate(each)},
-            places=places,
-            made_by=made_by,
-            weights=weights,
-            scales=np.array([one.scale for one in each]),
-            free=np.array([one.free is not None for one in each], np.bool_),
-            incomplete=incomplete,
+            items=items,
+            columns={candidate.kb_id: column for column, candidate in enumerate(items)},
+            positions=positions,
+            profiles_by_model=profiles_by_model,
+            description_weights=description_weights,
+            weights=np.array([candidate.weight for candidate in items]),
+            exempt=np.array([candidate.exempt_reason is not None for candidate in items], np.bool_),
+            is_incomplete=is_incomplete,
         )
 
-    def flags(self, kb_ids: Iterable[UUID]) -> Flags:
+    def build_flags(self, kb_ids: Iterable[UUID]) -> Flags:
         """True for these of them."""
-        flags = np.zeros(len(self.each), np.bool_)
+        flags = np.zeros(len(self.items), np.bool_)
         flags[[self.columns[kb_id] for kb_id in kb_ids if kb_id in self.columns]] = True
         return flags
 
-    def nothing_alike(self) -> Numbers:
+    def create_similarities(self) -> Numbers:
         """How like a query the centroids of each profile are, and its texts: two tables, nan for what is not known."""
-        return np.full((2, *self.weights.shape), np.nan)
+        return np.full((2, *self.description_weights.shape), np.nan)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Narrowed:
+class FilteredCandidates:
     """Those of the candidates that one search ``reads``, and those of these that are ``open``: chosen by scores."""
 
     candidates: Candidates
-    reads: Flags
-    open: Flags
+    included: Flags
+    competing: Flags
 
-    def ids(self, chosen: Flags) -> list[UUID]:
+    def get_ids(self, chosen: Flags) -> list[UUID]:
         """Of these knowledge bases."""
-        return [self.candidates.each[column].kb_id for column in np.flatnonzero(chosen).tolist()]
+        return [self.candidates.items[column].kb_id for column in np.flatnonzero(chosen).tolist()]
 
-    def split(self, chosen: Flags) -> tuple[list[UUID], list[UUID]]:
+    def split_by_profile(self, chosen: Flags) -> tuple[list[UUID], list[UUID]]:
         """Return the chosen knowledge bases of which something is known, always searched ones first, and the others."""
-        each = self.candidates.each
-        sure = sorted(np.flatnonzero(chosen).tolist(), key=lambda column: each[column].free != "always")
-        known = [each[column].kb_id for column in sure if each[column].free != "nothing_known"]
-        return known, [each[column].kb_id for column in sure if each[column].free == "nothing_known"]
+        items = self.candidates.items
+        ordered = sorted(np.flatnonzero(chosen).tolist(), key=lambda column: items[column].exempt_reason != "always")
+        profiled = [items[column].kb_id for column in ordered if items[column].exempt_reason != "nothing_known"]
+        return profiled, [items[column].kb_id for column in ordered if items[column].exempt_reason == "nothing_known"]
 
-    def indexes(self, model: UUID) -> list[UUID]:
+    def find_indexes(self, model: UUID) -> list[UUID]:
         """The search indexes to compare with a query of this model."""
-        places = np.argwhere(self.candidates.made_by[model] & self.open).tolist()
-        return [self.candidates.each[column].profiles[row].index_id for row, column in places]
+        positions = np.argwhere(self.candidates.profiles_by_model[model] & self.competing).tolist()
+        return [self.candidates.items[column].profiles[row].index_id for row, column in positions]
 
 
-def narrowed(candidates: Candidates, only: Collection[UUID] | None, holding: Collection[UUID]) -> Narrowed:
+def filter_candidates(
+    candidates: Candidates, allowed_ids: Collection[UUID] | None, with_user_documents: Collection[UUID]
+) -> FilteredCandidates:
     """Those of ``only``; what is ``holding`` documents of the user or the chat that is searched for is free."""
-    reads = np.ones(len(candidates.each), np.bool_) if only is None else candidates.flags(only)
-    return Narrowed(candidates, reads, reads & ~candidates.free & ~candidates.flags(holding))
+    included = np.ones(len(candidates.items), np.bool_) if allowed_ids is None else candidates.build_flags(allowed_ids)
+    return FilteredCandidates(
+        candidates, included, included & ~candidates.exempt & ~candidates.build_flags(with_user_documents)
+    )
 
 
-def models_to_ask(narrowed: Narrowed, *, top_n: int) -> set[UUID]:
+def find_competing_models(filtered: FilteredCandidates, *, top_n: int) -> set[UUID]:
     """The models in which there is something to choose: more knowledge bases than may be chosen."""
-    made_by = narrowed.candidates.made_by
-    return {model for model, made in made_by.items() if np.count_nonzero(made.any(axis=0) & narrowed.open) > top_n}
+    profiles_by_model = filtered.candidates.profiles_by_model
+    return {
+        model
+        for model, model_profiles in profiles_by_model.items()
+        if np.count_nonzero(model_profiles.any(axis=0) & filtered.competing) > top_n
+    }
 
 
-def choose(narrowed: Narrowed, alike: Numbers, *, top_n: int) -> Flags:
+def select_top_n(filtered: FilteredCandidates, similarities: Numbers, *, top_n: int) -> Flags:
     """The best ``top_n`` of each model, ties by name, and all that was not compared; ``alike`` as made above.
 
     A knowledge base is as good as the better one of its profiles, for both are searched under its name. It was not
     compared where one of them was not, as those of a model that has not answered.
     """
-    scores = _scores(narrowed.candidates, alike)
-    compared = _compared(narrowed, scores)
-    chosen = narrowed.reads & ~compared
-    for made in narrowed.candidates.made_by.values():
-        columns = np.flatnonzero(compared & made.any(axis=0))
-        best = np.where(made, scores, -np.inf)[:, columns].max(axis=0)
+    scores = _compute_scores(filtered.candidates, similarities)
+    compared = _find_compared(filtered, scores)
+    chosen = filtered.included & ~compared
+    for model_profiles in filtered.candidates.profiles_by_model.values():
+        columns = np.flatnonzero(compared & model_profiles.any(axis=0))
+        best = np.where(model_profiles, scores, -np.inf)[:, columns].max(axis=0)
         chosen[columns[np.argsort(-best, kind="stable")[:top_n]]] = True
     return chosen
 
 
-def explain(narrowed: Narrowed, alike: Numbers, chosen: Flags) -> list[RoutedKnowledgeBase]:
+def explain_routing(filtered: FilteredCandidates, similarities: Numbers, chosen: Flags) -> list[RoutingDecision]:
     """Every candidate with what became of it: the chosen first, then the best, ties by name."""
-    scores = _scores(narrowed.candidates, alike)
-    compared = _compared(narrowed, scores)
-    told = []
-    for column in np.flatnonzero(narrowed.reads).tolist():
-        one = narrowed.candidates.each[column]
+    scores = _compute_scores(filtered.candidates, similarities)
+    compared = _find_compared(filtered, scores)
+    decisions = []
+    for column in np.flatnonzero(filtered.included).tolist():
+        candidate = filtered.candidates.items[column]
         if not compared[column]:
-            reason = one.free or ("not_compared" if narrowed.open[column] else "own_documents")
-            told.append(RoutedKnowledgeBase(one.kb_id, one.name, True, reason, scale=one.scale))
+            reason = candidate.exempt_reason or ("not_compared" if filtered.competing[column] else "own_documents")
+            decisions.append(RoutingDecision(candidate.kb_id, candidate.name, True, reason, weight=candidate.weight))
             continue
         is_chosen = bool(chosen[column])
         row = int(np.nanargmax(scores[:, column]))
-        score, centroids, texts = (_known(table[row, column]) for table in (scores, *alike))
+        score, centroids, texts = (_to_float(table[row, column]) for table in (scores, *similarities))
         reason = "best" if is_chosen else "less_alike"
-        told.append(RoutedKnowledgeBase(one.kb_id, one.name, is_chosen, reason, score, centroids, texts, one.scale))
-    return sorted(told, key=lambda one: (not one.chosen, one.score is None, -(one.score or 0.0), one.name))
+        decisions.append(
+            RoutingDecision(
+                candidate.kb_id, candidate.name, is_chosen, reason, score, centroids, texts, candidate.weight
+            )
+        )
+    return sorted(
+        decisions,
+        key=lambda candidate: (
+            not candidate.is_chosen,
+            candidate.score is None,
+            -(candidate.score or 0.0),
+            candidate.name,
+        ),
+    )
 
 
-def _scores(candidates: Candidates, alike: Numbers) -> Numbers:
+def _compute_scores(candidates: Candidates, similarities: Numbers) -> Numbers:
     """Of each profile: of both, or where only one of them is known of that alone; scaled as `sources.counted` does."""
-    centroids, texts = alike
-    mixed = (1 - candidates.weights) * centroids + candidates.weights * texts
+    centroids, texts = similarities
+    mixed = (1 - candidates.description_weights) * centroids + candidates.description_weights * texts
     mixed = np.where(np.isnan(texts), centroids, np.where(np.isnan(centroids), texts, mixed))
-    scores: Numbers = np.where(mixed >= 0, mixed * candidates.scales, mixed / candidates.scales)
+    scores: Numbers = np.where(mixed >= 0, mixed * candidates.weights, mixed / candidates.weights)
     return scores
 
 
-def _compared(narrowed: Narrowed, scores: Numbers) -> Flags:
+def _find_compared(filtered: FilteredCandidates, scores: Numbers) -> Flags:
     """The open ones that have a profile, and a score for each that they have."""
-    known = ~np.isnan(scores)
-    compared = narrowed.open & known.any(axis=0)
-    for made in narrowed.candidates.made_by.values():
-        compared &= (known | ~made).all(axis=0)
+    has_score = ~np.isnan(scores)
+    compared = filtered.competing & has_score.any(axis=0)
+    for model_profiles in filtered.candidates.profiles_by_model.values():
+        compared &= (has_score | ~model_profiles).all(axis=0)
     return compared
 
 
-def _known(number: np.float64) -> float | None:
+def _to_float(number: np.float64) -> float | None:
     return None if np.isnan(number) else float(number)

@@ -8,34 +8,40 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from app.db.driver import Outdated
+from app.db.driver import StaleCacheError
 from app.db.session import DatabaseRefused, DatabaseUnavailable, TenantDatabase
-from app.documents.narrowing import within
-from app.documents.scopes import Scope
+from app.documents.narrowing import restrict_scope
+from app.documents.scopes import DocumentScope
 from app.errors import AppError
-from app.http_sources.client import HttpSources
+from app.http_sources.client import HttpSourceClient
 from app.inference.chat import ChatModel
 from app.inference.embedding.registry import Embedders
 from app.inference.rerank import Reranker
-from app.knowledge_bases.known import KnownKnowledgeBases
+from app.knowledge_bases.known import KnowledgeBaseCache
 from app.knowledge_bases.service import KnowledgeBaseService
 from app.knowledge_bases.types import KnowledgeBaseView
 from app.logging import get_logger
 from app.quotas.service import QuotaService
 from app.retrieval import shares
 from app.retrieval.costs import SearchCosts
-from app.retrieval.course import Course
-from app.retrieval.finder import LANE_ROWS, Finder
-from app.retrieval.glancing import Glance
-from app.retrieval.http_sources import Outside
-from app.retrieval.planning import Plan, asked_queries
-from app.retrieval.queries import KnownVectors, QueryVectors, check_dimensions, tell_dimensions, usable
-from app.retrieval.reranking import ROWS, rerank
-from app.retrieval.router import Routed, Router
-from app.retrieval.routing_profiles import KnownProfiles
+from app.retrieval.course import SearchRun
+from app.retrieval.finder import RETRIEVER_CANDIDATES, HybridRetriever
+from app.retrieval.glancing import HybridPreviewSearch
+from app.retrieval.http_sources import FederatedSearch
+from app.retrieval.planning import SearchPlan, resolve_queries
+from app.retrieval.queries import (
+    QueryEmbedder,
+    QueryVectorCache,
+    check_dimensions,
+    drop_unusable_queries,
+    warn_dimensions,
+)
+from app.retrieval.reranking import MIN_CANDIDATES, rerank
+from app.retrieval.router import PendingRoute, Router
+from app.retrieval.routing_profiles import ProfileCache
 from app.retrieval.sources import fuse_sources
-from app.retrieval.strategies.context import SearchContext, Strategy, Target, searched_in
-from app.retrieval.transforming import Conversation, Ground
+from app.retrieval.strategies.context import SearchContext, SearchTarget, Strategy, collect_index_refs
+from app.retrieval.transforming import Conversation, CorpusContext
 from app.retrieval.types import SearchRequest, SearchResult, SearchUnavailable
 
 logger = get_logger(__name__)
@@ -48,14 +54,14 @@ class RetrievalService:
     db: TenantDatabase
     knowledge_bases: KnowledgeBaseService
     embedders: Embedders
-    known: KnownVectors
+    query_vector_cache: QueryVectorCache
     quotas: QuotaService
-    http_sources: HttpSources
-    lane_rows: int = LANE_ROWS
+    http_sources: HttpSourceClient
+    retriever_candidates: int = RETRIEVER_CANDIDATES
     reranker: Reranker | None = None
-    rewriter: ChatModel | None = None
-    profiles: KnownProfiles = field(default_factory=KnownProfiles)
-    kept: KnownKnowledgeBases = field(default_factory=KnownKnowledgeBases)
+    rewrite_model: ChatModel | None = None
+    profile_cache: ProfileCache = field(default_factory=ProfileCache)
+    knowledge_base_cache: KnowledgeBaseCache = field(default_factory=KnowledgeBaseCache)
     costs: SearchCosts = field(default_factory=SearchCosts)
 
     async def search(self, request: SearchRequest) -> SearchResult:
@@ -64,43 +70,45 @@ class RetrievalService:
         Raises KnowledgeBaseNotFound, IndexMismatch (dense search of an index that another model made), InvalidInput,
         EmbeddingUnavailable, TokensSpent, SearchUnavailable, RateLimited. An empty result means that nothing matched.
         """
-        with self.quotas.searching():
+        with self.quotas.track_search():
             return await self._search_in_time(request)
 
     async def _search_in_time(self, request: SearchRequest) -> SearchResult:
-        course = Course.of(request.timeout_seconds * shares.OWN)
-        last = max(request.timeout_seconds * shares.LAST, shares.LEAST_BUDGET_SECONDS)
+        search_run = SearchRun.from_timeout(request.timeout_seconds * shares.SEARCH)
+        hard_limit_seconds = max(request.timeout_seconds * shares.HARD_LIMIT, shares.MIN_BUDGET_SECONDS)
         try:
             # The last resort: every step has a limit of its own.
-            async with asyncio.timeout(last):
-                with course.timing("total"):
-                    return await self._search(request, course)
+            async with asyncio.timeout(hard_limit_seconds):
+                with search_run.time_step("total"):
+                    return await self._search(request, search_run)
         except TimeoutError as exc:
-            raise SearchUnavailable(**course.told) from exc
+            raise SearchUnavailable(**search_run.diagnostics) from exc
         except AppError as exc:
-            exc.fields |= course.told
+            exc.fields |= search_run.diagnostics
             raise
         finally:
-            course.end()
-            if course.dropped:
-                told = [f"{step}:{reason}" for step, reason in course.dropped.items()]
-                spent, budget = course.timings_ms.get("total"), request.timeout_seconds
-                logger.warning("search.dropped", dropped=told, spent_ms=spent, budget_seconds=budget)
+            search_run.cancel_background()
+            if search_run.degraded_steps:
+                degraded = [f"{step}:{reason}" for step, reason in search_run.degraded_steps.items()]
+                spent_ms, budget_seconds = search_run.timings_ms.get("total"), request.timeout_seconds
+                logger.warning("search.dropped", dropped=degraded, spent_ms=spent_ms, budget_seconds=budget_seconds)
 
-    async def _search(self, request: SearchRequest, course: Course) -> SearchResult:
+    async def _search(self, request: SearchRequest, search_run: SearchRun) -> SearchResult:
         """With the knowledge bases as they were last read, where they still are so; else with what they are now."""
-        views = self._last_read(request)
+        views = self._get_cached_views(request)
         if views is None:
-            return await self._run(request, course, self.db)
-        db = replace(self.db, unchanged={view.row.id: view.state_of_both for view in views})
+            return await self._run(request, search_run, self.db)
+        db = replace(self.db, expected_states={view.row.id: view.cache_token for view in views})
         try:
-            return await self._sure(self._run(request, course, db, views), db, course)
-        except Outdated:
-            self.kept.forget(self.db.tenant_id, request.knowledge_bases or ())
-            course.begin_again()
-            return await self._run(request, course, self.db)
+            return await self._validate_cache(self._run(request, search_run, db, views), db, search_run)
+        except StaleCacheError:
+            self.knowledge_base_cache.invalidate(self.db.tenant_id, request.knowledge_bases or ())
+            search_run.reset()
+            return await self._run(request, search_run, self.db)
 
-    async def _sure(self, search: Awaitable[SearchResult], db: TenantDatabase, course: Course) -> SearchResult:
+    async def _validate_cache(
+        self, search: Awaitable[SearchResult], db: TenantDatabase, search_run: SearchRun
+    ) -> SearchResult:
         """What is refused, fails, or finds nothing may not have come to a transaction. Raises Outdated."""
         try:
             result = await search
@@ -108,135 +116,177 @@ class RetrievalService:
             raise
         except AppError:
             with suppress(DatabaseUnavailable, DatabaseRefused, TimeoutError):
-                async with asyncio.timeout(max(course.remaining, shares.DATABASE_LEAST_SECONDS)):
-                    await _look(db)
+                async with asyncio.timeout(max(search_run.remaining_seconds, shares.MIN_DATABASE_SECONDS)):
+                    await _revalidate(db)
             raise
         if not result.hits:
-            await _look(db)
+            await _revalidate(db)
         return result
 
-    def _last_read(self, request: SearchRequest) -> Sequence[KnowledgeBaseView] | None:
+    def _get_cached_views(self, request: SearchRequest) -> Sequence[KnowledgeBaseView] | None:
         """The named knowledge bases, where all of them are kept; None also where some are to be chosen."""
         if not request.knowledge_bases or request.routing is not None:
             return None
-        views = [self.kept.get(self.db.tenant_id, reference) for reference in request.knowledge_bases]
-        found = {view.row.id: view for view in views if view and self.knowledge_bases.principal.may_see(view.row.id)}
-        return list(found.values()) if all(view and view.row.id in found for view in views) else None
+        views = [self.knowledge_base_cache.get(self.db.tenant_id, reference) for reference in request.knowledge_bases]
+        visible = {
+            view.row.id: view for view in views if view and self.knowledge_bases.principal.can_access(view.row.id)
+        }
+        return list(visible.values()) if all(view and view.row.id in visible for view in views) else None
 
     async def _run(
         self,
         request: SearchRequest,
-        course: Course,
+        search_run: SearchRun,
         db: TenantDatabase,
         views: Sequence[KnowledgeBaseView] | None = None,
     ) -> SearchResult:
-        scopes, asked = await self._visible(request.scope), asked_queries(request, course)
-        vectors = QueryVectors(self.known, self.quotas, course)
-        router = Router(db, self.knowledge_bases, self.embedders, vectors, self.profiles, self.kept, course, views)
-        routed = await router.begin(request, asked, scopes)
-        plan = Plan.of(request, await routed.alone(), course, rewrites=self.rewriter is not None)
-        rewriting = plan.rewriting(self.rewriter, course, partial(self._ground, db, routed, vectors))
-        analysed = request.analysed or request.explain
-        conversation = Conversation(request.messages, asks=not request.queries, analysed=analysed)
-        steps = [] if routed.leads_nowhere else plan.steps
-        if views is not None and (steps or any(query.picture is not None for query in asked)):
-            await _look(db)  # before models are asked
-        queries, rewritten = await rewriting.run(steps, asked, conversation)
-        route = await routed.route()
+        scopes, requested_queries = await self._resolve_scope_keys(request.scope), resolve_queries(request, search_run)
+        query_embedder = QueryEmbedder(self.query_vector_cache, self.quotas, search_run)
+        router = Router(
+            db,
+            self.knowledge_bases,
+            self.embedders,
+            query_embedder,
+            self.profile_cache,
+            self.knowledge_base_cache,
+            search_run,
+            views,
+        )
+        pending_route = await router.resolve_route(request, requested_queries, scopes)
+        plan = SearchPlan.from_request(
+            request,
+            await pending_route.find_single_knowledge_base(),
+            search_run,
+            can_rewrite=self.rewrite_model is not None,
+        )
+        query_transformer = plan.create_query_transformer(
+            self.rewrite_model, search_run, partial(self._get_corpus_context, db, pending_route, query_embedder)
+        )
+        needs_analysis = request.needs_analysis or request.explain
+        conversation = Conversation(
+            request.messages, is_query_source=not request.queries, needs_analysis=needs_analysis
+        )
+        steps = [] if pending_route.is_empty else plan.transformer_steps
+        if views is not None and (steps or any(query.image is not None for query in requested_queries)):
+            await _revalidate(db)  # before models are asked
+        queries, rewritten = await query_transformer.run(steps, requested_queries, conversation)
+        route = await pending_route.wait_for_route()
         targets, strategy = route.targets, plan.strategy
-        queries = usable(queries, course, dense=strategy.name != "lexical", pictures=self._takes_pictures(targets))
-        outside = Outside.of(self.http_sources, self.rewriter, course, request, route.views)
-        depth = max(plan.top_k, ROWS) if request.rerank and self.reranker is not None else plan.top_k
-        finder = self._finder(db, request, course, targets, depth, wanted=plan.top_k)
-        context = SearchContext(finder, vectors, course, queries, targets)
+        queries = drop_unusable_queries(
+            queries, search_run, uses_dense=strategy.name != "lexical", accepts_images=self._accepts_images(targets)
+        )
+        federated_search = FederatedSearch.from_views(
+            self.http_sources, self.rewrite_model, search_run, request, route.views
+        )
+        candidate_count = (
+            max(plan.top_k, MIN_CANDIDATES) if request.rerank and self.reranker is not None else plan.top_k
+        )
+        retriever = self._create_retriever(
+            db, request, search_run, targets, candidate_count, requested_top_k=plan.top_k
+        )
+        context = SearchContext(retriever, query_embedder, search_run, queries, targets)
         if queries and targets:
             self._check_targets(strategy, context)
-        lanes = partial(strategy.run, context, plan.options) if queries and targets else None
-        hits = fuse_sources(await outside.beside(lanes, queries, top_k=depth, scale=finder.scale_of))
+        local_search = partial(strategy.run, context, plan.options) if queries and targets else None
+        hits = fuse_sources(
+            await federated_search.run_with(
+                local_search, queries, top_k=candidate_count, get_weight=retriever.get_top_weight
+            )
+        )
         if request.rerank:
-            hits = await rerank(self.reranker, course, queries, hits)
-        reformulation = await rewritten.understood()
-        explanation = plan.explained(route, course.plans, outside.explained()) if request.explain else None
+            hits = await rerank(self.reranker, search_run, queries, hits)
+        reformulation = await rewritten.await_reformulation()
+        explanation = (
+            plan.explain(route, search_run.plans, federated_search.explain_sources()) if request.explain else None
+        )
         return SearchResult(
             hits=hits[: plan.top_k],
             queries=[query.text for query in queries if query.text is not None],
             strategy=strategy.name,
-            warnings=[*course.warnings, *course.remarks],
-            timings_ms=course.timings_ms,
+            warnings=[*search_run.warnings, *search_run.notices],
+            timings_ms=search_run.timings_ms,
             explanation=explanation,
-            whole=not course.warnings,
+            is_complete=not search_run.warnings,
             reformulation=reformulation,
             languages=route.languages,
             answer_prompt=plan.prompts.get("answer"),
-            dropped=course.dropped,
+            degraded_steps=search_run.degraded_steps,
         )
 
-    def _finder(
+    def _create_retriever(
         self,
         db: TenantDatabase,
         request: SearchRequest,
-        course: Course,
-        targets: Sequence[Target],
+        search_run: SearchRun,
+        targets: Sequence[SearchTarget],
         top_k: int,
         *,
-        wanted: int,
-    ) -> Finder:
-        return Finder(
+        requested_top_k: int,
+    ) -> HybridRetriever:
+        return HybridRetriever(
             db=db,
-            course=course,
-            searched=searched_in(targets),
+            search_run=search_run,
+            indexes=collect_index_refs(targets),
             top_k=top_k,
-            wanted=wanted,
+            requested_top_k=requested_top_k,
             score_threshold=request.score_threshold,
-            lane_rows=self.lane_rows,
-            expansion=request.expansion and request.expansion.bounded(top_k),
+            retriever_candidates=self.retriever_candidates,
+            expansion=request.expansion and request.expansion.limit_characters(top_k),
             return_vectors=request.return_vectors,
             explain=request.explain,
             costs=self.costs,
         )
 
-    async def _ground(self, db: TenantDatabase, routed: Routed, vectors: QueryVectors) -> Ground:
-        route = await routed.route()
-        return Ground(route.languages, Glance(db, vectors, route.targets, self.costs))
+    async def _get_corpus_context(
+        self, db: TenantDatabase, pending_route: PendingRoute, query_embedder: QueryEmbedder
+    ) -> CorpusContext:
+        route = await pending_route.wait_for_route()
+        return CorpusContext(route.languages, HybridPreviewSearch(db, query_embedder, route.targets, self.costs))
 
-    async def _visible(self, scope: Scope) -> Sequence[UUID]:
+    async def _resolve_scope_keys(self, scope: DocumentScope) -> Sequence[UUID]:
         """The keys of the levels that the search sees; a key that is narrowed to a user opens no other's."""
         principal = self.knowledge_bases.principal
         if principal.user_id is not None:
             async with self.db.transaction() as session:
-                scope = await within(session, principal, scope)
-        return scope.visible()
+                scope = await restrict_scope(session, principal, scope)
+        return scope.list_visible_keys()
 
-    def _takes_pictures(self, targets: Sequence[Target]) -> bool:
+    def _accepts_images(self, targets: Sequence[SearchTarget]) -> bool:
         models = [target.embedder for target in targets if target.embedder is not None] or self.embedders.all
-        return any(model.pictures is not None for model in models)
+        return any(model.image_embedder is not None for model in models)
 
     def _check_targets(self, strategy: Strategy[Any], context: SearchContext) -> None:
         """Refuse a dense search that no target can answer; tell which answer by words alone, or by other words."""
         targets, queries = context.targets, context.queries
         check_dimensions(queries, [target.kb.index.dim for target in targets])
         if strategy.name != "simple":
-            for reason in filter(None, [target.kb.other_words for target in targets]):
-                context.course.remark(f"{reason} Until then it is not found by words that these make differently.")
+            for reason in filter(None, [target.kb.analyzer_mismatch for target in targets]):
+                context.search_run.add_notice(
+                    f"{reason} Until then it is not found by words that these make differently."
+                )
         if strategy.name == "lexical":
             return
         for target in targets:
-            tell_dimensions(queries, context.course, name=target.kb.called, size=target.kb.index.dim)
-        given = [query for query in queries if query.vector is not None]
-        if len(given) == len(queries):
+            warn_dimensions(queries, context.search_run, name=target.kb.display_name, size=target.kb.index.dim)
+        vector_queries = [query for query in queries if query.vector is not None]
+        if len(vector_queries) == len(queries):
             return
-        misfits = [target.kb for target in targets if target.embedder is None]
-        if strategy.name == "simple" and len(misfits) == len(targets) and not given:
+        mismatched = [target.kb for target in targets if target.embedder is None]
+        if strategy.name == "simple" and len(mismatched) == len(targets) and not vector_queries:
             targets[0].kb.require_match(self.embedders.identities)
-        for kb in misfits:
-            context.course.warn(f"{kb.mismatch(self.embedders.identities)} Its dense lane was left out.")
-        if any(query.picture is not None for query in queries):
-            blind = [target.kb.called for target in targets if target.embedder and target.embedder.pictures is None]
-            for name in blind:
-                context.course.warn(f"Image queries were left out in {name}: its embedding model takes only texts.")
+        for kb in mismatched:
+            context.search_run.warn(f"{kb.find_mismatch(self.embedders.identities)} Its dense lane was left out.")
+        if any(query.image is not None for query in queries):
+            text_only = [
+                target.kb.display_name
+                for target in targets
+                if target.embedder and target.embedder.image_embedder is None
+            ]
+            for name in text_only:
+                context.search_run.warn(f"Image queries were left out in {name}: its embedding model takes only texts.")
 
 
-async def _look(db: TenantDatabase) -> None:
+async def _revalidate(db: TenantDatabase) -> None:
     """Make sure of what is to be unchanged. Raises Outdated, DatabaseUnavailable."""
-    async with db.reading():
+    async with db.read_transaction():
         pass

@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 from app.inference.chat import ChatModel
 from app.retrieval import shares
-from app.retrieval.course import NO_EXTRA_QUERIES, Course
-from app.retrieval.transformers import Step
-from app.retrieval.transformers.context import Look, Rewritten, TransformContext
-from app.retrieval.types import Droppable, Message, Query
+from app.retrieval.course import NO_EXTRA_QUERIES, SearchRun
+from app.retrieval.transformers import TransformerStep
+from app.retrieval.transformers.context import PreviewSearcher, TransformContext, TransformResult
+from app.retrieval.types import DegradableStep, Message, Query
 
-MOST_QUERIES = 16
+MAX_QUERIES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,73 +22,80 @@ class Conversation:
     """
 
     messages: Sequence[Message]
-    asks: bool
-    analysed: bool = False
+    is_query_source: bool
+    needs_analysis: bool = False
 
 
-class Ground(NamedTuple):
+class CorpusContext(NamedTuple):
     """What is searched, as transformers see it."""
 
     languages: Sequence[str] = ()
-    look: Look | None = None
+    preview_search: PreviewSearcher | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Rewriting:
+class QueryTransformer:
     """``ground`` and ``prompt`` are those of what is searched; ``hurried`` where nobody has asked for it."""
 
     chat: ChatModel | None
-    course: Course
-    ground: Callable[[], Awaitable[Ground]]
+    search_run: SearchRun
+    get_corpus_context: Callable[[], Awaitable[CorpusContext]]
     prompt: str | None
-    hurried: bool
+    uses_default_transformers: bool
 
     async def run(
-        self, steps: Sequence[Step], queries: Sequence[Query], conversation: Conversation
-    ) -> tuple[list[Query], Rewritten]:
+        self, steps: Sequence[TransformerStep], queries: Sequence[Query], conversation: Conversation
+    ) -> tuple[list[Query], TransformResult]:
         """The queries in words as the steps leave them, then the vectors and pictures, which stay as they are.
 
         And what the conversation was understood as. What is searched is waited for only where a step looks at it.
         """
         texts = [query.text for query in queries if query.text is not None and query.vector is None]
         if not steps or not texts:
-            return list(queries), Rewritten(texts)
+            return list(queries), TransformResult(texts)
         others = [query for query in queries if query.text is None or query.vector is not None]
-        ground = await self.ground() if any(step.transformer.looks for step in steps) else Ground()
+        corpus = (
+            await self.get_corpus_context() if any(step.transformer.needs_corpus for step in steps) else CorpusContext()
+        )
         context = TransformContext(
             name="",
             queries=texts,
             messages=conversation.messages,
-            question=texts[0] if conversation.asks or len(texts) == 1 else None,
-            languages=ground.languages,
+            question=texts[0] if conversation.is_query_source or len(texts) == 1 else None,
+            languages=corpus.languages,
             prompt=self.prompt,
-            most=MOST_QUERIES - len(others),
+            max_queries=MAX_QUERIES - len(others),
             chat=self.chat,
-            course=self.course.part(shares.REWRITE, most=shares.HURRIED_SECONDS if self.hurried else None),
-            look=ground.look,
-            analysed=conversation.analysed,
+            search_run=self.search_run.with_time_share(
+                shares.REWRITE,
+                max_seconds=shares.MAX_DEFAULT_REWRITE_SECONDS if self.uses_default_transformers else None,
+            ),
+            preview_search=corpus.preview_search,
+            needs_analysis=conversation.needs_analysis,
         )
-        made: Sequence[str] = texts
-        understood, asked = Rewritten(texts), frozenset(texts)
-        with self.course.timing("rewrite"):
+        current: Sequence[str] = texts
+        reformulated, requested = TransformResult(texts), frozenset(texts)
+        with self.search_run.time_step("rewrite"):
             for step in steps:
                 fans_out = step.transformer.fans_out
-                part: Droppable = "extra_queries" if fans_out else "rewrite"
-                turn = replace(context, name=step.transformer.name, queries=made, part=part)
-                rewritten = await step.transformer.run(turn, step.options)
-                made = rewritten.queries
-                understood = rewritten if rewritten.reformulation is not None else understood
-                asked = asked if fans_out else frozenset(made)
+                degradable_step: DegradableStep = "extra_queries" if fans_out else "rewrite"
+                step_context = replace(
+                    context, name=step.transformer.name, queries=current, degradable_step=degradable_step
+                )
+                rewritten = await step.transformer.run(step_context, step.options)
+                current = rewritten.queries
+                reformulated = rewritten if rewritten.reformulation is not None else reformulated
+                requested = requested if fans_out else frozenset(current)
         # Where all of them were replaced, what came in their place is what is asked.
-        asked = asked.intersection(made) or frozenset(made)
-        searched = [Query(text, extra=text not in asked) for text in made]
-        return [*self._fitting(searched), *others], understood
+        requested = requested.intersection(current) or frozenset(current)
+        transformed = [Query(text, is_extra=text not in requested) for text in current]
+        return [*self._drop_extra_queries(transformed), *others], reformulated
 
-    def _fitting(self, queries: Sequence[Query]) -> list[Query]:
+    def _drop_extra_queries(self, queries: Sequence[Query]) -> list[Query]:
         """Without the extra ones, where there is no time for them; the caller is told."""
-        left = [query for query in queries if not query.extra]
-        if len(left) < len(queries) and self.course.remaining < shares.EXTRA_LEAST_SECONDS:
-            self.course.drop("extra_queries", "no_time")
-            self.course.remark(NO_EXTRA_QUERIES)
-            return left
+        required = [query for query in queries if not query.is_extra]
+        if len(required) < len(queries) and self.search_run.remaining_seconds < shares.MIN_EXTRA_QUERIES_SECONDS:
+            self.search_run.degrade("extra_queries", "no_time")
+            self.search_run.add_notice(NO_EXTRA_QUERIES)
+            return required
         return list(queries)

@@ -8,31 +8,31 @@ from functools import cached_property
 from typing import Any, Literal, NamedTuple, Self
 from uuid import UUID
 
-from app.documents.scopes import Scope
-from app.errors import Unavailable
-from app.ids import made_at
-from app.inference.embedding import PictureFile, Vectors
-from app.prompts.types import PromptInUse, PromptName
+from app.documents.scopes import DocumentScope
+from app.errors import UnavailableError
+from app.ids import get_creation_time
+from app.inference.embedding import ImageFile, Vectors
+from app.prompts.types import ActivePrompt, PromptName
 from app.retrieval.explanation import Explanation
-from app.retrieval.routes import Routing
-from app.times import readable_time
+from app.retrieval.routes import RoutingOptions
+from app.times import to_utc_time
 
-Key = bytes
+ChunkKey = bytes
 """What names a chunk to the lanes: the 16 bytes of its search index and the 16 of its id, in the order of both.
 
 A ranking looks keys up a thousand times: bytes keep their hash, which a pair of UUIDs makes anew each time.
 """
-Lane = Literal["dense", "lexical"]
-Droppable = Literal["rewrite", "extra_queries", "rerank", "dense", "lexical", "vectors", "http_source", "strategy"]
+RetrieverName = Literal["dense", "lexical"]
+DegradableStep = Literal["rewrite", "extra_queries", "rerank", "dense", "lexical", "vectors", "http_source", "strategy"]
 """What a search can be answered without."""
 # Of all widened texts of an answer together.
-MOST_CHARACTERS = 2_000_000
+MAX_EXPANDED_CHARACTERS = 2_000_000
 
 NamedTransformer = str | tuple[str, Mapping[str, Any]]
 """A transformer by its name, with or without options."""
 
 
-class SearchUnavailable(Unavailable):
+class SearchUnavailable(UnavailableError):
     """No lane can answer now; try again."""
 
     code = "search_unavailable"
@@ -55,9 +55,9 @@ class Query:
 
     text: str | None = None
     vector: Vectors | None = None
-    picture: PictureFile | None = None
+    image: ImageFile | None = None
     loc: tuple[str | int, ...] = ("body", "query")
-    extra: bool = False
+    is_extra: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +71,11 @@ class Expansion:
     kind: Literal["window", "section", "parent"]
     window: int = 1
     max_characters: int = 8000
-    merge: float | None = None
+    merge_share: float | None = None
 
-    def bounded(self, rows: int) -> Self:
+    def limit_characters(self, hit_count: int) -> Self:
         """The same, so that the texts of so many hits are not too much."""
-        return replace(self, max_characters=min(self.max_characters, MOST_CHARACTERS // rows))
+        return replace(self, max_characters=min(self.max_characters, MAX_EXPANDED_CHARACTERS // hit_count))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,16 +94,16 @@ class SearchRequest:
     strategy: str | None = None
     strategy_options: Mapping[str, Any] = field(default_factory=dict)
     transformers: Sequence[NamedTransformer] | None = None
-    kept_transformers: Sequence[Mapping[str, Any]] | None = None
-    prompts: Mapping[PromptName, PromptInUse] = field(default_factory=dict)
+    stored_transformers: Sequence[Mapping[str, Any]] | None = None
+    prompts: Mapping[PromptName, ActivePrompt] = field(default_factory=dict)
     filter: Mapping[str, Any] | None = None
-    scope: Scope = field(default_factory=Scope)
-    routing: Routing | None = None
+    scope: DocumentScope = field(default_factory=DocumentScope)
+    routing: RoutingOptions | None = None
     exclude_dynamic: bool = False
     expansion: Expansion | None = None
     rerank: bool = False
     return_vectors: bool = False
-    analysed: bool = False
+    needs_analysis: bool = False
     explain: bool = False
     timeout_seconds: float = 5.0
 
@@ -117,42 +117,42 @@ class Reformulation:
     related: Sequence[int] = ()
 
 
-class Searched(NamedTuple):
+class IndexRef(NamedTuple):
     """The knowledge base of a search index, of the system tenant where it is shared; hits count ``scale`` times."""
 
     tenant_id: UUID
     name: str
-    scale: float = 1.0
+    weight: float = 1.0
 
 
 @dataclass(frozen=True)
-class Stamp:
+class LazyMetadata:
     """What a lane was stamped with, or metadata, as the database wrote it: much of what is read becomes no result.
 
     It is decoded when something of it is first looked at.
     """
 
-    written: str
+    raw_json: str
 
     @classmethod
-    def of(cls, facts: Mapping[str, Any]) -> Self:
+    def from_entries(cls, entries: Mapping[str, Any]) -> Self:
         """Of what is not stored."""
-        return cls(json.dumps(facts))
+        return cls(json.dumps(entries))
 
     @cached_property
-    def facts(self) -> dict[str, Any]:
+    def entries(self) -> dict[str, Any]:
         """Metadata, and names that begin with ``$``, which are reserved."""
-        found: dict[str, Any] = json.loads(self.written)
-        return found
+        decoded: dict[str, Any] = json.loads(self.raw_json)
+        return decoded
 
     @cached_property
     def attributes(self) -> dict[str, Any]:
         """The caller's metadata."""
-        return {key: value for key, value in self.facts.items() if not key.startswith("$")}
+        return {key: value for key, value in self.entries.items() if not key.startswith("$")}
 
 
 @dataclass(frozen=True, slots=True)
-class FoundChunk:
+class HitChunk:
     """What a search tells of a chunk; ``ordinal`` is the API's chunk_index, ``node_path`` leads from the root."""
 
     id: UUID
@@ -166,24 +166,24 @@ class FoundChunk:
     slide: int | None
     section_titles: list[str]
     node_path: list[int]
-    media_ordinal: int | None
+    image_ordinal: int | None
     media_type: str | None
-    stamp: Stamp
+    metadata: LazyMetadata
 
     @property
     def attributes(self) -> dict[str, Any]:
         """The metadata of the document, with its own."""
-        return self.stamp.attributes
+        return self.metadata.attributes
 
     @property
     def flags(self) -> list[str]:
         """What in it speaks to a model."""
-        found: list[str] = self.stamp.facts.get("$suspicious", [])
-        return found
+        flags: list[str] = self.metadata.entries.get("$suspicious", [])
+        return flags
 
 
 @dataclass(frozen=True, slots=True)
-class FoundDocument:
+class HitDocument:
     """What a search tells of the chunk's document; ``own`` is its metadata, where the chunk's stamp has others beside.
 
     ``tenant_id`` is the system tenant's where it is shared.
@@ -192,40 +192,40 @@ class FoundDocument:
     tenant_id: UUID
     id: UUID
     chunk_count: int
-    stamp: Stamp
-    own: Stamp | None = None
+    metadata: LazyMetadata
+    own_metadata: LazyMetadata | None = None
 
     @property
     def source(self) -> str:
         """Its name."""
-        found: str = self.stamp.facts["$source"]
-        return found
+        name: str = self.metadata.entries["$source"]
+        return name
 
     @property
     def title(self) -> str | None:
         """Where it has one."""
-        return self.stamp.facts.get("$title")
+        return self.metadata.entries.get("$title")
 
     @property
     def source_uri(self) -> str | None:
         """Where it is from."""
-        return self.stamp.facts.get("$source_uri")
+        return self.metadata.entries.get("$source_uri")
 
     @property
     def source_created_at(self) -> datetime | None:
         """What it says of itself."""
-        created = self.stamp.facts.get("$source_created_at")
-        return None if created is None else readable_time(datetime.fromisoformat(created))
+        created = self.metadata.entries.get("$source_created_at")
+        return None if created is None else to_utc_time(datetime.fromisoformat(created))
 
     @property
     def attributes(self) -> dict[str, Any]:
         """The caller's metadata."""
-        return self.stamp.attributes if self.own is None else self.own.facts
+        return self.metadata.attributes if self.own_metadata is None else self.own_metadata.entries
 
     @property
-    def dated(self) -> datetime:
+    def effective_date(self) -> datetime:
         """What it says of itself, else when it was first uploaded."""
-        return self.source_created_at or made_at(self.id)
+        return self.source_created_at or get_creation_time(self.id)
 
 
 class Scores(NamedTuple):
@@ -239,16 +239,16 @@ class Scores(NamedTuple):
 NO_SCORES = Scores(None, None, None)
 
 
-class LanePlace(NamedTuple):
+class RetrieverRank(NamedTuple):
     """Where a lane had a chunk for the query of this number; ``rank`` counts from 1."""
 
     query: int
-    lane: Lane
+    lane: RetrieverName
     rank: int
     score: float
 
 
-class Passage(NamedTuple):
+class TextSpan(NamedTuple):
     """A text, and its range of the document's stored text."""
 
     text: str
@@ -263,29 +263,29 @@ class Hit:
     Of one from ``outside``, an HTTP source, chunk and document are not stored here: their ids order, and name nothing.
     """
 
-    key: Key
-    chunk: FoundChunk
-    document: FoundDocument
+    key: ChunkKey
+    chunk: HitChunk
+    document: HitDocument
     knowledge_base: str
     score: float
     similarity: float | None
     scores: Scores = NO_SCORES
-    wider: Passage | None = None
+    expanded_span: TextSpan | None = None
     vector: Sequence[float] | None = None
-    places: Sequence[LanePlace] = ()
-    outside: bool = False
+    ranks: Sequence[RetrieverRank] = ()
+    is_external: bool = False
 
     @property
-    def passage(self) -> Passage:
+    def text_span(self) -> TextSpan:
         """The text to show."""
-        return self.wider or Passage(self.chunk.content, self.chunk.start, self.chunk.end)
+        return self.expanded_span or TextSpan(self.chunk.content, self.chunk.start, self.chunk.end)
 
     @property
-    def size(self) -> int:
+    def size_bytes(self) -> int:
         """About how many bytes it has in a reply, which may tell metadata as the chunk's and as the document's."""
-        own, vector = self.document.own, self.vector
-        metadata = 2 * len(self.chunk.stamp.written) + (0 if own is None else len(own.written))
-        return len(self.passage.text) + metadata + (0 if vector is None else 12 * len(vector))
+        own_metadata, vector = self.document.own_metadata, self.vector
+        metadata = 2 * len(self.chunk.metadata.raw_json) + (0 if own_metadata is None else len(own_metadata.raw_json))
+        return len(self.text_span.text) + metadata + (0 if vector is None else 12 * len(vector))
 
     @property
     def citation(self) -> str:
@@ -300,14 +300,14 @@ class Hit:
         return f"{source}, pp. {chunk.page}\u2013{chunk.page_end}"
 
 
-def shown(score: float) -> float:
+def round_score(score: float) -> float:
     """As callers see it: what ties there is a tie."""
     return round(score, 6)
 
 
-def in_order(hit: Hit) -> tuple[float, UUID, int]:
+def get_sort_key(hit: Hit) -> tuple[float, UUID, int]:
     """What hits are sorted by: best first, ties by document and chunk_index."""
-    return -shown(hit.score), hit.document.id, hit.chunk.ordinal
+    return -round_score(hit.score), hit.document.id, hit.chunk.ordinal
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,8 +324,8 @@ class SearchResult:
     warnings: Sequence[str]
     timings_ms: Mapping[str, float]
     explanation: Explanation | None = None
-    whole: bool = True
+    is_complete: bool = True
     reformulation: Reformulation | None = None
     languages: Sequence[str] = ()
-    answer_prompt: PromptInUse | None = None
-    dropped: Mapping[str, str] = field(default_factory=dict)
+    answer_prompt: ActivePrompt | None = None
+    degraded_steps: Mapping[str, str] = field(default_factory=dict)

@@ -1,15 +1,15 @@
 """The statements that say how far a text is widened, and read what it is then."""
 
-from app.db.statements import statement
+from app.db.statements import parse_statement
 
-_NEAR = """near as (
+_CANDIDATES = """near as (
   select k.* from unnest(:numbers::int[], :tenants::uuid[], :indexes::uuid[], :documents::uuid[], :starts::int[],
                          :ends::int[], :near::uuid[]) k(number, tenant_id, index_id, document_id, first, last, id)
 )"""
 # What is near a text, cut so that it is no longer than is allowed and the found text stands in its middle; the found
 # text itself is never cut.
-_WIDENED = f"""
-with {_NEAR}, wide as ({{wide}}
+_EXPANDED = f"""
+with {_CANDIDATES}, wide as ({{wide}}
 ), limited as (
   select w.*, greatest(:most::int, w.last - w.first) as most from wide w
 ), cut as (
@@ -32,8 +32,8 @@ _SMALLEST_NODE = """
                         where o.tenant_id = n.tenant_id and o.document_id = n.document_id and o.id = n.id offset 0) o
    where o.start_offset <= n.first and o.end_offset >= n.last and {fits}
    order by n.number, o.end_offset - o.start_offset"""
-WIDEN = {
-    kind: statement(_WIDENED.replace("{wide}", wide))
+EXPAND = {
+    kind: parse_statement(_EXPANDED.replace("{wide}", wide))
     for kind, wide in {
         "window": _NEIGHBOURS,
         "section": _SMALLEST_NODE.replace("{fits}", "o.kind in ('section', 'document')"),
@@ -41,8 +41,8 @@ WIDEN = {
     }.items()
 }
 # Who counts the passages in a part has those of the document at hand: counted here, they were read for each part.
-PARTS = statement(f"""
-with {_NEAR}
+PARENT_SPANS = parse_statement(f"""
+with {_CANDIDATES}
 select n.number, null::uuid as document_id, array_agg(o.start_offset), array_agg(o.end_offset)
   from near n
  cross join lateral (select o.start_offset, o.end_offset from node o
@@ -59,7 +59,7 @@ select null, d.document_id, array_agg(c.start_offset), array_agg(c.end_offset)
                       where c.tenant_id = d.tenant_id and c.kb_id = i.kb_id and c.document_id = d.document_id
                         and c.index_id = d.index_id offset 0) c
  group by d.document_id""")  # noqa: S608  (constants)
-STORED_TEXTS = statement("""
+STORED_TEXTS = parse_statement("""
 select k.id, t.content from unnest(:tenants::uuid[], :documents::uuid[], :versions::int[]) k(tenant_id, id, version)
  cross join lateral (select * from document_text t
                       where t.tenant_id = k.tenant_id and t.document_id = k.id and t.version = k.version offset 0) t""")

@@ -6,19 +6,21 @@ from itertools import product
 from typing import NamedTuple
 from uuid import UUID
 
-from app.lexical.languages import query_tokens
-from app.lexical.weights import query_keys, query_term_ids, salt
-from app.retrieval.course import Course
+from app.lexical.languages import tokenize_query
+from app.lexical.weights import compute_query_keys, compute_query_term_ids, compute_salt
+from app.retrieval.course import SearchRun
 
 # Of one search, in all knowledge bases together: to send them takes a tenth of a second, in which nobody else is
 # answered, and to look for them half of one. The longest query, without a word twice, is asked whole in six.
-MOST = 200_000
+MAX_TERMS = 200_000
 # A character takes a microsecond to analyse: of more than so many everybody else would have to wait.
-AT_ONCE = 5_000
-TOO_MANY = f"Together the queries ask for more than {MOST:,} words: only the last words of each were searched for."
+MAX_INLINE_CHARACTERS = 5_000
+TOO_MANY_TERMS = (
+    f"Together the queries ask for more than {MAX_TERMS:,} words: only the last words of each were searched for."
+)
 
 
-class Place(NamedTuple):
+class IndexLanguages(NamedTuple):
     """A search index, and the languages of its words."""
 
     languages: Sequence[str]
@@ -32,23 +34,30 @@ class Terms(NamedTuple):
     keys: Sequence[int]
 
 
-NONE = Terms((), ())
+NO_TERMS = Terms((), ())
 
 
-async def terms_of(texts: Sequence[str], places: Sequence[Place], course: Course) -> list[Terms]:
+async def analyze_queries(
+    texts: Sequence[str], indexes: Sequence[IndexLanguages], search_run: SearchRun
+) -> list[Terms]:
     """Those of each text in each place, text by text."""
-    spoken = {tuple(place.languages) for place in places}
-    if sum(map(len, texts)) * sum(map(len, spoken)) <= AT_ONCE:
-        return _terms(texts, places, course)
-    return await asyncio.to_thread(_terms, texts, places, course)
+    language_sets = {tuple(index.languages) for index in indexes}
+    if sum(map(len, texts)) * sum(map(len, language_sets)) <= MAX_INLINE_CHARACTERS:
+        return _analyze_queries(texts, indexes, search_run)
+    return await asyncio.to_thread(_analyze_queries, texts, indexes, search_run)
 
 
-def _terms(texts: Sequence[str], places: Sequence[Place], course: Course) -> list[Terms]:
-    spoken = {tuple(place.languages) for place in places}
-    ids = {(text, one): query_term_ids(query_tokens(one, text)) for text, one in product(dict.fromkeys(texts), spoken)}
-    asked = [(ids[text, tuple(place.languages)], place) for text, place in product(texts, places)]
-    if sum(len(found) for found, _ in asked) > MOST:
-        course.warn(TOO_MANY)
-        each = max(1, MOST // len(asked))
-        asked = [(found[-each:], place) for found, place in asked]  # what is asked stands last
-    return [Terms(found, query_keys(found, salt(place.index_id))) for found, place in asked]
+def _analyze_queries(texts: Sequence[str], indexes: Sequence[IndexLanguages], search_run: SearchRun) -> list[Terms]:
+    language_sets = {tuple(index.languages) for index in indexes}
+    ids = {
+        (text, language_set): compute_query_term_ids(tokenize_query(language_set, text))
+        for text, language_set in product(dict.fromkeys(texts), language_sets)
+    }
+    requested = [(ids[text, tuple(index.languages)], index) for text, index in product(texts, indexes)]
+    if sum(len(term_ids) for term_ids, _ in requested) > MAX_TERMS:
+        search_run.warn(TOO_MANY_TERMS)
+        max_query_terms = max(1, MAX_TERMS // len(requested))
+        requested = [(term_ids[-max_query_terms:], index) for term_ids, index in requested]  # what is asked stands last
+    return [
+        Terms(term_ids, compute_query_keys(term_ids, compute_salt(index.index_id))) for term_ids, index in requested
+    ]

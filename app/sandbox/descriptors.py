@@ -8,14 +8,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-_SMALL = 256 * 1024
+_MAX_SMALL_BYTES = 256 * 1024
 _NO_EXECUTE_SEAL = 0x8
 _SEALS = 0x1 | 0x2 | 0x4 | 0x8
 """F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_GROW, F_SEAL_WRITE."""
 
 
 @asynccontextmanager
-async def sealed_copy(path: Path) -> AsyncIterator[int | None]:
+async def create_sealed_copy(path: Path) -> AsyncIterator[int | None]:
     """Open a copy of the file in memory that can be read and never changed, for as long as the block runs.
 
     The descriptor of the file itself would be readable, but libraries open files by name: that asks for rights on the
@@ -28,7 +28,7 @@ async def sealed_copy(path: Path) -> AsyncIterator[int | None]:
         yield None
         return
     if _is_small(path):  # copied before a thread would have begun
-        descriptor = _copy(path)
+        descriptor = _copy_to_memory(path)
     else:
         descriptor = await _copy_in_thread(path)
     try:
@@ -38,37 +38,37 @@ async def sealed_copy(path: Path) -> AsyncIterator[int | None]:
 
 
 def _is_small(path: Path) -> bool:
-    return path.stat().st_size <= _SMALL
+    return path.stat().st_size <= _MAX_SMALL_BYTES
 
 
 async def _copy_in_thread(path: Path) -> int:
-    copying = asyncio.ensure_future(asyncio.to_thread(_copy, path))
+    copy_task = asyncio.ensure_future(asyncio.to_thread(_copy_to_memory, path))
     try:
-        return await asyncio.shield(copying)
+        return await asyncio.shield(copy_task)
     except asyncio.CancelledError:
-        copying.add_done_callback(_close_result)
+        copy_task.add_done_callback(_close_result)
         raise
 
 
-def _close_result(copying: asyncio.Future[int]) -> None:
-    if not copying.cancelled() and copying.exception() is None:
-        os.close(copying.result())
+def _close_result(copy_task: asyncio.Future[int]) -> None:
+    if not copy_task.cancelled() and copy_task.exception() is None:
+        os.close(copy_task.result())
 
 
-def _copy(path: Path) -> int:
-    copy = _create()
+def _copy_to_memory(path: Path) -> int:
+    descriptor = _create_memory_file()
     try:
-        with path.open("rb") as original, os.fdopen(copy, "wb", closefd=False) as target:
+        with path.open("rb") as original, os.fdopen(descriptor, "wb", closefd=False) as target:
             shutil.copyfileobj(original, target, 1 << 20)
-        os.fchmod(copy, 0o444)
-        fcntl.fcntl(copy, fcntl.F_ADD_SEALS, _SEALS)
+        os.fchmod(descriptor, 0o444)
+        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SEALS)
     except BaseException:
-        os.close(copy)
+        os.close(descriptor)
         raise
-    return copy
+    return descriptor
 
 
-def _create() -> int:
+def _create_memory_file() -> int:
     flags = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
     try:
         return os.memfd_create("document", flags | _NO_EXECUTE_SEAL)

@@ -22,7 +22,7 @@ def is_linux() -> bool:
     return sys.platform == "linux"
 
 
-def libc() -> ctypes.CDLL:
+def load_libc() -> ctypes.CDLL:
     """Return the C library of this process."""
     return ctypes.CDLL(None, use_errno=True)
 
@@ -32,29 +32,29 @@ def prctl(option: int, *arguments: int) -> bool:
     if not is_linux():
         return False
     values = [ctypes.c_ulong(argument) for argument in (*arguments, 0, 0, 0, 0)[:4]]
-    return bool(libc().prctl(ctypes.c_int(option), *values) == 0)
+    return bool(load_libc().prctl(ctypes.c_int(option), *values) == 0)
 
 
 def syscall(number: int, *arguments: object) -> int:
     """Make a system call and return its result. Raises OSError."""
-    library = libc()
+    library = load_libc()
     library.syscall.restype = ctypes.c_long
     values = [ctypes.c_long(value) if isinstance(value, int) else value for value in arguments]
     result = library.syscall(ctypes.c_long(number), *values)
     if result < 0:
-        number_of_error = ctypes.get_errno()
-        raise OSError(number_of_error, os.strerror(number_of_error))
+        error_number = ctypes.get_errno()
+        raise OSError(error_number, os.strerror(error_number))
     return int(result)
 
 
-class _Header(ctypes.Structure):
+class _CapabilityHeader(ctypes.Structure):
     _fields_ = [("version", ctypes.c_uint32), ("pid", ctypes.c_int)]
 
 
-def capabilities() -> int:
+def get_capabilities() -> int:
     """Return the effective capabilities of this process as a bit mask; 0 if the kernel does not say."""
-    header, data = _Header(_CAPABILITY_VERSION, 0), (ctypes.c_uint32 * 6)()
-    if not is_linux() or libc().capget(ctypes.byref(header), data) != 0:
+    header, data = _CapabilityHeader(_CAPABILITY_VERSION, 0), (ctypes.c_uint32 * 6)()
+    if not is_linux() or load_libc().capget(ctypes.byref(header), data) != 0:
         return 0
     return int(data[0]) | int(data[3]) << 32
 
@@ -68,8 +68,8 @@ def drop_bounding_set() -> None:
 def drop_capabilities() -> None:
     """Give up every capability of this process. Raises OSError if the kernel refuses."""
     prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
-    header, data = _Header(_CAPABILITY_VERSION, 0), (ctypes.c_uint32 * 6)()
-    if libc().capset(ctypes.byref(header), data) != 0:
+    header, data = _CapabilityHeader(_CAPABILITY_VERSION, 0), (ctypes.c_uint32 * 6)()
+    if load_libc().capset(ctypes.byref(header), data) != 0:
         raise OSError(ctypes.get_errno(), "capset")
 
 

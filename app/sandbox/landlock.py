@@ -10,10 +10,10 @@ from pathlib import Path
 
 from app.sandbox.kernel import syscall
 
-_CREATE, _ADD_RULE, _RESTRICT = 444, 445, 446
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _VERSION, _PATH_BENEATH = 1, 1
 _READ_FILE, _READ_DIRECTORY = 1 << 2, 1 << 3
-_FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}
+_FILE_RIGHT_COUNTS = {1: 13, 2: 14, 3: 15, 4: 15}
 """How many rights on files each version knows; from 5 on there are 16."""
 
 _ALL_NETWORK, _ALL_SCOPES = 0b11, 0b11
@@ -23,7 +23,7 @@ _NETWORK_SINCE, _SCOPES_SINCE = 4, 6
 def find_version() -> int:
     """Return the version of Landlock that this kernel offers, 0 without."""
     try:
-        return syscall(_CREATE, 0, 0, _VERSION)
+        return syscall(_CREATE_RULESET, 0, 0, _VERSION)
     except OSError:
         return 0
 
@@ -33,20 +33,20 @@ class Ruleset:
 
     def __init__(self, version: int) -> None:
         self.version = version
-        files = (1 << _FILE_RIGHTS.get(version, 16)) - 1
+        files = (1 << _FILE_RIGHT_COUNTS.get(version, 16)) - 1
         network = _ALL_NETWORK if version >= _NETWORK_SINCE else 0
         scopes = _ALL_SCOPES if version >= _SCOPES_SINCE else 0
         size = 8 if version < _NETWORK_SINCE else 16 if version < _SCOPES_SINCE else 24
         attributes = ctypes.create_string_buffer(struct.pack("QQQ", files, network, scopes)[:size], size)
-        self._descriptor = syscall(_CREATE, attributes, size, 0)
+        self._descriptor = syscall(_CREATE_RULESET, attributes, size, 0)
 
     def allow_reading(self, paths: Iterable[Path]) -> None:
         """Allow reading the files and what is in the directories; a path that does not exist is left out."""
         for path in paths:
             with suppress(OSError):
-                self._allow_reading(path)
+                self._allow_reading_path(path)
 
-    def _allow_reading(self, path: Path) -> None:
+    def _allow_reading_path(self, path: Path) -> None:
         descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
         try:
             is_directory = stat.S_ISDIR(os.fstat(descriptor).st_mode)
@@ -56,9 +56,9 @@ class Ruleset:
         finally:
             os.close(descriptor)
 
-    def put_in_force(self) -> None:
+    def enforce(self) -> None:
         """Restrict this thread, and what it starts, for good. Raises OSError."""
         try:
-            syscall(_RESTRICT, self._descriptor, 0)
+            syscall(_RESTRICT_SELF, self._descriptor, 0)
         finally:
             os.close(self._descriptor)

@@ -13,7 +13,7 @@ from pathlib import Path
 from app.sandbox.kernel import PR_SET_CHILD_SUBREAPER, prctl
 
 _MAX_ROUNDS = 1000
-_LIMIT = "Max file size"
+_FILE_SIZE_LIMIT = "Max file size"
 
 
 def adopt_orphans() -> None:
@@ -21,26 +21,26 @@ def adopt_orphans() -> None:
     prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
-def end_leftovers(known: Collection[int]) -> int:
+def kill_orphans(active_pids: Collection[int]) -> int:
     """Kill the adopted processes of the sandbox, and those that they started; returns how many there were.
 
     Args:
         known: Process ids of sandboxed processes that are in use.
     """
-    ended = 0
+    killed_count = 0
     for _ in range(_MAX_ROUNDS):
-        found = [pid for pid in _children() if pid not in known and _is_sandboxed(pid)]
-        if not found:
+        pids = [pid for pid in _iter_child_pids() if pid not in active_pids and _is_sandboxed(pid)]
+        if not pids:
             break
-        for pid in found:
+        for pid in pids:
             with suppress(ProcessLookupError, PermissionError, ChildProcessError):
                 os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)
-                ended += 1
-    return ended
+                killed_count += 1
+    return killed_count
 
 
-def _children() -> Iterator[int]:
+def _iter_child_pids() -> Iterator[int]:
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError, ValueError, IndexError):
             fields = (entry / "stat").read_text().rpartition(")")[2].split()
@@ -51,6 +51,6 @@ def _children() -> Iterator[int]:
 def _is_sandboxed(pid: int) -> bool:
     with suppress(OSError):
         for line in Path(f"/proc/{pid}/limits").read_text().splitlines():
-            if line.startswith(_LIMIT):
-                return line.removeprefix(_LIMIT).split()[:2] == ["0", "0"]
+            if line.startswith(_FILE_SIZE_LIMIT):
+                return line.removeprefix(_FILE_SIZE_LIMIT).split()[:2] == ["0", "0"]
     return False

@@ -1,7 +1,7 @@
 """A sandboxed program that does nothing: it shows which measures this machine allows."""
 
 from app.sandbox.channel import Channel
-from app.sandbox.confinement import Limits
+from app.sandbox.confinement import SandboxLimits
 
 _MEMORY_MB = 512
 
@@ -9,8 +9,8 @@ _MEMORY_MB = 512
 def main() -> None:
     """Confine this process and end with the input."""
     channel = Channel()
-    channel.confine(Limits(memory_mb=_MEMORY_MB))
-    for _ in channel.requests():
+    channel.confine(SandboxLimits(memory_mb=_MEMORY_MB))
+    for _ in channel.iter_requests():
         pass
 
 

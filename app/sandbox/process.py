@@ -10,26 +10,26 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
-from app.errors import Unavailable
+from app.errors import UnavailableError
 from app.sandbox.confinement import Confinement
 from app.sandbox.kernel import is_linux
-from app.sandbox.leftovers import adopt_orphans, end_leftovers
+from app.sandbox.leftovers import adopt_orphans, kill_orphans
 
-START_SECONDS = 60
-_PIECE = 64 * 1024
+START_TIMEOUT_SECONDS = 60
+_READ_BYTES = 64 * 1024
 
 
-_in_use: set[int] = set()
+_active_pids: set[int] = set()
 """Process ids of all sandboxed processes of this process."""
 
 
-class SandboxUnavailable(Unavailable):
+class SandboxUnavailable(UnavailableError):
     """A sandboxed process cannot be started; try again."""
 
     code = "sandbox_unavailable"
 
 
-class AnswerTooLong(ValueError):
+class ReplyTooLong(ValueError):
     """A line of a sandboxed process is longer than the caller allows."""
 
 
@@ -38,12 +38,12 @@ class SandboxedProcess:
 
     def __init__(self, process: asyncio.subprocess.Process, requests: socket.socket) -> None:
         self.process = process
-        self.calls = 0
+        self.request_count = 0
         """How many requests it has answered, counted by its user."""
         self.confinement = Confinement(own_user=False, system_call_filter=False, landlock=0)
         self._requests = requests
-        _in_use.add(process.pid)
-        self._said = bytearray()
+        _active_pids.add(process.pid)
+        self._buffer = bytearray()
 
     @classmethod
     async def start(cls, module: str, setup: Mapping[str, Any]) -> Self:
@@ -56,43 +56,43 @@ class SandboxedProcess:
         Raises:
             SandboxUnavailable: The process cannot be started, or ends before it is confined.
         """
-        started = await cls._spawn(module)
+        process = await cls._spawn(module)
         try:
-            async with asyncio.timeout(START_SECONDS):
-                opening = {"parent": os.getpid(), "setup": setup}
-                await started.send(json.dumps(opening, separators=(",", ":")).encode("ascii") + b"\n")
-                line = await started.line(_PIECE)
-            started.confinement = Confinement.from_message(json.loads(line or b"null")["confinement"])
+            async with asyncio.timeout(START_TIMEOUT_SECONDS):
+                handshake = {"parent": os.getpid(), "setup": setup}
+                await process.send(json.dumps(handshake, separators=(",", ":")).encode("ascii") + b"\n")
+                line = await process.read_line(_READ_BYTES)
+            process.confinement = Confinement.from_message(json.loads(line or b"null")["confinement"])
         except (TimeoutError, ValueError, TypeError, KeyError) as exc:
-            await started.kill()
+            await process.kill()
             raise SandboxUnavailable from exc
         except BaseException:
-            await started.kill()
+            await process.kill()
             raise
-        if not started.confinement.system_call_filter:
+        if not process.confinement.system_call_filter:
             adopt_orphans()
-        return started
+        return process
 
     @classmethod
     async def _spawn(cls, module: str) -> Self:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        parent_end, child_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            ours.setblocking(False)
-            with theirs:
+            parent_end.setblocking(False)
+            with child_end:
                 process = await asyncio.create_subprocess_exec(
                     sys.executable, "-I", "-m", module,
-                    stdin=theirs.fileno(),
+                    stdin=child_end.fileno(),
                     stdout=asyncio.subprocess.PIPE,
                     stderr=asyncio.subprocess.DEVNULL,
                     cwd="/",
                     start_new_session=True,
                     env={"PATH": os.defpath, "LANG": "C.UTF-8", "MALLOC_ARENA_MAX": "2"},
                 )  # fmt: skip
-            ours.shutdown(socket.SHUT_RD)  # answers come by the pipe
+            parent_end.shutdown(socket.SHUT_RD)  # answers come by the pipe
         except BaseException:
-            ours.close()
+            parent_end.close()
             raise
-        return cls(process, ours)
+        return cls(process, parent_end)
 
     async def send(self, line: bytes, descriptors: Sequence[int] = ()) -> None:
         """Send one line, with open descriptors that the process gets copies of; a dead one shows at the next read."""
@@ -100,18 +100,18 @@ class SandboxedProcess:
         view = memoryview(line)
         with contextlib.suppress(ConnectionError):
             if descriptors:
-                view = view[await self._send_with(view, descriptors) :]
+                view = view[await self._send_with_descriptors(view, descriptors) :]
             if view:
                 await loop.sock_sendall(self._requests, view)
 
-    async def _send_with(self, view: memoryview, descriptors: Sequence[int]) -> int:
+    async def _send_with_descriptors(self, view: memoryview, descriptors: Sequence[int]) -> int:
         while True:
             try:
                 return socket.send_fds(self._requests, [view], list(descriptors))
             except BlockingIOError:  # it has not read the line before
-                await self._until_writable()
+                await self._wait_until_writable()
 
-    async def _until_writable(self) -> None:
+    async def _wait_until_writable(self) -> None:
         loop = asyncio.get_running_loop()
         writable = asyncio.Event()
         loop.add_writer(self._requests.fileno(), writable.set)
@@ -120,20 +120,22 @@ class SandboxedProcess:
         finally:
             loop.remove_writer(self._requests.fileno())
 
-    async def line(self, limit: int) -> bytes | None:
-        """Return the next line without its end; None if the process is gone. Raises AnswerTooLong above ``limit``."""
+    async def read_line(self, max_bytes: int) -> bytes | None:
+        """Return the next line without its end; None if the process is gone. Raises AnswerTooLong above
+        ``max_bytes``.
+        """
         assert self.process.stdout is not None
-        looked_at = 0
-        while (end := self._said.find(b"\n", looked_at)) < 0:
-            looked_at = len(self._said)
-            if looked_at > limit:
-                raise AnswerTooLong(f"more than {limit} bytes")
-            piece = await self.process.stdout.read(_PIECE)
+        scanned_bytes = 0
+        while (end := self._buffer.find(b"\n", scanned_bytes)) < 0:
+            scanned_bytes = len(self._buffer)
+            if scanned_bytes > max_bytes:
+                raise ReplyTooLong(f"more than {max_bytes} bytes")
+            piece = await self.process.stdout.read(_READ_BYTES)
             if not piece:
                 return None
-            self._said += piece
-        line = bytes(self._said[:end])
-        del self._said[: end + 1]
+            self._buffer += piece
+        line = bytes(self._buffer[:end])
+        del self._buffer[: end + 1]
         return line
 
     async def kill(self) -> None:
@@ -142,22 +144,22 @@ class SandboxedProcess:
             os.killpg(self.process.pid, signal.SIGKILL)
         self._requests.close()
         if is_linux() and not self.confinement.system_call_filter:
-            await self._end_leftovers()
+            await self._kill_orphans()
         assert self.process.stdout is not None
         # The transport of a pipe that still holds bytes would never close.
-        while await self.process.stdout.read(_PIECE):
+        while await self.process.stdout.read(_READ_BYTES):
             pass
         await self.process.wait()
-        _in_use.discard(self.process.pid)
+        _active_pids.discard(self.process.pid)
 
-    async def _end_leftovers(self) -> None:
+    async def _kill_orphans(self) -> None:
         """What lives on may hold the pipe of the answers, whose end is waited for."""
-        await asyncio.to_thread(self._end_leftovers_once_gone)
+        await asyncio.to_thread(self._kill_orphans_after_exit)
 
-    def _end_leftovers_once_gone(self) -> None:
+    def _kill_orphans_after_exit(self) -> None:
         with contextlib.suppress(ChildProcessError):  # not process.wait: that waits for the end of the pipe as well
             os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOWAIT)
-        end_leftovers(frozenset(_in_use))
+        kill_orphans(frozenset(_active_pids))
 
 
 async def find_confinement() -> Confinement:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from importlib.machinery import ExtensionFileLoader, ModuleSpec, SourceFileLoader
 from pathlib import Path
 
-_DESCRIPTORS = "/proc/self/fd"
+_DESCRIPTOR_DIRECTORY = "/proc/self/fd"
 _LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib")
 _SYSTEM_FILES = (
     "/etc/ld.so.cache",
@@ -33,28 +33,28 @@ _SYSTEM_FILES = (
 )
 
 
-def code_paths(modules: Iterable[str]) -> list[Path]:
+def list_code_paths(modules: Iterable[str]) -> list[Path]:
     """Return where the code of this process is: the interpreter's directories and the packages in use.
 
     A directory on the module path that belongs to no installation, such as a checkout, may hold anything: of it the
     packages that are loaded, and those of ``modules``, are taken alone.
     """
-    installed = _installed()
-    found = {str(path): path for path in installed}
+    install_directories = _list_install_directories()
+    paths = {str(path): path for path in install_directories}
     names = {name.partition(".")[0] for name in (*sys.modules, *modules)}
     for name in sorted(names):
-        for place in _places(name):
-            if not any(place.is_relative_to(directory) for directory in installed):
-                found.setdefault(str(place), place)
-    return list(found.values())
+        for location in _iter_module_paths(name):
+            if not any(location.is_relative_to(directory) for directory in install_directories):
+                paths.setdefault(str(location), location)
+    return list(paths.values())
 
 
-def system_paths() -> list[Path]:
+def list_system_paths() -> list[Path]:
     """Return the libraries and small files of the system that libraries read at run time."""
     return [Path(path) for path in (*_LIBRARIES, *_SYSTEM_FILES)]
 
 
-def _installed() -> list[Path]:
+def _list_install_directories() -> list[Path]:
     names = ("stdlib", "platstdlib", "purelib", "platlib")
     paths = [Path(path) for name in names if (path := sysconfig.get_path(name))]
     paths += [Path(sys.base_prefix) / "lib", Path(sys.prefix) / "lib"]
@@ -63,7 +63,7 @@ def _installed() -> list[Path]:
     return [path for path in dict.fromkeys(paths) if path.exists()]
 
 
-def _places(name: str) -> Iterator[Path]:
+def _iter_module_paths(name: str) -> Iterator[Path]:
     spec = _find_spec(name)
     if spec is None:
         return
@@ -83,7 +83,7 @@ def _find_spec(name: str) -> ModuleSpec | None:
     return None
 
 
-class _FoundBefore:
+class _EarlySpecFinder:
     """Finds top-level modules where they were before, when the directories around them could still be searched."""
 
     def __init__(self, specs: dict[str, ModuleSpec]) -> None:
@@ -94,55 +94,55 @@ class _FoundBefore:
         return self._specs.get(name) if path is None and target is None else None
 
 
-class Reach:
+class DescriptorPathResolver:
     """Open descriptors of files and directories, and the paths through them for what the new user cannot reach.
 
     ``modules`` are the names of modules that are imported after the change.
     """
 
     def __init__(self, paths: Sequence[Path], modules: Iterable[str]) -> None:
-        self._held: dict[str, int] = {}
+        self._descriptors: dict[str, int] = {}
         names = {name.partition(".")[0] for name in modules} - sys.modules.keys()
         self._specs = {name: spec for name in names if (spec := _find_spec(name)) is not None}
         for path in sorted(paths, key=lambda path: len(path.parts)):
-            is_below_another = any(path.is_relative_to(held) for held in self._held)
+            is_below_another = any(path.is_relative_to(opened) for opened in self._descriptors)
             if not is_below_another and path.exists():
-                self._held[str(path)] = os.open(path, os.O_PATH | os.O_CLOEXEC)
+                self._descriptors[str(path)] = os.open(path, os.O_PATH | os.O_CLOEXEC)
 
-    def settle(self) -> None:
+    def redirect_imports(self) -> None:
         """Close what is reachable without help, and lead imports through the descriptors for the rest."""
-        for path, descriptor in list(self._held.items()):
-            needed = os.R_OK | (os.X_OK if os.path.isdir(path) else 0)  # noqa: PTH112  (Path.is_dir raises here)
-            if os.access(path, needed):
+        for path, descriptor in list(self._descriptors.items()):
+            needed_access = os.R_OK | (os.X_OK if os.path.isdir(path) else 0)  # noqa: PTH112  (Path.is_dir raises here)
+            if os.access(path, needed_access):
                 os.close(descriptor)
-                del self._held[path]
-        finder: object = _FoundBefore({name: self._moved(spec) for name, spec in self._specs.items()})
+                del self._descriptors[path]
+        finder: object = _EarlySpecFinder({name: self._relocate_spec(spec) for name, spec in self._specs.items()})
         sys.meta_path.insert(0, finder)  # type: ignore[arg-type]  # it needs no more than find_spec
-        if not self._held:
+        if not self._descriptors:
             return
-        sys.path[:] = [self.path(entry) for entry in sys.path]
+        sys.path[:] = [self.resolve_path(entry) for entry in sys.path]
         for module in list(sys.modules.values()):
             locations = getattr(module, "__path__", None)
             if isinstance(locations, list):
-                locations[:] = [self.path(location) for location in locations]
+                locations[:] = [self.resolve_path(location) for location in locations]
         sys.path_importer_cache.clear()
         importlib.invalidate_caches()
 
-    def path(self, path: str) -> str:
+    def resolve_path(self, path: str) -> str:
         """Return a path to the same file or directory that this user can open."""
-        for directory, descriptor in self._held.items():
+        for directory, descriptor in self._descriptors.items():
             if path == directory or path.startswith(directory + os.sep):
-                return f"{_DESCRIPTORS}/{descriptor}{path[len(directory) :]}"
+                return f"{_DESCRIPTOR_DIRECTORY}/{descriptor}{path[len(directory) :]}"
         return path
 
-    def _moved(self, spec: ModuleSpec) -> ModuleSpec:
+    def _relocate_spec(self, spec: ModuleSpec) -> ModuleSpec:
         """Return the same place by a path that this user can open."""
-        loader, origin = spec.loader, self.path(spec.origin or "")
+        loader, origin = spec.loader, self.resolve_path(spec.origin or "")
         if isinstance(loader, SourceFileLoader | ExtensionFileLoader):
             loader = type(loader)(spec.name, origin)
         locations = spec.submodule_search_locations
-        moved = ModuleSpec(spec.name, loader, origin=origin or None, is_package=locations is not None)
-        moved.has_location = spec.has_location
+        relocated = ModuleSpec(spec.name, loader, origin=origin or None, is_package=locations is not None)
+        relocated.has_location = spec.has_location
         if locations is not None:
-            moved.submodule_search_locations = [self.path(location) for location in locations]
-        return moved
+            relocated.submodule_search_locations = [self.resolve_path(location) for location in locations]
+        return relocated

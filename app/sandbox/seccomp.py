@@ -16,15 +16,15 @@ from app.sandbox.syscalls import Architecture, find_architecture
 
 _LOAD, _JUMP_EQUAL, _JUMP_ANY_BIT, _AND, _RETURN = 0x20, 0x15, 0x45, 0x54, 0x06
 _ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
-_NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
+_NUMBER_OFFSET, _ARCHITECTURE_OFFSET, _ARGUMENTS_OFFSET = 0, 4, 16
 """Offsets in ``struct seccomp_data``."""
 
-_X32 = 0x40000000
+_X32_BIT = 0x40000000
 _SET_MODE_FILTER, _ALL_THREADS = 1, 1
 
-_CREATING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND | getattr(os, "O_TMPFILE", 0o20000000)
-_THREAD = 0x00000100 | 0x00000800 | 0x00010000  # CLONE_VM, CLONE_SIGHAND, CLONE_THREAD
-_NAMESPACES = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000 | 0x80
+_WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND | getattr(os, "O_TMPFILE", 0o20000000)
+_THREAD_FLAGS = 0x00000100 | 0x00000800 | 0x00010000  # CLONE_VM, CLONE_SIGHAND, CLONE_THREAD
+_NAMESPACE_FLAGS = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000 | 0x80
 _SAFE_FCNTL = (0, 1, 2, 3, 4, 5, 6, 7, 36, 37, 38, 1030, 1034)
 """Duplicate, flags, record locks, seals read. Not F_SETOWN and F_SETSIG, which send signals to other processes."""
 
@@ -46,74 +46,74 @@ def install_filter() -> str | None:
     architecture = find_architecture(platform.machine())
     if architecture is None or struct.calcsize("P") != 8:
         return f"the filter does not know the architecture {platform.machine()}"
-    program = b"".join(struct.pack("HBBI", *line) for line in _program(architecture, os.getpid()))
+    program = b"".join(struct.pack("HBBI", *instruction) for instruction in _build_program(architecture, os.getpid()))
     memory = ctypes.create_string_buffer(program, len(program))
     header = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(memory)))
     try:
-        syscall(architecture.seccomp, _SET_MODE_FILTER, _ALL_THREADS, header)
+        syscall(architecture.seccomp_number, _SET_MODE_FILTER, _ALL_THREADS, header)
     except OSError as exc:
         if not prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.addressof(header)):
             return f"the kernel refuses it ({exc.strerror})"
     return None
 
 
-def _program(architecture: Architecture, pid: int) -> list[_Instruction]:
-    lines: list[_Instruction] = [
-        (_LOAD, 0, 0, _ARCHITECTURE),
-        (_JUMP_EQUAL, 1, 0, architecture.audit),
+def _build_program(architecture: Architecture, pid: int) -> list[_Instruction]:
+    instructions: list[_Instruction] = [
+        (_LOAD, 0, 0, _ARCHITECTURE_OFFSET),
+        (_JUMP_EQUAL, 1, 0, architecture.audit_number),
         (_RETURN, 0, 0, _KILL),
-        (_LOAD, 0, 0, _NUMBER),
+        (_LOAD, 0, 0, _NUMBER_OFFSET),
     ]
     if architecture.name == "x86_64":
-        lines += [(_JUMP_ANY_BIT, 0, 1, _X32), (_RETURN, 0, 0, _KILL)]
-    for number in architecture.allowed.values():
-        lines += _on(number, [(_RETURN, 0, 0, _ALLOW)])
-    for name, number in architecture.checked.items():
-        lines += _on(number, list(_check(name, pid)))
-    for number in architecture.denied.values():
-        lines += _on(number, [(_RETURN, 0, 0, _ERRNO | errno.EPERM)])
-    for number in architecture.fatal.values():
-        lines += _on(number, [(_RETURN, 0, 0, _KILL)])
-    return [*lines, (_RETURN, 0, 0, _ERRNO | errno.ENOSYS)]
+        instructions += [(_JUMP_ANY_BIT, 0, 1, _X32_BIT), (_RETURN, 0, 0, _KILL)]
+    for number in architecture.allowed_calls.values():
+        instructions += _match_call(number, [(_RETURN, 0, 0, _ALLOW)])
+    for name, number in architecture.checked_calls.items():
+        instructions += _match_call(number, list(_check_arguments(name, pid)))
+    for number in architecture.denied_calls.values():
+        instructions += _match_call(number, [(_RETURN, 0, 0, _ERRNO | errno.EPERM)])
+    for number in architecture.fatal_calls.values():
+        instructions += _match_call(number, [(_RETURN, 0, 0, _KILL)])
+    return [*instructions, (_RETURN, 0, 0, _ERRNO | errno.ENOSYS)]
 
 
-def _on(number: int, body: list[_Instruction]) -> list[_Instruction]:
+def _match_call(number: int, body: list[_Instruction]) -> list[_Instruction]:
     """Run ``body``, which returns in any case, for this system call alone."""
     return [(_JUMP_EQUAL, 0, len(body), number), *body]
 
 
-def _check(name: str, pid: int) -> Iterator[_Instruction]:
+def _check_arguments(name: str, pid: int) -> Iterator[_Instruction]:
     """Yield the checks of one call's arguments. The kernel itself reads the low half of each of these alone."""
     match name:
         case "open":
-            yield from _refuse_bits(1, _CREATING)
+            yield from _refuse_bits(1, _WRITE_FLAGS)
         case "openat":
-            yield from _refuse_bits(2, _CREATING)
+            yield from _refuse_bits(2, _WRITE_FLAGS)
         case "clone":
-            yield from _require_bits(0, _THREAD | _NAMESPACES, _THREAD)
+            yield from _require_bits(0, _THREAD_FLAGS | _NAMESPACE_FLAGS, _THREAD_FLAGS)
         case "fcntl":
-            yield from _one_of(1, _SAFE_FCNTL, errno.EPERM)
+            yield from _require_one_of(1, _SAFE_FCNTL, errno.EPERM)
         case "ioctl":
-            yield from _one_of(1, _SAFE_IOCTL, errno.ENOTTY)
+            yield from _require_one_of(1, _SAFE_IOCTL, errno.ENOTTY)
         case "prctl":
-            yield from _one_of(0, _SAFE_PRCTL, errno.EPERM)
+            yield from _require_one_of(0, _SAFE_PRCTL, errno.EPERM)
         case "prlimit64":
-            yield from _one_of(0, (0, pid), errno.EPERM)
+            yield from _require_one_of(0, (0, pid), errno.EPERM)
         case "kill" | "tgkill" | "rt_sigqueueinfo" | "rt_tgsigqueueinfo":
-            yield from _one_of(0, (pid,), errno.EPERM)
+            yield from _require_one_of(0, (pid,), errno.EPERM)
         case _:
             raise ValueError(name)
 
 
-def _load(argument: int) -> _Instruction:
-    return (_LOAD, 0, 0, _ARGUMENTS + 8 * argument)
+def _load_argument(argument: int) -> _Instruction:
+    return (_LOAD, 0, 0, _ARGUMENTS_OFFSET + 8 * argument)
 
 
 def _refuse_bits(argument: int, bits: int) -> list[_Instruction]:
     # O_TMPFILE shares a bit with O_DIRECTORY, which reading a directory needs; O_TMPFILE needs a writing mode as well.
     bits &= ~os.O_DIRECTORY
     return [
-        _load(argument),
+        _load_argument(argument),
         (_JUMP_ANY_BIT, 0, 1, bits),
         (_RETURN, 0, 0, _ERRNO | errno.EPERM),
         (_RETURN, 0, 0, _ALLOW),
@@ -123,7 +123,7 @@ def _refuse_bits(argument: int, bits: int) -> list[_Instruction]:
 def _require_bits(argument: int, mask: int, value: int) -> list[_Instruction]:
     """Allow the call if ``argument & mask == value``."""
     return [
-        _load(argument),
+        _load_argument(argument),
         (_AND, 0, 0, mask),
         (_JUMP_EQUAL, 0, 1, value),
         (_RETURN, 0, 0, _ALLOW),
@@ -131,8 +131,8 @@ def _require_bits(argument: int, mask: int, value: int) -> list[_Instruction]:
     ]
 
 
-def _one_of(argument: int, values: tuple[int, ...], error: int) -> list[_Instruction]:
-    lines = [_load(argument)]
+def _require_one_of(argument: int, values: tuple[int, ...], error: int) -> list[_Instruction]:
+    instructions = [_load_argument(argument)]
     for value in values:
-        lines += [(_JUMP_EQUAL, 0, 1, value), (_RETURN, 0, 0, _ALLOW)]
-    return [*lines, (_RETURN, 0, 0, _ERRNO | error)]
+        instructions += [(_JUMP_EQUAL, 0, 1, value), (_RETURN, 0, 0, _ALLOW)]
+    return [*instructions, (_RETURN, 0, 0, _ERRNO | error)]

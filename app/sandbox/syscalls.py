@@ -73,29 +73,29 @@ class Architecture:
     """An instruction set: the kernel's audit number and the system call numbers by name."""
 
     name: str
-    audit: int
-    allowed: Mapping[str, int]
-    checked: Mapping[str, int]
-    denied: Mapping[str, int]
-    fatal: Mapping[str, int]
-    seccomp: int
+    audit_number: int
+    allowed_calls: Mapping[str, int]
+    checked_calls: Mapping[str, int]
+    denied_calls: Mapping[str, int]
+    fatal_calls: Mapping[str, int]
+    seccomp_number: int
 
 
-def _numbers(table: str, column: int) -> dict[str, int]:
+def _parse_numbers(table: str, column: int) -> dict[str, int]:
     pairs = (entry.split("=") for entry in table.split())
-    numbers = {name: both.split("/")[column] for name, both in pairs}
+    numbers = {name: columns.split("/")[column] for name, columns in pairs}
     return {name: int(number) for name, number in numbers.items() if number != "-"}
 
 
-def _architecture(name: str, audit: int, column: int, *, seccomp: int) -> Architecture:
-    allowed, checked, denied, fatal = (_numbers(table, column) for table in (_ALLOWED, _CHECKED, _DENIED, _FATAL))
-    return Architecture(name, audit, allowed, checked, denied, fatal, seccomp)
+def _build_architecture(name: str, audit_number: int, column: int, *, seccomp_number: int) -> Architecture:
+    allowed, checked, denied, fatal = (_parse_numbers(table, column) for table in (_ALLOWED, _CHECKED, _DENIED, _FATAL))
+    return Architecture(name, audit_number, allowed, checked, denied, fatal, seccomp_number)
 
 
 def find_architecture(machine: str) -> Architecture | None:
     """Return the architecture of ``platform.machine()``, or None if the filter does not know it."""
     if machine == "x86_64":
-        return _architecture("x86_64", 0xC000003E, 0, seccomp=317)
+        return _build_architecture("x86_64", 0xC000003E, 0, seccomp_number=317)
     if machine == "aarch64":
-        return _architecture("aarch64", 0xC00000B7, 1, seccomp=277)
+        return _build_architecture("aarch64", 0xC00000B7, 1, seccomp_number=277)
     return None

@@ -20,49 +20,49 @@ from pydantic_settings import NoDecode
 from app.settings.answers import AnswerSettings
 from app.settings.audit import AuditSettings
 from app.settings.deletion import DeletionSettings
-from app.settings.embedding import EmbeddingSettings, FurtherModel
-from app.settings.environment import ENV_FILE, SettingsError, environment, user_cache_dir
-from app.settings.group import PREFIX, Group, HttpUrl, PostgresUrl, absolute, env, variable
+from app.settings.embedding import AdditionalEmbeddingModel, EmbeddingSettings
+from app.settings.environment import ENV_FILE, SettingsError, get_user_cache_dir, read_environment
+from app.settings.group import PREFIX, HttpUrl, PostgresUrl, SettingsGroup, env_field, get_variable_name, make_absolute
 from app.settings.http_sources import HttpSourceSettings
 from app.settings.identity import IdentitySettings
-from app.settings.origins import check_origins
-from app.settings.publication import PublicationSettings
-from app.settings.quotas import KeyLimits, Limits, QuotaSettings
+from app.settings.origins import check_secret_sources
+from app.settings.publication import SqlViewSettings
+from app.settings.quotas import KeyLimits, QuotaLimits, QuotaSettings
 from app.settings.rerank import RerankSettings
 from app.settings.transfers import TransferSettings
 from app.settings.webhooks import WebhookSettings
 
 __all__ = [
-    "FOREIGN",
+    "EXTERNAL_VARIABLES",
     "GROUPS",
+    "AdditionalEmbeddingModel",
     "AnswerSettings",
     "AuditSettings",
     "DatabaseSettings",
     "DeletionSettings",
     "EmbeddingSettings",
-    "FurtherModel",
-    "Group",
     "HttpSourceSettings",
     "HttpUrl",
     "IdentitySettings",
     "KeyLimits",
-    "Limits",
     "ModelSettings",
     "ObjectStoreSettings",
     "ParserSettings",
-    "PublicationSettings",
+    "QuotaLimits",
     "QuotaSettings",
     "RerankSettings",
     "ServerSettings",
     "Settings",
     "SettingsError",
+    "SettingsGroup",
+    "SqlViewSettings",
     "TransferSettings",
     "WebhookSettings",
     "WorkerSettings",
-    "known_variables",
+    "get_user_cache_dir",
+    "get_variable_name",
+    "list_variables",
     "load_settings",
-    "user_cache_dir",
-    "variable",
 ]
 
 
@@ -70,103 +70,105 @@ __all__ = [
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://([a-z0-9.-]+|\[[0-9a-f:]+\])(:[0-9]{1,5})?")
 
 
-class ServerSettings(Group):
+class ServerSettings(SettingsGroup):
     """Where and how the service runs."""
 
-    data_dir: Annotated[Path, AfterValidator(absolute)] = env("DATA_DIR", Path(".carrel"), validate_default=True)
-    host: str = env("HOST", "127.0.0.1")
-    port: int = env("PORT", 8000, ge=0, le=65535)
-    log_level: Literal["debug", "info", "warning", "error"] = env("LOG_LEVEL", "info")
-    operator_key: SecretStr | None = env("OPERATOR_KEY", None, min_length=32)
-    cors_origins: Annotated[tuple[str, ...], NoDecode] = env("CORS_ORIGINS", ())
-    lane_rows: int = env("LANE_ROWS", 100, ge=1, le=1000)
-    max_upload_bytes: int = env("MAX_UPLOAD_BYTES", 500 * 1024 * 1024, ge=1024)
-    client_seconds: int = env("CLIENT_SECONDS", 30, ge=1, le=3600)
-    keep_alive_seconds: int = env("KEEP_ALIVE_SECONDS", 5, ge=1, le=3600)
-    connections_per_address: int = env("CONNECTIONS_PER_ADDRESS", 1000, ge=1, le=1_000_000)
+    data_dir: Annotated[Path, AfterValidator(make_absolute)] = env_field(
+        "DATA_DIR", Path(".carrel"), validate_default=True
+    )
+    host: str = env_field("HOST", "127.0.0.1")
+    port: int = env_field("PORT", 8000, ge=0, le=65535)
+    log_level: Literal["debug", "info", "warning", "error"] = env_field("LOG_LEVEL", "info")
+    operator_key: SecretStr | None = env_field("OPERATOR_KEY", None, min_length=32)
+    cors_origins: Annotated[tuple[str, ...], NoDecode] = env_field("CORS_ORIGINS", ())
+    lane_rows: int = env_field("LANE_ROWS", 100, ge=1, le=1000)
+    max_upload_bytes: int = env_field("MAX_UPLOAD_BYTES", 500 * 1024 * 1024, ge=1024)
+    client_seconds: int = env_field("CLIENT_SECONDS", 30, ge=1, le=3600)
+    keep_alive_seconds: int = env_field("KEEP_ALIVE_SECONDS", 5, ge=1, le=3600)
+    connections_per_address: int = env_field("CONNECTIONS_PER_ADDRESS", 1000, ge=1, le=1_000_000)
 
     @field_validator("cors_origins", mode="before")
     @classmethod
-    def _split(cls, value: Any) -> Any:
+    def _split_origins(cls, value: Any) -> Any:
         return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
 
     @field_validator("cors_origins")
     @classmethod
-    def _origins(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+    def _check_origins(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         if value != ("*",) and not all(_ORIGIN.fullmatch(origin) for origin in value):
             raise ValueError("takes origins as browsers send them, such as https://app.example.com, or * alone")
         return value
 
 
-class DatabaseSettings(Group):
+class DatabaseSettings(SettingsGroup):
     """Two roles, two URLs; neither means the embedded Postgres."""
 
-    url: PostgresUrl | None = env("DATABASE_URL", None)
-    admin_url: PostgresUrl | None = env("ADMIN_DATABASE_URL", None)
-    pool_size: int = env("DATABASE_POOL_SIZE", 10, ge=1, le=200)
+    url: PostgresUrl | None = env_field("DATABASE_URL", None)
+    admin_url: PostgresUrl | None = env_field("ADMIN_DATABASE_URL", None)
+    pool_size: int = env_field("DATABASE_POOL_SIZE", 10, ge=1, le=200)
 
     @model_validator(mode="after")
-    def _plain_role_named(self) -> Self:
+    def _require_url(self) -> Self:
         """The owner's URL alone would have the service serve from its embedded database while another is migrated."""
         if self.admin_url is not None and self.url is None:
             raise ValueError(f"{PREFIX}DATABASE_URL must be set too, where {PREFIX}ADMIN_DATABASE_URL is")
         return self
 
 
-class ObjectStoreSettings(Group):
+class ObjectStoreSettings(SettingsGroup):
     """S3 where a bucket is named, else files below the data directory."""
 
     required_together = ("bucket", "access_key_id", "secret_access_key")
-    bucket: str | None = env("S3_BUCKET", None)
-    endpoint_url: HttpUrl | None = env("S3_ENDPOINT_URL", None)
-    public_endpoint_url: HttpUrl | None = env("S3_PUBLIC_ENDPOINT_URL", None)
-    access_key_id: str | None = env("S3_ACCESS_KEY_ID", None)
-    secret_access_key: SecretStr | None = env("S3_SECRET_ACCESS_KEY", None)
-    region: str | None = env("S3_REGION", None)
+    bucket: str | None = env_field("S3_BUCKET", None)
+    endpoint_url: HttpUrl | None = env_field("S3_ENDPOINT_URL", None)
+    public_endpoint_url: HttpUrl | None = env_field("S3_PUBLIC_ENDPOINT_URL", None)
+    access_key_id: str | None = env_field("S3_ACCESS_KEY_ID", None)
+    secret_access_key: SecretStr | None = env_field("S3_SECRET_ACCESS_KEY", None)
+    region: str | None = env_field("S3_REGION", None)
 
     @model_validator(mode="after")
-    def _bucket_named(self) -> Self:
+    def _require_bucket(self) -> Self:
         if self.bucket is None and (self.endpoint_url or self.public_endpoint_url or self.region):
             raise ValueError(f"{PREFIX}S3_BUCKET must be set too")
         return self
 
 
-class ModelSettings(Group):
+class ModelSettings(SettingsGroup):
     """Chat and vision models at one endpoint: one describes pictures, the other rewrites questions and answers them."""
 
     required_together = ("chat_base_url", "chat_model")
-    chat_base_url: HttpUrl | None = env("CHAT_BASE_URL", None)
-    chat_api_key: SecretStr | None = env("CHAT_API_KEY", None)
-    chat_model: str | None = env("CHAT_MODEL", None)
-    chat_timeout_seconds: float = env("CHAT_TIMEOUT_SECONDS", 60.0, gt=0, le=600)
-    rewrite_model: str | None = env("REWRITE_MODEL", None)
-    vision_model: str | None = env("VISION_MODEL", None)
+    chat_base_url: HttpUrl | None = env_field("CHAT_BASE_URL", None)
+    chat_api_key: SecretStr | None = env_field("CHAT_API_KEY", None)
+    chat_model: str | None = env_field("CHAT_MODEL", None)
+    chat_timeout_seconds: float = env_field("CHAT_TIMEOUT_SECONDS", 60.0, gt=0, le=600)
+    rewrite_model: str | None = env_field("REWRITE_MODEL", None)
+    vision_model: str | None = env_field("VISION_MODEL", None)
 
     @model_validator(mode="after")
-    def _all_have_a_home(self) -> Self:
+    def _require_base_url(self) -> Self:
         for name, model in {"REWRITE_MODEL": self.rewrite_model, "VISION_MODEL": self.vision_model}.items():
             if model is not None and self.chat_base_url is None:
                 raise ValueError(f"{PREFIX}{name} needs {PREFIX}CHAT_BASE_URL")
         return self
 
 
-class ParserSettings(Group):
+class ParserSettings(SettingsGroup):
     """Limits of the processes that read untrusted files, and what they read pictures with."""
 
-    processes: int = env("PARSER_PROCESSES", 0, ge=0, le=64)
-    memory_mb: int = env("PARSER_MEMORY_MB", 1500, ge=256)
-    cpu_seconds: int = env("PARSER_CPU_SECONDS", 120, ge=1)
-    wall_seconds: int = env("PARSER_WALL_SECONDS", 180, ge=1)
-    max_pages: int = env("PARSER_MAX_PAGES", 5000, ge=1)
-    max_characters: int = env("PARSER_MAX_CHARACTERS", 20_000_000, ge=1000)
-    ocr_languages: Annotated[tuple[str, ...], NoDecode] = env("OCR_LANGUAGES", ("eng",))
-    tessdata_dir: Annotated[Path, AfterValidator(absolute)] | None = Field(
+    processes: int = env_field("PARSER_PROCESSES", 0, ge=0, le=64)
+    memory_mb: int = env_field("PARSER_MEMORY_MB", 1500, ge=256)
+    cpu_seconds: int = env_field("PARSER_CPU_SECONDS", 120, ge=1)
+    wall_seconds: int = env_field("PARSER_WALL_SECONDS", 180, ge=1)
+    max_pages: int = env_field("PARSER_MAX_PAGES", 5000, ge=1)
+    max_characters: int = env_field("PARSER_MAX_CHARACTERS", 20_000_000, ge=1000)
+    ocr_languages: Annotated[tuple[str, ...], NoDecode] = env_field("OCR_LANGUAGES", ("eng",))
+    tessdata_dir: Annotated[Path, AfterValidator(make_absolute)] | None = Field(
         None, validation_alias=AliasChoices(PREFIX + "TESSDATA_DIR", "TESSDATA_PREFIX")
     )  # the latter is Tesseract's own
 
     @field_validator("ocr_languages", mode="before")
     @classmethod
-    def _languages(cls, value: Any) -> Any:
+    def _parse_languages(cls, value: Any) -> Any:
         """Each once, in the order given; Tesseract tries the first one first."""
         if not isinstance(value, str):
             return value
@@ -176,22 +178,22 @@ class ParserSettings(Group):
         return tuple(dict.fromkeys(names))
 
 
-class WorkerSettings(Group):
+class WorkerSettings(SettingsGroup):
     """How the job queue is worked through."""
 
-    concurrency: int = env("WORKER_CONCURRENCY", 2, ge=1, le=64)
-    tenant_concurrency: int = env("WORKER_TENANT_CONCURRENCY", 2, ge=1, le=1000)
-    extra_jobs: int = env("WORKER_EXTRA_JOBS", 2, ge=0, le=64)
-    webhook_concurrency: int = env("WORKER_WEBHOOK_CONCURRENCY", 4, ge=1, le=64)
-    silent_seconds: int = env("WORKER_SILENT_SECONDS", 60, ge=5, le=3600)
-    lease_seconds: int = env("WORKER_LEASE_SECONDS", 30, ge=2)
-    max_attempts: int = env("WORKER_MAX_ATTEMPTS", 5, ge=1, le=50)
-    expiry_seconds: int = env("WORKER_EXPIRY_SECONDS", 60, ge=1, le=86_400)
-    sweep_seconds: int = env("WORKER_SWEEP_SECONDS", 3600, ge=1, le=604_800)
-    orphan_seconds: int = env("WORKER_ORPHAN_SECONDS", 3600, ge=1)
-    maintenance_seconds: int = env("WORKER_MAINTENANCE_SECONDS", 60, ge=1, le=86_400)
-    hnsw_threshold: int = env("HNSW_THRESHOLD", 20_000, ge=1)
-    reindex_undo_seconds: int = env("REINDEX_UNDO_SECONDS", 86_400, ge=0, le=31_536_000)
+    concurrency: int = env_field("WORKER_CONCURRENCY", 2, ge=1, le=64)
+    tenant_concurrency: int = env_field("WORKER_TENANT_CONCURRENCY", 2, ge=1, le=1000)
+    extra_jobs: int = env_field("WORKER_EXTRA_JOBS", 2, ge=0, le=64)
+    webhook_concurrency: int = env_field("WORKER_WEBHOOK_CONCURRENCY", 4, ge=1, le=64)
+    silent_seconds: int = env_field("WORKER_SILENT_SECONDS", 60, ge=5, le=3600)
+    lease_seconds: int = env_field("WORKER_LEASE_SECONDS", 30, ge=2)
+    max_attempts: int = env_field("WORKER_MAX_ATTEMPTS", 5, ge=1, le=50)
+    expiry_seconds: int = env_field("WORKER_EXPIRY_SECONDS", 60, ge=1, le=86_400)
+    sweep_seconds: int = env_field("WORKER_SWEEP_SECONDS", 3600, ge=1, le=604_800)
+    orphan_seconds: int = env_field("WORKER_ORPHAN_SECONDS", 3600, ge=1)
+    maintenance_seconds: int = env_field("WORKER_MAINTENANCE_SECONDS", 60, ge=1, le=86_400)
+    hnsw_threshold: int = env_field("HNSW_THRESHOLD", 20_000, ge=1)
+    reindex_undo_seconds: int = env_field("REINDEX_UNDO_SECONDS", 86_400, ge=0, le=31_536_000)
 
 
 class Settings(BaseModel):
@@ -208,7 +210,7 @@ class Settings(BaseModel):
     answers: AnswerSettings
     rerank: RerankSettings
     http_sources: HttpSourceSettings
-    publication: PublicationSettings
+    publication: SqlViewSettings
     parser: ParserSettings
     worker: WorkerSettings
     quotas: QuotaSettings
@@ -220,14 +222,14 @@ class Settings(BaseModel):
 
 GROUPS: dict[str, Any] = {name: field.annotation for name, field in Settings.model_fields.items()}
 # Settings of earlier versions, and the setting that took the place of each.
-REPLACED = {PREFIX + "HTTP_SOURCE_HOSTS": "HTTP_SOURCES", PREFIX + "HTTP_SOURCE_SECRETS": "HTTP_SOURCES"}
+REPLACED_VARIABLES = {PREFIX + "HTTP_SOURCE_HOSTS": "HTTP_SOURCES", PREFIX + "HTTP_SOURCE_SECRETS": "HTTP_SOURCES"}
 # In no group: which file is read, and what programs around the service read: evaluation data, client commands.
-FOREIGN = {ENV_FILE, PREFIX + "EVAL_DATA", PREFIX + "URL", PREFIX + "API_KEY"}
+EXTERNAL_VARIABLES = {ENV_FILE, PREFIX + "EVAL_DATA", PREFIX + "URL", PREFIX + "API_KEY"}
 
 
-def known_variables() -> set[str]:
+def list_variables() -> set[str]:
     """Every ``CARREL_*`` variable that the service reads."""
-    return {variable(field) for group in GROUPS.values() for field in group.model_fields.values()}
+    return {get_variable_name(field) for group in GROUPS.values() for field in group.model_fields.values()}
 
 
 def load_settings(**overrides: dict[str, Any]) -> Settings:
@@ -235,28 +237,32 @@ def load_settings(**overrides: dict[str, Any]) -> Settings:
 
     Raises SettingsError with one line that names the variable: wrong, unknown, or given in part.
     """
-    given = {name.upper(): value for name, value in environment().items()}
+    values = {name.upper(): value for name, value in read_environment().items()}
     # The keys of further models stand in variables of any name, which their list says.
-    keys = set(re.findall(r"\w+", given.get(f"{PREFIX}EMBEDDING_MODELS", "").upper()))
-    unknown = sorted({name for name in given if name.startswith(PREFIX)} - known_variables() - FOREIGN - keys)
-    if unknown and unknown[0] in REPLACED:
-        raise SettingsError(f"{unknown[0]} was replaced by {PREFIX}{REPLACED[unknown[0]]}; .env.example explains it")
+    key_variables = set(re.findall(r"\w+", values.get(f"{PREFIX}EMBEDDING_MODELS", "").upper()))
+    unknown = sorted(
+        {name for name in values if name.startswith(PREFIX)} - list_variables() - EXTERNAL_VARIABLES - key_variables
+    )
+    if unknown and unknown[0] in REPLACED_VARIABLES:
+        raise SettingsError(
+            f"{unknown[0]} was replaced by {PREFIX}{REPLACED_VARIABLES[unknown[0]]}; .env.example explains it"
+        )
     if unknown:
         raise SettingsError(f"unknown setting {unknown[0]}; .env.example lists the known ones")
-    check_origins()
+    check_secret_sources()
     groups: dict[str, Any] = {}
     for name, group in GROUPS.items():
         try:
             groups[name] = group(**overrides.get(name, {}))
         except ValidationError as exc:
-            raise SettingsError(_one_line(exc, group)) from None
+            raise SettingsError(_format_error(exc, group)) from None
     return Settings(**groups)
 
 
-def _one_line(error: ValidationError, group: type[Group]) -> str:
+def _format_error(error: ValidationError, group: type[SettingsGroup]) -> str:
     first = error.errors(include_input=False, include_url=False)[0]
     message = first["msg"].removeprefix("Value error, ")
     if not first["loc"]:
         return message if message.startswith(PREFIX) else f"{group.__name__}: {message}"
-    place = ".".join(map(str, first["loc"]))
-    return f"{place}: {message[0].lower()}{message[1:]}"
+    location = ".".join(map(str, first["loc"]))
+    return f"{location}: {message[0].lower()}{message[1:]}"

@@ -9,13 +9,13 @@ from pydantic import AfterValidator, AliasChoices, Field, SecretStr, model_valid
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
-from app.settings.environment import file_variables
+from app.settings.environment import read_env_file
 
 PREFIX = "CARREL_"
 SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 
 
-def _http_url(value: str) -> str:
+def _check_http_url(value: str) -> str:
     if not value.isprintable() or " " in value:  # urlsplit passes over line breaks
         raise ValueError("must be an http or https URL without spaces and control characters")
     parts = urlsplit(value)
@@ -24,28 +24,28 @@ def _http_url(value: str) -> str:
     return value.rstrip("/")
 
 
-def _postgres_url(value: SecretStr) -> SecretStr:
+def _check_postgres_url(value: SecretStr) -> SecretStr:
     parts = urlsplit(value.get_secret_value())
     if parts.scheme not in ("postgresql", "postgres", "postgresql+asyncpg"):
         raise ValueError("must begin with postgresql://")
     if not parts.username or not parts.path.strip("/"):
         raise ValueError("must name a user and a database")
-    for name, given in parse_qsl(parts.query, keep_blank_values=True):
-        if name != "sslmode" or given not in SSL_MODES:
+    for name, option in parse_qsl(parts.query, keep_blank_values=True):
+        if name != "sslmode" or option not in SSL_MODES:
             raise ValueError(f"takes one option, sslmode, which is one of: {', '.join(SSL_MODES)}")
     return value
 
 
-HttpUrl = Annotated[str, AfterValidator(_http_url)]
-PostgresUrl = Annotated[SecretStr, AfterValidator(_postgres_url)]
+HttpUrl = Annotated[str, AfterValidator(_check_http_url)]
+PostgresUrl = Annotated[SecretStr, AfterValidator(_check_postgres_url)]
 
 
-def absolute(path: Path) -> Path:
+def make_absolute(path: Path) -> Path:
     """Return the same place for every working directory."""
     return path.expanduser().absolute()
 
 
-def env(name: str, default: Any = ..., **limits: Any) -> Any:
+def env_field(name: str, default: Any = ..., **limits: Any) -> Any:
     """A field that is read from the variable of this name, without the prefix."""
     return Field(default, validation_alias=AliasChoices(PREFIX + name), **limits)
 
@@ -54,10 +54,10 @@ class _FileSource(EnvSettingsSource):
     """The settings file, read as ``file_variables`` reads it: the library would fill in other variables."""
 
     def _load_env_vars(self) -> Mapping[str, str | None]:
-        return {name.lower(): value for name, value in file_variables().items() if value}
+        return {name.lower(): value for name, value in read_env_file().items() if value}
 
 
-class Group(BaseSettings):
+class SettingsGroup(BaseSettings):
     """One group of settings; an empty variable counts as not set."""
 
     model_config = SettingsConfigDict(frozen=True, extra="ignore", env_ignore_empty=True)
@@ -76,17 +76,17 @@ class Group(BaseSettings):
         return init_settings, env_settings, _FileSource(settings_cls)
 
     @model_validator(mode="after")
-    def _complete(self) -> Self:
+    def _check_required_together(self) -> Self:
         """Refuse settings that only make sense together and are given in part."""
-        given = [name for name in self.required_together if getattr(self, name) is not None]
+        present = [name for name in self.required_together if getattr(self, name) is not None]
         missing = [name for name in self.required_together if getattr(self, name) is None]
-        if given and missing:
-            names = ", ".join(variable(type(self).model_fields[name]) for name in missing)
+        if present and missing:
+            names = ", ".join(get_variable_name(type(self).model_fields[name]) for name in missing)
             raise ValueError(f"{names} must be set too")
         return self
 
 
-def variable(field: FieldInfo) -> str:
+def get_variable_name(field: FieldInfo) -> str:
     """The environment variable of a settings field."""
     alias = field.validation_alias
     return str(alias.choices[0]) if isinstance(alias, AliasChoices) else ""

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, field_validator
 from pydantic_settings import NoDecode
 
-from app.settings.group import Group, env
+from app.settings.group import SettingsGroup, env_field
 
 _URL = re.compile(
     r"(https?)://([a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(?::([0-9]{1,5}))?(/[!-~]*)?", re.IGNORECASE
@@ -24,7 +24,7 @@ RESERVED_HEADERS = frozenset(
 _SEGMENT = re.compile(r"(?:[A-Za-z0-9._~!$&'()*+,=:@-]|%[0-9A-Fa-f]{2})+")
 
 
-def origin(scheme: str, host: str, port: int | None) -> str:
+def format_origin(scheme: str, host: str, port: int | None) -> str:
     """Return scheme, host and port in one form: lower case, always with the port."""
     return f"{scheme}://{host}:{port or _PORTS[scheme]}".lower()
 
@@ -51,7 +51,7 @@ def _is_plain_segment(segment: str) -> bool:
     )
 
 
-def _bound_url(value: str) -> str:
+def _parse_binding_url(value: str) -> str:
     match = _URL.fullmatch(value.strip())
     if match is None or int(match[3] or 1) not in range(1, 65536):
         raise ValueError("takes an address such as https://search.example.com/search, without user, query and fragment")
@@ -59,28 +59,28 @@ def _bound_url(value: str) -> str:
         raise ValueError("needs a path: /search allows that path alone, /search/ all below it, / the whole host")
     if not is_plain_path(match[4]):
         raise ValueError("takes a path without dot segments, empty segments and path parameters")
-    return origin(match[1].lower(), match[2], int(match[3]) if match[3] else None) + match[4]
+    return format_origin(match[1].lower(), match[2], int(match[3]) if match[3] else None) + match[4]
 
 
-def _header_name(value: str) -> str:
+def _check_header_name(value: str) -> str:
     if not _HEADER.fullmatch(value) or value.lower() in RESERVED_HEADERS:
         raise ValueError("takes the name of a header that Carrel does not set itself")
     return value.lower()
 
 
-def _open_header_name(value: str) -> str:
+def _check_open_header_name(value: str) -> str:
     if value.lower() in ("authorization", "proxy-authorization"):
         raise ValueError("credentials are sent as a secret: name the header in secrets")
-    return _header_name(value)
+    return _check_header_name(value)
 
 
-def _tenant(value: str) -> str:
+def _check_tenant(value: str) -> str:
     if not re.fullmatch(r"\*|ten_[0-9a-z]{26}", value):
         raise ValueError("takes ids of tenants (ten_…), or * for all tenants")
     return value
 
 
-def _sendable(value: SecretStr) -> SecretStr:
+def _check_secret(value: SecretStr) -> SecretStr:
     if not re.fullmatch(r"[!-~](?:[ -~]*[!-~])?", value.get_secret_value()):
         raise ValueError("a secret's value is sent in a header: printable ASCII, no space at its ends")
     return value
@@ -91,8 +91,8 @@ class SourceSecret(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    header: Annotated[str, AfterValidator(_header_name)]
-    value: Annotated[SecretStr, AfterValidator(_sendable)]
+    header: Annotated[str, AfterValidator(_check_header_name)]
+    value: Annotated[SecretStr, AfterValidator(_check_secret)]
 
 
 class SourceBinding(BaseModel):
@@ -105,23 +105,23 @@ class SourceBinding(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    url: Annotated[str, AfterValidator(_bound_url)]
-    tenants: tuple[Annotated[str, AfterValidator(_tenant)], ...] = Field(min_length=1)
+    url: Annotated[str, AfterValidator(_parse_binding_url)]
+    tenants: tuple[Annotated[str, AfterValidator(_check_tenant)], ...] = Field(min_length=1)
     methods: tuple[Literal["GET", "POST"], ...] = Field(("GET",), min_length=1)
-    headers: tuple[Annotated[str, AfterValidator(_open_header_name)], ...] = ()
+    headers: tuple[Annotated[str, AfterValidator(_check_open_header_name)], ...] = ()
     params: tuple[str, ...] | None = None
     secrets: dict[Annotated[str, Field(min_length=1, max_length=100)], SourceSecret] = Field(default_factory=dict)
     private: bool = Field(False, strict=True)
 
 
-class HttpSourceSettings(Group):
+class HttpSourceSettings(SettingsGroup):
     """Without a binding nothing is called."""
 
-    bindings: Annotated[tuple[SourceBinding, ...], NoDecode] = env("HTTP_SOURCES", ())
+    bindings: Annotated[tuple[SourceBinding, ...], NoDecode] = env_field("HTTP_SOURCES", ())
 
     @field_validator("bindings", mode="before")
     @classmethod
-    def _list(cls, value: Any) -> Any:
+    def _parse_bindings(cls, value: Any) -> Any:
         try:
             return json.loads(value) if isinstance(value, str) else value
         except (ValueError, RecursionError):

@@ -5,10 +5,10 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
-from app.settings.group import PREFIX, Group, HttpUrl, env
+from app.settings.group import PREFIX, HttpUrl, SettingsGroup, env_field
 
 
-def _issuer(value: str) -> str:
+def _check_issuer(value: str) -> str:
     """As tokens have it, to the letter: some end with a slash."""
     parts = urlsplit(value)
     if parts.scheme not in ("http", "https") or not parts.netloc or parts.query or parts.fragment:
@@ -19,21 +19,21 @@ def _issuer(value: str) -> str:
 Claim = Annotated[str, Field(min_length=1, max_length=200)]
 
 
-class IdentitySettings(Group):
+class IdentitySettings(SettingsGroup):
     """API keys always; tokens as well where an issuer is named."""
 
     required_together = ("oidc_issuer", "oidc_audience")
-    failed_sign_ins: int = env("FAILED_SIGN_INS", 20, ge=1, le=1_000_000)
-    oidc_issuer: Annotated[str, AfterValidator(_issuer)] | None = env("OIDC_ISSUER", None)
-    oidc_audience: str | None = env("OIDC_AUDIENCE", None)
-    oidc_jwks_url: HttpUrl | None = env("OIDC_JWKS_URL", None)
-    oidc_tenant_claim: Claim = env("OIDC_TENANT_CLAIM", "carrel_tenant")
-    oidc_role_claim: Claim = env("OIDC_ROLE_CLAIM", "carrel_role")
-    oidc_user_claim: Claim | None = env("OIDC_USER_CLAIM", None)
-    oidc_knowledge_bases_claim: Claim | None = env("OIDC_KNOWLEDGE_BASES_CLAIM", None)
+    failed_sign_ins: int = env_field("FAILED_SIGN_INS", 20, ge=1, le=1_000_000)
+    oidc_issuer: Annotated[str, AfterValidator(_check_issuer)] | None = env_field("OIDC_ISSUER", None)
+    oidc_audience: str | None = env_field("OIDC_AUDIENCE", None)
+    oidc_jwks_url: HttpUrl | None = env_field("OIDC_JWKS_URL", None)
+    oidc_tenant_claim: Claim = env_field("OIDC_TENANT_CLAIM", "carrel_tenant")
+    oidc_role_claim: Claim = env_field("OIDC_ROLE_CLAIM", "carrel_role")
+    oidc_user_claim: Claim | None = env_field("OIDC_USER_CLAIM", None)
+    oidc_knowledge_bases_claim: Claim | None = env_field("OIDC_KNOWLEDGE_BASES_CLAIM", None)
 
     @model_validator(mode="after")
-    def _issuer_named(self) -> Self:
+    def _require_issuer(self) -> Self:
         for name in ("jwks_url", "user_claim", "knowledge_bases_claim"):
             if self.oidc_issuer is None and getattr(self, f"oidc_{name}") is not None:
                 raise ValueError(f"{PREFIX}OIDC_{name.upper()} needs {PREFIX}OIDC_ISSUER")

@@ -3,11 +3,11 @@
 import json
 from collections.abc import Iterator, Mapping
 
-from app.settings.environment import ENV_FILE, SettingsError, sources
+from app.settings.environment import ENV_FILE, SettingsError, read_sources
 from app.settings.group import PREFIX
 
 # Secret -> the address that it is sent to. Other secrets hold their address in the same variable, or are never sent.
-ADDRESS_OF = {
+ADDRESS_BY_SECRET = {
     "EMBEDDING_API_KEY": "EMBEDDING_BASE_URL",
     "CHAT_API_KEY": "CHAT_BASE_URL",
     "RERANK_API_KEY": "RERANK_URL",
@@ -16,33 +16,33 @@ ADDRESS_OF = {
 }
 
 
-def check_origins() -> None:
+def check_secret_sources() -> None:
     """Refuse a secret whose address comes from another place.
 
     The file ``.env`` in the current directory may have been written by somebody else. Raises SettingsError.
     """
-    places = sources()
+    variables_by_source = read_sources()
 
-    def place_of(name: str) -> str | None:
-        return next((place for place, variables in places.items() if name in variables), None)
+    def find_source(name: str) -> str | None:
+        return next((source for source, variables in variables_by_source.items() if name in variables), None)
 
-    for secret, address in _pairs(places):
-        of_secret, of_address = place_of(secret), place_of(address)
-        if of_secret and of_address and of_secret != of_address:
+    for secret, address in _iterate_secret_addresses(variables_by_source):
+        secret_source, address_source = find_source(secret), find_source(address)
+        if secret_source and address_source and secret_source != address_source:
             raise SettingsError(
-                f"{secret} comes from {of_secret} and {address} from {of_address}: set both in the same place, "
+                f"{secret} comes from {secret_source} and {address} from {address_source}: set both in the same place, "
                 f"or name the file in {ENV_FILE}"
             )
 
 
-def _pairs(places: Mapping[str, Mapping[str, str]]) -> Iterator[tuple[str, str]]:
-    yield from ((PREFIX + secret, PREFIX + address) for secret, address in ADDRESS_OF.items())
+def _iterate_secret_addresses(variables_by_source: Mapping[str, Mapping[str, str]]) -> Iterator[tuple[str, str]]:
+    yield from ((PREFIX + secret, PREFIX + address) for secret, address in ADDRESS_BY_SECRET.items())
     models = f"{PREFIX}EMBEDDING_MODELS"
-    listed = next((variables[models] for variables in places.values() if models in variables), "[]")
+    encoded = next((variables[models] for variables in variables_by_source.values() if models in variables), "[]")
     try:
-        given = json.loads(listed)
+        entries = json.loads(encoded)
     except (ValueError, RecursionError):  # told when the group is read
         return
-    for model in given if isinstance(given, list) else []:
+    for model in entries if isinstance(entries, list) else []:
         if isinstance(model, dict) and isinstance(name := model.get("api_key_env"), str):
             yield name.upper(), models

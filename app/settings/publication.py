@@ -2,16 +2,16 @@
 
 from typing import Literal
 
-from app.settings.group import Group, env
+from app.settings.group import SettingsGroup, env_field
 
 SslMode = Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-full"]
 
 
-class PublicationSettings(Group):
+class SqlViewSettings(SettingsGroup):
     """What is not set is as in the URL that the service itself uses."""
 
-    allowed: bool = env("PUBLICATION", False)
-    host: str | None = env("PUBLICATION_HOST", None)
-    port: int | None = env("PUBLICATION_PORT", None, ge=1, le=65535)
-    database: str | None = env("PUBLICATION_DATABASE", None)
-    sslmode: SslMode | None = env("PUBLICATION_SSLMODE", None)
+    allowed: bool = env_field("PUBLICATION", False)
+    host: str | None = env_field("PUBLICATION_HOST", None)
+    port: int | None = env_field("PUBLICATION_PORT", None, ge=1, le=65535)
+    database: str | None = env_field("PUBLICATION_DATABASE", None)
+    sslmode: SslMode | None = env_field("PUBLICATION_SSLMODE", None)

@@ -7,12 +7,12 @@ from uuid import UUID
 
 from app.access import Principal, Quotas, Role
 from app.db.models.base import SYSTEM_TENANT
-from app.errors import Unauthorized
-from app.tenants.failed_sign_ins import FailedSignIns
-from app.tenants.key_uses import KeyUses
-from app.tenants.known_keys import Found, KnownKeys
+from app.errors import UnauthorizedError
+from app.tenants.failed_sign_ins import SignInThrottle
+from app.tenants.key_uses import KeyUsageRecorder
+from app.tenants.known_keys import CredentialCache, CredentialLookup
 from app.tenants.repository import TenantRepository
-from app.tenants.types import key_hash, looks_like_key
+from app.tenants.types import has_key_format, hash_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class TokenClaims:
     key_id: UUID
     knowledge_base_ids: frozenset[UUID] | None
     user_id: str | None
-    seconds_left: float
+    remaining_seconds: float
 
 
 class TokenReader(Protocol):
@@ -44,50 +44,50 @@ class TokenReader(Protocol):
 class Authenticator:
     """Tells who is calling from the credential alone."""
 
-    known: KnownKeys
+    credential_cache: CredentialCache
     operator_key_hash: bytes
-    uses: KeyUses
-    failures: FailedSignIns
-    tokens: TokenReader | None = None
+    usage_recorder: KeyUsageRecorder
+    sign_in_throttle: SignInThrottle
+    token_reader: TokenReader | None = None
 
     async def authenticate(self, token: str, *, address: str | None = None) -> Principal:
         """The credential is looked at first: whatever others do at an address, a valid one is never refused.
 
         Raises Unauthorized for one that is not valid now, the reason is not told; TooManyFailures; Unavailable.
         """
-        principal = await self._find(token)
+        principal = await self._find_principal(token)
         if principal is None:
             if address is not None:
-                self.failures.count(address)
-            raise Unauthorized("The API key is not valid.")
+                self.sign_in_throttle.record_failure(address)
+            raise UnauthorizedError("The API key is not valid.")
         if principal.key_id is not None and principal.subject is None:
-            self.uses.note(principal.tenant_id, principal.key_id)
+            self.usage_recorder.record(principal.tenant_id, principal.key_id)
         return principal
 
     async def close(self) -> None:
         """Stop listening and write what is left."""
-        await self.known.close()
-        await self.uses.close()
-        if self.tokens is not None:
-            await self.tokens.close()
+        await self.credential_cache.close()
+        await self.usage_recorder.close()
+        if self.token_reader is not None:
+            await self.token_reader.close()
 
-    async def _find(self, token: str) -> Principal | None:
-        digest = key_hash(token)
+    async def _find_principal(self, token: str) -> Principal | None:
+        digest = hash_key(token)
         if hmac.compare_digest(digest, self.operator_key_hash):
             return Principal(SYSTEM_TENANT, "system", Role.OPERATOR)
-        if looks_like_key(token):
-            return await self.known.find(digest)
-        if self.tokens is None:
+        if has_key_format(token):
+            return await self.credential_cache.find(digest)
+        if self.token_reader is None:
             return None
-        return await self.known.find_by(digest, lambda: self._read(token))
+        return await self.credential_cache.resolve(digest, lambda: self._read_token(token))
 
-    async def _read(self, token: str) -> Found | None:
-        assert self.tokens is not None
-        claims = await self.tokens.read(token)
+    async def _read_token(self, token: str) -> CredentialLookup | None:
+        assert self.token_reader is not None
+        claims = await self.token_reader.read(token)
         # The shared level is the operator's, whose key is no token.
         if claims is None or claims.tenant_id == SYSTEM_TENANT:
             return None
-        async with self.known.system.database.transaction(claims.tenant_id) as session:
+        async with self.credential_cache.control_plane.database.transaction(claims.tenant_id) as session:
             tenant = await TenantRepository(session).get(claims.tenant_id)
         if tenant is None:
             return None
@@ -100,7 +100,7 @@ class Authenticator:
             knowledge_base_ids=claims.knowledge_base_ids,
             user_id=claims.user_id,
             subject=claims.subject,
-            line_id=claims.key_id,
-            quotas=Quotas.stored(tenant.quotas),
+            key_lineage_id=claims.key_id,
+            quotas=Quotas.from_json(tenant.quotas),
         )
-        return Found(principal, claims.seconds_left)
+        return CredentialLookup(principal, claims.remaining_seconds)

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
-from app.access import UNLIMITED, Origin, Principal, Quotas, Role
+from app.access import UNLIMITED, Principal, Quotas, RequestOrigin, Role
 from app.db.session import Database
 from app.tenants.repository import TenantRepository
 
 
-def note_of(principal: Principal) -> dict[str, Any]:
+def snapshot_caller(principal: Principal) -> dict[str, Any]:
     """What a job's payload says of its caller."""
     allowed = principal.knowledge_base_ids
     return {
@@ -24,27 +24,27 @@ def note_of(principal: Principal) -> dict[str, Any]:
     }
 
 
-async def caller_of(database: Database, tenant_id: UUID, note: Mapping[str, Any]) -> Principal | None:
+async def restore_caller(database: Database, tenant_id: UUID, snapshot: Mapping[str, Any]) -> Principal | None:
     """The caller, with the quotas that hold by now; None where the tenant is being deleted."""
-    key_id = None if note["key"] is None else UUID(note["key"])
+    key_id = None if snapshot["key"] is None else UUID(snapshot["key"])
     async with database.transaction(tenant_id) as session:
         repository = TenantRepository(session)
         tenant = await repository.get(tenant_id)
-        key = None if key_id is None else await repository.any_key(tenant_id, key_id)
+        key = None if key_id is None else await repository.find_key_including_revoked(tenant_id, key_id)
     if tenant is None:
         return None
-    allowed = note["knowledge_bases"]
+    allowed = snapshot["knowledge_bases"]
     return Principal(
         tenant_id=tenant.id,
         tenant_name=tenant.name,
-        role=Role(note["role"]),
+        role=Role(snapshot["role"]),
         key_id=key_id,
-        key_name=note["name"],
+        key_name=snapshot["name"],
         knowledge_base_ids=None if allowed is None else frozenset(map(UUID, allowed)),
-        user_id=note["user"],
-        subject=note["subject"],
-        origin=Origin(note["request"], note["address"]),
-        quotas=Quotas.stored(tenant.quotas),
-        key_quotas=UNLIMITED if key is None else Quotas.stored(key.quotas),
-        line_id=key_id if key is None else key.line_id or key.id,
+        user_id=snapshot["user"],
+        subject=snapshot["subject"],
+        origin=RequestOrigin(snapshot["request"], snapshot["address"]),
+        quotas=Quotas.from_json(tenant.quotas),
+        key_quotas=UNLIMITED if key is None else Quotas.from_json(key.quotas),
+        key_lineage_id=key_id if key is None else key.line_id or key.id,
     )

@@ -6,44 +6,44 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from ipaddress import IPv6Address, IPv6Network, ip_address
 
-from app.tenants.types import TooManyFailures
+from app.tenants.types import TooManyFailedSignIns
 
 WINDOW_SECONDS = 60.0
-MOST_ADDRESSES = 10_000
+MAX_ADDRESSES = 10_000
 
 
 @dataclass(slots=True)
-class Window:
+class FailureWindow:
     """What failed since the first one."""
 
-    ends: float
+    ends_at: float
     failures: int = 0
 
 
 @dataclass(slots=True)
-class FailedSignIns:
+class SignInThrottle:
     """Counts in this process, and only what failed: a valid credential is taken from any address at any time."""
 
-    most: int
-    most_addresses: int = MOST_ADDRESSES
+    max_failures: int
+    max_addresses: int = MAX_ADDRESSES
     clock: Callable[[], float] = time.monotonic
-    _windows: OrderedDict[str, Window] = field(default_factory=OrderedDict)
+    _windows: OrderedDict[str, FailureWindow] = field(default_factory=OrderedDict)
 
-    def count(self, address: str) -> None:
+    def record_failure(self, address: str) -> None:
         """One more from this address. Raises TooManyFailures, until a minute after the first."""
-        now, origin = self.clock(), _origin(address)
-        window = self._windows.get(origin)
-        if window is None or window.ends <= now:
-            window = self._windows[origin] = Window(now + WINDOW_SECONDS)
-        self._windows.move_to_end(origin)
-        if len(self._windows) > self.most_addresses:
+        now, source = self.clock(), _normalize_address(address)
+        window = self._windows.get(source)
+        if window is None or window.ends_at <= now:
+            window = self._windows[source] = FailureWindow(now + WINDOW_SECONDS)
+        self._windows.move_to_end(source)
+        if len(self._windows) > self.max_addresses:
             self._windows.popitem(last=False)
         window.failures += 1
-        if window.failures > self.most:
-            raise TooManyFailures(retry_after=window.ends - now)
+        if window.failures > self.max_failures:
+            raise TooManyFailedSignIns(retry_after=window.ends_at - now)
 
 
-def _origin(address: str) -> str:
+def _normalize_address(address: str) -> str:
     """Whoever has one IPv6 address has 2^64 of them."""
     try:
         parsed = ip_address(address)

@@ -17,41 +17,41 @@ from app.tenants.repository import TenantRepository
 logger = get_logger(__name__)
 
 # A key that is used all the time is written once in so long; so much is lost where a process is killed.
-KEPT_SECONDS = 60.0
-LOOK_SECONDS = 1.0
-CLOSING_SECONDS = 5.0
-Use = tuple[UUID, UUID]
+WRITE_INTERVAL_SECONDS = 60.0
+POLL_INTERVAL_SECONDS = 1.0
+CLOSE_TIMEOUT_SECONDS = 5.0
+TenantKeyId = tuple[UUID, UUID]
 
 
 @dataclass(slots=True)
-class KeyUses:
+class KeyUsageRecorder:
     """Writes a key's first use within a second or two, and its later ones at most once a minute."""
 
     database: Database
-    seconds: float = KEPT_SECONDS
-    look_seconds: float = LOOK_SECONDS
+    write_interval_seconds: float = WRITE_INTERVAL_SECONDS
+    poll_interval_seconds: float = POLL_INTERVAL_SECONDS
     clock: Callable[[], float] = time.monotonic
-    _used: dict[Use, datetime] = field(default_factory=dict)
-    _written: dict[Use, float] = field(default_factory=dict)
+    _used: dict[TenantKeyId, datetime] = field(default_factory=dict)
+    _written: dict[TenantKeyId, float] = field(default_factory=dict)
     _task: asyncio.Task[None] | None = None
 
-    def note(self, tenant_id: UUID, key_id: UUID) -> None:
+    def record(self, tenant_id: UUID, key_id: UUID) -> None:
         """The key was used now."""
         self._used[tenant_id, key_id] = datetime.now(UTC)
         if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._run())
+            self._task = asyncio.create_task(self._write_periodically())
 
     async def write(self) -> None:
         """Write the uses of keys that have not been written for a while."""
         now = self.clock()
-        self._written = {use: at for use, at in self._written.items() if now - at < self.seconds}
+        self._written = {use: at for use, at in self._written.items() if now - at < self.write_interval_seconds}
         due: dict[UUID, dict[UUID, datetime]] = {}
         for (tenant_id, key_id), at in sorted(self._used.items()):  # so that two processes lock in one order
             if (tenant_id, key_id) not in self._written:
                 due.setdefault(tenant_id, {})[key_id] = at
         for tenant_id, uses in due.items():
             async with self.database.transaction(tenant_id) as session:
-                await TenantRepository(session).note_uses(tenant_id, uses)
+                await TenantRepository(session).record_uses(tenant_id, uses)
             for key_id, at in uses.items():
                 self._written[tenant_id, key_id] = now
                 if self._used[tenant_id, key_id] == at:
@@ -64,14 +64,14 @@ class KeyUses:
             await asyncio.gather(self._task, return_exceptions=True)
         self._written.clear()
         try:
-            async with asyncio.timeout(CLOSING_SECONDS):
+            async with asyncio.timeout(CLOSE_TIMEOUT_SECONDS):
                 await self.write()
         except (AppError, DBAPIError, TimeoutError) as error:
             logger.warning("key_uses.lost", error=error)
 
-    async def _run(self) -> None:
+    async def _write_periodically(self) -> None:
         while self._used or self._written:
-            await asyncio.sleep(self.look_seconds)
+            await asyncio.sleep(self.poll_interval_seconds)
             try:
                 await self.write()
             except (AppError, DBAPIError) as error:  # tried again at the next look

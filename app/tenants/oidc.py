@@ -8,99 +8,101 @@ from uuid import UUID
 import jwt
 
 from app.access import Role
-from app.ids import decode_id, derived_id
+from app.ids import decode_id, derive_id
 from app.logging import get_logger
 from app.settings.identity import IdentitySettings
 from app.tenants.authentication import TokenClaims
-from app.tenants.signing_keys import SigningKeys
+from app.tenants.signing_keys import JwksClient
 
 logger = get_logger(__name__)
 
-MOST_CHARACTERS = 8192
-MOST_SUBJECT = 256
-MOST_KNOWLEDGE_BASES = 100
+MAX_TOKEN_CHARACTERS = 8192
+MAX_CLAIM_CHARACTERS = 256
+MAX_KNOWLEDGE_BASES = 100
 LEEWAY_SECONDS = 30
-LATEST = 2**40
+MAX_EXPIRY = 2**40
 # A token that never ends is one that nobody can take back.
-REQUIRED = ["exp", "iss", "aud", "sub"]
+REQUIRED_CLAIMS = ["exp", "iss", "aud", "sub"]
 ROLES = {role.value: role for role in (Role.READER, Role.WRITER, Role.ADMIN)}
 
 
-class UnfitClaims(Exception):
+class InvalidClaims(Exception):
     """A valid token does not say what it must say to be let in here."""
 
 
 @dataclass(frozen=True, slots=True)
-class OidcTokens:
+class OidcTokenReader:
     """Reads the tokens of the configured issuer; they never make an operator."""
 
     settings: IdentitySettings
     issuer: str
     audience: str
-    keys: SigningKeys
+    jwks_client: JwksClient
 
     async def read(self, token: str) -> TokenClaims | None:
         """What the token says; None for one that is not valid. Raises IssuerUnavailable."""
-        if len(token) > MOST_CHARACTERS or token.count(".") != 2:
+        if len(token) > MAX_TOKEN_CHARACTERS or token.count(".") != 2:
             return None
         try:
-            return self._claims(await self._verified(token))
-        except (jwt.PyJWTError, UnfitClaims, RecursionError) as error:
+            return self._to_token_claims(await self._verify(token))
+        except (jwt.PyJWTError, InvalidClaims, RecursionError) as error:
             logger.info("token.refused", reason=type(error).__name__)
             return None
 
     async def close(self) -> None:
         """Close connections."""
-        await self.keys.client.aclose()
+        await self.jwks_client.client.aclose()
 
-    async def _verified(self, token: str) -> dict[str, Any]:
+    async def _verify(self, token: str) -> dict[str, Any]:
         kid = jwt.get_unverified_header(token).get("kid")
-        key = await self.keys.find(kid) if isinstance(kid, str) else None
+        key = await self.jwks_client.find(kid) if isinstance(kid, str) else None
         if key is None:
             raise jwt.InvalidKeyError
         # The algorithm is the key's, whatever the token says of itself.
-        found: dict[str, Any] = jwt.decode(
+        claims: dict[str, Any] = jwt.decode(
             token,
             key,
             algorithms=[key.algorithm_name],
             audience=self.audience,
             issuer=self.issuer,
             leeway=LEEWAY_SECONDS,
-            options={"require": REQUIRED, "enforce_minimum_key_length": True},
+            options={"require": REQUIRED_CLAIMS, "enforce_minimum_key_length": True},
         )
-        return found
+        return claims
 
-    def _claims(self, said: dict[str, Any]) -> TokenClaims:
+    def _to_token_claims(self, claims: dict[str, Any]) -> TokenClaims:
         settings = self.settings
-        tenant_id = decode_id("ten", _word(said, settings.oidc_tenant_claim))
-        role = ROLES.get(_word(said, settings.oidc_role_claim))
+        tenant_id = decode_id("ten", _read_text_claim(claims, settings.oidc_tenant_claim))
+        role = ROLES.get(_read_text_claim(claims, settings.oidc_role_claim))
         if tenant_id is None or role is None:
-            raise UnfitClaims
-        subject = _word(said, "sub")
-        user, bases = settings.oidc_user_claim, settings.oidc_knowledge_bases_claim
+            raise InvalidClaims
+        subject = _read_text_claim(claims, "sub")
+        user_claim, knowledge_bases_claim = settings.oidc_user_claim, settings.oidc_knowledge_bases_claim
         return TokenClaims(
             tenant_id=tenant_id,
             role=role,
             subject=subject,
-            key_id=derived_id("token", self.issuer, subject),
-            knowledge_base_ids=None if bases is None else _knowledge_bases(said.get(bases)),
-            user_id=None if user is None else _word(said, user),
-            seconds_left=min(int(said["exp"]), LATEST) - time.time(),
+            key_id=derive_id("token", self.issuer, subject),
+            knowledge_base_ids=None
+            if knowledge_bases_claim is None
+            else _parse_knowledge_base_ids(claims.get(knowledge_bases_claim)),
+            user_id=None if user_claim is None else _read_text_claim(claims, user_claim),
+            remaining_seconds=min(int(claims["exp"]), MAX_EXPIRY) - time.time(),
         )
 
 
-def _word(said: dict[str, Any], claim: str) -> str:
-    found = said.get(claim)
-    if not isinstance(found, str) or not 0 < len(found) <= MOST_SUBJECT or not found.isprintable():
-        raise UnfitClaims
-    return found
+def _read_text_claim(claims: dict[str, Any], name: str) -> str:
+    value = claims.get(name)
+    if not isinstance(value, str) or not 0 < len(value) <= MAX_CLAIM_CHARACTERS or not value.isprintable():
+        raise InvalidClaims
+    return value
 
 
-def _knowledge_bases(found: Any) -> frozenset[UUID]:
+def _parse_knowledge_base_ids(value: Any) -> frozenset[UUID]:
     """A claim that a setting names must be there: a token that lacks it would reach further than one that has it."""
-    if not isinstance(found, list) or not 0 < len(found) <= MOST_KNOWLEDGE_BASES:
-        raise UnfitClaims
-    ids = {decode_id("kb", text) if isinstance(text, str) else None for text in found}
+    if not isinstance(value, list) or not 0 < len(value) <= MAX_KNOWLEDGE_BASES:
+        raise InvalidClaims
+    ids = {decode_id("kb", text) if isinstance(text, str) else None for text in value}
     if None in ids:
-        raise UnfitClaims
-    return frozenset(one for one in ids if one is not None)
+        raise InvalidClaims
+    return frozenset(kb_id for kb_id in ids if kb_id is not None)

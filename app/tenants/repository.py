@@ -6,14 +6,14 @@ from uuid import UUID
 
 from sqlalchemy import delete, func, select, text, tuple_, update
 
-from app.db.models.control_plane import ApiKey, ApiKeyUse, Tenant
-from app.db.receipts import Amount
+from app.db.models.control_plane import ApiKeyRow, ApiKeyUse, TenantRow
+from app.db.receipts import DeletedCounts
 from app.db.session import Session
-from app.db.statements import statement
+from app.db.statements import parse_statement
 from app.tenants.types import ListedKey
 
 # What is no key of the tenant any more, or never was one, is left out: a token's id, and a key that went meanwhile.
-_NOTE_USES = statement("""
+_RECORD_USES = parse_statement("""
 insert into api_key_use as u (tenant_id, key_id, last_used_at)
 select k.tenant_id, k.id, used.at
   from unnest(:ids::uuid[], :times::timestamptz[]) used(id, at)
@@ -22,7 +22,7 @@ select k.tenant_id, k.id, used.at
 
 # The most recently ended keys stay, so that usage by key shows their names. A key stays too while it counts what is
 # stored, or while a later key of its line is valid.
-_REMOVE_ENDED = statement("""
+_REMOVE_ENDED = parse_statement("""
 delete from api_key k using (
   select e.id from api_key e
    where e.tenant_id = :tenant and (e.revoked_at is not null or e.expires_at <= now())
@@ -33,7 +33,7 @@ delete from api_key k using (
                       and l.revoked_at is null and (l.expires_at is null or l.expires_at > now()))""")
 ENDED_KEYS = 1000
 
-_AMOUNT = statement("""
+_COUNT_CONTENTS = parse_statement("""
 select d.* from tenant t
  cross join lateral (
    select count(*) as documents, coalesce(sum(chunk_count), 0)::bigint as chunks,
@@ -48,35 +48,39 @@ class TenantRepository:
     def __init__(self, session: Session) -> None:
         self.session = session
 
-    async def add(self, tenant: Tenant) -> Tenant:
+    async def add(self, tenant: TenantRow) -> TenantRow:
         """Insert a tenant."""
         self.session.add(tenant)
         await self.session.flush()
         await self.session.refresh(tenant)
         return tenant
 
-    async def get(self, tenant_id: UUID) -> Tenant | None:
+    async def get(self, tenant_id: UUID) -> TenantRow | None:
         """The tenant, unless it is being deleted."""
-        return await self.session.scalar(select(Tenant).where(Tenant.id == tenant_id, Tenant.deleted_at.is_(None)))
+        return await self.session.scalar(
+            select(TenantRow).where(TenantRow.id == tenant_id, TenantRow.deleted_at.is_(None))
+        )
 
-    async def lock(self, tenant_id: UUID) -> Tenant | None:
+    async def lock(self, tenant_id: UUID) -> TenantRow | None:
         """The same; nobody else changes it until the transaction ends, and everybody adds to what it has."""
-        query = select(Tenant).where(Tenant.id == tenant_id, Tenant.deleted_at.is_(None))
+        query = select(TenantRow).where(TenantRow.id == tenant_id, TenantRow.deleted_at.is_(None))
         return await self.session.scalar(query.with_for_update(key_share=True))
 
-    async def amount(self, tenant_id: UUID) -> Amount | None:
+    async def count_contents(self, tenant_id: UUID) -> DeletedCounts | None:
         """What it has, also while it is being deleted; None where it is not there."""
-        row = await self.session.row(_AMOUNT, {"tenant": tenant_id})
-        return None if row is None else Amount(**row)
+        row = await self.session.fetch_row(_COUNT_CONTENTS, {"tenant": tenant_id})
+        return None if row is None else DeletedCounts(**row)
 
     async def mark_deleted(self, tenant_id: UUID) -> bool:
         """Shut its keys out; True also when that was done before."""
         statement = (
-            update(Tenant).where(Tenant.id == tenant_id).values(deleted_at=func.coalesce(Tenant.deleted_at, func.now()))
+            update(TenantRow)
+            .where(TenantRow.id == tenant_id)
+            .values(deleted_at=func.coalesce(TenantRow.deleted_at, func.now()))
         )
-        return (await self.session.scalar(statement.returning(Tenant.id))) is not None
+        return (await self.session.scalar(statement.returning(TenantRow.id))) is not None
 
-    async def erase(self, tenant_id: UUID) -> None:
+    async def purge(self, tenant_id: UUID) -> None:
         """Remove every row of the tenant; what has no foreign key first, when nobody can add to it any more."""
         for table in ("knowledge_base", "document"):
             await self.session.execute(
@@ -85,11 +89,11 @@ class TenantRepository:
             )
         for table in ("lex_df", "lex_totals", "private_frequency"):
             await self.session.execute(text(f"delete from {table} where tenant_id = :id"), {"id": tenant_id})  # noqa: S608
-        await self.session.execute(delete(Tenant).where(Tenant.id == tenant_id))
+        await self.session.execute(delete(TenantRow).where(TenantRow.id == tenant_id))
 
-    async def add_key(self, key: ApiKey) -> ApiKey:
+    async def add_key(self, key: ApiKeyRow) -> ApiKeyRow:
         """Insert a key, and remove the rows of keys that ended long ago. Raises RowQuotaExceeded."""
-        await self.session.rows(_REMOVE_ENDED, {"tenant": key.tenant_id, "kept": ENDED_KEYS})
+        await self.session.fetch_rows(_REMOVE_ENDED, {"tenant": key.tenant_id, "kept": ENDED_KEYS})
         self.session.add(key)
         await self.session.flush()
         await self.session.refresh(key)
@@ -97,37 +101,41 @@ class TenantRepository:
 
     async def list_keys(self, tenant_id: UUID, *, after: tuple[datetime, UUID] | None, limit: int) -> list[ListedKey]:
         """Keys that are not revoked, newest first."""
-        used = (ApiKeyUse.tenant_id == ApiKey.tenant_id) & (ApiKeyUse.key_id == ApiKey.id)
-        query = select(ApiKey, ApiKeyUse.last_used_at).outerjoin(ApiKeyUse, used)
-        query = query.where(ApiKey.tenant_id == tenant_id, ApiKey.revoked_at.is_(None))
+        used = (ApiKeyUse.tenant_id == ApiKeyRow.tenant_id) & (ApiKeyUse.key_id == ApiKeyRow.id)
+        query = select(ApiKeyRow, ApiKeyUse.last_used_at).outerjoin(ApiKeyUse, used)
+        query = query.where(ApiKeyRow.tenant_id == tenant_id, ApiKeyRow.revoked_at.is_(None))
         if after is not None:
-            query = query.where(tuple_(ApiKey.created_at, ApiKey.id) < after)
-        found = await self.session.execute(query.order_by(ApiKey.created_at.desc(), ApiKey.id.desc()).limit(limit))
-        return [ListedKey(row, last_used_at) for row, last_used_at in found]
+            query = query.where(tuple_(ApiKeyRow.created_at, ApiKeyRow.id) < after)
+        rows = await self.session.execute(query.order_by(ApiKeyRow.created_at.desc(), ApiKeyRow.id.desc()).limit(limit))
+        return [ListedKey(row, last_used_at) for row, last_used_at in rows]
 
-    async def lock_key(self, tenant_id: UUID, key_id: UUID) -> ApiKey | None:
+    async def lock_key(self, tenant_id: UUID, key_id: UUID) -> ApiKeyRow | None:
         """A key that is not revoked; nobody else changes it until the transaction ends."""
-        query = select(ApiKey).where(ApiKey.tenant_id == tenant_id, ApiKey.id == key_id, ApiKey.revoked_at.is_(None))
+        query = select(ApiKeyRow).where(
+            ApiKeyRow.tenant_id == tenant_id, ApiKeyRow.id == key_id, ApiKeyRow.revoked_at.is_(None)
+        )
         return await self.session.scalar(query.with_for_update())
 
-    async def any_key(self, tenant_id: UUID, key_id: UUID) -> ApiKey | None:
+    async def find_key_including_revoked(self, tenant_id: UUID, key_id: UUID) -> ApiKeyRow | None:
         """A key, also one that was revoked."""
-        return await self.session.scalar(select(ApiKey).where(ApiKey.tenant_id == tenant_id, ApiKey.id == key_id))
+        return await self.session.scalar(
+            select(ApiKeyRow).where(ApiKeyRow.tenant_id == tenant_id, ApiKeyRow.id == key_id)
+        )
 
-    async def now(self) -> datetime:
+    async def get_current_time(self) -> datetime:
         """The moment of this transaction by the database's clock, by which keys end."""
         return (await self.session.execute(select(func.now()))).scalar_one()
 
-    async def note_uses(self, tenant_id: UUID, uses: Mapping[UUID, datetime]) -> None:
+    async def record_uses(self, tenant_id: UUID, uses: Mapping[UUID, datetime]) -> None:
         """When each key was used last."""
         values = {"tenant": tenant_id, "ids": list(uses), "times": list(uses.values())}
-        await self.session.rows(_NOTE_USES, values)
+        await self.session.fetch_rows(_RECORD_USES, values)
 
     async def revoke_key(self, tenant_id: UUID, key_id: UUID) -> bool:
         """Make a key invalid from now on; False when there is no such valid key."""
         statement = (
-            update(ApiKey)
-            .where(ApiKey.tenant_id == tenant_id, ApiKey.id == key_id, ApiKey.revoked_at.is_(None))
+            update(ApiKeyRow)
+            .where(ApiKeyRow.tenant_id == tenant_id, ApiKeyRow.id == key_id, ApiKeyRow.revoked_at.is_(None))
             .values(revoked_at=func.now())
         )
-        return (await self.session.scalar(statement.returning(ApiKey.id))) is not None
+        return (await self.session.scalar(statement.returning(ApiKeyRow.id))) is not None

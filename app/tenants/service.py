@@ -8,20 +8,20 @@ from uuid import UUID
 
 from app.access import UNLIMITED, Quotas, Role
 from app.audit.repository import AuditRepository
-from app.audit.types import SERVICE, Action, Actor, Event
+from app.audit.types import SERVICE_ACTOR, Actor, AuditAction, AuditEvent
 from app.db.models.base import SYSTEM_TENANT
-from app.db.models.control_plane import ApiKey, Tenant
+from app.db.models.control_plane import ApiKeyRow, TenantRow
 from app.db.models.control_rows import ListedTenant
 from app.db.receipts import open_receipt
 from app.db.session import Database, Session, TenantDatabase
-from app.db.system import SystemDatabase
-from app.errors import InvalidInput
-from app.ids import derived_id, new_id
+from app.db.system import ControlPlaneDatabase
+from app.errors import InvalidInputError
+from app.ids import derive_id, generate_id
 from app.job_queue import BULK, JobQueue
 from app.quotas.repository import QuotaRepository
 from app.quotas.service import set_quotas
 from app.quotas.types import QuotaExceeded
-from app.tenants.known_keys import KnownKeys
+from app.tenants.known_keys import CredentialCache
 from app.tenants.repository import TenantRepository
 from app.tenants.types import (
     ApiKeyExpired,
@@ -30,8 +30,8 @@ from app.tenants.types import (
     IssuedKey,
     ListedKey,
     TenantNotFound,
-    key_hash,
-    new_key,
+    generate_key,
+    hash_key,
 )
 
 
@@ -42,32 +42,32 @@ class TenantService:
     DELETE_JOB: ClassVar[str] = "delete_tenant"
 
     database: Database
-    system: SystemDatabase
+    control_plane: ControlPlaneDatabase
     queue: JobQueue
-    known: KnownKeys
-    furnish: Callable[[Session, UUID], Awaitable[None]]
+    credential_cache: CredentialCache
+    provision_tenant: Callable[[Session, UUID], Awaitable[None]]
     default_quotas: Quotas = UNLIMITED
 
     async def create(
-        self, name: str, *, quotas: Mapping[str, Any] | None = None, by: Actor = SERVICE
-    ) -> tuple[Tenant, IssuedKey]:
+        self, name: str, *, quotas: Mapping[str, Any] | None = None, actor: Actor = SERVICE_ACTOR
+    ) -> tuple[TenantRow, IssuedKey]:
         """A tenant, its first key and what ``furnish`` adds (the default knowledge base), in one transaction."""
-        tenant_id = new_id()
-        allowed = replace(self.default_quotas, **(quotas or {}))
+        tenant_id = generate_id()
+        effective_quotas = replace(self.default_quotas, **(quotas or {}))
         async with self.database.transaction(tenant_id) as session:
             repository = TenantRepository(session)
-            tenant = await repository.add(Tenant(id=tenant_id, name=name, quotas=allowed.given()))
-            if allowed != UNLIMITED:
-                await set_quotas(session, tenant_id, allowed)
-            issued = _make_key(tenant_id, name="first key", role=Role.ADMIN)
+            tenant = await repository.add(TenantRow(id=tenant_id, name=name, quotas=effective_quotas.to_json()))
+            if effective_quotas != UNLIMITED:
+                await set_quotas(session, tenant_id, effective_quotas)
+            issued = _create_key(tenant_id, name="first key", role=Role.ADMIN)
             await repository.add_key(issued.row)
-            await self.furnish(session, tenant_id)
+            await self.provision_tenant(session, tenant_id)
             audit = AuditRepository(session, tenant_id)
-            await audit.add(Event(Action.TENANT_CREATE, [tenant_id]), by)
-            await audit.add(Event(Action.KEY_CREATE, [issued.row.id]), by)
+            await audit.add(AuditEvent(AuditAction.TENANT_CREATE, [tenant_id]), actor)
+            await audit.add(AuditEvent(AuditAction.KEY_CREATE, [issued.row.id]), actor)
         return tenant, issued
 
-    async def get(self, tenant_id: UUID) -> Tenant:
+    async def get(self, tenant_id: UUID) -> TenantRow:
         """Raises TenantNotFound."""
         async with self.database.transaction(tenant_id) as session:
             tenant = await TenantRepository(session).get(tenant_id)
@@ -75,9 +75,9 @@ class TenantService:
             raise TenantNotFound
         return tenant
 
-    async def page(self, *, after: tuple[datetime, UUID] | None, limit: int) -> list[ListedTenant]:
+    async def list_tenants(self, *, after: tuple[datetime, UUID] | None, limit: int) -> list[ListedTenant]:
         """Newest first."""
-        return await self.system.list_tenants(after=after, limit=limit)
+        return await self.control_plane.list_tenants(after=after, limit=limit)
 
     async def update(
         self,
@@ -86,8 +86,8 @@ class TenantService:
         name: str | None = None,
         quotas: Mapping[str, Any] | None = None,
         sql_views: bool | None = None,
-        by: Actor = SERVICE,
-    ) -> Tenant:
+        actor: Actor = SERVICE_ACTOR,
+    ) -> TenantRow:
         """Another name, other quotas, those alone that are named; None is without a limit. Raises TenantNotFound.
 
         ``sql_views`` allows or forbids SQL views; where they are forbidden, those that exist are empty at once.
@@ -103,53 +103,55 @@ class TenantService:
                 if quotas:
                     await self._set_quotas(session, tenant, quotas)
                 if (tenant.name, tenant.quotas, tenant.sql_views) != before:
-                    await AuditRepository(session, tenant_id).add(Event(Action.TENANT_UPDATE, [tenant_id]), by)
-        self.known.forget(tenant_id)
+                    await AuditRepository(session, tenant_id).add(
+                        AuditEvent(AuditAction.TENANT_UPDATE, [tenant_id]), actor
+                    )
+        self.credential_cache.invalidate(tenant_id)
         if tenant is None:
             raise TenantNotFound
         return tenant
 
-    async def _set_quotas(self, session: Session, tenant: Tenant, changes: Mapping[str, Any]) -> None:
+    async def _set_quotas(self, session: Session, tenant: TenantRow, changes: Mapping[str, Any]) -> None:
         """What waits for another day's tokens is tried again at once: there may be more of them now."""
-        allowed = replace(Quotas.stored(tenant.quotas), **changes)
-        await set_quotas(session, tenant.id, allowed)
-        tenant.quotas = allowed.given()
-        await self.queue.resume(session, tenant_id=tenant.id, code=QuotaExceeded.code)
+        effective_quotas = replace(Quotas.from_json(tenant.quotas), **changes)
+        await set_quotas(session, tenant.id, effective_quotas)
+        tenant.quotas = effective_quotas.to_json()
+        await self.queue.resume_jobs(session, tenant_id=tenant.id, code=QuotaExceeded.code)
 
-    async def delete(self, tenant_id: UUID, *, by: Actor = SERVICE) -> UUID:
+    async def delete(self, tenant_id: UUID, *, actor: Actor = SERVICE_ACTOR) -> UUID:
         """Shut its keys out at once; a job of the system tenant removes all it has. Returns the deletion's id.
 
         Asked again before that is done, it is the same deletion. Raises TenantNotFound.
         """
         async with self.database.transaction(tenant_id) as session:
-            amount = await TenantRepository(session).amount(tenant_id)
-        if amount is None or tenant_id == SYSTEM_TENANT:
+            counts = await TenantRepository(session).count_contents(tenant_id)
+        if counts is None or tenant_id == SYSTEM_TENANT:
             raise TenantNotFound
-        deletion = derived_id("deletion", tenant_id)
+        deletion = derive_id("deletion", tenant_id)
         # First the job: after a crash it shuts the tenant out itself.
         async with self.database.transaction(SYSTEM_TENANT) as session:
             await open_receipt(
-                session, SYSTEM_TENANT, deletion, kind="tenant", object_id=tenant_id, kb_id=None, amount=amount
+                session, SYSTEM_TENANT, deletion, kind="tenant", object_id=tenant_id, kb_id=None, counts=counts
             )
             payload = {"tenant_id": str(tenant_id), "deletion": str(deletion)}
-            await self.queue.enqueue_once(
-                session, self.DELETE_JOB, about=tenant_id, tenant_id=SYSTEM_TENANT, payload=payload, priority=BULK
+            await self.queue.enqueue_unique(
+                session, self.DELETE_JOB, subject_id=tenant_id, tenant_id=SYSTEM_TENANT, payload=payload, priority=BULK
             )
-            event = Event(Action.TENANT_DELETE, [tenant_id], deletion_id=deletion)
-            await AuditRepository(session, SYSTEM_TENANT).add(event, by)
-        await self.shut_out(tenant_id)
+            event = AuditEvent(AuditAction.TENANT_DELETE, [tenant_id], deletion_id=deletion)
+            await AuditRepository(session, SYSTEM_TENANT).add(event, actor)
+        await self.disable(tenant_id)
         return deletion
 
-    async def shut_out(self, tenant_id: UUID) -> None:
+    async def disable(self, tenant_id: UUID) -> None:
         """Its keys open nothing from now on."""
         async with self.database.transaction(tenant_id) as session:
             await TenantRepository(session).mark_deleted(tenant_id)
-        self.known.forget(tenant_id)
+        self.credential_cache.invalidate(tenant_id)
 
-    async def erase(self, tenant_id: UUID) -> None:
+    async def purge(self, tenant_id: UUID) -> None:
         """Remove every row of a tenant that was deleted; for the job."""
         async with self.database.transaction(tenant_id) as session:
-            await TenantRepository(session).erase(tenant_id)
+            await TenantRepository(session).purge(tenant_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +159,8 @@ class KeyService:
     """What a tenant's admin can do with its keys."""
 
     db: TenantDatabase
-    known: KnownKeys
-    by: Actor
+    credential_cache: CredentialCache
+    actor: Actor
 
     async def issue(
         self,
@@ -172,8 +174,8 @@ class KeyService:
     ) -> IssuedKey:
         """Make a key. Raises InvalidInput for an expiry in the past."""
         if expires_at is not None and expires_at <= datetime.now(UTC):
-            raise InvalidInput("expires_at lies in the past.", loc=("body", "expires_at"))
-        issued = _make_key(
+            raise InvalidInputError("expires_at lies in the past.", loc=("body", "expires_at"))
+        issued = _create_key(
             self.db.tenant_id,
             name=name,
             role=role,
@@ -184,12 +186,12 @@ class KeyService:
         )
         async with self.db.transaction() as session:
             await TenantRepository(session).add_key(issued.row)
-            if quotas.counts_documents:
-                await QuotaRepository(session, self.db.tenant_id).begin_counting_key(issued.row.id)
-            await self._record(session, Action.KEY_CREATE, issued.row.id)
+            if quotas.has_storage_limit:
+                await QuotaRepository(session, self.db.tenant_id).start_counting_key_storage(issued.row.id)
+            await self._record(session, AuditAction.KEY_CREATE, issued.row.id)
         return issued
 
-    async def page(self, *, after: tuple[datetime, UUID] | None, limit: int) -> list[ListedKey]:
+    async def list_keys(self, *, after: tuple[datetime, UUID] | None, limit: int) -> list[ListedKey]:
         """Valid and expired keys, newest first; revoked ones are gone."""
         async with self.db.transaction() as session:
             return await TenantRepository(session).list_keys(self.db.tenant_id, after=after, limit=limit)
@@ -201,28 +203,28 @@ class KeyService:
         """
         async with self.db.transaction() as session:
             repository = TenantRepository(session)
-            old, now = await repository.lock_key(self.db.tenant_id, key_id), await repository.now()
+            old, now = await repository.lock_key(self.db.tenant_id, key_id), await repository.get_current_time()
             if old is None:
                 raise ApiKeyNotFound
             if old.replaced_by is not None:
                 raise ApiKeyReplaced
             if old.expires_at is not None and old.expires_at <= now:
                 raise ApiKeyExpired
-            issued = _make_key(
+            issued = _create_key(
                 self.db.tenant_id,
                 name=old.name,
                 role=Role(old.role),
                 knowledge_base_ids=old.knowledge_base_ids,
                 user_id=old.user_id,
                 expires_at=old.expires_at,
-                quotas=Quotas.stored(old.quotas),
-                line_id=old.line_id or old.id,
+                quotas=Quotas.from_json(old.quotas),
+                key_lineage_id=old.line_id or old.id,
             )
             await repository.add_key(issued.row)
-            await self._record(session, Action.KEY_ROTATE, key_id, issued.row.id)
+            await self._record(session, AuditAction.KEY_ROTATE, key_id, issued.row.id)
             old.replaced_by = issued.row.id
             old.expires_at = now + overlap if old.expires_at is None else min(old.expires_at, now + overlap)
-        self.known.forget(self.db.tenant_id)
+        self.credential_cache.invalidate(self.db.tenant_id)
         return issued
 
     async def revoke(self, key_id: UUID) -> None:
@@ -230,14 +232,14 @@ class KeyService:
         async with self.db.transaction() as session:
             if not await TenantRepository(session).revoke_key(self.db.tenant_id, key_id):
                 raise ApiKeyNotFound
-            await self._record(session, Action.KEY_REVOKE, key_id)
-        self.known.forget(self.db.tenant_id)
+            await self._record(session, AuditAction.KEY_REVOKE, key_id)
+        self.credential_cache.invalidate(self.db.tenant_id)
 
-    async def _record(self, session: Session, action: Action, *keys: UUID) -> None:
-        await AuditRepository(session, self.db.tenant_id).add(Event(action, keys), self.by)
+    async def _record(self, session: Session, action: AuditAction, *keys: UUID) -> None:
+        await AuditRepository(session, self.db.tenant_id).add(AuditEvent(action, keys), self.actor)
 
 
-def _make_key(
+def _create_key(
     tenant_id: UUID,
     *,
     name: str,
@@ -246,20 +248,20 @@ def _make_key(
     user_id: str | None = None,
     expires_at: datetime | None = None,
     quotas: Quotas = UNLIMITED,
-    line_id: UUID | None = None,
+    key_lineage_id: UUID | None = None,
 ) -> IssuedKey:
-    secret, key_id = new_key(), new_id()
-    row = ApiKey(
+    secret, key_id = generate_key(), generate_id()
+    row = ApiKeyRow(
         tenant_id=tenant_id,
         id=key_id,
         name=name,
         role=role.value,
-        key_hash=key_hash(secret),
+        key_hash=hash_key(secret),
         hint=secret[:11],
         knowledge_base_ids=knowledge_base_ids,
         user_id=user_id,
         expires_at=expires_at,
-        quotas=quotas.given(),
-        line_id=line_id or key_id,
+        quotas=quotas.to_json(),
+        line_id=key_lineage_id or key_id,
     )
     return IssuedKey(row, secret)

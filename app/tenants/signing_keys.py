@@ -10,100 +10,102 @@ from typing import Any
 import httpx2
 from jwt import PyJWK, PyJWTError
 
-from app.errors import Unavailable
+from app.errors import UnavailableError
 from app.logging import get_logger
 
 logger = get_logger(__name__)
 
 # Those that are checked with a public key: nobody can sign with what everybody may read.
 ALGORITHMS = frozenset({"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"})
-FRESH_SECONDS = 300.0
+MAX_AGE_SECONDS = 300.0
 # A key that is not known may be a new one, or nobody's: it is asked for at most so often.
-AGAIN_SECONDS = 60.0
-AGAIN_WITHOUT_ANY_SECONDS = 5.0
-FETCH_SECONDS = 3.0
-MOST_BYTES = 256 * 1024
+REFRESH_INTERVAL_SECONDS = 60.0
+EMPTY_RETRY_INTERVAL_SECONDS = 5.0
+FETCH_TIMEOUT_SECONDS = 3.0
+MAX_RESPONSE_BYTES = 256 * 1024
 # As it is: a little that is compressed may be very much.
 HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity"}
-DISCOVERY = "/.well-known/openid-configuration"
+DISCOVERY_PATH = "/.well-known/openid-configuration"
 
 
-class IssuerUnavailable(Unavailable):
+class IssuerUnavailable(UnavailableError):
     """The identity provider does not tell its keys; try again."""
 
     code = "issuer_unavailable"
 
 
-class WrongAnswer(Exception):
+class InvalidJwksResponse(Exception):
     """What an identity provider has answered is not what was asked for."""
 
 
 @dataclass(slots=True)
-class SigningKeys:
+class JwksClient:
     """By their ``kid``. Without ``jwks_url`` the issuer's discovery document says where they are."""
 
     issuer: str
     jwks_url: str | None
     clock: Callable[[], float] = time.monotonic
-    client: httpx2.AsyncClient = field(default_factory=lambda: httpx2.AsyncClient(timeout=FETCH_SECONDS))
+    client: httpx2.AsyncClient = field(default_factory=lambda: httpx2.AsyncClient(timeout=FETCH_TIMEOUT_SECONDS))
     _keys: Mapping[str, PyJWK] = field(default_factory=dict)
     _fresh_until: float = float("-inf")
-    _not_before: float = float("-inf")
-    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _next_fetch_at: float = float("-inf")
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def find(self, kid: str) -> PyJWK | None:
         """The key; None where the issuer has no such one. Raises IssuerUnavailable where none was ever fetched."""
-        if self._worth_asking(kid):
-            async with self._turn:
-                if self._worth_asking(kid):
+        if self._needs_refresh(kid):
+            async with self._lock:
+                if self._needs_refresh(kid):
                     await self._refresh()
         if not self._keys:
             raise IssuerUnavailable
         return self._keys.get(kid)
 
-    def _worth_asking(self, kid: str) -> bool:
+    def _needs_refresh(self, kid: str) -> bool:
         now = self.clock()
-        return now >= self._not_before and (kid not in self._keys or now >= self._fresh_until)
+        return now >= self._next_fetch_at and (kid not in self._keys or now >= self._fresh_until)
 
     async def _refresh(self) -> None:
         try:
-            async with asyncio.timeout(FETCH_SECONDS):
-                self._keys = _usable(await self._get(self.jwks_url or await self._discovered()))
-            self._fresh_until = self.clock() + FRESH_SECONDS
-        except (httpx2.HTTPError, httpx2.InvalidURL, TimeoutError, WrongAnswer) as error:
+            async with asyncio.timeout(FETCH_TIMEOUT_SECONDS):
+                self._keys = _parse_signing_keys(
+                    await self._fetch_json(self.jwks_url or await self._discover_jwks_url())
+                )
+            self._fresh_until = self.clock() + MAX_AGE_SECONDS
+        except (httpx2.HTTPError, httpx2.InvalidURL, TimeoutError, InvalidJwksResponse) as error:
             logger.warning("issuer.unavailable", error=error)
-        self._not_before = self.clock() + (AGAIN_SECONDS if self._keys else AGAIN_WITHOUT_ANY_SECONDS)
+        self._next_fetch_at = self.clock() + (REFRESH_INTERVAL_SECONDS if self._keys else EMPTY_RETRY_INTERVAL_SECONDS)
 
-    async def _discovered(self) -> str:
-        found = await self._get(self.issuer.rstrip("/") + DISCOVERY)
-        url = found.get("jwks_uri")
-        if found.get("issuer") != self.issuer or not isinstance(url, str):
-            raise WrongAnswer("that is another issuer's description")
+    async def _discover_jwks_url(self) -> str:
+        document = await self._fetch_json(self.issuer.rstrip("/") + DISCOVERY_PATH)
+        url = document.get("jwks_uri")
+        if document.get("issuer") != self.issuer or not isinstance(url, str):
+            raise InvalidJwksResponse("that is another issuer's description")
         if httpx2.URL(url).scheme not in ({"https"} if self.issuer.startswith("https:") else {"http", "https"}):
-            raise WrongAnswer("keys are not fetched less safely than their issuer is named")
+            raise InvalidJwksResponse("keys are not fetched less safely than their issuer is named")
         return url
 
-    async def _get(self, url: str) -> dict[str, Any]:
+    async def _fetch_json(self, url: str) -> dict[str, Any]:
         body = bytearray()
         async with self.client.stream("GET", url, headers=HEADERS) as reply:
             if reply.status_code != httpx2.codes.OK:  # a redirect as well: whom to ask is configured
-                raise WrongAnswer(f"status {reply.status_code}")
+                raise InvalidJwksResponse(f"status {reply.status_code}")
             async for part in reply.aiter_raw():
                 body += part
-                if len(body) > MOST_BYTES:
-                    raise WrongAnswer("too long")
+                if len(body) > MAX_RESPONSE_BYTES:
+                    raise InvalidJwksResponse("too long")
         try:
-            found = json.loads(body)
+            document = json.loads(body)
         except (ValueError, RecursionError) as exc:
-            raise WrongAnswer("no JSON") from exc
-        if not isinstance(found, dict):
-            raise WrongAnswer("no JSON object")
-        return found
+            raise InvalidJwksResponse("no JSON") from exc
+        if not isinstance(document, dict):
+            raise InvalidJwksResponse("no JSON object")
+        return document
 
 
-def _usable(found: Mapping[str, Any]) -> Mapping[str, PyJWK]:
+def _parse_signing_keys(document: Mapping[str, Any]) -> Mapping[str, PyJWK]:
     """Those with a ``kid`` that sign in a way that we know. Raises WrongAnswer where there is none."""
-    listed = found.get("keys")
+    listed = document.get("keys")
     keys = {}
     for data in listed if isinstance(listed, list) else []:
         if not isinstance(data, dict) or data.get("use", "sig") != "sig" or not isinstance(data.get("kid"), str):
@@ -117,5 +119,5 @@ def _usable(found: Mapping[str, Any]) -> Mapping[str, PyJWK]:
         if key.algorithm_name in ALGORITHMS:
             keys[data["kid"]] = key
     if not keys:
-        raise WrongAnswer("no key to check signatures with")
+        raise InvalidJwksResponse("no key to check signatures with")
     return keys

@@ -7,44 +7,44 @@ import zlib
 from dataclasses import dataclass
 from datetime import datetime
 
-from app.db.models.control_plane import ApiKey
-from app.errors import AppError, Conflict, NotFound, TooMany
+from app.db.models.control_plane import ApiKeyRow
+from app.errors import AppError, ConflictError, NotFoundError, TooManyRequestsError
 
 _ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _KEY = re.compile(r"carrel_[0-9A-Za-z]{38}")
 
 
-class TenantNotFound(NotFound):
+class TenantNotFound(NotFoundError):
     """There is no such tenant."""
 
     code = "tenant_not_found"
 
 
-class ApiKeyNotFound(NotFound):
+class ApiKeyNotFound(NotFoundError):
     """There is no such API key."""
 
     code = "api_key_not_found"
 
 
-class ApiKeyExpired(Conflict):
+class ApiKeyExpired(ConflictError):
     """That key has expired; make a new one."""
 
     code = "api_key_expired"
 
 
-class ApiKeyReplaced(Conflict):
+class ApiKeyReplaced(ConflictError):
     """That key has been replaced already; rotate the one that replaced it."""
 
     code = "api_key_replaced"
 
 
-class TokensMissing(AppError):
+class OidcExtraMissing(AppError):
     """Tokens need `pip install carrel[oidc]`; or leave CARREL_OIDC_ISSUER out."""
 
     code = "tokens_missing"
 
 
-class TooManyFailures(TooMany):
+class TooManyFailedSignIns(TooManyRequestsError):
     """Too many failed sign-ins from this address; try again later."""
 
     code = "too_many_failed_sign_ins"
@@ -54,7 +54,7 @@ class TooManyFailures(TooMany):
 class IssuedKey:
     """A new key; ``secret`` is shown once and stored nowhere."""
 
-    row: ApiKey
+    row: ApiKeyRow
     secret: str
 
 
@@ -62,11 +62,11 @@ class IssuedKey:
 class ListedKey:
     """A key and when it was used last."""
 
-    row: ApiKey
+    row: ApiKeyRow
     last_used_at: datetime | None
 
 
-def _base62(number: int, length: int) -> str:
+def _encode_base62(number: int, length: int) -> str:
     digits = []
     for _ in range(length):
         number, digit = divmod(number, 62)
@@ -74,21 +74,21 @@ def _base62(number: int, length: int) -> str:
     return "".join(reversed(digits))
 
 
-def new_key() -> str:
+def generate_key() -> str:
     """``carrel_`` + 32 random characters + 6 of CRC-32: secret scanners can tell a leaked key from a lookalike."""
     body = "".join(secrets.choice(_ALPHABET) for _ in range(32))
-    return f"carrel_{body}{_checksum(body)}"
+    return f"carrel_{body}{_compute_checksum(body)}"
 
 
-def looks_like_key(text: str) -> bool:
+def has_key_format(text: str) -> bool:
     """True when form and checksum are those of a key; saves a look-up for anything else."""
-    return _KEY.fullmatch(text) is not None and _checksum(text[7:39]) == text[39:]
+    return _KEY.fullmatch(text) is not None and _compute_checksum(text[7:39]) == text[39:]
 
 
-def key_hash(text: str) -> bytes:
+def hash_key(text: str) -> bytes:
     """SHA-256: a key has 190 random bits, so a slow hash would guard nothing."""
     return hashlib.sha256(text.encode()).digest()
 
 
-def _checksum(body: str) -> str:
-    return _base62(zlib.crc32(body.encode()), 6)
+def _compute_checksum(body: str) -> str:
+    return _encode_base62(zlib.crc32(body.encode()), 6)

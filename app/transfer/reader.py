@@ -15,46 +15,46 @@ from typing import IO, Any
 
 from app.ingestion.types import NodeKind
 from app.sandbox.channel import Channel
-from app.sandbox.confinement import Limits
+from app.sandbox.confinement import SandboxLimits
 from app.transfer.records import (
     CHUNKS,
     NODES,
     PAGES,
+    ArchiveRecord,
     ChunkRecord,
     NodeRecord,
     PageRecord,
-    Record,
+    parse_record,
     read_lines,
-    read_record,
 )
 from app.transfer.types import (
     MAX_CHUNK_CHARACTERS,
-    MAX_OVERLAP,
-    MOST_CHUNKS,
-    MOST_NODES,
+    MAX_DOCUMENT_CHUNKS,
+    MAX_DOCUMENT_NODES,
+    MAX_OVERLAP_FACTOR,
     ArchiveDamaged,
     ArchiveTooLarge,
 )
 
-FREE_OVERLAP = 1_000_000
+FREE_OVERLAP_CHARACTERS = 1_000_000
 # A character has at most four bytes, but one ligature is normalized to eighteen letters.
-TOKENS_A_CHARACTER = 32
+MAX_TOKENS_PER_CHARACTER = 32
 BATCH_BYTES = 32 * 1024
-_PIECE = 256 * 1024
+_PIECE_BYTES = 256 * 1024
 
-Path = tuple[int, ...]
+NodePath = tuple[int, ...]
 
 
 def main() -> None:
     """Answer requests until the service ends."""
     channel = Channel()
     setup = channel.setup
-    channel.confine(Limits(memory_mb=setup["memory_mb"]))
-    for request, descriptors in channel.requests():
+    channel.confine(SandboxLimits(memory_mb=setup["memory_mb"]))
+    for request, descriptors in channel.iter_requests():
         _limit_cpu(setup["cpu_seconds"])
         with ExitStack() as stack:
-            files = [stack.enter_context(os.fdopen(one, "rb", closefd=False)) for one in descriptors]
-            _answer(channel, request, files)
+            files = [stack.enter_context(os.fdopen(descriptor, "rb", closefd=False)) for descriptor in descriptors]
+            _handle_request(channel, request, files)
 
 
 def _limit_cpu(seconds: int) -> None:
@@ -64,61 +64,63 @@ def _limit_cpu(seconds: int) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (soft, resource.RLIM_INFINITY))
 
 
-def _answer(channel: Channel, request: dict[str, Any], files: Sequence[IO[bytes]]) -> None:
-    held = bytearray()
+def _handle_request(channel: Channel, request: dict[str, Any], files: Sequence[IO[bytes]]) -> None:
+    buffer = bytearray()
     try:
-        for line in _checked(request, files):
-            held += line
-            if len(held) >= BATCH_BYTES:
-                channel.write(bytes(held))
-                held.clear()
+        for line in _check_document(request, files):
+            buffer += line
+            if len(buffer) >= BATCH_BYTES:
+                channel.write(bytes(buffer))
+                buffer.clear()
     except (ArchiveDamaged, ArchiveTooLarge) as exc:
-        held += _last("f", {"code": type(exc).__name__, "message": exc.message[:500]})
+        buffer += _format_last_line("f", {"code": type(exc).__name__, "message": exc.message[:500]})
     except MemoryError:
-        held = bytearray(_last("f", {"code": "ArchiveTooLarge", "message": "A document takes too much memory."}))
-    channel.write(bytes(held))
+        buffer = bytearray(
+            _format_last_line("f", {"code": "ArchiveTooLarge", "message": "A document takes too much memory."})
+        )
+    channel.write(bytes(buffer))
 
 
-def _last(letter: str, values: dict[str, Any]) -> bytes:
+def _format_last_line(letter: str, values: dict[str, Any]) -> bytes:
     return letter.encode() + json.dumps(values).encode("ascii") + b"\n"
 
 
-def _checked(request: dict[str, Any], files: Sequence[IO[bytes]]) -> Iterator[bytes]:
+def _check_document(request: dict[str, Any], files: Sequence[IO[bytes]]) -> Iterator[bytes]:
     text, nodes, pages, chunks = files
-    characters = count_characters(text, most=request["max_characters"])
-    places = Places(characters)
-    for at, line in read_lines(nodes, NODES, most=MOST_NODES):
-        node = read_record(NodeRecord, line, at)
-        places.add(node, at)
-        yield _line("n", node)
-    places.require_root()
-    known: set[int] = set()
-    for at, line in read_lines(pages, PAGES, most=MOST_CHUNKS):
-        page = read_record(PageRecord, line, at)
-        if page.page in known:
-            raise ArchiveDamaged(f"{at}: the page comes twice.")
-        known.add(page.page)
-        check_page(page, characters, at)
-        yield _line("p", page)
-    check = ChunkCheck(places, characters, frozenset(request["pictures"]))
-    for at, line in read_lines(chunks, CHUNKS, most=MOST_CHUNKS):
-        chunk = read_record(ChunkRecord, line, at)
-        check.add(chunk, at)
-        yield _line("c", chunk)
-    if not check.count:
+    characters = count_characters(text, max_characters=request["max_characters"])
+    tree_validator = TreeValidator(characters)
+    for location, line in read_lines(nodes, NODES, max_lines=MAX_DOCUMENT_NODES):
+        node = parse_record(NodeRecord, line, location)
+        tree_validator.add(node, location)
+        yield _format_line("n", node)
+    tree_validator.require_root()
+    page_numbers: set[int] = set()
+    for location, line in read_lines(pages, PAGES, max_lines=MAX_DOCUMENT_CHUNKS):
+        page = parse_record(PageRecord, line, location)
+        if page.page in page_numbers:
+            raise ArchiveDamaged(f"{location}: the page comes twice.")
+        page_numbers.add(page.page)
+        check_page(page, characters, location)
+        yield _format_line("p", page)
+    chunk_validator = ChunkValidator(tree_validator, characters, frozenset(request["pictures"]))
+    for location, line in read_lines(chunks, CHUNKS, max_lines=MAX_DOCUMENT_CHUNKS):
+        chunk = parse_record(ChunkRecord, line, location)
+        chunk_validator.add(chunk, location)
+        yield _format_line("c", chunk)
+    if not chunk_validator.count:
         raise ArchiveDamaged("A document of the archive has no chunks.")
-    yield _last("d", {"characters": characters})
+    yield _format_last_line("d", {"characters": characters})
 
 
-def _line(letter: str, record: Record) -> bytes:
-    return letter.encode() + record.encoded()
+def _format_line(letter: str, record: ArchiveRecord) -> bytes:
+    return letter.encode() + record.to_json_line()
 
 
-def count_characters(file: IO[bytes], *, most: int) -> int:
+def count_characters(file: IO[bytes], *, max_characters: int) -> int:
     """Count the characters of a text without holding it. Raises ArchiveDamaged, ArchiveTooLarge."""
-    decoder, found, is_last = codecs.getincrementaldecoder("utf-8")(), 0, False
+    decoder, count, is_last = codecs.getincrementaldecoder("utf-8")(), 0, False
     while not is_last:
-        piece = file.read(_PIECE)
+        piece = file.read(_PIECE_BYTES)
         is_last = not piece
         try:
             text = decoder.decode(piece, is_last)
@@ -126,29 +128,29 @@ def count_characters(file: IO[bytes], *, most: int) -> int:
             raise ArchiveDamaged("A text of the archive is not UTF-8.") from exc
         if "\0" in text:
             raise ArchiveDamaged("A text of the archive has the character U+0000.")
-        found += len(text)
-        if found > most:
-            raise ArchiveTooLarge(f"A text of the archive has more than {most} characters.")
-    return found
+        count += len(text)
+        if count > max_characters:
+            raise ArchiveTooLarge(f"A text of the archive has more than {max_characters} characters.")
+    return count
 
 
-class Places:
+class TreeValidator:
     """The paths of a tree's nodes, each behind its parent's."""
 
     def __init__(self, characters: int) -> None:
         self._characters = characters
-        self._paths: set[Path] = set()
+        self._paths: set[NodePath] = set()
 
-    def __contains__(self, path: Path) -> bool:
+    def __contains__(self, path: NodePath) -> bool:
         return path in self._paths
 
-    def add(self, node: NodeRecord, at: str) -> None:
+    def add(self, node: NodeRecord, location: str) -> None:
         """Take the next node. Raises ArchiveDamaged."""
         is_wrong = node.path in self._paths or not node.start <= node.end <= self._characters
         if is_wrong or (bool(node.path) and node.path[:-1] not in self._paths) or (not node.path and self._paths):
-            raise ArchiveDamaged(f"{at}: a tree of the archive does not hang together.")
+            raise ArchiveDamaged(f"{location}: a tree of the archive does not hang together.")
         if not node.path and node.kind is not NodeKind.DOCUMENT:
-            raise ArchiveDamaged(f"{at}: a tree of the archive has no root.")
+            raise ArchiveDamaged(f"{location}: a tree of the archive has no root.")
         self._paths.add(node.path)
 
     def require_root(self) -> None:
@@ -157,34 +159,34 @@ class Places:
             raise ArchiveDamaged("A tree of the archive has no root.")
 
 
-def check_page(page: PageRecord, characters: int, at: str) -> None:
+def check_page(page: PageRecord, characters: int, location: str) -> None:
     """Raises ArchiveDamaged for lines that are not of the text."""
     ranges = zip(page.lines[::6], page.lines[1::6], strict=False)
     if len(page.lines) % 6 or any(not 0 <= start <= end <= characters for start, end in ranges):
-        raise ArchiveDamaged(f"{at}: a printed page of the archive is not of its text.")
+        raise ArchiveDamaged(f"{location}: a printed page of the archive is not of its text.")
 
 
-class ChunkCheck:
+class ChunkValidator:
     """Compares chunks with their document, one by one."""
 
-    def __init__(self, places: Places, characters: int, pictures: frozenset[int]) -> None:
-        self._places, self._characters, self._pictures = places, characters, pictures
-        self._left = FREE_OVERLAP + MAX_OVERLAP * characters
+    def __init__(self, tree_validator: TreeValidator, characters: int, image_numbers: frozenset[int]) -> None:
+        self._tree_validator, self._characters, self._image_numbers = tree_validator, characters, image_numbers
+        self._remaining_characters = FREE_OVERLAP_CHARACTERS + MAX_OVERLAP_FACTOR * characters
         self.count = 0
 
-    def add(self, chunk: ChunkRecord, at: str) -> None:
+    def add(self, chunk: ChunkRecord, location: str) -> None:
         """Take the next chunk. Raises ArchiveDamaged."""
-        if not chunk.start < chunk.end <= self._characters or chunk.path not in self._places:
-            raise ArchiveDamaged(f"{at}: a chunk of the archive is not of its document.")
-        if chunk.tokens > TOKENS_A_CHARACTER * (chunk.end - chunk.start):
-            raise ArchiveDamaged(f"{at}: a chunk of the archive has more tokens than its text can have.")
+        if not chunk.start < chunk.end <= self._characters or chunk.path not in self._tree_validator:
+            raise ArchiveDamaged(f"{location}: a chunk of the archive is not of its document.")
+        if chunk.tokens > MAX_TOKENS_PER_CHARACTER * (chunk.end - chunk.start):
+            raise ArchiveDamaged(f"{location}: a chunk of the archive has more tokens than its text can have.")
         if chunk.end - chunk.start > MAX_CHUNK_CHARACTERS:
-            raise ArchiveDamaged(f"{at}: a chunk has more than {MAX_CHUNK_CHARACTERS} characters.")
-        if chunk.picture is not None and chunk.picture not in self._pictures:
-            raise ArchiveDamaged(f"{at}: a chunk of the archive shows a picture that is not there.")
-        self._left -= chunk.end - chunk.start
-        if self._left < 0:
-            raise ArchiveDamaged(f"{at}: the chunks repeat the text more than {MAX_OVERLAP} times.")
+            raise ArchiveDamaged(f"{location}: a chunk has more than {MAX_CHUNK_CHARACTERS} characters.")
+        if chunk.picture is not None and chunk.picture not in self._image_numbers:
+            raise ArchiveDamaged(f"{location}: a chunk of the archive shows a picture that is not there.")
+        self._remaining_characters -= chunk.end - chunk.start
+        if self._remaining_characters < 0:
+            raise ArchiveDamaged(f"{location}: the chunks repeat the text more than {MAX_OVERLAP_FACTOR} times.")
         self.count += 1
 
 

@@ -6,14 +6,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.temporary import temporary_folder
-from app.transfer.records import DOCUMENT, ORIGINAL, PARTS, DocumentRecord, Part, read_record
-from app.transfer.tar import Member, TarReader
-from app.transfer.types import PART_BYTES, PICTURE_BYTES, RECORD_BYTES, ArchiveDamaged, ArchiveTooLarge
+from app.temporary import create_temp_directory
+from app.transfer.records import DOCUMENT, ORIGINAL, PARTS, ArchivePart, DocumentRecord, parse_record
+from app.transfer.tar import ArchiveMember, TarReader
+from app.transfer.types import MAX_IMAGE_BYTES, MAX_PART_BYTES, MAX_RECORD_BYTES, ArchiveDamaged, ArchiveTooLarge
 
 
 @dataclass(frozen=True, slots=True)
-class Coming:
+class IncomingDocument:
     """A document whose record is read and whose files follow; ``folder`` is its place in the archive."""
 
     record: DocumentRecord
@@ -25,38 +25,40 @@ class Coming:
         return sum(part.bytes for part in self.record.parts if part.name in PARTS)
 
 
-async def read_small(tar: TarReader, member: Member) -> bytes:
+async def read_small_member(tar: TarReader, member: ArchiveMember) -> bytes:
     """A file that is small by its nature. Raises ArchiveTooLarge."""
-    if member.size > RECORD_BYTES:
-        raise ArchiveTooLarge(f"{member.name} is larger than {RECORD_BYTES} bytes.")
-    return b"".join([piece async for piece in tar.pieces()])
+    if member.size > MAX_RECORD_BYTES:
+        raise ArchiveTooLarge(f"{member.name} is larger than {MAX_RECORD_BYTES} bytes.")
+    return b"".join([piece async for piece in tar.iter_pieces()])
 
 
-async def read_coming(tar: TarReader, member: Member, *, most_bytes: int) -> Coming:
+async def read_incoming_document(tar: TarReader, member: ArchiveMember, *, max_original_bytes: int) -> IncomingDocument:
     """The document that begins with this file; its parts are not too large. Raises ArchiveDamaged, ArchiveTooLarge."""
     folder, _, name = member.name.rpartition("/")
     if name != DOCUMENT:
         raise ArchiveDamaged("A document of the archive does not begin with its record.")
-    record = read_record(DocumentRecord, await read_small(tar, member), DOCUMENT).checked()
+    record = parse_record(DocumentRecord, await read_small_member(tar, member), DOCUMENT).check_parts()
     for part in record.parts:
-        limit = most_bytes if part.name == ORIGINAL else PART_BYTES if part.name in PARTS else PICTURE_BYTES
+        limit = (
+            max_original_bytes if part.name == ORIGINAL else MAX_PART_BYTES if part.name in PARTS else MAX_IMAGE_BYTES
+        )
         if part.bytes > limit:
             raise ArchiveTooLarge(f"A document's {part.name} is larger than {limit} bytes.")
     if record.original.bytes == 0:
         raise ArchiveDamaged("A document of the archive has an empty original.")
-    return Coming(record, folder)
+    return IncomingDocument(record, folder)
 
 
 @asynccontextmanager
-async def received(tar: TarReader, coming: Coming) -> AsyncIterator[Path]:
+async def receive_files(tar: TarReader, incoming: IncomingDocument) -> AsyncIterator[Path]:
     """Its files, all of them right, below a directory that goes with the block. Raises ArchiveDamaged."""
-    with temporary_folder("import") as folder:
+    with create_temp_directory("import") as folder:
         (folder / "media").mkdir()
-        for part in coming.record.parts:  # their names are ours: the record was checked
-            await _expect(tar, coming, part)
+        for part in incoming.record.parts:  # their names are ours: the record was checked
+            await _expect_part(tar, incoming, part)
             with (folder / part.name).open("wb") as file:
                 digest = hashlib.sha256()
-                async for piece in tar.pieces():
+                async for piece in tar.iter_pieces():
                     digest.update(piece)
                     file.write(piece)
             if digest.hexdigest() != part.sha256:
@@ -64,13 +66,13 @@ async def received(tar: TarReader, coming: Coming) -> AsyncIterator[Path]:
         yield folder
 
 
-async def pass_over(tar: TarReader, coming: Coming) -> None:
+async def skip_files(tar: TarReader, incoming: IncomingDocument) -> None:
     """Read over its files."""
-    for part in coming.record.parts:
-        await _expect(tar, coming, part)
+    for part in incoming.record.parts:
+        await _expect_part(tar, incoming, part)
 
 
-async def _expect(tar: TarReader, coming: Coming, part: Part) -> None:
-    member = await tar.next()
-    if member != Member(f"{coming.folder}/{part.name}", part.bytes):
+async def _expect_part(tar: TarReader, incoming: IncomingDocument, part: ArchivePart) -> None:
+    member = await tar.read_next_member()
+    if member != ArchiveMember(f"{incoming.folder}/{part.name}", part.bytes):
         raise ArchiveDamaged("The files of a document are not those that its record names.")

@@ -5,15 +5,15 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from app.db.models.tenant_data import Document
+from app.db.models.tenant_data import DocumentRow
 from app.db.session import Session
-from app.db.statements import Record, Statement, statement
-from app.documents.records import DOCUMENT_COLUMNS, document_from
-from app.documents.types import chunk_id
+from app.db.statements import Record, Statement, parse_statement
+from app.documents.records import DOCUMENT_COLUMNS, parse_document_row
+from app.documents.types import build_chunk_id
 
-BATCH = 500
-NODES_BATCH = 5_000
-PAGES_BATCH = 20
+CHUNK_BATCH_SIZE = 500
+NODE_BATCH_SIZE = 5_000
+PAGE_BATCH_SIZE = 20
 """Rows that are read at a time."""
 
 
@@ -26,12 +26,12 @@ class StoredText:
 
 
 @dataclass(frozen=True, slots=True)
-class FoundDocument:
+class DocumentSnapshot:
     """A document's row, whether the search index is still live, and nearly how many bytes it holds in memory."""
 
-    document: Document
+    document: DocumentRow
     is_live: bool
-    size: int
+    memory_bytes: int
 
 
 class TransferRepository:
@@ -39,92 +39,94 @@ class TransferRepository:
 
     def __init__(self, session: Session, tenant_id: UUID, kb_id: UUID, index_id: UUID) -> None:
         self.session = session
-        self._place = {"t": tenant_id, "kb": kb_id, "i": index_id}
+        self._key_params = {"t": tenant_id, "kb": kb_id, "i": index_id}
 
     async def is_live(self) -> bool:
         """Whether the search index is still the one that is searched."""
-        return await self.session.row(_LIVE, self._place) is not None
+        return await self.session.fetch_row(_FIND_LIVE_INDEX, self._key_params) is not None
 
-    async def documents(self, *, after: UUID | None, limit: int) -> Sequence[UUID]:
+    async def list_document_ids(self, *, after: UUID | None, limit: int) -> Sequence[UUID]:
         """Their ids, in order."""
-        rows = await self.session.rows(_IDS, {**self._place, "after": after, "most": limit})
+        rows = await self.session.fetch_rows(_LIST_DOCUMENT_IDS, {**self._key_params, "after": after, "most": limit})
         return [row["id"] for row in rows]
 
-    async def document(self, document_id: UUID) -> FoundDocument | None:
+    async def find_document(self, document_id: UUID) -> DocumentSnapshot | None:
         """None where it is gone."""
-        row = await self.session.row(_DOCUMENT, {**self._place, "d": document_id})
-        return None if row is None else FoundDocument(document_from(row), row["is_live"], row["size"])
+        row = await self.session.fetch_row(_DOCUMENT, {**self._key_params, "d": document_id})
+        return None if row is None else DocumentSnapshot(parse_document_row(row), row["is_live"], row["size"])
 
-    async def text(self, document: Document) -> StoredText | None:
+    async def find_text(self, document: DocumentRow) -> StoredText | None:
         """The text of its live version; None where it is missing."""
-        row = await self.session.row(_TEXT, self._of(document))
+        row = await self.session.fetch_row(_TEXT, self._build_params(document))
         return None if row is None else StoredText(row["key"], row["content"])
 
-    def nodes(self, document: Document) -> AsyncIterator[Sequence[Record]]:
+    def iter_nodes(self, document: DocumentRow) -> AsyncIterator[Sequence[Record]]:
         """Its nodes in batches, parents before children. In a transaction that sees one moment, as all of these."""
-        return self._batches(_NODES, document, "ordinal", NODES_BATCH)
+        return self._iter_batches(_NODES, document, "ordinal", NODE_BATCH_SIZE)
 
-    def pages(self, document: Document) -> AsyncIterator[Sequence[Record]]:
+    def iter_pages(self, document: DocumentRow) -> AsyncIterator[Sequence[Record]]:
         """Its printed pages in batches."""
-        return self._batches(_PAGES, document, "page", PAGES_BATCH)
+        return self._iter_batches(_PAGES, document, "page", PAGE_BATCH_SIZE)
 
-    async def chunks(self, document: Document) -> AsyncIterator[Sequence[Record]]:
+    async def iter_chunks(self, document: DocumentRow) -> AsyncIterator[Sequence[Record]]:
         """Its chunks with their vectors, in batches; their ids are looked up one by one."""
-        for start in range(0, document.chunk_count, BATCH):
-            ordinals = range(start, min(start + BATCH, document.chunk_count))
-            ids = [chunk_id(document.id, document.version, ordinal) for ordinal in ordinals]
-            yield await self.session.rows(_CHUNKS, {**self._of(document), "ids": ids})
+        for start in range(0, document.chunk_count, CHUNK_BATCH_SIZE):
+            ordinals = range(start, min(start + CHUNK_BATCH_SIZE, document.chunk_count))
+            ids = [build_chunk_id(document.id, document.version, ordinal) for ordinal in ordinals]
+            yield await self.session.fetch_rows(_CHUNKS, {**self._build_params(document), "ids": ids})
 
-    async def media(self, document: Document) -> Sequence[Record]:
+    async def list_images(self, document: DocumentRow) -> Sequence[Record]:
         """Its pictures."""
-        return await self.session.rows(_MEDIA, self._of(document))
+        return await self.session.fetch_rows(_IMAGES, self._build_params(document))
 
-    async def _batches(
-        self, query: Statement, document: Document, number: str, most: int
+    async def _iter_batches(
+        self, query: Statement, document: DocumentRow, ordinal_column: str, batch_size: int
     ) -> AsyncIterator[Sequence[Record]]:
         after = -1
         while True:
-            rows = await self.session.rows(query, {**self._of(document), "after": after, "most": most})
+            rows = await self.session.fetch_rows(
+                query, {**self._build_params(document), "after": after, "most": batch_size}
+            )
             if rows:
                 yield rows
-            if len(rows) < most:
+            if len(rows) < batch_size:
                 return
-            after = rows[-1][number]
+            after = rows[-1][ordinal_column]
 
-    async def begin_with(self, average_length: float) -> None:
+    async def seed_average_length(self, average_length: float) -> None:
         """Let the words of a search index that is empty be weighed with this mean length."""
-        if await self.session.row(_FILLED, self._place) is not None:
+        if await self.session.fetch_row(_HAS_CHUNKS, self._key_params) is not None:
             return
-        await self.session.rows(_HOLD, self._place)
-        await self.session.rows(_BEGIN_WITH, {**self._place, "average": average_length})
+        await self.session.fetch_rows(_LOCK_INDEX, self._key_params)
+        await self.session.fetch_rows(_SEED_AVERAGE_LENGTH, {**self._key_params, "average": average_length})
 
-    def _of(self, document: Document) -> dict[str, Any]:
-        return {**self._place, "d": document.id, "v": document.version}
+    def _build_params(self, document: DocumentRow) -> dict[str, Any]:
+        return {**self._key_params, "d": document.id, "v": document.version}
 
 
 _IS_LIVE = """
 select 1 from search_index i join knowledge_base k on k.tenant_id = i.tenant_id and k.id = i.kb_id
  where i.tenant_id = :t and i.kb_id = :kb and i.id = :i and i.state = 'live' and k.deleted_at is null"""
-_LIVE = statement(_IS_LIVE)
-_IDS = statement("""
+_FIND_LIVE_INDEX = parse_statement(_IS_LIVE)
+_LIST_DOCUMENT_IDS = parse_statement("""
 select id from document
  where tenant_id = :t and kb_id = :kb and (:after::uuid is null or id > :after) order by id limit :most""")
-_DOCUMENT = statement(f"""
+_DOCUMENT = parse_statement(f"""
 select {DOCUMENT_COLUMNS}, exists ({_IS_LIVE}) is_live,
        (select coalesce(sum(octet_length(content)), 0) from document_text where tenant_id = :t and document_id = :d)
        + chunk_count::bigint * 2 * (select dim from search_index where tenant_id = :t and id = :i) size
   from document where tenant_id = :t and kb_id = :kb and id = :d""")  # noqa: S608
-_TEXT = statement("""
+_TEXT = parse_statement("""
 select o.key, t.content from document_text t
   join document_object o on o.tenant_id = t.tenant_id and o.document_id = t.document_id and o.version = t.version
  where t.tenant_id = :t and t.document_id = :d and t.version = :v""")
-_NODES = statement("""
+_NODES = parse_statement("""
 select id, parent_id, kind, level, title, start_offset, end_offset, page, page_end, slide, block, ordinal
   from node where tenant_id = :t and document_id = :d and ordinal > :after order by ordinal limit :most""")
-_PAGES = statement("""
+_PAGES = parse_statement("""
 select page, width, height, starts, ends, boxes from document_page
  where tenant_id = :t and document_id = :d and page > :after order by page limit :most""")
-_CHUNKS = statement("""
+_CHUNKS = parse_statement("""
 select c.content, c.start_offset, c.end_offset, c.token_count, c.page, c.page_end, c.slide, c.section_titles,
        c.node_path, c.metadata, c.media_ordinal, e.embedding
   from (select * from chunk where tenant_id = :t and kb_id = :kb and document_id = :d and version = :v
@@ -132,13 +134,13 @@ select c.content, c.start_offset, c.end_offset, c.token_count, c.page, c.page_en
   left join lateral (select e.embedding from chunk_embedding e
                       where e.tenant_id = :t and e.index_id = :i and e.chunk_id = c.id offset 0) e on true
  order by c.ordinal""")
-_MEDIA = statement("""
+_IMAGES = parse_statement("""
 select ordinal, key, media_type, bytes, width, height, sha256 from document_media
  where tenant_id = :t and document_id = :d and version = :v order by ordinal""")
-_FILLED = statement("select 1 from chunk where tenant_id = :t and index_id = :i limit 1")
+_HAS_CHUNKS = parse_statement("select 1 from chunk where tenant_id = :t and index_id = :i limit 1")
 # Whoever adds a chunk holds the row by a lock that this one waits for.
-_HOLD = statement("select 1 from search_index where tenant_id = :t and kb_id = :kb and id = :i for update")
-_BEGIN_WITH = statement("""
+_LOCK_INDEX = parse_statement("select 1 from search_index where tenant_id = :t and kb_id = :kb and id = :i for update")
+_SEED_AVERAGE_LENGTH = parse_statement("""
 update search_index set avgdl = :average::real
  where tenant_id = :t and kb_id = :kb and id = :i and state = 'live'
    and not exists (select from chunk where tenant_id = :t and index_id = :i)""")

@@ -6,35 +6,35 @@ from dataclasses import dataclass
 
 from app.transfer.types import ArchiveDamaged, ArchiveTruncated
 
-BLOCK = tarfile.BLOCKSIZE
-END = bytes(2 * BLOCK)
+BLOCK_BYTES = tarfile.BLOCKSIZE
+END_MARKER = bytes(2 * BLOCK_BYTES)
 # Writers fill up their last record with zeros; nobody's is longer.
-MOST_FILLING = 1024 * 1024
+MAX_FILLING_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class ArchiveMember:
     """A file of the archive; its name is compared with names of ours, never opened."""
 
     name: str
     size: int
 
 
-def header(name: str, size: int) -> bytes:
+def build_header(name: str, size: int) -> bytes:
     """What stands before a file's bytes."""
     info = tarfile.TarInfo(name)
     info.size = size
     return info.tobuf(tarfile.USTAR_FORMAT)
 
 
-def padding(size: int) -> bytes:
+def build_padding(size: int) -> bytes:
     """What stands behind them."""
-    return bytes(-size % BLOCK)
+    return bytes(-size % BLOCK_BYTES)
 
 
-def whole(name: str, content: bytes) -> bytes:
+def build_member(name: str, content: bytes) -> bytes:
     """A file at once."""
-    return header(name, len(content)) + content + padding(len(content))
+    return build_header(name, len(content)) + content + build_padding(len(content))
 
 
 class TarReader:
@@ -42,18 +42,18 @@ class TarReader:
 
     def __init__(self, body: AsyncIterator[bytes]) -> None:
         self._body = body
-        self._held = b""
-        self._left = 0
-        self._padding = 0
+        self._buffer = b""
+        self._remaining_bytes = 0
+        self._padding_bytes = 0
 
-    async def next(self) -> Member | None:
+    async def read_next_member(self) -> ArchiveMember | None:
         """The next file; None behind the last. Raises ArchiveDamaged, ArchiveTruncated."""
-        async for _ in self.pieces():
+        async for _ in self.iter_pieces():
             pass
-        await self._exactly(self._padding)
-        block = await self._exactly(BLOCK)
+        await self._read_exactly(self._padding_bytes)
+        block = await self._read_exactly(BLOCK_BYTES)
         if not any(block):
-            await self._finish()
+            await self._check_end()
             return None
         try:
             info = tarfile.TarInfo.frombuf(block, "utf-8", "strict")
@@ -61,38 +61,38 @@ class TarReader:
             raise ArchiveDamaged from exc
         if info.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) or info.size < 0:
             raise ArchiveDamaged("The archive holds something else than files.")
-        self._left, self._padding = info.size, -info.size % BLOCK
-        return Member(info.name, info.size)
+        self._remaining_bytes, self._padding_bytes = info.size, -info.size % BLOCK_BYTES
+        return ArchiveMember(info.name, info.size)
 
-    async def pieces(self) -> AsyncIterator[bytes]:
+    async def iter_pieces(self) -> AsyncIterator[bytes]:
         """What is left of the file. Raises ArchiveTruncated."""
-        while self._left:
-            piece = await self._some(self._left)
-            self._left -= len(piece)
+        while self._remaining_bytes:
+            piece = await self._read_up_to(self._remaining_bytes)
+            self._remaining_bytes -= len(piece)
             yield piece
 
-    async def _exactly(self, size: int) -> bytes:
-        found = b""
-        while len(found) < size:
-            found += await self._some(size - len(found))
-        return found
+    async def _read_exactly(self, size: int) -> bytes:
+        content = b""
+        while len(content) < size:
+            content += await self._read_up_to(size - len(content))
+        return content
 
-    async def _some(self, most: int) -> bytes:
-        while not self._held:
+    async def _read_up_to(self, max_bytes: int) -> bytes:
+        while not self._buffer:
             try:
-                self._held = await anext(self._body)
+                self._buffer = await anext(self._body)
             except StopAsyncIteration:
                 raise ArchiveTruncated from None
-        piece, self._held = self._held[:most], self._held[most:]
+        piece, self._buffer = self._buffer[:max_bytes], self._buffer[max_bytes:]
         return piece
 
-    async def _finish(self) -> None:
-        filling = len(self._held)
-        is_clean = not any(self._held)
+    async def _check_end(self) -> None:
+        filling_bytes = len(self._buffer)
+        is_clean = not any(self._buffer)
         async for piece in self._body:
-            filling += len(piece)
+            filling_bytes += len(piece)
             is_clean = is_clean and not any(piece)
-            if not is_clean or filling > MOST_FILLING:
+            if not is_clean or filling_bytes > MAX_FILLING_BYTES:
                 break
-        if not is_clean or filling > MOST_FILLING:
+        if not is_clean or filling_bytes > MAX_FILLING_BYTES:
             raise ArchiveDamaged("Something follows the archive's end.")

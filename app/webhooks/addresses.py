@@ -14,76 +14,78 @@ from ipaddress import ip_address
 import httpx2
 
 from app.errors import AppError
-from app.public_addresses import Address, Network, is_public
-from app.webhooks.types import Reason
+from app.public_addresses import IpAddress, IpNetwork, is_public_address
+from app.webhooks.types import WebhookFailureReason
 
-Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
+AddressResolver = Callable[[str, int], Awaitable[Sequence[str]]]
 
-RESOLVE_SECONDS = 5.0
+RESOLVE_TIMEOUT_SECONDS = 5.0
 # Visible characters alone, and none that programs read differently.
-_PLAIN = re.compile(r"https?://[!-~]+", re.IGNORECASE)
-_ODD = re.compile(r"[\\#@<>\"^`|{}\s]")
+_VISIBLE_URL = re.compile(r"https?://[!-~]+", re.IGNORECASE)
+_AMBIGUOUS_CHARACTERS = re.compile(r"[\\#@<>\"^`|{}\s]")
 
 
-class AddressRefused(AppError):
+class AddressNotAllowed(AppError):
     """A webhook may not lead there."""
 
-    def __init__(self, message: str, reason: Reason) -> None:
+    def __init__(self, message: str, reason: WebhookFailureReason) -> None:
         self.reason = reason
         super().__init__(message)
 
 
-async def look_up(host: str, port: int) -> Sequence[str]:
+async def resolve_host(host: str, port: int) -> Sequence[str]:
     """The addresses of a name, as the system has them. Raises OSError."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(one[4][0]) for one in found))
+    infos = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(info[4][0]) for info in infos))
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class WebhookTarget:
     """An address that was checked: what is asked for, and which of its host's addresses may be connected to."""
 
     url: httpx2.URL
-    addresses: Sequence[Address]
+    addresses: Sequence[IpAddress]
 
 
 @dataclass(frozen=True, slots=True)
-class AddressGate:
+class AddressPolicy:
     """``allowed`` are networks that are not public, and may be reached all the same, over plain HTTP too."""
 
-    allowed: Sequence[Network] = ()
-    resolve: Resolve = look_up
+    allowed_networks: Sequence[IpNetwork] = ()
+    resolve: AddressResolver = resolve_host
 
-    async def check(self, url: str) -> Target:
+    async def check(self, url: str) -> WebhookTarget:
         """Raises AddressRefused where any of its addresses may not be reached."""
-        parsed = _parsed(url)
+        parsed = _parse_url(url)
         host = parsed.raw_host.decode()
         try:
-            async with asyncio.timeout(RESOLVE_SECONDS):
-                found = await self.resolve(host, parsed.port or (443 if parsed.scheme == "https" else 80))
-            addresses = [ip_address(one) for one in found]
+            async with asyncio.timeout(RESOLVE_TIMEOUT_SECONDS):
+                resolved = await self.resolve(host, parsed.port or (443 if parsed.scheme == "https" else 80))
+            addresses = [ip_address(address) for address in resolved]
         except (OSError, UnicodeError, ValueError) as exc:  # a timeout is an OSError
-            raise AddressRefused("The host of the URL is not known.", Reason.UNRESOLVED) from exc
+            raise AddressNotAllowed("The host of the URL is not known.", WebhookFailureReason.UNRESOLVED) from exc
         if not addresses:
-            raise AddressRefused("The host of the URL is not known.", Reason.UNRESOLVED)
-        private = [one for one in addresses if any(one in network for network in self.allowed)]
-        if any(one not in private and not is_public(one) for one in addresses):
-            raise AddressRefused("The URL does not lead to the public internet.", Reason.ADDRESS_REFUSED)
-        if parsed.scheme != "https" and len(private) < len(addresses):
-            raise AddressRefused("The URL must begin with https://.", Reason.ADDRESS_REFUSED)
-        return Target(parsed, addresses)
+            raise AddressNotAllowed("The host of the URL is not known.", WebhookFailureReason.UNRESOLVED)
+        allowed = [address for address in addresses if any(address in network for network in self.allowed_networks)]
+        if any(address not in allowed and not is_public_address(address) for address in addresses):
+            raise AddressNotAllowed(
+                "The URL does not lead to the public internet.", WebhookFailureReason.ADDRESS_REFUSED
+            )
+        if parsed.scheme != "https" and len(allowed) < len(addresses):
+            raise AddressNotAllowed("The URL must begin with https://.", WebhookFailureReason.ADDRESS_REFUSED)
+        return WebhookTarget(parsed, addresses)
 
 
-def _parsed(url: str) -> httpx2.URL:
+def _parse_url(url: str) -> httpx2.URL:
     """Raises AddressRefused."""
     message = "It is an https URL without user and fragment."
-    if not _PLAIN.fullmatch(url) or _ODD.search(url):
-        raise AddressRefused(message, Reason.ADDRESS_REFUSED)
+    if not _VISIBLE_URL.fullmatch(url) or _AMBIGUOUS_CHARACTERS.search(url):
+        raise AddressNotAllowed(message, WebhookFailureReason.ADDRESS_REFUSED)
     try:
         parsed = httpx2.URL(url)
     except httpx2.InvalidURL:
-        raise AddressRefused(message, Reason.ADDRESS_REFUSED) from None
-    port_fits = parsed.port is None or 0 < parsed.port < 65536
-    if parsed.scheme not in ("http", "https") or not parsed.host or not port_fits:
-        raise AddressRefused(message, Reason.ADDRESS_REFUSED)
+        raise AddressNotAllowed(message, WebhookFailureReason.ADDRESS_REFUSED) from None
+    is_port_valid = parsed.port is None or 0 < parsed.port < 65536
+    if parsed.scheme not in ("http", "https") or not parsed.host or not is_port_valid:
+        raise AddressNotAllowed(message, WebhookFailureReason.ADDRESS_REFUSED)
     return parsed

@@ -4,16 +4,23 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from app.audit.repository import AuditRepository
-from app.audit.types import SERVICE, Action, Event
+from app.audit.types import SERVICE_ACTOR, AuditAction, AuditEvent
 from app.db.session import Database
 from app.settings.webhooks import WebhookSettings
 from app.webhooks.repository import WebhookRepository
 from app.webhooks.sending import WebhookSender
-from app.webhooks.types import DeliveryFailed, DeliveryStatus, DueDelivery, Outcome, Reason, Resting
+from app.webhooks.types import (
+    DeliveryFailed,
+    DeliveryOutcome,
+    DeliveryStatus,
+    DueDelivery,
+    WebhookFailureReason,
+    WebhookPaused,
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Delivering:
+class WebhookDeliverer:
     """Of all tenants. What a crash leaves unsettled is sent again: a receiver may get it twice, never not at all."""
 
     database: Database
@@ -27,35 +34,48 @@ class Delivering:
         """
         async with self.database.transaction(tenant_id) as session:
             repository = WebhookRepository(session, tenant_id)
-            due = await repository.due(delivery_id)
+            due = await repository.load_due(delivery_id)
             if due is None:
                 return
             if not due.enabled:
-                await repository.settle(delivery_id, DeliveryStatus.DEAD, Outcome(reason=Reason.DISABLED), tried=0)
+                await repository.record_outcome(
+                    delivery_id,
+                    DeliveryStatus.DEAD,
+                    DeliveryOutcome(reason=WebhookFailureReason.DISABLED),
+                    attempt_count=0,
+                )
                 return
-        if due.resting_until is not None:
-            raise Resting(due.resting_until)
+        if due.paused_until is not None:
+            raise WebhookPaused(due.paused_until)
         outcome = await self.sender.send(due.url, due.delivery, due.secrets)
-        if not await self._settle(tenant_id, due, outcome, is_last=is_last):
+        if not await self._record_outcome(tenant_id, due, outcome, is_last=is_last):
             raise DeliveryFailed(retry_after=outcome.retry_after)
 
-    async def _settle(self, tenant_id: UUID, due: DueDelivery, outcome: Outcome, *, is_last: bool) -> bool:
+    async def _record_outcome(
+        self, tenant_id: UUID, due: DueDelivery, outcome: DeliveryOutcome, *, is_last: bool
+    ) -> bool:
         """False where it is to be tried again. The webhook before the delivery, as whoever deletes one has them."""
         delivery_id = due.delivery.id
         async with self.database.transaction(tenant_id) as session:
             repository = WebhookRepository(session, tenant_id)
             if outcome.reason is None:
-                await repository.succeeded(due.webhook_id)
-                await repository.settle(delivery_id, DeliveryStatus.DELIVERED, outcome, tried=1)
+                await repository.record_success(due.webhook_id)
+                await repository.record_outcome(delivery_id, DeliveryStatus.DELIVERED, outcome, attempt_count=1)
                 return True
-            failures = await repository.failed(due.webhook_id, pause=outcome.retry_after)
-            ends = is_last or due.delivery.attempts + 1 >= self.settings.max_attempts
-            if failures is not None and (outcome.reason is Reason.GONE or failures >= self.settings.disable_after):
-                reason = Reason.GONE if outcome.reason is Reason.GONE else Reason.FAILURES
+            failures = await repository.record_failure(due.webhook_id, pause_seconds=outcome.retry_after)
+            is_final = is_last or due.delivery.attempts + 1 >= self.settings.max_attempts
+            if failures is not None and (
+                outcome.reason is WebhookFailureReason.GONE or failures >= self.settings.disable_after
+            ):
+                reason = (
+                    WebhookFailureReason.GONE
+                    if outcome.reason is WebhookFailureReason.GONE
+                    else WebhookFailureReason.FAILURES
+                )
                 await repository.disable(due.webhook_id, reason)
-                event = Event(Action.WEBHOOK_DISABLE, [due.webhook_id], counts={"failures": failures})
-                await AuditRepository(session, tenant_id).add(event, SERVICE)
-                ends = True
-            status = DeliveryStatus.DEAD if ends else DeliveryStatus.PENDING
-            await repository.settle(delivery_id, status, outcome, tried=1)
-            return ends
+                event = AuditEvent(AuditAction.WEBHOOK_DISABLE, [due.webhook_id], counts={"failures": failures})
+                await AuditRepository(session, tenant_id).add(event, SERVICE_ACTOR)
+                is_final = True
+            status = DeliveryStatus.DEAD if is_final else DeliveryStatus.PENDING
+            await repository.record_outcome(delivery_id, status, outcome, attempt_count=1)
+            return is_final

@@ -16,15 +16,15 @@ import httpx2
 from standardwebhooks import Webhook as Signer
 
 from app.ids import encode_id
-from app.public_addresses import Address
+from app.public_addresses import IpAddress
 from app.settings.webhooks import WebhookSettings
-from app.webhooks.addresses import AddressGate, AddressRefused, Target
-from app.webhooks.types import Delivery, Outcome, Reason
+from app.webhooks.addresses import AddressNotAllowed, AddressPolicy, WebhookTarget
+from app.webhooks.types import Delivery, DeliveryOutcome, WebhookFailureReason
 
 # Of a host with several addresses so many are tried.
-MOST_ADDRESSES = 3
-LONGEST_PAUSE = 600.0
-_SECONDS = re.compile(r"\d{1,6}")
+MAX_ADDRESSES = 3
+MAX_PAUSE_SECONDS = 600.0
+_SECONDS_PATTERN = re.compile(r"\d{1,6}")
 
 
 class WebhookSender:
@@ -34,45 +34,49 @@ class WebhookSender:
     a host must not serve another at the same address.
     """
 
-    def __init__(self, gate: AddressGate, *, seconds: float, certificates: ssl.SSLContext | bool = True) -> None:
+    def __init__(
+        self, address_policy: AddressPolicy, *, timeout_seconds: float, certificates: ssl.SSLContext | bool = True
+    ) -> None:
         """``seconds`` is how long one attempt takes at most, all in all; ``certificates`` says whose are believed."""
-        self.gate = gate
-        self._seconds = seconds
+        self.address_policy = address_policy
+        self._timeout_seconds = timeout_seconds
         limits = httpx2.Limits(max_keepalive_connections=0)
         self._transport = httpx2.AsyncHTTPTransport(verify=certificates, trust_env=False, limits=limits)
 
     @classmethod
-    def open(cls, settings: WebhookSettings) -> Self:
+    def from_settings(cls, settings: WebhookSettings) -> Self:
         """Blocking: it reads certificates."""
-        return cls(AddressGate(settings.allow_private), seconds=settings.timeout_seconds)
+        return cls(AddressPolicy(settings.allow_private), timeout_seconds=settings.timeout_seconds)
 
     async def close(self) -> None:
         """Close what is open."""
         await self._transport.aclose()
 
-    async def send(self, url: str, delivery: Delivery, secrets: Sequence[bytes]) -> Outcome:
+    async def send(self, url: str, delivery: Delivery, secrets: Sequence[bytes]) -> DeliveryOutcome:
         """Whether the receiver has taken it: any answer of 200 to 299 in time."""
-        content = body(delivery)
+        content = build_body(delivery)
         try:
-            async with asyncio.timeout(self._seconds):
-                target = await self.gate.check(url)
-                return await self._post(target, content, signed(delivery, content, secrets))
-        except AddressRefused as refused:
-            return Outcome(reason=refused.reason)
+            async with asyncio.timeout(self._timeout_seconds):
+                target = await self.address_policy.check(url)
+                return await self._post(target, content, build_signature_headers(delivery, content, secrets))
+        except AddressNotAllowed as refused:
+            return DeliveryOutcome(reason=refused.reason)
         except TimeoutError:
-            return Outcome(reason=Reason.TIMEOUT)
+            return DeliveryOutcome(reason=WebhookFailureReason.TIMEOUT)
         except (httpx2.HTTPError, httpx2.InvalidURL):
-            return Outcome(reason=Reason.UNREACHABLE)
+            return DeliveryOutcome(reason=WebhookFailureReason.UNREACHABLE)
 
-    async def _post(self, target: Target, content: bytes, headers: dict[str, str]) -> Outcome:
-        for address in target.addresses[: MOST_ADDRESSES - 1]:
+    async def _post(self, target: WebhookTarget, content: bytes, headers: dict[str, str]) -> DeliveryOutcome:
+        for address in target.addresses[: MAX_ADDRESSES - 1]:
             try:
                 return await self._post_to(address, target, content, headers)
             except httpx2.ConnectError:
                 continue
-        return await self._post_to(target.addresses[:MOST_ADDRESSES][-1], target, content, headers)
+        return await self._post_to(target.addresses[:MAX_ADDRESSES][-1], target, content, headers)
 
-    async def _post_to(self, address: Address, target: Target, content: bytes, headers: dict[str, str]) -> Outcome:
+    async def _post_to(
+        self, address: IpAddress, target: WebhookTarget, content: bytes, headers: dict[str, str]
+    ) -> DeliveryOutcome:
         """The name is in the Host header, and the certificate must be for it; the connection goes to the address."""
         host = target.url.netloc.decode()
         extensions = {"sni_hostname": target.url.raw_host.decode()} if target.url.scheme == "https" else {}
@@ -85,42 +89,44 @@ class WebhookSender:
         )
         reply = await self._transport.handle_async_request(request)
         try:
-            return _outcome(reply)
+            return _to_outcome(reply)
         finally:
             await reply.aclose()  # unread: what it says is of no use, and could be of any length
 
 
-def _outcome(reply: httpx2.Response) -> Outcome:
+def _to_outcome(reply: httpx2.Response) -> DeliveryOutcome:
     status = reply.status_code
     if 200 <= status < 300:
-        return Outcome(status)
+        return DeliveryOutcome(status)
     if status == 410:
-        return Outcome(status, Reason.GONE)
-    asked = reply.headers.get("Retry-After", "")
-    pause = min(LONGEST_PAUSE, float(asked)) if _SECONDS.fullmatch(asked) else 0.0
-    return Outcome(status, Reason.REDIRECT if 300 <= status < 400 else Reason.STATUS, pause)
+        return DeliveryOutcome(status, WebhookFailureReason.GONE)
+    retry_after = reply.headers.get("Retry-After", "")
+    pause = min(MAX_PAUSE_SECONDS, float(retry_after)) if _SECONDS_PATTERN.fullmatch(retry_after) else 0.0
+    return DeliveryOutcome(
+        status, WebhookFailureReason.REDIRECT if 300 <= status < 400 else WebhookFailureReason.STATUS, pause
+    )
 
 
-def body(delivery: Delivery) -> bytes:
+def build_body(delivery: Delivery) -> bytes:
     """What is sent: the same bytes each time."""
-    told = {
+    payload = {
         "type": delivery.event,
         "timestamp": delivery.created_at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-        "data": public_data(delivery),
+        "data": to_public_data(delivery),
     }
-    return json.dumps(told, ensure_ascii=False, separators=(",", ":")).encode()
+    return json.dumps(payload, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 _PREFIXES = {"document": "doc", "knowledge_base": "kb", "webhook": "whk"}
 
 
-def public_data(delivery: Delivery) -> dict[str, object]:
+def to_public_data(delivery: Delivery) -> dict[str, object]:
     """With ids as callers know them, in the order of their names."""
-    given = sorted(delivery.data.items())
-    return {name: encode_id(_PREFIXES[name], UUID(value)) if name in _PREFIXES else value for name, value in given}
+    items = sorted(delivery.data.items())
+    return {name: encode_id(_PREFIXES[name], UUID(value)) if name in _PREFIXES else value for name, value in items}
 
 
-def signed(delivery: Delivery, content: bytes, secrets: Sequence[bytes]) -> dict[str, str]:
+def build_signature_headers(delivery: Delivery, content: bytes, secrets: Sequence[bytes]) -> dict[str, str]:
     """The headers; a signature for each secret that holds."""
     now, message = datetime.now(UTC), encode_id("dlv", delivery.id)
     signatures = [Signer(secret).sign(message, now, content.decode()) for secret in secrets]

@@ -10,14 +10,14 @@ from uuid import UUID
 
 from app.access import Principal
 from app.audit.repository import AuditRepository
-from app.audit.types import Action, Actor, Event
+from app.audit.types import Actor, AuditAction, AuditEvent
 from app.db.session import Session, TenantDatabase
-from app.errors import Forbidden, InvalidInput
+from app.errors import ForbiddenError, InvalidInputError
 from app.job_queue import INTERACTIVE, JobQueue
-from app.webhooks.addresses import AddressGate, AddressRefused
+from app.webhooks.addresses import AddressNotAllowed, AddressPolicy
 from app.webhooks.repository import Position, WebhookRepository
 from app.webhooks.types import (
-    SEND_JOB,
+    SEND_WEBHOOK_JOB,
     TEST_EVENT,
     Delivery,
     DeliveryNotFound,
@@ -38,137 +38,144 @@ class WebhookService:
 
     db: TenantDatabase
     principal: Principal
-    gate: AddressGate
+    address_policy: AddressPolicy
     queue: JobQueue
 
     async def create(
         self, url: str, events: Sequence[str], *, description: str | None, enabled: bool
     ) -> tuple[Webhook, str]:
         """With its secret, which is shown this once. Raises InvalidInput, TooManyWebhooks, Forbidden."""
-        self._require_whole()
+        self._require_unrestricted_key()
         await self._check(url)
         secret = secrets.token_bytes(SECRET_BYTES)
         async with self.db.transaction() as session:
-            made = await self._repository(session).add(
-                url, description, events, enabled=enabled, secret=secret, most=self.principal.quotas.of_rows("webhooks")
+            webhook = await self._repository(session).add(
+                url,
+                description,
+                events,
+                enabled=enabled,
+                secret=secret,
+                max_webhooks=self.principal.quotas.get_row_limit("webhooks"),
             )
-            if made is None:
+            if webhook is None:
                 raise TooManyWebhooks
-            await self._record(session, Action.WEBHOOK_CREATE, made.id)
-        return made, _shown(secret)
+            await self._record(session, AuditAction.WEBHOOK_CREATE, webhook.id)
+        return webhook, _format_secret(secret)
 
     async def get(self, webhook_id: UUID) -> Webhook:
         """Raises WebhookNotFound, Forbidden."""
-        self._require_whole()
+        self._require_unrestricted_key()
         async with self.db.transaction() as session:
-            return _there(await self._repository(session).find(webhook_id))
+            return _require_webhook(await self._repository(session).find(webhook_id))
 
-    async def page(self, *, after: Position | None, limit: int) -> Sequence[Webhook]:
+    async def list_webhooks(self, *, after: Position | None, limit: int) -> Sequence[Webhook]:
         """Newest first. Raises Forbidden."""
-        self._require_whole()
+        self._require_unrestricted_key()
         async with self.db.transaction() as session:
-            return await self._repository(session).page(after=after, limit=limit)
+            return await self._repository(session).list_webhooks(after=after, limit=limit)
 
-    async def change(self, webhook_id: UUID, changes: Mapping[str, Any]) -> Webhook:
+    async def update(self, webhook_id: UUID, changes: Mapping[str, Any]) -> Webhook:
         """Set what is named; one that is enabled begins anew. Raises WebhookNotFound, InvalidInput, Forbidden."""
         await self.get(webhook_id)
         if "url" in changes:
             await self._check(changes["url"])
         async with self.db.transaction() as session:
             repository = self._repository(session)
-            before = _there(await repository.find(webhook_id, lock=True))
+            before = _require_webhook(await repository.find(webhook_id, lock=True))
             after = replace(before, **changes)
             if after == before:
                 return before
-            await self._record(session, Action.WEBHOOK_UPDATE, webhook_id)
-            return _there(await repository.change(webhook_id, after))
+            await self._record(session, AuditAction.WEBHOOK_UPDATE, webhook_id)
+            return _require_webhook(await repository.update(webhook_id, after))
 
     async def rotate(self, webhook_id: UUID, *, overlap: timedelta) -> tuple[Webhook, str]:
         """Another secret, shown this once; what is sent is signed with both for a while.
 
         Raises WebhookNotFound, Forbidden.
         """
-        self._require_whole()
+        self._require_unrestricted_key()
         secret = secrets.token_bytes(SECRET_BYTES)
         async with self.db.transaction() as session:
-            changed = _there(await self._repository(session).rotate(webhook_id, secret, overlap))
-            await self._record(session, Action.WEBHOOK_ROTATE, webhook_id)
-        return changed, _shown(secret)
+            changed = _require_webhook(await self._repository(session).rotate(webhook_id, secret, overlap))
+            await self._record(session, AuditAction.WEBHOOK_ROTATE, webhook_id)
+        return changed, _format_secret(secret)
 
     async def delete(self, webhook_id: UUID) -> None:
         """With its deliveries. Raises WebhookNotFound, Forbidden."""
-        self._require_whole()
+        self._require_unrestricted_key()
         async with self.db.transaction() as session:
             if not await self._repository(session).remove(webhook_id):
                 raise WebhookNotFound
-            await self._record(session, Action.WEBHOOK_DELETE, webhook_id)
+            await self._record(session, AuditAction.WEBHOOK_DELETE, webhook_id)
 
-    async def deliveries(
+    async def list_deliveries(
         self, webhook_id: UUID, status: DeliveryStatus | None, *, after: Position | None, limit: int
     ) -> Sequence[Delivery]:
         """Newest first. Raises WebhookNotFound, Forbidden."""
-        self._require_whole()
+        self._require_unrestricted_key()
         async with self.db.transaction() as session:
             repository = self._repository(session)
-            _there(await repository.find(webhook_id))
-            return await repository.deliveries(webhook_id, status, after=after, limit=limit)
+            _require_webhook(await repository.find(webhook_id))
+            return await repository.list_deliveries(webhook_id, status, after=after, limit=limit)
 
-    async def test(self, webhook_id: UUID) -> Delivery:
+    async def send_test(self, webhook_id: UUID) -> Delivery:
         """Send it something, whatever events it asks for. Raises WebhookNotFound, WebhookDisabled, Forbidden."""
-        self._require_whole()
+        self._require_unrestricted_key()
         async with self.db.transaction() as session:
-            repository = await self._for_sending(session, webhook_id)
-            made = await repository.add_delivery(webhook_id, TEST_EVENT, {"webhook": str(webhook_id)})
-            await self._enqueue(session, made)
-            await self._record(session, Action.WEBHOOK_TEST, webhook_id)
-        return made
+            repository = await self._require_enabled(session, webhook_id)
+            delivery = await repository.add_delivery(webhook_id, TEST_EVENT, {"webhook": str(webhook_id)})
+            await self._enqueue(session, delivery)
+            await self._record(session, AuditAction.WEBHOOK_TEST, webhook_id)
+        return delivery
 
     async def replay(self, webhook_id: UUID, delivery_id: UUID) -> Delivery:
         """Send it again, under the same id. Raises WebhookNotFound, DeliveryNotFound, WebhookDisabled, Forbidden."""
-        self._require_whole()
+        self._require_unrestricted_key()
         async with self.db.transaction() as session:
-            repository = await self._for_sending(session, webhook_id)
-            renewed = await repository.renew(webhook_id, delivery_id)
-            if renewed is None:
+            repository = await self._require_enabled(session, webhook_id)
+            delivery = await repository.requeue(webhook_id, delivery_id)
+            if delivery is None:
                 raise DeliveryNotFound
-            await self._enqueue(session, renewed)
-            await self._record(session, Action.WEBHOOK_REPLAY, webhook_id)
-        return renewed
+            await self._enqueue(session, delivery)
+            await self._record(session, AuditAction.WEBHOOK_REPLAY, webhook_id)
+        return delivery
 
-    async def _for_sending(self, session: Session, webhook_id: UUID) -> WebhookRepository:
+    async def _require_enabled(self, session: Session, webhook_id: UUID) -> WebhookRepository:
         repository = self._repository(session)
-        if not _there(await repository.find(webhook_id)).enabled:
+        if not _require_webhook(await repository.find(webhook_id)).enabled:
             raise WebhookDisabled
         return repository
 
     async def _enqueue(self, session: Session, delivery: Delivery) -> None:
         payload = {"delivery": str(delivery.id)}
-        await self.queue.enqueue(session, SEND_JOB, tenant_id=self.db.tenant_id, payload=payload, priority=INTERACTIVE)
+        await self.queue.enqueue(
+            session, SEND_WEBHOOK_JOB, tenant_id=self.db.tenant_id, payload=payload, priority=INTERACTIVE
+        )
 
     async def _check(self, url: str) -> None:
         try:
-            await self.gate.check(url)
-        except AddressRefused as refused:
-            raise InvalidInput(refused.message, loc=("body", "url")) from None
+            await self.address_policy.check(url)
+        except AddressNotAllowed as refused:
+            raise InvalidInputError(refused.message, loc=("body", "url")) from None
 
-    def _require_whole(self) -> None:
+    def _require_unrestricted_key(self) -> None:
         """What webhooks are told is of the whole tenant."""
         if self.principal.knowledge_base_ids is not None or self.principal.user_id is not None:
-            raise Forbidden("A key that is narrowed cannot manage webhooks.")
+            raise ForbiddenError("A key that is narrowed cannot manage webhooks.")
 
-    async def _record(self, session: Session, action: Action, webhook_id: UUID) -> None:
-        event = Event(action, [webhook_id])
-        await AuditRepository(session, self.db.tenant_id).add(event, Actor.of(self.principal))
+    async def _record(self, session: Session, action: AuditAction, webhook_id: UUID) -> None:
+        event = AuditEvent(action, [webhook_id])
+        await AuditRepository(session, self.db.tenant_id).add(event, Actor.from_principal(self.principal))
 
     def _repository(self, session: Session) -> WebhookRepository:
         return WebhookRepository(session, self.db.tenant_id)
 
 
-def _shown(secret: bytes) -> str:
+def _format_secret(secret: bytes) -> str:
     return SECRET_PREFIX + base64.b64encode(secret).decode()
 
 
-def _there(found: Webhook | None) -> Webhook:
-    if found is None:
+def _require_webhook(webhook: Webhook | None) -> Webhook:
+    if webhook is None:
         raise WebhookNotFound
-    return found
+    return webhook

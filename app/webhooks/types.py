@@ -7,14 +7,14 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-from app.errors import Conflict, NotFound, Postponed, Unavailable
+from app.errors import ConflictError, JobPostponed, NotFoundError, UnavailableError
 
 # What triggers enqueue; their migration has the same word.
-SEND_JOB = "send_webhook"
+SEND_WEBHOOK_JOB = "send_webhook"
 TEST_EVENT = "webhook.test"
 
 
-class EventName(StrEnum):
+class WebhookEventName(StrEnum):
     """What a webhook can ask to be told of."""
 
     DOCUMENT_READY = "document.ready"
@@ -35,7 +35,7 @@ class DeliveryStatus(StrEnum):
     DEAD = "dead"
 
 
-class Reason(StrEnum):
+class WebhookFailureReason(StrEnum):
     """Why an attempt failed, or a delivery or a webhook was given up; never a word of the receiver's."""
 
     STATUS = "status"
@@ -49,35 +49,35 @@ class Reason(StrEnum):
     GONE = "gone"
 
 
-class WebhookNotFound(NotFound):
+class WebhookNotFound(NotFoundError):
     """There is no such webhook."""
 
     code = "webhook_not_found"
 
 
-class DeliveryNotFound(NotFound):
+class DeliveryNotFound(NotFoundError):
     """There is no such delivery."""
 
     code = "delivery_not_found"
 
 
-class TooManyWebhooks(Conflict):
+class TooManyWebhooks(ConflictError):
     """This tenant has as many webhooks as it may have."""
 
     code = "too_many_webhooks"
 
 
-class WebhookDisabled(Conflict):
+class WebhookDisabled(ConflictError):
     """The webhook is disabled: enable it first."""
 
     code = "webhook_disabled"
 
 
-class DeliveryFailed(Unavailable):
+class DeliveryFailed(UnavailableError):
     """The receiver of a webhook did not take it."""
 
 
-class Resting(Postponed):
+class WebhookPaused(JobPostponed):
     """The receiver of a webhook failed a moment ago, and is left alone until then."""
 
 
@@ -121,13 +121,13 @@ class DueDelivery:
     url: str
     enabled: bool
     secrets: Sequence[bytes]
-    resting_until: datetime | None
+    paused_until: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class DeliveryOutcome:
     """What became of an attempt; no reason means that it was taken."""
 
     status: int | None = None
-    reason: Reason | None = None
+    reason: WebhookFailureReason | None = None
     retry_after: float = 0.0

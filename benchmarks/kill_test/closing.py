@@ -10,7 +10,7 @@ from typing import Any
 
 import asyncpg
 
-from app.documents.sweeping import sweep_temporary
+from app.documents.sweeping import sweep_temp_files
 from benchmarks.kill_test.calls import Calls
 from benchmarks.kill_test.checking import Expected
 from benchmarks.kill_test.clients import Tally
@@ -129,7 +129,7 @@ def after_the_end(service: Service, tally: Tally) -> None:
     if left := service.left_behind():
         tally.fault(f"processes outlived the worker that had started them: {sorted(left)}")
     temporary = service.folder / "tmp"
-    swept = sweep_temporary(temporary, older_than=timedelta(0))
+    swept = sweep_temp_files(temporary, older_than=timedelta(0))
     print(f"temporary files and folders of killed processes: {swept}, removed as a worker does after a day")
     if rest := sorted(_names(temporary)):
         tally.fault(f"temporary files that nobody removes: {rest[:5]}")

@@ -18,7 +18,7 @@ import httpx
 
 from app.embedded_postgres import DatabaseUrls, EmbeddedPostgres
 from app.embedded_postgres.errors import EmbeddedPostgresError
-from app.embedded_postgres.server import free_ports
+from app.embedded_postgres.server import find_free_ports
 from benchmarks.embedding_endpoint import DIMENSIONS
 from benchmarks.kill_test.endpoint import QUERY_PREFIX
 from benchmarks.processes import ROOT, process_tree
@@ -82,7 +82,7 @@ class Service:
     @property
     def superuser_url(self) -> str:
         """To look at every session, and to hold locks."""
-        return self.postgres.url("carrel")
+        return self.postgres.build_url("carrel")
 
     def start(self, name: str) -> None:
         """One of NAMES."""
@@ -129,7 +129,7 @@ class Service:
         pid = self.postgres.pid
         os.kill(pid, signal.SIGKILL)
         end = time.monotonic() + START_SECONDS
-        while self.postgres.running:
+        while self.postgres.is_running:
             time.sleep(0.01)
         while True:
             try:
@@ -177,9 +177,9 @@ def running_service(folder: Path, embedding_url: str) -> Iterator[Service]:
     """On an empty database; call it from the main thread, as the embedded Postgres wants."""
     temporary = folder / "tmp"
     temporary.mkdir()
-    ports = dict(zip((name for name in NAMES if name.startswith("API")), free_ports(), strict=False))
+    ports = dict(zip((name for name in NAMES if name.startswith("API")), find_free_ports(), strict=False))
     settings = {"max_connections": "120"}
-    with EmbeddedPostgres(folder / "data", port=next(free_ports()), settings=settings) as postgres:
+    with EmbeddedPostgres(folder / "data", port=next(find_free_ports()), settings=settings) as postgres:
         urls = postgres.ensure_database()
         environment = {name: value for name, value in os.environ.items() if not name.startswith("CARREL_")} | {
             **SETTINGS,

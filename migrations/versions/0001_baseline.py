@@ -7,8 +7,8 @@ Run as the tables' owner, a NOSUPERUSER CREATEROLE login that owns the database,
 already done. Databases of earlier versions cannot be taken over: see app/db/migrate.py.
 """
 
-from app.db.migrate import run_script, walls
-from app.db.sql_files import function_script, read_migration_sql, trigger_script
+from app.db.migrate import build_rls_script, run_script
+from app.db.sql_files import build_function_script, build_trigger_script, read_migration_sql
 
 revision = "0001_baseline"
 down_revision = None
@@ -174,9 +174,9 @@ TENANT_TABLES = (
 def upgrade() -> None:
     roles, tables, policies = (read_migration_sql(path) for path in SCRIPTS)
     run_script("set local lock_timeout = '5s';" + roles)
-    run_script(function_script(FUNCTIONS, revision))
+    run_script(build_function_script(FUNCTIONS, revision))
     run_script(tables)
-    run_script(walls(*SHARED_TABLES, shared=True))
-    run_script(walls(*TENANT_TABLES))
+    run_script(build_rls_script(*SHARED_TABLES, shared=True))
+    run_script(build_rls_script(*TENANT_TABLES))
     run_script(policies)
-    run_script(trigger_script(TRIGGERS, revision))
+    run_script(build_trigger_script(TRIGGERS, revision))

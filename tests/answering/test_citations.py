@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from app.answering.citations import UsedSources, by_document, named_by_model, named_by_words
-from app.answering.types import Source
-from app.inference.structured import strict_schema
+from app.answering.citations import CitedSourceNumbers, find_model_citations, find_overlap_citations, group_by_document
+from app.answering.types import AnswerSource
+from app.inference.structured import build_strict_schema
 from tests.retrieval.hits import hit
 
 SOURCES = [
-    Source(1, hit("Ninety euros.", 0.9, document=1, ordinal=4)),
-    Source(2, hit("Fourteen weeks.", 0.8, document=2)),
-    Source(3, hit("A deposit.", 0.7, document=1, ordinal=2)),
+    AnswerSource(1, hit("Ninety euros.", 0.9, document=1, ordinal=4)),
+    AnswerSource(2, hit("Fourteen weeks.", 0.8, document=2)),
+    AnswerSource(3, hit("A deposit.", 0.7, document=1, ordinal=2)),
 ]
 
 
@@ -28,14 +28,14 @@ SOURCES = [
     ],
 )
 def test_one_citation_a_document(numbers: list[int], cited: list[list[int]]) -> None:
-    found = named_by_model(numbers, SOURCES)
+    found = find_model_citations(numbers, SOURCES)
     assert found is not None
     assert [[source.number for source in one.sources] for one in found] == cited
     assert {one.method for one in found} <= {"model"}
 
 
 def test_numbers_that_are_all_wrong_say_nothing() -> None:
-    assert named_by_model([4, 0], SOURCES) is None
+    assert find_model_citations([4, 0], SOURCES) is None
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_numbers_that_are_all_wrong_say_nothing() -> None:
     [([1, "2"], [1, 2]), (["[3]", "source 4."], [3, 4]), (["-1", "9" * 50], [-1, 999_999_999]), ([], [])],
 )
 def test_numbers_as_models_write_them(written: list[Any], read: list[int]) -> None:
-    assert UsedSources.model_validate({"numbers": written}).numbers == read
+    assert CitedSourceNumbers.model_validate({"numbers": written}).numbers == read
 
 
 @pytest.mark.parametrize(
@@ -51,33 +51,33 @@ def test_numbers_as_models_write_them(written: list[Any], read: list[int]) -> No
 )
 def test_what_is_no_number_is_refused(written: Any) -> None:
     with pytest.raises(ValidationError):
-        UsedSources.model_validate({"numbers": written})
+        CitedSourceNumbers.model_validate({"numbers": written})
 
 
 def test_the_schema_is_one_that_endpoints_take() -> None:
-    schema = strict_schema(UsedSources)
+    schema = build_strict_schema(CitedSourceNumbers)
     assert schema["properties"]["numbers"]["items"] == {"type": "integer"}
     assert (schema["required"], schema["additionalProperties"]) == (["numbers"], False)
 
 
 def test_by_words() -> None:
-    (only,) = named_by_words("It takes fourteen weeks.", SOURCES, languages=["english"])
+    (only,) = find_overlap_citations("It takes fourteen weeks.", SOURCES, languages=["english"])
     assert ([source.number for source in only.sources], only.method) == ([2], "overlap")
 
 
 def test_a_label_names_the_document_once_and_every_place() -> None:
-    def on_page(page: int | None, ordinal: int) -> Source:
+    def on_page(page: int | None, ordinal: int) -> AnswerSource:
         found = hit("text", 0.5, ordinal=ordinal)
-        return Source(ordinal + 1, replace(found, chunk=replace(found.chunk, page=page)))
+        return AnswerSource(ordinal + 1, replace(found, chunk=replace(found.chunk, page=page)))
 
     sources = [on_page(4, 0), on_page(4, 1), on_page(7, 2), on_page(None, 3)]
-    (only,) = by_document(sources, "model")
+    (only,) = group_by_document(sources, "model")
     assert only.label == "notes.txt, p. 4, p. 7"
-    (unpaged,) = by_document(sources[3:], "model")
+    (unpaged,) = group_by_document(sources[3:], "model")
     assert unpaged.label == "notes.txt"
 
 
 def test_documents_of_the_shared_level_are_others() -> None:
     own = SOURCES[1]
     shared = replace(own, hit=replace(own.hit, document=replace(own.hit.document, tenant_id=own.hit.document.id)))
-    assert len(by_document([own, shared], "model")) == 2
+    assert len(group_by_document([own, shared], "model")) == 2

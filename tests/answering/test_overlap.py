@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.answering.overlap import overlapping, shares
+from app.answering.overlap import compute_overlap_ratios, find_overlapping_texts
 
 VANS = "A transporter costs ninety euros a day."
 LEAVE = "Parental leave lasts fourteen weeks."
@@ -23,17 +23,21 @@ BOTH = "A transporter costs ninety euros. Parental leave lasts fourteen weeks."
     ],
 )
 def test_the_most_first_and_none_by_chance(answer: str, texts: list[str], found: list[int]) -> None:
-    assert overlapping(answer, texts, languages=["english"]) == found
+    assert find_overlapping_texts(answer, texts, languages=["english"]) == found
 
 
 def test_shares_are_of_the_answers_terms() -> None:
-    assert shares("ninety euros tomorrow morning", [VANS, LEAVE, ""], languages=["english"]) == [0.5, 0.0, 0.0]
-    assert shares("the and of", [VANS], languages=["english"]) == [0.0]
+    assert compute_overlap_ratios("ninety euros tomorrow morning", [VANS, LEAVE, ""], languages=["english"]) == [
+        0.5,
+        0.0,
+        0.0,
+    ]
+    assert compute_overlap_ratios("the and of", [VANS], languages=["english"]) == [0.0]
 
 
 def test_words_count_in_the_language_of_the_documents() -> None:
     texts = ["Der Transporter kostet neunzig Euro für einen Tag.", "Die Kaution ist für den ganzen Monat."]
     answer = "Für den ganzen Tag kosten die Transporter neunzig Euro."
-    assert overlapping(answer, texts, languages=["german"]) == [0]
-    assert overlapping(answer, texts, languages=["english", "german"]) == [0]
-    assert overlapping("ninety euros", [VANS], languages=[]) == [0]
+    assert find_overlapping_texts(answer, texts, languages=["german"]) == [0]
+    assert find_overlapping_texts(answer, texts, languages=["english", "german"]) == [0]
+    assert find_overlapping_texts("ninety euros", [VANS], languages=[]) == [0]

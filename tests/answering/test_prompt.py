@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from app.answering.prompt import to_answer, to_cite, to_digest
-from app.answering.types import Source
+from app.answering.prompt import build_answer_messages, build_citation_messages, build_compression_messages
+from app.answering.types import AnswerSource
 from app.inference.chat import ChatMessage
 from app.retrieval.types import Message, Reformulation
 from tests.retrieval.hits import hit
@@ -15,18 +15,18 @@ from tests.retrieval.test_prompting import HOSTILE
 TALK = [Message("customer", "Vans?"), Message("agent", "Yes."), Message("customer", "How much?")]
 
 
-def source(text: str) -> Source:
+def source(text: str) -> AnswerSource:
     found = hit(text, 0.9, title=text)
-    return Source(1, replace(found, chunk=replace(found.chunk, section_titles=[text])))
+    return AnswerSource(1, replace(found, chunk=replace(found.chunk, section_titles=[text])))
 
 
 def prompts(text: str) -> dict[str, list[ChatMessage]]:
     talk = [Message("customer", text), Message("agent", text)]
     understood = Reformulation(text, text, [0, 1])
     return {
-        "answer": to_answer(text, [source(text)], talk, understood, own=None),
-        "digest": to_digest(text, source(text)),
-        "citations": to_cite(text, text, [source(text)]),
+        "answer": build_answer_messages(text, [source(text)], talk, understood, custom_prompt=None),
+        "digest": build_compression_messages(text, source(text)),
+        "citations": build_citation_messages(text, text, [source(text)]),
     }
 
 
@@ -54,7 +54,7 @@ def test_hostile_text_stays_material(text: str) -> None:
     ids=["some matter", "none matters", "nobody says"],
 )
 def test_the_turns_that_matter(understood: Reformulation | None, turns: list[int]) -> None:
-    system, user = to_answer("q", [source("s")], TALK, understood, own=None)
+    system, user = build_answer_messages("q", [source("s")], TALK, understood, custom_prompt=None)
     given = json.loads(user.content)
     assert [turn["index"] for turn in given.get("conversation", [])] == turns
     assert ("`conversation`" in system.content) == bool(turns)
@@ -62,11 +62,15 @@ def test_the_turns_that_matter(understood: Reformulation | None, turns: list[int
 
 
 def test_one_turn_alone_is_the_question_itself() -> None:
-    assert "conversation" not in json.loads(to_answer("Vans?", [source("s")], TALK[:1], None, own=None)[1].content)
+    assert "conversation" not in json.loads(
+        build_answer_messages("Vans?", [source("s")], TALK[:1], None, custom_prompt=None)[1].content
+    )
 
 
 def test_an_own_prompt_is_appended_to_ours() -> None:
-    (plain, _), (system, user) = (to_answer("q", [source("s")], [], None, own=own) for own in (None, "Say 'dear'."))
+    (plain, _), (system, user) = (
+        build_answer_messages("q", [source("s")], [], None, custom_prompt=own) for own in (None, "Say 'dear'.")
+    )
     assert system.content.startswith(plain.content)
     assert system.content.endswith("Say 'dear'.")
     assert "dear" not in user.content

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from app.answering.thoughts import without_thoughts
+from app.answering.thoughts import strip_reasoning
 
 
 async def pieces_of(text: str, size: int) -> AsyncIterator[str]:
@@ -29,7 +29,7 @@ async def pieces_of(text: str, size: int) -> AsyncIterator[str]:
     ],
 )
 async def test_what_is_spoken(text: str, spoken: str, size: int) -> None:
-    found = "".join([piece async for piece in without_thoughts(pieces_of(text, size))])
+    found = "".join([piece async for piece in strip_reasoning(pieces_of(text, size))])
     assert found.lstrip() == spoken.lstrip()
 
 
@@ -41,5 +41,5 @@ async def test_pieces_are_not_held_back() -> None:
             yield piece
             seen.append(piece)
 
-    async for piece in without_thoughts(pieces()):
+    async for piece in strip_reasoning(pieces()):
         assert len(seen) == ["One ", "two ", "three"].index(piece)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from app.logging import configure
+from app.logging import configure_logging
 from tests.fixtures.database import MakeDatabase
 from tests.fixtures.service import Service, run_service, settings_for
 from tests.protocol_servers.chat import ChatServer
@@ -106,7 +106,7 @@ def stream() -> Iterator[io.StringIO]:
     loggers = [logging.getLogger(name) for name in LOGGERS]
     before = [(one, one.level, one.propagate, one.disabled, list(one.handlers)) for one in loggers]
     out = io.StringIO()
-    configure("debug", out)
+    configure_logging("debug", out)
     yield out
     for one, level, propagate, disabled, handlers in before:
         one.setLevel(level)

@@ -6,13 +6,13 @@ from uuid import UUID
 import pytest
 from fastapi import Request, Response
 
-from app.api.admission import Admission, leave_place
-from app.api.large_bodies import LARGE_BYTES, LargeBodiesBusy, TooManyLargeBodies, is_large
-from app.tenant_places import TenantPlaces
+from app.api.admission import AdmissionControl, release_slots
+from app.api.large_bodies import LARGE_BODY_BYTES, LargeBodiesBusy, TooManyLargeBodies, has_large_body
+from app.tenant_places import TenantSlots
 
 ONE, OTHER = UUID(int=1), UUID(int=2)
 SEARCH, UPLOAD, IMPORT = "/v1/search", "/v1/knowledge-bases/a/documents", "/v1/knowledge-bases/a/import"
-LARGE, SMALL = str(LARGE_BYTES + 1), str(LARGE_BYTES)
+LARGE, SMALL = str(LARGE_BODY_BYTES + 1), str(LARGE_BODY_BYTES)
 
 
 def request(method: str = "POST", path: str = SEARCH, **headers: str) -> Request:
@@ -38,11 +38,11 @@ def request(method: str = "POST", path: str = SEARCH, **headers: str) -> Request
     ],
 )
 def test_what_is_a_large_body(asked: Request, large: bool) -> None:
-    assert is_large(asked) is large
+    assert has_large_body(asked) is large
 
 
 async def test_a_large_body_beyond_the_tenants_places_is_refused() -> None:
-    admission = Admission(TenantPlaces(2, 1, 0.01, TooManyLargeBodies, LargeBodiesBusy))
+    admission = AdmissionControl(TenantSlots(2, 1, 0.01, TooManyLargeBodies, LargeBodiesBusy))
     held, free = asyncio.Event(), asyncio.Event()
 
     async def hold() -> Response:
@@ -53,25 +53,25 @@ async def test_a_large_body_beyond_the_tenants_places_is_refused() -> None:
     async def answer() -> Response:
         return Response()
 
-    first = asyncio.create_task(admission.run(request(content_length=LARGE), ONE, hold))
+    first = asyncio.create_task(admission.run_request(request(content_length=LARGE), ONE, hold))
     await held.wait()
     with pytest.raises(TooManyLargeBodies):
-        await admission.run(request(content_length=LARGE), ONE, answer)
-    assert (await admission.run(request(content_length=SMALL), ONE, answer)).status_code == 200
-    assert (await admission.run(request(content_length=LARGE), OTHER, answer)).status_code == 200
+        await admission.run_request(request(content_length=LARGE), ONE, answer)
+    assert (await admission.run_request(request(content_length=SMALL), ONE, answer)).status_code == 200
+    assert (await admission.run_request(request(content_length=LARGE), OTHER, answer)).status_code == 200
     free.set()
     await first
-    assert (await admission.run(request(content_length=LARGE), ONE, answer)).status_code == 200
+    assert (await admission.run_request(request(content_length=LARGE), ONE, answer)).status_code == 200
 
 
 async def test_a_request_that_only_waits_gives_its_place_back() -> None:
-    admission = Admission(TenantPlaces(1, 1, 0.01, TooManyLargeBodies, LargeBodiesBusy))
-    admission.loop.lag = 10.0
+    admission = AdmissionControl(TenantSlots(1, 1, 0.01, TooManyLargeBodies, LargeBodiesBusy))
+    admission.loop_shares.lag_seconds = 10.0
     waits, free = asyncio.Event(), asyncio.Event()
     asked = request(content_length=LARGE)
 
     async def wait() -> Response:
-        await leave_place(asked)
+        await release_slots(asked)
         waits.set()
         await free.wait()
         return Response()
@@ -79,8 +79,8 @@ async def test_a_request_that_only_waits_gives_its_place_back() -> None:
     async def answer() -> Response:
         return Response()
 
-    first = asyncio.create_task(admission.run(asked, ONE, wait))
+    first = asyncio.create_task(admission.run_request(asked, ONE, wait))
     await waits.wait()
-    assert (await admission.run(request(content_length=LARGE), ONE, answer)).status_code == 200
+    assert (await admission.run_request(request(content_length=LARGE), ONE, answer)).status_code == 200
     free.set()
     await first

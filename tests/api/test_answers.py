@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.inference.chat_openai import IDLE_SECONDS
+from app.inference.chat_openai import IDLE_TIMEOUT_SECONDS
 from tests.api.answers import Writer, asked, events_of, kind, material, names, streamed, text_of
 from tests.api.problems import problem
 from tests.api.test_log_content import PLANTED, all_requests, lines_of
@@ -313,7 +313,7 @@ def test_who_leaves_ends_the_models_work(tenant: Tenant, chat: ChatServer, how: 
         leaver.request("POST", ALONE, json.dumps(body), headers)
         chat.wait_for_talk()
         leaver.close()
-    assert chat.left.wait(IDLE_SECONDS * 0.75)  # by then no limit of ours has ended it
+    assert chat.left.wait(IDLE_TIMEOUT_SECONDS * 0.75)  # by then no limit of ours has ended it
 
 
 def test_nobody_elses_documents_are_answered_from(answering: Service, tenant: Tenant, chat: ChatServer) -> None:

@@ -9,7 +9,7 @@ import asyncpg
 import httpx
 import pytest
 
-from app.ids import encode_id, new_id
+from app.ids import encode_id, generate_id
 from tests.api.problems import problem
 from tests.fixtures.service import Service, Tenant
 from tests.fixtures.waiting import soon_expired
@@ -97,7 +97,7 @@ def test_keys_that_cannot_be_rotated(service: Service, tenant: Tenant) -> None:
     expired = soon_expired(lambda end: tenant.admin.post("/v1/api-keys", json={**body, "expires_at": end.isoformat()}))
     problem(rotate(tenant, expired.json()["id"]), 409, "api_key_expired")
     other = make(service.new_tenant())
-    for unknown in (revoked["id"], other["id"], encode_id("key", new_id()), tenant.id, "nothing", "%00"):
+    for unknown in (revoked["id"], other["id"], encode_id("key", generate_id()), tenant.id, "nothing", "%00"):
         problem(rotate(tenant, unknown), 404, "api_key_not_found")
 
 

@@ -11,7 +11,7 @@ import asyncpg
 import httpx
 import pytest
 
-from app.documents.uploading import MOST_FILES
+from app.documents.uploading import MAX_FILES
 from app.ids import decode_id
 from app.job_queue import BULK, INTERACTIVE, URGENT
 from tests.api.conftest import UPLOAD_LIMIT, Fragile
@@ -123,11 +123,11 @@ def test_a_field_that_is_wrong_stops_all(tenant: Tenant, fields: dict[str, str])
 
 
 def test_as_many_as_the_limit(tenant: Tenant) -> None:
-    most = [(f"{number}.txt", PACKED) for number in range(MOST_FILES)]
+    most = [(f"{number}.txt", PACKED) for number in range(MAX_FILES)]
     assert {one["status"] for one in verdicts(tenant.admin, most)} == {415}
     one_more = [("first.txt", b"Not stored either."), *most]
     found = problem(send(tenant.admin, one_more), 422, "invalid")
-    assert str(MOST_FILES) in found["detail"]
+    assert str(MAX_FILES) in found["detail"]
     assert listed(tenant) == []
 
 

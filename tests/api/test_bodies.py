@@ -6,17 +6,17 @@ import pytest
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ValidationError
 
-from app.api.bodies import MOST_COUNTED, TOO_MANY
-from app.api.dify.retrieval import RetrievalIn
+from app.api.bodies import MAX_VALIDATION_ERRORS, TOO_MANY_ERRORS_MESSAGE
+from app.api.dify.retrieval import DifyRetrievalRequest
 from app.api.mcp.arguments import SearchArguments
-from app.api.openai.search import VectorStoreSearchIn
-from app.api.streamed import checked
-from app.api.v1.search import MultiSearchIn
-from app.api.v1.upload_forms import TextDocument
+from app.api.openai.search import VectorStoreSearchRequest
+from app.api.streamed import validate_body
+from app.api.v1.search import MultiSearchRequest
+from app.api.v1.upload_forms import TextDocumentCreate
 
 MANY = 20_000
 UNKNOWN = {f"name{number}": 0 for number in range(MANY)}
-KINDS: list[type[BaseModel]] = [MultiSearchIn, RetrievalIn, SearchArguments, VectorStoreSearchIn]
+KINDS: list[type[BaseModel]] = [MultiSearchRequest, DifyRetrievalRequest, SearchArguments, VectorStoreSearchRequest]
 
 
 def refused(model: type[BaseModel], given: Any) -> ValidationError:
@@ -26,31 +26,31 @@ def refused(model: type[BaseModel], given: Any) -> ValidationError:
 
 
 @pytest.mark.parametrize(
-    "model", [kind for kind in KINDS if kind is not RetrievalIn]
+    "model", [kind for kind in KINDS if kind is not DifyRetrievalRequest]
 )  # which ignores what it knows not
 def test_many_names_that_are_not_known_are_one_fault(model: type[BaseModel]) -> None:
     found = refused(model, UNKNOWN)
     assert found.error_count() == 1
-    assert TOO_MANY in found.errors()[0]["msg"]
+    assert TOO_MANY_ERRORS_MESSAGE in found.errors()[0]["msg"]
 
 
 def test_few_are_told_one_by_one() -> None:
     few = {f"name{number}": 0 for number in range(20)}
-    assert {one["loc"] for one in refused(MultiSearchIn, few).errors()} >= {(name,) for name in few}
+    assert {one["loc"] for one in refused(MultiSearchRequest, few).errors()} >= {(name,) for name in few}
 
 
 @pytest.mark.parametrize(
     ("model", "given"),
     [
-        (VectorStoreSearchIn, {"query": "x", "filters": {"type": "in", "key": "a", "value": [{}] * MANY}}),
-        (VectorStoreSearchIn, {"query": "x", "filters": {"type": "in", "key": "a", "value": [{}] * 5000}}),
+        (VectorStoreSearchRequest, {"query": "x", "filters": {"type": "in", "key": "a", "value": [{}] * MANY}}),
+        (VectorStoreSearchRequest, {"query": "x", "filters": {"type": "in", "key": "a", "value": [{}] * 5000}}),
         (
-            VectorStoreSearchIn,
+            VectorStoreSearchRequest,
             {"query": "x", "filters": {"type": "and", "filters": [{"type": "or", "filters": [{}] * 90}] * 90}},
         ),
-        (RetrievalIn, {"knowledge_id": "a", "query": "x", "metadata_condition": {"conditions": [{}] * MANY}}),
+        (DifyRetrievalRequest, {"knowledge_id": "a", "query": "x", "metadata_condition": {"conditions": [{}] * MANY}}),
         (
-            RetrievalIn,
+            DifyRetrievalRequest,
             {
                 "knowledge_id": "a",
                 "query": "x",
@@ -59,16 +59,16 @@ def test_few_are_told_one_by_one() -> None:
                 },
             },
         ),
-        (MultiSearchIn, {"queries": [{"vector": ["x"] * 4000}] * 16}),
+        (MultiSearchRequest, {"queries": [{"vector": ["x"] * 4000}] * 16}),
     ],
     ids=["a long list", "a list", "a wide filter", "conditions", "values of conditions", "vectors"],
 )
 def test_many_wrong_values_are_few_faults(model: type[BaseModel], given: Any) -> None:
-    assert refused(model, given).error_count() <= MOST_COUNTED
+    assert refused(model, given).error_count() <= MAX_VALIDATION_ERRORS
 
 
 def test_chunks_that_are_all_wrong_are_one_fault() -> None:
     body = b'{"chunks": [' + b",".join([b"{}"] * MANY) + b"]}"
     with pytest.raises(RequestValidationError) as caught:
-        checked(TextDocument, body)
+        validate_body(TextDocumentCreate, body)
     assert len(caught.value.errors()) == 1

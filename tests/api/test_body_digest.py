@@ -4,16 +4,16 @@ from collections.abc import Sequence
 
 import pytest
 
-from app.api.body_digest import BodyDigest
+from app.api.body_digest import BodyHasher
 
 JSON = "application/json"
 Part = tuple[str, bytes]
 
 
 def digest(content_type: str, body: bytes, *, piece: int = 1 << 20) -> bytes:
-    made = BodyDigest(content_type)
+    made = BodyHasher(content_type)
     for start in range(0, len(body), piece):
-        made.feed(body[start : start + piece])
+        made.update(body[start : start + piece])
     return made.digest()
 
 

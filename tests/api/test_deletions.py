@@ -12,7 +12,7 @@ import asyncpg
 import pytest
 
 from app.db.models.base import SYSTEM_TENANT
-from app.documents.deletion import BATCH
+from app.documents.deletion import BATCH_SIZE
 from app.ids import decode_id
 from tests.api.problems import problem
 from tests.fixtures.service import Service, Tenant
@@ -255,19 +255,19 @@ select tenant_id, id, gen_random_uuid(), 'a', 'text/plain', 1, 'x', tenant_id, n
 def test_more_than_one_batch(service: Service, tenant: Tenant) -> None:
     kept = add(tenant, "Not one of many.")
     owner, key = service.urls.owner, decode_id("ten", tenant.id)
-    run(owner, MANY, values=(key, 2 * BATCH + 1))
+    run(owner, MANY, values=(key, 2 * BATCH_SIZE + 1))
     made = delete(tenant, filter='{"many": true}')
-    assert made["deleted"] == 2 * BATCH + 1
+    assert made["deleted"] == 2 * BATCH_SIZE + 1
     assert listed(tenant) == {kept}
     receipt = finished(tenant, made["deletion"])
-    assert (receipt["documents"], receipt["chunks"]) == (2 * BATCH + 1, 0)
+    assert (receipt["documents"], receipt["chunks"]) == (2 * BATCH_SIZE + 1, 0)
     left = "select count(*) from job where tenant_id = $1 and kind = 'purge_objects'"
     assert run(owner, left, values=(key,)) == 0
 
 
 def test_exactly_one_batch(service: Service, tenant: Tenant) -> None:
-    run(service.urls.owner, MANY, values=(decode_id("ten", tenant.id), BATCH))
-    assert delete(tenant, filter='{"many": true}')["deleted"] == BATCH
+    run(service.urls.owner, MANY, values=(decode_id("ten", tenant.id), BATCH_SIZE))
+    assert delete(tenant, filter='{"many": true}')["deleted"] == BATCH_SIZE
     assert listed(tenant) == set()
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from app.api.v1.documents import byte_range
+from app.api.v1.documents import parse_byte_range
 from tests.api.problems import problem
 from tests.fixtures.service import Service, Tenant
 
@@ -177,7 +177,7 @@ def test_every_range_against_the_definition() -> None:
     for size in (1, 2, 5):
         for first in ["", *map(str, range(7))]:
             for last in ["", *map(str, range(7))]:
-                found = byte_range(f"bytes={first}-{last}", size)
+                found = parse_byte_range(f"bytes={first}-{last}", size)
                 if (not first and not last) or (first and last and int(last) < int(first)):
                     assert found is None
                     continue

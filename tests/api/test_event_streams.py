@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 import pytest
 from fastapi.sse import KEEPALIVE_COMMENT
 
-from app.api.v1.event_streams import MOST_WAITING, pulsed
+from app.api.v1.event_streams import MAX_QUEUED_EVENTS, add_keepalive
 
 
 async def test_silence_is_filled_with_comments() -> None:
@@ -17,7 +17,7 @@ async def test_silence_is_filled_with_comments() -> None:
         await go.wait()
         yield b"two"
 
-    stream = pulsed(events(), seconds=0.01)
+    stream = add_keepalive(events(), interval_seconds=0.01)
     assert await anext(stream) == b"one"
     assert [await anext(stream) for _ in range(3)] == [KEEPALIVE_COMMENT] * 3
     go.set()
@@ -29,7 +29,7 @@ async def test_an_error_comes_after_what_was_there() -> None:
         yield b"one"
         raise ZeroDivisionError
 
-    stream = pulsed(events())
+    stream = add_keepalive(events())
     assert await anext(stream) == b"one"
     with pytest.raises(ZeroDivisionError):
         await anext(stream)
@@ -50,12 +50,12 @@ async def test_its_end_ends_the_events(waits: bool) -> None:
         finally:
             ended.set()
 
-    stream = pulsed(events())
+    stream = add_keepalive(events())
     assert await anext(stream) == b"one"
     await stream.aclose()
     assert ended.is_set()
     # Nobody makes more than the reader may leave waiting.
-    assert made <= MOST_WAITING + 2
+    assert made <= MAX_QUEUED_EVENTS + 2
 
 
 async def test_its_end_does_not_wait_for_room() -> None:
@@ -67,9 +67,9 @@ async def test_its_end_does_not_wait_for_room() -> None:
             made += 1
             yield b"one"
 
-    stream = pulsed(events())
+    stream = add_keepalive(events())
     assert await anext(stream) == b"one"
-    while made <= MOST_WAITING + 1:  # the reader is slow, and then leaves
+    while made <= MAX_QUEUED_EVENTS + 1:  # the reader is slow, and then leaves
         await asyncio.sleep(0)
     async with asyncio.timeout(30):
         await stream.aclose()

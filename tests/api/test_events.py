@@ -15,9 +15,9 @@ import httpx
 import pytest
 
 from app.access import Principal, Role
-from app.api.v1.events import _events
+from app.api.v1.events import _stream_events
 from app.db.session import Database
-from app.documents.watching import DocumentWatch
+from app.documents.watching import DocumentChangeFeed
 from app.embedded_postgres import EmbeddedPostgres
 from app.ids import decode_id
 from tests.api.conftest import Fragile
@@ -209,7 +209,7 @@ def test_two_who_follow_hear_the_same(fragile: Fragile, tenant: Tenant) -> None:
 
 
 def test_who_goes_away_frees_the_place(fragile: Fragile, tenant: Tenant) -> None:
-    waiting = fragile.service.resources.watch._waiting
+    waiting = fragile.service.resources.change_feed._subscriptions
     with fragile.held():
         document = put_chunks(tenant, 1)
         with following(tenant.client("reader"), document) as stream:
@@ -246,7 +246,7 @@ LISTENING = "datname = $1 and query ilike 'listen%carrel_document%'"
 
 async def listeners(server: EmbeddedPostgres, name: str, *, end: bool = False) -> list[int]:
     """The backends that listen for documents, ended if told to."""
-    superuser = await asyncpg.connect(server.url("postgres"))
+    superuser = await asyncpg.connect(server.build_url("postgres"))
     what = "pid, pg_terminate_backend(pid)" if end else "pid"
     rows = await superuser.fetch(f"select {what} from pg_stat_activity where {LISTENING}", name)
     await superuser.close()
@@ -273,11 +273,13 @@ def test_a_lost_database_is_no_end(fragile: Fragile, tenant: Tenant) -> None:
 
     async def told() -> list[bytes]:
         nowhere = Database.connect("postgresql://nobody@127.0.0.1:1/nothing", pool_size=1)
-        watch = DocumentWatch(nowhere)
-        lost = replace(fragile.service.resources, database=nowhere, watch=watch)
-        services = lost.for_tenant(Principal(key, "lost", Role.READER))
+        watch = DocumentChangeFeed(nowhere)
+        lost = replace(fragile.service.resources, database=nowhere, change_feed=watch)
+        services = lost.create_tenant_services(Principal(key, "lost", Role.READER))
         try:
-            return [event async for event in _events(services, "default", "doc_01h455vb4pex5vsknk084sn02q", None)]
+            return [
+                event async for event in _stream_events(services, "default", "doc_01h455vb4pex5vsknk084sn02q", None)
+            ]
         finally:
             await watch.close()
             await nowhere.close()

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from app.ids import decode_id
-from app.retrieval.router import MAX_SEARCHED, TOO_MANY
+from app.retrieval.router import MAX_KNOWLEDGE_BASES, TOO_MANY_KNOWLEDGE_BASES
 from tests.api.conftest import Fragile
 from tests.api.problems import problem
 from tests.fixtures.service import Service, Tenant
@@ -137,7 +137,7 @@ async def test_expensive_filter_ends_in_its_time_on_the_server_too(fragile: Frag
 
 @pytest.mark.parametrize("body", [{"strategy": "lexical"}, {"strategy": "hybrid"}])
 async def test_search_of_very_many_knowledge_bases_reads_those_with_content(tenant: Tenant, body: Any) -> None:
-    await by_sql(tenant, (MORE_KNOWLEDGE_BASES, MAX_SEARCHED + 50))
+    await by_sql(tenant, (MORE_KNOWLEDGE_BASES, MAX_KNOWLEDGE_BASES + 50))
     for name in ("default", "more-7", "more-200"):
         tenant.add_text(f"The lantern of {name} hangs above the door.", kb=name)
     found = search(tenant, **body, explain=True).json()
@@ -147,8 +147,8 @@ async def test_search_of_very_many_knowledge_bases_reads_those_with_content(tena
 
 async def test_what_is_left_out_of_a_search_is_said(service: Service, tenant: Tenant) -> None:
     tenant.add_text("A lantern for every knowledge base.")
-    await by_sql(tenant, (MORE_KNOWLEDGE_BASES, MAX_SEARCHED + 50), (MORE_DOCUMENTS,))
+    await by_sql(tenant, (MORE_KNOWLEDGE_BASES, MAX_KNOWLEDGE_BASES + 50), (MORE_DOCUMENTS,))
     found = search(tenant, strategy="lexical", timeout_seconds=30).json()
-    assert TOO_MANY in found["warnings"]
+    assert TOO_MANY_KNOWLEDGE_BASES in found["warnings"]
     named = search(tenant, strategy="lexical", knowledge_bases=["more-1", "more-240"]).json()
     assert not named["warnings"]

@@ -14,7 +14,7 @@ import asyncpg
 import httpx
 import pytest
 
-from app.documents.uploads import OVERHEAD
+from app.documents.uploads import MAX_FORM_OVERHEAD_BYTES
 from tests.api.conftest import UPLOAD_LIMIT, Fragile
 from tests.api.problems import problem
 from tests.api.test_roles import NEEDED, READER
@@ -298,7 +298,7 @@ def test_a_retry_is_read_no_further_than_an_upload_may_go(fragile: Fragile, key:
     tenant = fragile.service.new_tenant("a small limit")
     assert tenant.admin.post(DOCUMENTS, files={"file": ("a.txt", b"words")}, headers=key).status_code == 202
     boundary = {"Content-Type": "multipart/form-data; boundary=b"}
-    long = (b"x" * 50_000 for _ in range((UPLOAD_LIMIT + OVERHEAD) // 50_000 + 2))
+    long = (b"x" * 50_000 for _ in range((UPLOAD_LIMIT + MAX_FORM_OVERHEAD_BYTES) // 50_000 + 2))
     problem(tenant.admin.post(DOCUMENTS, content=long, headers={**key, **boundary}), 413, "too_large")
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from app.api.json_limits import CHUNKS_LIMIT, LIMIT, JsonCount, JsonLimit
-from app.errors import TooLarge
+from app.api.json_limits import CHUNKS_JSON_LIMIT, DEFAULT_JSON_LIMIT, JsonLimit, JsonValueCounter
+from app.errors import TooLargeError
 from tests.api.problems import problem
 from tests.fixtures.service import Tenant
 
@@ -27,12 +27,12 @@ BODIES: list[tuple[Any, int, int]] = [
 
 
 def taken(body: bytes, limit: JsonLimit, *, size: int) -> bool:
-    count = JsonCount(limit)
+    count = JsonValueCounter(limit)
     try:
         for start in range(0, len(body), size):
-            count.feed(body[start : start + size])
-            count.feed(b"")
-    except TooLarge:
+            count.update(body[start : start + size])
+            count.update(b"")
+    except TooLargeError:
         return False
     return True
 
@@ -56,11 +56,11 @@ def named(count: int) -> bytes:
 
 
 TOO_MUCH = {
-    "values": b'{"query":"a","filter":{"a":' + nested(b"1", LIMIT.values) + b"}}",
-    "lists": b'{"query":"a","filter":{"a":' + nested(b"[]", LIMIT.names) + b"}}",
-    "names": b'{"query":"a","strategy_options":' + named(LIMIT.names) + b"}",
-    "messages": b'{"messages":' + nested(b'{"role":"user","content":"a"}', LIMIT.names) + b"}",
-    "deep": b"[" * (LIMIT.names + 1),
+    "values": b'{"query":"a","filter":{"a":' + nested(b"1", DEFAULT_JSON_LIMIT.max_values) + b"}}",
+    "lists": b'{"query":"a","filter":{"a":' + nested(b"[]", DEFAULT_JSON_LIMIT.max_names) + b"}}",
+    "names": b'{"query":"a","strategy_options":' + named(DEFAULT_JSON_LIMIT.max_names) + b"}",
+    "messages": b'{"messages":' + nested(b'{"role":"user","content":"a"}', DEFAULT_JSON_LIMIT.max_names) + b"}",
+    "deep": b"[" * (DEFAULT_JSON_LIMIT.max_names + 1),
 }
 ROUTES = ["/v1/search", "/v1/agent-search", "/v1/knowledge-bases", "/mcp", "/v1/preview"]
 
@@ -69,7 +69,7 @@ ROUTES = ["/v1/search", "/v1/agent-search", "/v1/knowledge-bases", "/mcp", "/v1/
 @pytest.mark.parametrize("name", TOO_MUCH)
 def test_a_body_that_holds_too_much_is_refused_unread(tenant: Tenant, name: str, path: str) -> None:
     reply = tenant.admin.post(path, content=TOO_MUCH[name], headers={"content-type": "application/json"})
-    assert str(LIMIT) in problem(reply, 413, "too_large")["detail"]
+    assert str(DEFAULT_JSON_LIMIT) in problem(reply, 413, "too_large")["detail"]
 
 
 def test_the_same_in_chunks(tenant: Tenant) -> None:
@@ -85,14 +85,14 @@ def test_the_same_in_chunks(tenant: Tenant) -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        b'{"text":"a","metadata":' + named(CHUNKS_LIMIT.names) + b"}",
-        b'{"chunks":[{"text":"a","vector":' + nested(b"1", CHUNKS_LIMIT.values) + b"}]}",
+        b'{"text":"a","metadata":' + named(CHUNKS_JSON_LIMIT.max_names) + b"}",
+        b'{"chunks":[{"text":"a","vector":' + nested(b"1", CHUNKS_JSON_LIMIT.max_values) + b"}]}",
     ],
     ids=["names", "values"],
 )
 def test_ready_chunks_may_hold_more_but_not_all(tenant: Tenant, body: bytes) -> None:
     reply = tenant.admin.post(DOCUMENTS, content=body, headers={"content-type": "application/json"})
-    assert str(CHUNKS_LIMIT) in problem(reply, 413, "too_large")["detail"]
+    assert str(CHUNKS_JSON_LIMIT) in problem(reply, 413, "too_large")["detail"]
 
 
 def test_other_doors_say_it_in_their_words(tenant: Tenant) -> None:
@@ -103,7 +103,7 @@ def test_other_doors_say_it_in_their_words(tenant: Tenant) -> None:
         reply = tenant.admin.post(path, content=TOO_MUCH["lists"], headers={"content-type": "application/json"})
         code, message = said(reply.json())
         assert (reply.status_code, code) == (413, 413)
-        assert str(LIMIT) in message
+        assert str(DEFAULT_JSON_LIMIT) in message
 
 
 def test_words_do_not_count(tenant: Tenant) -> None:

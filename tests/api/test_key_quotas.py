@@ -12,7 +12,7 @@ import httpx
 
 from app.db.models.control_rows import ClaimedJob
 from app.db.session import Database
-from app.db.system import SystemDatabase
+from app.db.system import ControlPlaneDatabase
 from app.embedded_postgres import DatabaseUrls
 from app.ids import decode_id
 from app.job_queue import JobQueue
@@ -222,7 +222,7 @@ async def test_so_many_documents_of_a_key_are_ingested_at_once(database: Databas
             reply = client.post(DOCUMENTS, json={"text": f"A text with the number {len(brought)}."})
             brought.append(reply.raise_for_status().json()["id"])
         pool = Database.connect(service.urls.app, pool_size=2)
-        queue = JobQueue(pool, SystemDatabase(pool), 5)
+        queue = JobQueue(pool, ControlPlaneDatabase(pool), 5)
         jobs: list[ClaimedJob] = []
 
         async def claimed() -> str | None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from app.ids import PREFIXES, decode_id
-from app.indexing.types import HeldBack
+from app.indexing.types import VectorIndexSkipReason
 from tests.api.problems import problem
 from tests.fixtures.database import run_sql
 from tests.fixtures.service import Service, Tenant
@@ -42,7 +42,7 @@ def test_its_index_is_told_of(tenant: Tenant) -> None:
     assert tenant.admin.get(f"{ROUTE}/default").json()["index"] == nothing
     own = f"where tenant_id = '{decode_id('ten', tenant.id)}'"
     for change, told in (
-        ("held_back = 'no_owner'", {"reason": HeldBack.NO_OWNER.sentence}),
+        ("held_back = 'no_owner'", {"reason": VectorIndexSkipReason.NO_OWNER.sentence}),
         ("held_back = null, vector_index = 'building'", {"state": "building"}),
         ("vector_index = 'hnsw', index_bytes = 5000", {"state": "hnsw", "size_bytes": 5000}),
         ("avgdl = 20.5", {"state": "hnsw", "size_bytes": 5000, "average_length": 20.5}),

@@ -8,9 +8,9 @@ import httpx
 import pytest
 from fastapi import Response
 
-from app.api.large_replies import SLICE_BYTES
-from app.api.v1.search_results import SearchOut, search_reply
-from app.retrieval.types import SearchResult, Stamp
+from app.api.large_replies import MAX_SLICE_BYTES
+from app.api.v1.search_results import SearchOut, create_search_response
+from app.retrieval.types import LazyMetadata, SearchResult
 from tests.fixtures.service import Service, Tenant
 from tests.retrieval.hits import hit
 
@@ -38,12 +38,12 @@ def searched(tenant: Tenant, path: str, **body: Any) -> httpx.Response:
 def test_a_large_search_is_as_the_model_writes_it(tenant: Tenant) -> None:
     path, asked = "/v1/knowledge-bases/default/search", {"query": "the ferry", "timeout_seconds": 20, "explain": True}
     large = searched(tenant, path, top_k=DOCUMENTS, **asked)
-    assert len(large.content) > SLICE_BYTES
+    assert len(large.content) > MAX_SLICE_BYTES
     assert SearchOut.model_validate_json(large.content).model_dump_json().encode() == large.content
     results = large.json()["results"]
     assert [result["metadata"] for result in results] == [LABELS] * DOCUMENTS
     small = searched(tenant, path, top_k=2, **asked)
-    assert len(small.content) < SLICE_BYTES
+    assert len(small.content) < MAX_SLICE_BYTES
     assert small.json()["results"] == results[:2]
     assert small.json().keys() == large.json().keys()
 
@@ -60,15 +60,15 @@ def test_other_doors_tell_as_much(tenant: Tenant) -> None:
 
 
 async def test_others_get_their_turn_between_slices() -> None:
-    stamp = Stamp.of({"$source": "ferries.txt", **LABELS})
+    stamp = LazyMetadata.from_entries({"$source": "ferries.txt", **LABELS})
     found = hit("The ferry leaves at nine.", 0.9)
-    hits = [replace(found, chunk=replace(found.chunk, stamp=stamp)) for _ in range(200)]
+    hits = [replace(found, chunk=replace(found.chunk, metadata=stamp)) for _ in range(200)]
     result = SearchResult(hits, ["the ferry"], "hybrid", [], {})
-    writing = asyncio.ensure_future(search_reply(result, Response()))
+    writing = asyncio.ensure_future(create_search_response(result, Response()))
     turns = 0
     while not writing.done():
         await asyncio.sleep(0)
         turns += 1
     large = await writing
     assert isinstance(large, Response)
-    assert turns > len(large.body) / SLICE_BYTES / 2
+    assert turns > len(large.body) / MAX_SLICE_BYTES / 2

@@ -12,8 +12,8 @@ import asyncpg
 import httpx
 import pytest
 
-from app.api.leaving import READ_AHEAD, WatchedBody
-from app.threads import require_wanted, run_in_thread
+from app.api.leaving import READ_AHEAD_BYTES, WatchedBody
+from app.threads import raise_if_cancelled, run_in_thread
 from tests.fixtures.service import Service, Tenant
 from tests.transfer.making import Doc, archive
 from tests.transfer.test_round_trip import ARCHIVE
@@ -139,12 +139,12 @@ def test_import_caller_leaves_while_words_are_analysed_thread_ends(service: Serv
         "headers": ARCHIVE,
     }
     with asking(tenant, request) as leave:
-        assert holds_soon(lambda: service.resources.transfers.imports.taken == 1)
+        assert holds_soon(lambda: service.resources.transfer_slots.imports.acquired_count == 1)
         assert holds_soon(lambda: works_on("app/transfer/"))
 
         leave()
 
-        assert holds_soon(lambda: service.resources.transfers.imports.taken == 0)
+        assert holds_soon(lambda: service.resources.transfer_slots.imports.acquired_count == 0)
         assert holds_soon(lambda: not works_on("app/transfer/"))
     assert tenant.admin.get("/v1/knowledge-bases/default/documents").json()["items"] == []
 
@@ -170,7 +170,7 @@ async def test_run_in_thread_cancelled_caller_function_is_told() -> None:
         begun.set()
         try:
             while True:
-                require_wanted()
+                raise_if_cancelled()
                 time.sleep(0.001)
         finally:
             ended.set()
@@ -183,7 +183,7 @@ async def test_run_in_thread_cancelled_caller_function_is_told() -> None:
 
 async def test_run_in_thread_returns_the_result() -> None:
     assert await run_in_thread(json.loads, "[1]") == [1]
-    require_wanted()
+    raise_if_cancelled()
 
 
 async def test_watched_body_reads_ahead_no_more_than_its_limit() -> None:
@@ -198,10 +198,10 @@ async def test_watched_body_reads_ahead_no_more_than_its_limit() -> None:
     body = WatchedBody(receive)
     current = asyncio.current_task()
     assert current is not None
-    watcher = asyncio.create_task(body.watch(current))
+    watcher = asyncio.create_task(body.watch_connection(current))
     for _ in range(1000):
         await asyncio.sleep(0)
-    assert sent * len(piece) <= READ_AHEAD + 2 * len(piece)
+    assert sent * len(piece) <= READ_AHEAD_BYTES + 2 * len(piece)
     for _ in range(100):
         assert (await body.receive())["body"] == piece
     watcher.cancel()

@@ -8,7 +8,13 @@ from uuid import UUID
 
 import pytest
 
-from app.api.loop_shares import FEW, LAG_SECONDS, LoopShares, TooManyAtOnce, create_task
+from app.api.loop_shares import (
+    LAG_THRESHOLD_SECONDS,
+    MAX_CONCURRENT_WHEN_HEAVY,
+    LoopShares,
+    TooManyAtOnce,
+    create_measured_task,
+)
 
 HEAVY, OTHER = UUID(int=1), UUID(int=2)
 GUARD_SECONDS = 30
@@ -16,14 +22,14 @@ GUARD_SECONDS = 30
 
 def lagging(*, heavy: bool = True) -> LoopShares:
     """As measured while the loop comes back late; nothing watches it, so it stays so."""
-    shares = LoopShares(lag=10 * LAG_SECONDS)
+    shares = LoopShares(lag_seconds=10 * LAG_THRESHOLD_SECONDS)
     if heavy:
         shares.charge(HEAVY, 10.0)
     return shares
 
 
 async def hold(shares: LoopShares, tenant: UUID, running: list[UUID], free: asyncio.Event) -> None:
-    async with shares.take(tenant):
+    async with shares.acquire(tenant):
         running.append(tenant)
         await free.wait()
     running.remove(tenant)
@@ -47,7 +53,7 @@ async def started(
 @pytest.mark.parametrize(
     ("shares", "tenants", "admitted"),
     [
-        (lagging(), [OTHER, *[HEAVY] * 6], 1 + FEW),
+        (lagging(), [OTHER, *[HEAVY] * 6], 1 + MAX_CONCURRENT_WHEN_HEAVY),
         (lagging(), [HEAVY] * 6, 6),  # nobody else is there
         (lagging(heavy=False), [OTHER, *[HEAVY] * 6], 7),  # it waits for something else than the loop
         (LoopShares(), [OTHER, *[HEAVY] * 6], 7),  # the loop is in time
@@ -67,31 +73,33 @@ async def test_who_waits(shares: LoopShares, tenants: list[UUID], admitted: int)
 
 
 async def test_requests_are_measured_when_the_loop_is_late() -> None:
-    assert LoopShares().is_calm_for(HEAVY)
+    assert LoopShares().can_run_unmeasured(HEAVY)
     late = lagging()
-    assert not late.is_calm_for(HEAVY)
-    late.lag = 0.0
-    assert late.is_calm_for(OTHER)
+    assert not late.can_run_unmeasured(HEAVY)
+    late.lag_seconds = 0.0
+    assert late.can_run_unmeasured(OTHER)
 
 
 async def test_a_waiting_request_that_is_cancelled_leaves_the_queue() -> None:
     shares = lagging()
-    running, free, tasks = await started(shares, [OTHER, *[HEAVY] * (FEW + 2)])
+    running, free, tasks = await started(shares, [OTHER, *[HEAVY] * (MAX_CONCURRENT_WHEN_HEAVY + 2)])
     tasks[-1].cancel()
     await settle()
     free.set()
     async with asyncio.timeout(GUARD_SECONDS):
         results = await asyncio.gather(*tasks, return_exceptions=True)
-    assert [isinstance(result, asyncio.CancelledError) for result in results] == [False] * (FEW + 2) + [True]
+    assert [isinstance(result, asyncio.CancelledError) for result in results] == [False] * (
+        MAX_CONCURRENT_WHEN_HEAVY + 2
+    ) + [True]
     assert running == []
 
 
 async def test_one_that_waits_for_long_is_refused() -> None:
-    shares = LoopShares(lag=10 * LAG_SECONDS, wait_seconds=0.01)
+    shares = LoopShares(lag_seconds=10 * LAG_THRESHOLD_SECONDS, wait_timeout_seconds=0.01)
     shares.charge(HEAVY, 10.0)
-    _, free, tasks = await started(shares, [OTHER, *[HEAVY] * FEW])
+    _, free, tasks = await started(shares, [OTHER, *[HEAVY] * MAX_CONCURRENT_WHEN_HEAVY])
     with pytest.raises(TooManyAtOnce):
-        async with shares.take(HEAVY):
+        async with shares.acquire(HEAVY):
             pass
     free.set()
     await asyncio.gather(*tasks)
@@ -100,7 +108,7 @@ async def test_one_that_waits_for_long_is_refused() -> None:
 async def test_who_waits_is_admitted_when_the_loop_is_in_time_again() -> None:
     shares = lagging()
     running, free, tasks = await started(shares, [OTHER, *[HEAVY] * 5])
-    watch = asyncio.create_task(shares.watch())
+    watch = asyncio.create_task(shares.watch_lag())
     async with asyncio.timeout(GUARD_SECONDS):
         while len(running) < 6:
             await asyncio.sleep(0.01)
@@ -114,8 +122,8 @@ async def test_what_holds_the_loop_is_charged_and_what_waits_is_not() -> None:
 
     async def measure(name: str, work: Coroutine[Any, Any, str]) -> str:
         shares = LoopShares()
-        result = await shares.measured(HEAVY, work)
-        charged[name] = shares.charged(HEAVY)
+        result = await shares.measure(HEAVY, work)
+        charged[name] = shares.get_charged_seconds(HEAVY)
         return result
 
     async def works() -> str:
@@ -148,13 +156,13 @@ async def test_tasks_of_a_request_are_charged_to_its_tenant() -> None:
             group.create_task(works())
 
     loop = asyncio.get_running_loop()
-    loop.set_task_factory(create_task)  # type: ignore[arg-type]  # generic in its result
+    loop.set_task_factory(create_measured_task)  # type: ignore[arg-type]  # generic in its result
     try:
-        await shares.measured(HEAVY, request())
+        await shares.measure(HEAVY, request())
         await asyncio.create_task(works())
     finally:
         loop.set_task_factory(None)
-    assert 0.05 <= shares.charged(HEAVY) < 0.1
+    assert 0.05 <= shares.get_charged_seconds(HEAVY) < 0.1
 
 
 async def test_a_task_that_is_cancelled_before_its_first_step_is_no_trouble() -> None:
@@ -167,9 +175,9 @@ async def test_a_task_that_is_cancelled_before_its_first_step_is_no_trouble() ->
         return "cancelled" if task.cancelled() else "not"
 
     loop = asyncio.get_running_loop()
-    loop.set_task_factory(create_task)  # type: ignore[arg-type]  # generic in its result
+    loop.set_task_factory(create_measured_task)  # type: ignore[arg-type]  # generic in its result
     try:
-        assert await shares.measured(HEAVY, request()) == "cancelled"
+        assert await shares.measure(HEAVY, request()) == "cancelled"
     finally:
         loop.set_task_factory(None)
 
@@ -190,8 +198,8 @@ async def test_errors_and_cancellations_go_through_the_measuring() -> None:
         return "not cancelled"
 
     with pytest.raises(KeyError, match="mine"):
-        await shares.measured(HEAVY, fails())
-    task = asyncio.create_task(shares.measured(HEAVY, takes_its_time()))
+        await shares.measure(HEAVY, fails())
+    task = asyncio.create_task(shares.measure(HEAVY, takes_its_time()))
     await asyncio.sleep(0)
     task.cancel()
     assert await task == "tidied"

@@ -11,12 +11,12 @@ from uuid import UUID
 import httpx
 import pytest
 
-from app.api.v1.nodes import TreeOut, tree_json
-from app.db.models.tenant_data import Document
+from app.api.v1.nodes import DocumentTreeOut, stream_tree_json
+from app.db.models.tenant_data import DocumentRow
 from app.documents.node_table import NodeTable
-from app.documents.offsets import Offsets
-from app.documents.reading import SMALL_NODES, TooManyTrees, TreesBusy, TreeView, tree_places
-from app.ids import encode_id, new_id
+from app.documents.offsets import OffsetConverter
+from app.documents.reading import MAX_SMALL_TREE_NODES, TooManyTrees, TreesBusy, TreeView, create_tree_slots
+from app.ids import encode_id, generate_id
 from tests.api.problems import problem
 from tests.fixtures.service import Service, Tenant
 
@@ -206,7 +206,7 @@ def test_ids_of_other_things_are_not_there(birds: Reader, service: Service) -> N
     second = reader_of(tenant, "# One\n\nThe second version.", external_id="e")
     assert (second.path, second.document["live_version"]) == (first.path, 2)
     foreign = [(reader.nodes()[0]["id"], reader.chunks()[0]["id"]) for reader in (birds, neighbour)]
-    invented = encode_id("nod", new_id()), encode_id("chk", new_id())
+    invented = encode_id("nod", generate_id()), encode_id("chk", generate_id())
     own = second.nodes()[0]["id"], second.chunks()[0]["id"]
     garbage = [("nod_%00", "chk_%00"), ("%FF", "%FF"), ("x" * 3000, "x" * 3000), own[::-1], ("nod_", "chk_")]
     told = set()
@@ -229,26 +229,26 @@ def test_nothing_to_read_before_it_is_ready(tenant: Tenant) -> None:
     path = f"{DOCUMENTS}/{failed['id']}"
     assert tenant.admin.get(f"{path}/tree", params={"depth": 0, "offsets": "utf16"}).json()["root"] is None
     assert tenant.admin.get(f"{path}/chunks", params={"offsets": "utf16"}).json()["items"] == []
-    problem(tenant.admin.get(f"{path}/nodes/{encode_id('nod', new_id())}"), 404, "node_not_found")
-    problem(tenant.admin.get(f"{path}/chunks/{encode_id('chk', new_id())}"), 404, "chunk_not_found")
+    problem(tenant.admin.get(f"{path}/nodes/{encode_id('nod', generate_id())}"), 404, "node_not_found")
+    problem(tenant.admin.get(f"{path}/chunks/{encode_id('chk', generate_id())}"), 404, "chunk_not_found")
 
 
 def test_a_deep_tree_is_cut_where_json_ends() -> None:
-    ids = [new_id() for _ in range(5000)]
+    ids = [generate_id() for _ in range(5000)]
     nodes = NodeTable()
     nodes.add([node_row(one, parent) for one, parent in zip(ids, [None, *ids], strict=False)])
-    found = "".join(tree_json(tree_of(nodes), depth=100))
+    found = "".join(stream_tree_json(tree_of(nodes), depth=100))
     assert json.loads(found)["root"]["depth"] == 0
     assert found.count('"depth"') == 101
 
 
 def test_tree_json_of_shuffled_additions_matches_the_model() -> None:
     """Nodes that come behind all others are still their parents' children, and one without a parent is left out."""
-    root, one, two, late, lost = (new_id() for _ in range(5))
+    root, one, two, late, lost = (generate_id() for _ in range(5))
     nodes = NodeTable()
     nodes.add([node_row(root, None), node_row(one, root), node_row(two, root, page=3)])
-    nodes.add([node_row(late, one, kind="topic"), node_row(lost, new_id())])
-    found = TreeOut.model_validate_json("".join(tree_json(tree_of(nodes), depth=5)))
+    nodes.add([node_row(late, one, kind="topic"), node_row(lost, generate_id())])
+    found = DocumentTreeOut.model_validate_json("".join(stream_tree_json(tree_of(nodes), depth=5)))
     assert found.root is not None
     ids = [encode_id("nod", each) for each in (root, one, two, late)]
     assert [found.root.id, *(child.id for child in found.root.children)] == ids[:3]
@@ -258,14 +258,14 @@ def test_tree_json_of_shuffled_additions_matches_the_model() -> None:
 
 
 def test_tree_of_many_nodes_takes_little_memory() -> None:
-    root, number = new_id(), 20_000
+    root, number = generate_id(), 20_000
     tracemalloc.start()
     try:
         nodes = NodeTable()
         nodes.add([node_row(root, None)])
         for _ in range(number):
-            nodes.add([node_row(new_id(), root)])
-        size = sum(map(len, tree_json(tree_of(nodes), depth=100)))
+            nodes.add([node_row(generate_id(), root)])
+        size = sum(map(len, stream_tree_json(tree_of(nodes), depth=100)))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -274,22 +274,24 @@ def test_tree_of_many_nodes_takes_little_memory() -> None:
 
 
 async def test_large_tree_of_a_tenant_waits_for_the_one_before(service: Service) -> None:
-    reader = reader_of(service.new_tenant("large"), "\n\n".join(f"{number} a" for number in range(SMALL_NODES)))
+    reader = reader_of(
+        service.new_tenant("large"), "\n\n".join(f"{number} a" for number in range(MAX_SMALL_TREE_NODES))
+    )
     with ThreadPoolExecutor(4) as threads:
         replies = list(threads.map(lambda _: reader.get("/tree"), range(4)))
     assert all(reply == replies[0] for reply in replies)
-    assert len(replies[0]["root"]["children"]) == SMALL_NODES
+    assert len(replies[0]["root"]["children"]) == MAX_SMALL_TREE_NODES
 
 
 async def test_tree_places_refuse_with_codes() -> None:
-    places, tenant = replace(tree_places(), wait_seconds=0.01), new_id()
-    async with places.take(tenant):
+    places, tenant = replace(create_tree_slots(), wait_timeout_seconds=0.01), generate_id()
+    async with places.acquire(tenant):
         with pytest.raises(TooManyTrees):
-            async with places.take(tenant):
+            async with places.acquire(tenant):
                 pass
-        async with places.take(new_id()):
+        async with places.acquire(generate_id()):
             with pytest.raises(TreesBusy):
-                async with places.take(new_id()):
+                async with places.acquire(generate_id()):
                     pass
 
 
@@ -300,7 +302,7 @@ def node_row(node: UUID, parent: UUID | None, *, kind: str = "section", page: in
 
 
 def tree_of(nodes: NodeTable) -> TreeView:
-    return TreeView(Document(id=new_id(), live_version=1), nodes, "text", Offsets())
+    return TreeView(DocumentRow(id=generate_id(), live_version=1), nodes, "text", OffsetConverter())
 
 
 def test_a_document_moves_up_the_scopes(tenant: Tenant) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from app.times import FIRST_YEAR, LAST_YEAR
+from app.times import MAX_YEAR, MIN_YEAR
 from tests.fixtures.service import Service, Tenant
 
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
@@ -205,6 +205,6 @@ def test_every_time_that_is_taken_names_the_range_that_is_admitted(description: 
         for taken in (*operation.get("parameters", []), operation.get("requestBody", {})):
             for one in dated(description, taken.get("content", taken.get("schema", {}))):
                 text = one["description"] + taken.get("description", "")
-                assert f"between the years {FIRST_YEAR} and {LAST_YEAR}" in text, (method, path, taken)
+                assert f"between the years {MIN_YEAR} and {MAX_YEAR}" in text, (method, path, taken)
                 found += 1
     assert found >= 10

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from app.retrieval.strategies import STRATEGIES, installed_strategies
-from app.retrieval.transformers import TRANSFORMERS, installed_transformers
+from app.retrieval.strategies import STRATEGIES, load_strategies
+from app.retrieval.transformers import TRANSFORMERS, load_transformers
 from tests.fixtures.plugins import Plugins, plugins
 from tests.fixtures.service import Service, Tenant
 from tests.protocol_servers.chat import ChatServer, Talk
@@ -23,7 +23,7 @@ STRATEGY = """
 import asyncio
 from dataclasses import replace
 from app.retrieval.strategies import hybrid
-from app.retrieval.strategies.context import NoOptions, SearchContext, Strategy
+from app.retrieval.strategies.context import NoStrategyOptions, SearchContext, Strategy
 from pydantic import BaseModel
 
 class Loose(BaseModel):
@@ -39,7 +39,7 @@ STRATEGY = {made}
 """
 TRANSFORMER = """
 import asyncio
-from app.retrieval.transformers.context import NoOptions, Rewritten, Transformer
+from app.retrieval.transformers.context import NoTransformerOptions, TransformResult, Transformer
 
 async def run(context, options):
     {body}
@@ -51,10 +51,10 @@ TRANSFORMER = {made}
 @pytest.fixture(autouse=True)
 def _fresh() -> Iterator[None]:
     """The registries are found once a process; these tests find them anew."""
-    for registry in (installed_strategies, installed_transformers):
+    for registry in (load_strategies, load_transformers):
         registry.cache_clear()
     yield
-    for registry in (installed_strategies, installed_transformers):
+    for registry in (load_strategies, load_transformers):
         registry.cache_clear()
 
 
@@ -75,12 +75,14 @@ def tenant(talking: Service) -> Tenant:
     return made
 
 
-def strategy(plugins: Plugins, module: str, body: str, made: str = "Strategy('mine', 'Mine.', NoOptions, run)") -> None:
+def strategy(
+    plugins: Plugins, module: str, body: str, made: str = "Strategy('mine', 'Mine.', NoStrategyOptions, run)"
+) -> None:
     plugins.add(module, STRATEGY.format(body=body, made=made), strategies={module: f"{module}:STRATEGY"})
 
 
 def transformer(plugins: Plugins, module: str, body: str) -> None:
-    source = TRANSFORMER.format(body=body, made="Transformer('mine', 'Mine.', NoOptions, run)")
+    source = TRANSFORMER.format(body=body, made="Transformer('mine', 'Mine.', NoTransformerOptions, run)")
     plugins.add(module, source, transformers={module: f"{module}:TRANSFORMER"})
 
 
@@ -126,7 +128,7 @@ def test_an_agent_has_one_of_a_plugin_until_it_has_gone(plugins: Plugins, tenant
     asked = {"agent_id": "agt", "top_k": 2, "messages": [{"role": "user", "content": "the fee for lockers"}]}
     assert tenant.admin.post("/v1/agent-search", json=asked).json() == [NEW, OLD]
     (plugins.folder / "s_agent-1.0.dist-info" / "entry_points.txt").unlink()
-    installed_strategies.cache_clear()
+    load_strategies.cache_clear()
     assert tenant.admin.post("/v1/agent-search", json=asked).json() == [OLD, NEW]
     assert tenant.admin.put("/v1/agents/agt", json=binding).status_code == 422
 
@@ -173,9 +175,9 @@ def test_a_strategy_that_fails_is_hybrid(plugins: Plugins, tenant: Tenant, modul
     [
         ("t_raises", "raise KeyError"),
         ("t_nothing", "return None"),
-        ("t_empty", "return Rewritten([' '])"),
-        ("t_text", "return Rewritten('fee')"),
-        ("t_numbers", "return Rewritten([1])"),
+        ("t_empty", "return TransformResult([' '])"),
+        ("t_text", "return TransformResult('fee')"),
+        ("t_numbers", "return TransformResult([1])"),
         ("t_late", "await asyncio.sleep(3600)"),
     ],
 )
@@ -187,7 +189,7 @@ def test_a_transformer_that_fails_is_left_out(plugins: Plugins, tenant: Tenant, 
 
 
 def test_no_more_queries_than_there_may_be_come_of_one(plugins: Plugins, tenant: Tenant) -> None:
-    transformer(plugins, "t_many", "return Rewritten([f'fee {n}' for n in range(99)])")
+    transformer(plugins, "t_many", "return TransformResult([f'fee {n}' for n in range(99)])")
     assert ask(tenant, transformers=["mine"])["queries"] == [f"fee {number}" for number in range(16)]
 
 
@@ -222,19 +224,19 @@ def test_a_strategy_may_name_transformers(
     [
         ("r_error", "1 / 0"),
         ("r_other", "'no strategy'"),
-        ("r_ours", "Strategy('hybrid', 'Mine.', NoOptions, run)"),
-        ("r_name", "Strategy('My Own', 'Mine.', NoOptions, run)"),
+        ("r_ours", "Strategy('hybrid', 'Mine.', NoStrategyOptions, run)"),
+        ("r_name", "Strategy('My Own', 'Mine.', NoStrategyOptions, run)"),
         ("r_loose", "Strategy('mine', 'Mine.', Loose, run)"),
         ("r_wanting", "Strategy('mine', 'Mine.', Wanting, run)"),
         ("r_no_model", "Strategy('mine', 'Mine.', dict, run)"),
-        ("r_no_run", "Strategy('mine', 'Mine.', NoOptions, None)"),
+        ("r_no_run", "Strategy('mine', 'Mine.', NoStrategyOptions, None)"),
     ],
 )
 def test_what_is_none_is_left_out_and_the_others_stay(
     plugins: Plugins, caplog: pytest.LogCaptureFixture, module: str, made: str
 ) -> None:
     strategy(plugins, module, "return []", made)
-    strategy(plugins, f"z_{module}", "return []", "Strategy('good', 'Good.', NoOptions, run)")
+    strategy(plugins, f"z_{module}", "return []", "Strategy('good', 'Good.', NoStrategyOptions, run)")
     with caplog.at_level(logging.WARNING, logger="app"):
-        assert installed_strategies().keys() == {*STRATEGIES, "good"}
+        assert load_strategies().keys() == {*STRATEGIES, "good"}
     assert [record.msg for record in caplog.records] == ["plugin.left_out"]

@@ -8,10 +8,10 @@ import asyncpg
 import pytest
 
 from app.access import Principal, Role
-from app.agents.types import AgentBinding, BindingSettings
-from app.api.v1.bound_search import bound_request
-from app.ids import decode_id, new_id
-from app.prompts.types import PromptInUse
+from app.agents.types import BindingSettings, BoundAgent
+from app.api.v1.bound_search import apply_binding
+from app.ids import decode_id, generate_id
+from app.prompts.types import ActivePrompt
 from app.retrieval.types import SearchRequest
 from tests.api.audit import events
 from tests.api.problems import problem
@@ -188,8 +188,8 @@ def test_explain_names_the_version_that_took_part(tenant: Tenant) -> None:
 def test_an_agents_prompts_go_with_its_search() -> None:
     settings = BindingSettings(rewrite_prompt="Say van.", rewrite_prompt_version=3, transformers=[])
     at = "2026-01-01T00:00:00+00:00"
-    binding = AgentBinding(new_id(), "agt", [new_id()], settings, at, at)  # type: ignore[arg-type]  # not read
-    principal = Principal(new_id(), "tenant", Role.READER)
-    request = bound_request(SearchRequest(), binding, principal, session_id=None)
-    assert request.prompts == {"rewrite": PromptInUse("Say van.", 3, "agt")}
-    assert (request.transformers, request.kept_transformers) == (None, [])
+    binding = BoundAgent(generate_id(), "agt", [generate_id()], settings, at, at)  # type: ignore[arg-type]  # not read
+    principal = Principal(generate_id(), "tenant", Role.READER)
+    request = apply_binding(SearchRequest(), binding, principal, session_id=None)
+    assert request.prompts == {"rewrite": ActivePrompt("Say van.", 3, "agt")}
+    assert (request.transformers, request.stored_transformers) == (None, [])

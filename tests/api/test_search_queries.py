@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from app.retrieval.planning import CLIPPED
-from app.retrieval.words import TOO_MANY
+from app.retrieval.planning import QUERY_TRUNCATED
+from app.retrieval.words import TOO_MANY_TERMS
 from tests.api.problems import problem
 from tests.fixtures.database import MakeDatabase
 from tests.fixtures.service import Tenant, run_service, settings_for
@@ -246,14 +246,14 @@ def test_more_words_than_can_be_asked_for_are_told(blind: Tenant) -> None:
     body: dict[str, Any] = {"knowledge_bases": ["default", "second", "third"], "queries": queries}
     body |= {"strategy": "lexical", "timeout_seconds": 60}  # the longest queries there are
     reply = blind.admin.post("/v1/search", json=body)
-    assert (reply.status_code, reply.json()["warnings"]) == (200, [TOO_MANY])
+    assert (reply.status_code, reply.json()["warnings"]) == (200, [TOO_MANY_TERMS])
     assert [result["text"] for result in reply.json()["results"]] == [TEXTS[0]]
     one = blind.admin.post("/v1/search", json=body | {"queries": queries[:1]}).json()
     assert (len(one["results"]), one["warnings"]) == (1, [])
 
 
 def test_a_query_that_is_not_searched_for_whole_is_told(blind: Tenant) -> None:
-    for query, told in ((" word" * 1600, []), ("bicycle" + " word" * 1700, [CLIPPED])):
+    for query, told in ((" word" * 1600, []), ("bicycle" + " word" * 1700, [QUERY_TRUNCATED])):
         reply = blind.admin.post("/v1/search", json={"query": query, "strategy": "lexical"}).json()
         assert reply["warnings"] == told
         assert query.endswith(reply["queries"][0])

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from app.tenants.types import new_key
+from app.tenants.types import generate_key
 from tests.api.problems import problem
 from tests.fixtures.database import MakeDatabase
 from tests.fixtures.service import OPERATOR_KEY, Service, run_service, settings_for
@@ -31,8 +31,8 @@ def attempt(service: Service, address: str, key: str | None = None) -> httpx.Res
 def test_failed_sign_ins_are_throttled_by_address(strict: Service) -> None:
     tenant = strict.new_tenant()
     for number in range(LIMIT):
-        problem(attempt(strict, "127.0.0.2", new_key() if number % 2 else "nonsense"), 401, "unauthorized")
-    for key in (new_key(), "nonsense", tenant.key[:-1]):
+        problem(attempt(strict, "127.0.0.2", generate_key() if number % 2 else "nonsense"), 401, "unauthorized")
+    for key in (generate_key(), "nonsense", tenant.key[:-1]):
         reply = attempt(strict, "127.0.0.2", key)
         problem(reply, 429, "too_many_failed_sign_ins")
         assert 1 <= int(reply.headers["retry-after"]) <= 60

@@ -161,7 +161,7 @@ def test_status_shows_what_the_worker_has_measured(service: Service) -> None:
 
 def test_status_names_a_restart_loop_to_the_operator_alone(idle: Service) -> None:
     tenant = idle.new_tenant()
-    idle.resources.worker_ends.add(2, was_silent=False)
+    idle.resources.worker_exits.record_exit(2, was_unresponsive=False)
     assert "status 2" in status(idle.operator)["workers"]["restarting"]
     assert status(tenant.admin)["workers"]["restarting"] is None
 

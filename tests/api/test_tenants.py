@@ -7,9 +7,9 @@ import pytest
 import sqlalchemy
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from app.db.migrate import sqlalchemy_url
+from app.db.migrate import to_sqlalchemy_url
 from app.db.models.base import Base
-from app.ids import decode_id, encode_id, new_id
+from app.ids import decode_id, encode_id, generate_id
 from tests.api.problems import problem
 from tests.fixtures.service import Service
 
@@ -52,7 +52,14 @@ def test_tenants_that_are_none(service: Service, body: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["%00", "nothing", "ten_", encode_id("ten", new_id()), encode_id("kb", new_id()), "ten_00000000000000000000000001"],
+    [
+        "%00",
+        "nothing",
+        "ten_",
+        encode_id("ten", generate_id()),
+        encode_id("kb", generate_id()),
+        "ten_00000000000000000000000001",
+    ],
     ids=["nul", "word", "prefix", "unknown", "another kind", "system"],
 )
 def test_tenants_that_are_not_there(service: Service, text: str) -> None:
@@ -65,7 +72,7 @@ def test_tenants_that_are_not_there(service: Service, text: str) -> None:
 
 async def rows_of(service: Service, tenant: str) -> dict[str, int]:
     """How many rows each table holds of a tenant, asked as the owner, whom no policy stops."""
-    engine = create_async_engine(sqlalchemy_url(service.urls.owner))
+    engine = create_async_engine(to_sqlalchemy_url(service.urls.owner))
     counts = {}
     async with engine.connect() as connection:
         await connection.execute(sqlalchemy.text("select set_config('app.tenant_id', :t, false)"), {"t": tenant})

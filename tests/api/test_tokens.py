@@ -14,7 +14,7 @@ import jwt
 import pytest
 
 from app.db.models.base import SYSTEM_TENANT
-from app.ids import encode_id, new_id
+from app.ids import encode_id, generate_id
 from tests.api.problems import problem
 from tests.fixtures.database import MakeDatabase
 from tests.fixtures.service import Service, Tenant, run_service, settings_for
@@ -182,7 +182,7 @@ BAD: dict[str, Bad] = {
     "subject with half a pair": with_claims(sub="\ud800"),
     "no tenant": with_claims(carrel_tenant=None),
     "tenant of another type": with_claims(carrel_tenant=["ten"]),
-    "unknown tenant": with_claims(carrel_tenant=encode_id("ten", new_id())),
+    "unknown tenant": with_claims(carrel_tenant=encode_id("ten", generate_id())),
     "the system's tenant": with_claims(carrel_tenant=encode_id("ten", SYSTEM_TENANT)),
     "tenant by name": with_claims(carrel_tenant="of tokens"),
     "no role": with_claims(carrel_role=None),

@@ -8,12 +8,12 @@ import pytest
 
 from app.db.models.base import SYSTEM_TENANT
 from app.db.session import Database
-from app.db.system import SystemDatabase
+from app.db.system import ControlPlaneDatabase
 from app.embedded_postgres import DatabaseUrls
-from app.ids import new_id
+from app.ids import generate_id
 from tests.isolation.sql import REFUSED, acting, attempt
 
-A, B = new_id(), new_id()
+A, B = generate_id(), generate_id()
 WEEK = timedelta(days=7)
 ADD = """
 insert into audit_event (tenant_id, created_at, id, action, object_type, object_ids, actor)
@@ -100,8 +100,8 @@ async def test_what_is_older_than_it_is_kept_for_goes(database: DatabaseUrls, ow
     await owner.execute(ADD, B, timedelta(days=99), "key.create")
     await owner.execute(ADD, B, timedelta(days=101), "key.revoke")
     connected = Database.connect(database.app, pool_size=1)
-    system = SystemDatabase(connected)
-    removed = [await system.remove_old_audit_events(keep=timedelta(days=100), limit=1) for _ in range(3)]
+    system = ControlPlaneDatabase(connected)
+    removed = [await system.remove_old_audit_events(retention=timedelta(days=100), limit=1) for _ in range(3)]
     await connected.close()
     assert removed == [1, 1, 0]
     assert await left(owner) == [(B, "key.create"), (A, "document.create"), (SYSTEM_TENANT, "document.create")]

@@ -5,14 +5,14 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
-from app.audit.service import BATCH, AuditService
-from app.audit.types import Action, EventFilters
+from app.audit.service import BATCH_SIZE, AuditService
+from app.audit.types import AuditAction, EventFilters
 from app.db.session import Database, TenantDatabase
 from app.embedded_postgres import DatabaseUrls
-from app.ids import new_id
+from app.ids import generate_id
 
-MANY = 3 * BATCH + 1
-TENANT, OTHER = new_id(), new_id()
+MANY = 3 * BATCH_SIZE + 1
+TENANT, OTHER = generate_id(), generate_id()
 
 
 @pytest.fixture(scope="module")
@@ -32,8 +32,8 @@ async def audit(database: DatabaseUrls, owner: asyncpg.Connection) -> AsyncItera
 
 
 async def test_each_is_told_once(audit: AuditService) -> None:
-    pages = [page async for page in audit.pages(EventFilters(), after=None)]
-    assert [len(page) for page in pages] == [BATCH, BATCH, BATCH, 1]
+    pages = [page async for page in audit.stream_pages(EventFilters(), after=None)]
+    assert [len(page) for page in pages] == [BATCH_SIZE, BATCH_SIZE, BATCH_SIZE, 1]
     told = [recorded for page in pages for recorded in page]
     assert {recorded.event.counts["number"] for recorded in told} == set(range(1, MANY + 1))
     places = [(recorded.created_at, recorded.id) for recorded in told]
@@ -41,15 +41,15 @@ async def test_each_is_told_once(audit: AuditService) -> None:
 
 
 async def test_a_place_and_filters_hold_to_the_end(audit: AuditService) -> None:
-    filters = EventFilters(action=Action.KEY_CREATE)
-    first = await audit.page(filters, after=None, limit=10)
+    filters = EventFilters(action=AuditAction.KEY_CREATE)
+    first = await audit.list_events(filters, after=None, limit=10)
     last = first[-1]
-    rest = [one async for page in audit.pages(filters, after=(last.created_at, last.id)) for one in page]
+    rest = [one async for page in audit.stream_pages(filters, after=(last.created_at, last.id)) for one in page]
     assert len(first) + len(rest) == MANY // 2
-    assert {one.event.action for one in rest} == {Action.KEY_CREATE}
+    assert {one.event.action for one in rest} == {AuditAction.KEY_CREATE}
     assert not {one.id for one in first} & {one.id for one in rest}
 
 
 async def test_a_tenant_is_known_by_what_is_told(audit: AuditService) -> None:
-    assert await audit.is_known()
-    assert not await AuditService(TenantDatabase(audit.db.database, new_id())).is_known()
+    assert await audit.has_events()
+    assert not await AuditService(TenantDatabase(audit.db.database, generate_id())).has_events()

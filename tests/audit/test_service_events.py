@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from app.documents.sweeping import EVENTS_JOB, EXPIRED_JOB, Sweeper, sweep_periods
+from app.documents.sweeping import EVENTS_JOB, EXPIRED_JOB, Sweeper, get_sweep_intervals
 from app.job_handlers import HANDLERS, JobContext
 from tests.ingestion.workshop import Workshop, add_text
 
@@ -18,7 +18,7 @@ async def test_what_expires_is_told(workshop: Workshop, sweeper: Sweeper) -> Non
     services = await workshop.new_tenant()
     soon = [await add_text(services, text, expires_at=datetime.now(UTC) - timedelta(days=1)) for text in ("a", "b")]
     stays = await add_text(services, "c")
-    await sweeper.run(EXPIRED_JOB)
+    await sweeper.run_job(EXPIRED_JOB)
     (row,) = await workshop.owner.fetch("select * from audit_event where action = 'document.expire'")
     assert set(row["object_ids"]) == {document.id for document in soon}
     assert (row["tenant_id"], row["kb_id"], row["actor"]) == (stays.tenant_id, stays.kb_id, "service")
@@ -36,12 +36,12 @@ async def test_old_events_go_by_the_setting(workshop: Workshop, sweeper: Sweeper
             " values ($1, now() - $2::interval, gen_random_uuid(), 'key.revoke', 'key', '{}', 'service')",
             tenant, timedelta(days=age),
         )  # fmt: skip
-    assert await sweeper.events() == 2
-    assert await sweeper.events() == 0
+    assert await sweeper.delete_old_audit_events() == 2
+    assert await sweeper.delete_old_audit_events() == 0
     ages = await workshop.owner.fetch("select created_at from audit_event where action = 'key.revoke'")
     assert [(datetime.now(UTC) - row["created_at"]).days for row in ages] == [days - 1]
 
 
 def test_it_is_a_periodic_job(workshop: Workshop) -> None:
-    assert EVENTS_JOB in sweep_periods(workshop.resources.settings.worker)
+    assert EVENTS_JOB in get_sweep_intervals(workshop.resources.settings.worker)
     assert EVENTS_JOB in HANDLERS

@@ -2,13 +2,13 @@
 
 import pytest
 
-from app.access import Origin, Principal, Role
-from app.api.v1.audit_events import PREFIXES
-from app.audit.types import Action, Actor, ActorKind
-from app.ids import new_id
+from app.access import Principal, RequestOrigin, Role
+from app.api.v1.audit_events import OBJECT_ID_PREFIXES
+from app.audit.types import Actor, ActorKind, AuditAction
+from app.ids import generate_id
 
-TENANT, KEY = new_id(), new_id()
-ORIGIN = Origin("req_1", "203.0.113.9")
+TENANT, KEY = generate_id(), generate_id()
+ORIGIN = RequestOrigin("req_1", "203.0.113.9")
 
 
 @pytest.mark.parametrize(
@@ -31,10 +31,10 @@ ORIGIN = Origin("req_1", "203.0.113.9")
     ids=["key", "token", "operator", "without an origin"],
 )
 def test_who_acts(principal: Principal, actor: Actor) -> None:
-    assert Actor.of(principal) == actor
+    assert Actor.from_principal(principal) == actor
 
 
-@pytest.mark.parametrize("action", Action)
-def test_every_action_is_done_to_something_that_has_ids(action: Action) -> None:
-    assert action.object_type in PREFIXES
+@pytest.mark.parametrize("action", AuditAction)
+def test_every_action_is_done_to_something_that_has_ids(action: AuditAction) -> None:
+    assert action.object_type in OBJECT_ID_PREFIXES
     assert action.value == f"{action.object_type}.{action.value.partition('.')[2]}"

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from app.cli import app
-from app.cli.commands import COMMANDS, load
+from app.cli.commands import COMMANDS, load_command
 
 WHAT_IS_IMPORTED = """
 import sys
@@ -20,7 +20,7 @@ print(sorted({"fastapi", "sqlalchemy", "numpy"} & {*sys.modules}))
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_summary_is_the_first_line_of_its_help(name: str) -> None:
-    first = load(name).help.partition("\n\n")[0]
+    first = load_command(name).help.partition("\n\n")[0]
     assert " ".join(first.split()) == COMMANDS[name][1]
 
 
@@ -39,7 +39,7 @@ def test_every_command_explains_itself(name: str) -> None:
             return [(words, command)]
         return [found for name, one in sorted(inner.items()) for found in walk(one, [*words, name])]
 
-    for words, command in walk(load(name), [name]):
+    for words, command in walk(load_command(name), [name]):
         examples = command.help.partition("Example")[2]
         assert f"carrel {' '.join(words)}" in examples, words
         if name in ("kb", "documents", "jobs", "keys", "tenants", "upload", "search"):

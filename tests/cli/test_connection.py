@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.connection import NoService, find_service
+from app.cli.connection import ServiceNotConfigured, resolve_endpoint
 from app.cli.runtime import Credentials
 
 PLACES = ["option", "environment", "file", "stored"]
@@ -35,7 +35,7 @@ class Places:
             (self.directory / ".carrel").mkdir()
             kept = {"url": stored.get("url", ONE), "api_key": stored.get("key", "stored-key")}
             (self.directory / ".carrel/credentials.json").write_text(json.dumps(kept))
-        return find_service(option.get("url"), option.get("key"))
+        return resolve_endpoint(option.get("url"), option.get("key"))
 
     def _variables(self, place: str) -> dict[str, str]:
         names = {"url": "CARREL_URL", "key": "CARREL_API_KEY"}
@@ -67,7 +67,7 @@ def test_connection_key_and_address_of_different_places_are_not_combined(
         places.set("stored", url=ONE)
     if of_key == "stored":
         places.set("stored", url=ONE)
-    with pytest.raises(NoService) as refused:
+    with pytest.raises(ServiceNotConfigured) as refused:
         places.find()
     assert "secret-key" not in refused.value.message
     assert "--url" in refused.value.message
@@ -101,12 +101,12 @@ def test_connection_file_cannot_read_the_environment(places: Places) -> None:
 
 
 def test_connection_nothing_named_says_what_to_give(places: Places) -> None:
-    with pytest.raises(NoService, match="give --url and --key"):
+    with pytest.raises(ServiceNotConfigured, match="give --url and --key"):
         places.find()
 
 
 @pytest.mark.parametrize("url", ["ftp://x", "http://x\r\ny: z", "http://a b", "http://x\x1b[2J"])
 def test_connection_wrong_address_names_its_variable(places: Places, url: str) -> None:
     places.set("environment", url=url, key="k")
-    with pytest.raises(NoService, match="CARREL_URL must be an http or https URL"):
+    with pytest.raises(ServiceNotConfigured, match="CARREL_URL must be an http or https URL"):
         places.find()

@@ -11,7 +11,7 @@ import httpx
 import pytest
 import uvloop
 
-from app.cli.connections import Capacity, Connections, Idleness, TrustedProxies, raise_descriptor_limit
+from app.cli.connections import Capacity, ConnectionLimiter, Idleness, TrustedProxies, raise_descriptor_limit
 from app.cli.http_server import HttpServer
 from app.settings import load_settings
 from tests.cli.test_http_server import World
@@ -25,22 +25,22 @@ class Caller:
     """A connection that remembers that it was closed."""
 
     idleness: Idleness = "unused"
-    since: float = 0.0
+    idle_since: float = 0.0
     dropped: list[bool] = field(default_factory=list)
 
     def drop(self) -> None:
         self.dropped.append(True)
 
 
-def connections(most: int, per_address: int = 1000, proxies: str = "10.0.0.1") -> Connections:
-    return Connections(most, per_address, TrustedProxies(proxies))
+def connections(most: int, per_address: int = 1000, proxies: str = "10.0.0.1") -> ConnectionLimiter:
+    return ConnectionLimiter(most, per_address, TrustedProxies(proxies))
 
 
 def test_capacity_leaves_a_reserve() -> None:
-    assert Capacity.of(1024) == Capacity(640, 128)
-    large = Capacity.of(65_536)
+    assert Capacity.from_descriptors(1024) == Capacity(640, 128)
+    large = Capacity.from_descriptors(65_536)
     assert (large.backlog, large.connections) == (2048, 65_536 - 16_384 - 2048)
-    assert Capacity.of(64).connections == 16
+    assert Capacity.from_descriptors(64).connections == 16
 
 
 def test_soft_limit_is_raised() -> None:
@@ -67,13 +67,13 @@ def test_trusted_proxies_are_read_as_uvicorn_reads_them(listed: str | None, addr
 
 def test_oldest_unused_connections_of_the_address_with_most_are_closed() -> None:
     table = connections(16)
-    many = [Caller(since=float(number)) for number in range(14)]
+    many = [Caller(idle_since=float(number)) for number in range(14)]
     quiet, busy = Caller("waiting"), Caller("busy")
     for one in many:
         assert table.add("192.0.2.1", one)
     assert table.add("192.0.2.2", quiet)
     assert table.add("192.0.2.2", busy)
-    newest = Caller(since=99.0)
+    newest = Caller(idle_since=99.0)
     assert table.add("192.0.2.3", newest)
     assert [bool(one.dropped) for one in many] == [True] + [False] * 13
     assert [one.dropped for one in (quiet, busy, newest)] == [[], [], []]
@@ -96,7 +96,7 @@ def test_busy_connections_are_never_closed_and_the_next_address_is_looked_at() -
 
 def test_address_over_its_limit_loses_its_own_connections() -> None:
     table = connections(100, per_address=2)
-    first, second, third = (Caller(since=float(number)) for number in range(3))
+    first, second, third = (Caller(idle_since=float(number)) for number in range(3))
     other = Caller()
     for address, one in (("192.0.2.2", other), ("192.0.2.1", first), ("192.0.2.1", second), ("192.0.2.1", third)):
         assert table.add(address, one)
@@ -129,7 +129,7 @@ def running(descriptors: int, **server: str) -> Iterator[World]:
 
 def test_half_open_connections_shut_nobody_out() -> None:
     """More of them than there are descriptors for, and again as soon as they are closed."""
-    most = Capacity.of(512).connections
+    most = Capacity.from_descriptors(512).connections
     with running(512) as world, ExitStack() as open_:
         kept = open_.enter_context(httpx.Client(base_url=f"http://127.0.0.1:{world.port}", timeout=30))
         for number in range(3 * most):

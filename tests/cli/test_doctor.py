@@ -71,7 +71,7 @@ def test_what_is_wrong_is_named(
 ) -> None:
     urls = make_database()
     run_sql(urls.owner, OPEN)
-    run_sql(postgres_server.url(urlsplit(urls.owner).path.removeprefix("/")), BROKEN)
+    run_sql(postgres_server.build_url(urlsplit(urls.owner).path.removeprefix("/")), BROKEN)
     with EmbeddingServer() as embedding, ChatServer() as chat:
         embedding.dimensions = 32
         chat.fail(500, times=10)
@@ -149,7 +149,7 @@ def test_doctor_names_what_logins_of_sql_views_may_call_if_the_service_has_them(
     make_database: MakeDatabase, postgres_server: EmbeddedPostgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     urls = make_database()
-    superuser = postgres_server.url(urlsplit(urls.owner).path.removeprefix("/"))
+    superuser = postgres_server.build_url(urlsplit(urls.owner).path.removeprefix("/"))
     with EmbeddingServer() as embedding:
         settings = {**embedding_settings(embedding), "CARREL_DATABASE_URL": urls.app}
         assert "logins of SQL views" not in look(settings, tmp_path, monkeypatch)[1]

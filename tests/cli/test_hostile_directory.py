@@ -133,7 +133,7 @@ def test_child_environment_means_the_same_in_another_directory(tmp_path: Path, m
     monkeypatch.setenv("TMPDIR", "temporary")
     monkeypatch.setenv("CARREL_EMBEDDING_WEIGHTS_DIR", "weights")
     (tmp_path / ".env").write_text("CARREL_TESSDATA_DIR=languages\nPYTHONSTARTUP=/somebody/s.py\nLD_PRELOAD=/x.so\n")
-    found = child_process.environment(load_settings())
+    found = child_process.build_environment(load_settings())
     assert found["PYTHONPATH"] == f"{tmp_path}/sources{os.pathsep}/absolute"
     assert found["TMPDIR"] == f"{tmp_path}/temporary"
     assert found["CARREL_EMBEDDING_WEIGHTS_DIR"] == f"{tmp_path}/weights"
@@ -142,4 +142,4 @@ def test_child_environment_means_the_same_in_another_directory(tmp_path: Path, m
     assert found["CARREL_ENV_FILE"] == f"{tmp_path}/.env"
     assert {"PYTHONSTARTUP", "LD_PRELOAD"} & set(found) == {"PYTHONSTARTUP", "LD_PRELOAD"} & set(os.environ)
     monkeypatch.setenv("CARREL_ENV_FILE", "")
-    assert child_process.environment(load_settings())["CARREL_ENV_FILE"] == ""
+    assert child_process.build_environment(load_settings())["CARREL_ENV_FILE"] == ""

@@ -16,7 +16,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from app.cli.http_server import LEAST_BODY_BYTES, MAX_HEAD_BYTES, MAX_HEADERS, MAX_URL_BYTES, HttpServer
+from app.cli.http_server import MAX_HEADER_BYTES, MAX_HEADERS, MAX_URL_BYTES, MIN_BODY_BYTES, HttpServer
 from app.settings import load_settings
 from tests.fixtures.service import no_signals
 
@@ -202,7 +202,7 @@ SLOW: dict[str, tuple[Callable[[World], bytes], tuple[int, str] | bytes]] = {
 def body_that_is_fair(world: World) -> bytes:
     """Slow, but not too slow, for longer than a caller gets."""
     with world.client() as client:
-        piece = b"x" * LEAST_BODY_BYTES
+        piece = b"x" * MIN_BODY_BYTES
         client.sendall(b"POST /length HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % (len(piece) * FAIR_PIECES))
         for _ in range(FAIR_PIECES):
             client.sendall(piece)
@@ -224,7 +224,7 @@ def reader_that_is_fair(world: World) -> bytes:
 
 
 FAIR: dict[str, tuple[Callable[[World], bytes], bytes]] = {
-    "a slow body": (body_that_is_fair, b"%d False" % (LEAST_BODY_BYTES * FAIR_PIECES)),
+    "a slow body": (body_that_is_fair, b"%d False" % (MIN_BODY_BYTES * FAIR_PIECES)),
     "a slow reader": (reader_that_is_fair, b"True"),
     "a slow answer": (silent(GET % b"thinking"), b"hello"),
     "a quiet stream": (silent(GET % b"quiet"), b"done"),
@@ -260,15 +260,15 @@ def test_slow_callers_are_let_go_and_others_served_meanwhile(world: World) -> No
         (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab", 400, "bad_request"),
         (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n", 400, "bad_request"),
         (b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * (MAX_HEADERS + 1) + b"\r\n", 431, "headers_too_large"),
-        (b"GET / HTTP/1.1\r\nA: " + b"b" * MAX_HEAD_BYTES + b"\r\n\r\n", 431, "headers_too_large"),
-        (b"GET / HTTP/1.1\r\nA: " + b"b" * 4 * MAX_HEAD_BYTES, 431, "headers_too_large"),
-        (b"GET / HTTP/1.1\r\n" + b"a" * 4 * MAX_HEAD_BYTES, 431, "headers_too_large"),
+        (b"GET / HTTP/1.1\r\nA: " + b"b" * MAX_HEADER_BYTES + b"\r\n\r\n", 431, "headers_too_large"),
+        (b"GET / HTTP/1.1\r\nA: " + b"b" * 4 * MAX_HEADER_BYTES, 431, "headers_too_large"),
+        (b"GET / HTTP/1.1\r\n" + b"a" * 4 * MAX_HEADER_BYTES, 431, "headers_too_large"),
         (b"GET /" + b"a" * MAX_URL_BYTES + b" HTTP/1.1\r\n\r\n", 431, "headers_too_large"),
-        (b"GET /" + b"a" * 4 * MAX_HEAD_BYTES, 431, "headers_too_large"),
-        (b"\r\n" * 2 * MAX_HEAD_BYTES, 431, "headers_too_large"),
-        (CHUNKED % b"length" + b"1;" + b"e" * 4 * MAX_HEAD_BYTES, 431, "headers_too_large"),
-        (CHUNKED % b"length" + b"0\r\nT: " + b"e" * 4 * MAX_HEAD_BYTES, 431, "headers_too_large"),
-        (CHUNKED % b"length" + b"0\r\n" + b"T: e\r\n" * MAX_HEAD_BYTES, 431, "headers_too_large"),
+        (b"GET /" + b"a" * 4 * MAX_HEADER_BYTES, 431, "headers_too_large"),
+        (b"\r\n" * 2 * MAX_HEADER_BYTES, 431, "headers_too_large"),
+        (CHUNKED % b"length" + b"1;" + b"e" * 4 * MAX_HEADER_BYTES, 431, "headers_too_large"),
+        (CHUNKED % b"length" + b"0\r\nT: " + b"e" * 4 * MAX_HEADER_BYTES, 431, "headers_too_large"),
+        (CHUNKED % b"length" + b"0\r\n" + b"T: e\r\n" * MAX_HEADER_BYTES, 431, "headers_too_large"),
     ],
     ids=lambda value: ascii(value)[:50],
 )  # fmt: skip

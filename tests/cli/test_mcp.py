@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from carrel_client import ConnectionFailed, Unauthorized
 
-from app.cli.connection import NoService
+from app.cli.connection import ServiceNotConfigured
 from app.cli.mcp_proxy import mcp
 from app.cli.runtime import Credentials, write_credentials
 from tests.cli.commands import COMMAND, environment
@@ -90,5 +90,5 @@ def test_a_service_that_cannot_be_asked_is_told_plainly(
         mcp(library.service.url, "wrong")
     with pytest.raises(ConnectionFailed, match="does not answer"):
         mcp("http://127.0.0.1:1", "wrong")
-    with pytest.raises(NoService, match="--url"):
+    with pytest.raises(ServiceNotConfigured, match="--url"):
         mcp(None, None)

@@ -22,7 +22,7 @@ import asyncpg
 import httpx
 import pytest
 
-from app.db.fitness import EARLIER_SCHEMA
+from app.db.fitness import EARLIER_SCHEMA_MESSAGE
 from tests.cli.commands import (
     HANG_SECONDS,
     Command,
@@ -171,7 +171,7 @@ def test_data_directory_of_before_the_baseline_is_one_line(place: Path, settings
     refused = run(place, "serve", "--port", "0", **settings)
     assert (refused.returncode, refused.stdout) == (1, "")
     *logged, last = refused.stderr.splitlines()
-    assert last == f"carrel: {EARLIER_SCHEMA}"
+    assert last == f"carrel: {EARLIER_SCHEMA_MESSAGE}"
     assert all(line.startswith("{") for line in logged)
 
 

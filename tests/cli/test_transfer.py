@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from app.cli import app
-from app.transfer.tar import END
+from app.transfer.tar import END_MARKER
 from tests.fixtures.service import Service, Tenant
 from tests.transfer.making import Doc, archive
 from tests.transfer.test_round_trip import found, take
@@ -82,7 +82,7 @@ def test_a_conflict_is_a_status(carrel: Carrel, service: Service, full: Tenant, 
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
-        (lambda content: content[: content.rindex(b"SHA256SUMS")] + END, "ends too early"),
+        (lambda content: content[: content.rindex(b"SHA256SUMS")] + END_MARKER, "ends too early"),
         (lambda content: content[:5000], "damaged"),
         (lambda content: content.replace(b"dives", b"DIVES", 1), "other hashes"),
         (lambda _: b"no archive", "damaged"),

@@ -25,7 +25,7 @@ from carrel_client import (
 )
 from carrel_client.types import SearchOptions
 
-from app.api.v1.search import MultiSearchIn
+from app.api.v1.search import MultiSearchRequest
 from tests.fixtures.service import OPERATOR_KEY, Service, Tenant
 from tests.protocol_servers.stubborn import Reply, StubbornServer
 
@@ -129,7 +129,7 @@ def test_keys_agents_and_tenants(client: Client, service: Service) -> None:
 
 
 def test_a_search_may_say_all_that_the_route_takes() -> None:
-    assert {*SearchOptions.__annotations__, "query", "knowledge_bases"} == set(MultiSearchIn.model_fields)
+    assert {*SearchOptions.__annotations__, "query", "knowledge_bases"} == set(MultiSearchRequest.model_fields)
 
 
 def test_refusals_say_what_is_wrong(client: Client) -> None:

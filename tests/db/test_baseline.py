@@ -8,7 +8,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from app.db.migrate import EarlierSchema, migrate
+from app.db.migrate import EarlierSchema, migrate_database
 from app.db.session import Database, DatabaseRefused
 from app.embedded_postgres import DatabaseUrls, EmbeddedPostgres
 from tests.db.catalogue import Catalogue, read_catalogue
@@ -25,7 +25,7 @@ LEFT_OUT = {
 
 
 def superuser_url(server: EmbeddedPostgres, urls: DatabaseUrls) -> str:
-    return server.url(urls.owner.rpartition("/")[2])
+    return server.build_url(urls.owner.rpartition("/")[2])
 
 
 def differences(former: Catalogue, present: Catalogue) -> Mapping[tuple[str, str], tuple[str | None, str | None]]:
@@ -105,7 +105,7 @@ async def test_database_of_an_earlier_version_is_refused_and_not_touched(
         await superuser.execute("update alembic_version set version_num = $1", revision)
         before = await read_catalogue(superuser), await superuser.fetch(rows)
         with pytest.raises(EarlierSchema, match=r"before 0\.1\.0.*export.*import") as raised:
-            await migrate(urls.owner, urls.app)
+            await migrate_database(urls.owner, urls.app)
         assert await superuser.fetchval("select version_num from alembic_version") == revision
         assert (await read_catalogue(superuser), await superuser.fetch(rows)) == before
     assert raised.value.code == "earlier_schema"

@@ -10,7 +10,7 @@ from sqlalchemy import make_url
 
 from app.db.maintenance import MaintenanceFailed, OwnerDatabase
 from app.db.session import Database, DatabaseUnavailable
-from app.db.statements import statement
+from app.db.statements import parse_statement
 from app.embedded_postgres import DatabaseUrls, EmbeddedPostgres
 from tests.db.test_session import connected, kill_connections
 from tests.fixtures.database import MakeDatabase
@@ -18,7 +18,7 @@ from tests.protocol_servers.slow_link import SlowLink
 
 # From asyncpg's question about a type's codec, which is the first thing that is asked on a new connection.
 QUESTION = b"pg_type"
-ONE = statement("select 1")
+ONE = parse_statement("select 1")
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, until: bytes | None) -> None:
@@ -64,7 +64,7 @@ async def give_up(database: Database, link: SlowLink) -> None:
     async with asyncio.timeout(None) as patience, database.transaction(None) as session:
         link.stall()
         patience.reschedule(asyncio.get_running_loop().time())
-        await session.rows(ONE, {})
+        await session.fetch_rows(ONE, {})
 
 
 async def test_whoever_gives_up_does_not_wait_for_the_rollback(database: DatabaseUrls) -> None:
@@ -73,10 +73,10 @@ async def test_whoever_gives_up_does_not_wait_for_the_rollback(database: Databas
         try:
             with pytest.raises(TimeoutError):
                 await give_up(slow, link)
-            assert slow.returning, "it was waited for"
+            assert slow.returning_tasks, "it was waited for"
             link.release()
             async with slow.transaction(None) as session:
-                assert [row[0] for row in await session.rows(ONE, {})] == [1]
+                assert [row[0] for row in await session.fetch_rows(ONE, {})] == [1]
         finally:
             await slow.close()
 
@@ -101,7 +101,7 @@ async def test_one_that_dies_in_the_pool_is_left_out_at_every_moment(
             pass
         await kill_unseen(postgres_server, urls.app, steps=steps)
         async with db.transaction(None) as session:
-            assert [row[0] for row in await session.rows(ONE, {})] == [1]
+            assert [row[0] for row in await session.fetch_rows(ONE, {})] == [1]
 
 
 @pytest.mark.parametrize("steps", range(6))
@@ -113,7 +113,7 @@ async def test_the_owners_is_a_failure_of_maintenance_at_every_moment(
     async def work() -> None:
         async with OwnerDatabase(urls.owner).connect() as owner:
             await kill_unseen(postgres_server, urls.app, steps=steps)
-            await owner.take_turn()
+            await owner.try_lock()
 
     with pytest.raises(MaintenanceFailed):
         await work()

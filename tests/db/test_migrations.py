@@ -15,15 +15,21 @@ from alembic.migration import MigrationContext
 from alembic.script import Script, ScriptDirectory
 from sqlalchemy import Connection
 
-from app.db.migrate import MigrationFailed, admin_engine, config, configure, migrate
+from app.db.migrate import (
+    MigrationFailed,
+    configure_alembic,
+    create_admin_engine,
+    create_alembic_config,
+    migrate_database,
+)
 from app.db.models.base import Base
 from app.db.session import Database
-from app.db.sql_files import script_location
+from app.db.sql_files import find_migrations_directory
 from app.embedded_postgres import DatabaseUrls, EmbeddedPostgres
 from tests.db.filling import counts, fill
 from tests.fixtures.database import MakeDatabase, run_sql
 
-REVISIONS = [script.revision for script in ScriptDirectory.from_config(config()).walk_revisions()][::-1]
+REVISIONS = [script.revision for script in ScriptDirectory.from_config(create_alembic_config()).walk_revisions()][::-1]
 
 
 @asynccontextmanager
@@ -36,9 +42,9 @@ async def connected(url: str) -> AsyncIterator[asyncpg.Connection]:
 
 
 async def upgrade(urls: DatabaseUrls, revision: str) -> None:
-    engine = admin_engine(urls.owner)
+    engine = create_admin_engine(urls.owner)
     async with engine.connect() as connection:
-        await connection.run_sync(lambda sync: command.upgrade(config(sync), revision))
+        await connection.run_sync(lambda sync: command.upgrade(create_alembic_config(sync), revision))
         await connection.commit()
     await engine.dispose()
 
@@ -56,10 +62,10 @@ async def differences(urls: DatabaseUrls) -> list[object]:
                 made.append(MigrationContext.configure(connection, opts=options))
 
         made: list[MigrationContext] = []
-        configure(Configured, connection)
+        configure_alembic(Configured, connection)
         return list(compare_metadata(made[0], Base.metadata))
 
-    engine = admin_engine(urls.owner)
+    engine = create_admin_engine(urls.owner)
     async with engine.connect() as connection:
         found = await connection.run_sync(compare)
     await engine.dispose()
@@ -75,14 +81,14 @@ async def test_the_owner_is_as_on_managed_postgres(database: DatabaseUrls) -> No
 
 
 def test_revisions_are_one_line() -> None:
-    scripts = ScriptDirectory.from_config(config())
+    scripts = ScriptDirectory.from_config(create_alembic_config())
     assert len(scripts.get_heads()) == 1
     assert len(scripts.get_bases()) == 1
     assert REVISIONS[0] == "0001_baseline"
     # Numbers alone would be those of versions before 0.1.0; alembic_version holds 32 characters.
     assert all(re.fullmatch(r"\d{4}_[a-z0-9_]{1,27}", revision) for revision in REVISIONS)
     assert [int(revision[:4]) for revision in REVISIONS] == [*range(1, len(REVISIONS) + 1)]
-    files = {path.stem for path in (script_location() / "versions").glob("*.py")}
+    files = {path.stem for path in (find_migrations_directory() / "versions").glob("*.py")}
     assert files == set(REVISIONS)
 
 
@@ -96,7 +102,7 @@ async def test_a_filled_database_of_any_revision_is_brought_up(
         await fill(owner)
         before = await counts(owner)
         assert all(before.values()), before
-        await migrate(urls.owner, urls.app)
+        await migrate_database(urls.owner, urls.app)
         after = await counts(owner)
         assert {table: after.get(table) for table in before} == before
         await fill(owner)
@@ -110,13 +116,13 @@ async def test_migrating_again_changes_nothing(database: DatabaseUrls) -> None:
     async with connected(database.owner) as owner:
         snapshot = "select oid, xmin, relname from pg_class where relnamespace = 'public'::regnamespace order by oid"
         before = await owner.fetch(snapshot)
-        await migrate(database.owner, database.app)
+        await migrate_database(database.owner, database.app)
         assert await owner.fetch(snapshot) == before
 
 
 async def test_two_at_once_take_turns(make_empty_database: MakeDatabase) -> None:
     urls = await asyncio.to_thread(make_empty_database)
-    await asyncio.gather(*(migrate(urls.owner, urls.app) for _ in range(3)))
+    await asyncio.gather(*(migrate_database(urls.owner, urls.app) for _ in range(3)))
     assert await differences(urls) == []
 
 
@@ -126,9 +132,11 @@ async def test_the_plain_role_may_have_any_name(
     urls = await asyncio.to_thread(make_empty_database)
     name = 'Ein "anderer" Name'
     quoted = '"' + name.replace('"', '""') + '"'
-    await asyncio.to_thread(run_sql, postgres_server.url("postgres"), f"create role {quoted} login password 'secret'")
+    await asyncio.to_thread(
+        run_sql, postgres_server.build_url("postgres"), f"create role {quoted} login password 'secret'"
+    )
     url = "postgresql://Ein%20%22anderer%22%20Name:secret@" + urls.app.partition("@")[2]
-    await migrate(urls.owner, url)
+    await migrate_database(urls.owner, url)
     db = Database.connect(url, pool_size=1)
     await db.check()
     await db.close()
@@ -137,16 +145,16 @@ async def test_the_plain_role_may_have_any_name(
 async def test_what_hinders_it_is_one_line(make_empty_database: MakeDatabase, database: DatabaseUrls) -> None:
     urls = await asyncio.to_thread(make_empty_database)
     with pytest.raises(MigrationFailed, match="permission denied"):
-        await migrate(urls.app, urls.app)
+        await migrate_database(urls.app, urls.app)
     with pytest.raises(MigrationFailed, match="authentication failed"):
-        await migrate(urls.owner.replace("carrel_owner", "carrel_nobody"), urls.app)
+        await migrate_database(urls.owner.replace("carrel_owner", "carrel_nobody"), urls.app)
     with pytest.raises(MigrationFailed, match=r"refused|Connect call failed"):
-        await migrate("postgresql://nobody:secret@127.0.0.1:1/nothing", urls.app)
+        await migrate_database("postgresql://nobody:secret@127.0.0.1:1/nothing", urls.app)
     async with connected(database.owner) as owner:
         await owner.execute("update alembic_version set version_num = '9999'")
         try:
             with pytest.raises(MigrationFailed, match="9999") as raised:
-                await migrate(database.owner, database.app)
+                await migrate_database(database.owner, database.app)
         finally:
             await owner.execute("update alembic_version set version_num = $1", REVISIONS[-1])
     assert "\n" not in raised.value.message
@@ -171,8 +179,8 @@ async def test_models_and_migrations_agree_and_the_comparison_can_tell(make_data
 
 
 async def test_a_new_revision_begins_as_the_house_writes_them(make_database: MakeDatabase, tmp_path: Path) -> None:
-    shutil.copytree(script_location(), tmp_path / "migrations")
-    made = config()
+    shutil.copytree(find_migrations_directory(), tmp_path / "migrations")
+    made = create_alembic_config()
     made.set_main_option("script_location", str(tmp_path / "migrations"))
     written = command.revision(made, "Add a column", rev_id="9000_add_a_column")
     assert isinstance(written, Script)
@@ -181,7 +189,7 @@ async def test_a_new_revision_begins_as_the_house_writes_them(make_database: Mak
     assert "lock_timeout" in text
     # It runs as it is, after all others.
     urls = await asyncio.to_thread(make_database)
-    engine = admin_engine(urls.owner)
+    engine = create_admin_engine(urls.owner)
     async with engine.connect() as connection:
 
         def run(sync: Connection) -> None:

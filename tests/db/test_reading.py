@@ -10,9 +10,9 @@ import pytest
 from sqlalchemy import make_url
 from sqlalchemy.exc import DBAPIError
 
-from app.db.driver import Reader
+from app.db.driver import DriverReader
 from app.db.session import Database, DatabaseRefused, DatabaseUnavailable, TenantDatabase
-from app.db.statements import statement
+from app.db.statements import parse_statement
 from app.embedded_postgres import DatabaseUrls, EmbeddedPostgres
 from tests.db.test_broken_connections import QUESTION, cutting
 from tests.db.test_session import RENAME, add_tenant, connected, kill_connections
@@ -20,16 +20,16 @@ from tests.fixtures.database import MakeDatabase, run_sql
 from tests.fixtures.waiting import until
 from tests.protocol_servers.slow_link import SlowLink
 
-NAME = statement("select name from tenant")
-SCOPE = statement("select current_setting('app.tenant_id', true)")
-LEFT_OPEN = statement("""
+NAME = parse_statement("select name from tenant")
+SCOPE = parse_statement("select current_setting('app.tenant_id', true)")
+LEFT_OPEN = parse_statement("""
 select count(*) from pg_stat_activity
  where datname = current_database() and pid <> pg_backend_pid() and state like 'idle in transaction%'""")
-SLEEP = statement("select pg_sleep(60)")
+SLEEP = parse_statement("select pg_sleep(60)")
 
 
-async def name(reader: Reader) -> str | None:
-    row = await reader.row(NAME, {})
+async def name(reader: DriverReader) -> str | None:
+    row = await reader.fetch_row(NAME, {})
     return None if row is None else str(row[0])
 
 
@@ -37,27 +37,29 @@ async def test_it_sees_its_tenant_alone_and_the_scope_ends_with_it(database: Dat
     async with connected(database.app) as db:
         tenant, other = await add_tenant(db), await add_tenant(db)
         async with db.transaction(other) as session:
-            await session.rows(RENAME, {"name": "another"})
-        async with TenantDatabase(db, tenant).reading() as reader:
+            await session.fetch_rows(RENAME, {"name": "another"})
+        async with TenantDatabase(db, tenant).read_transaction() as reader:
             assert await name(reader) == "a name"
-        async with TenantDatabase(db, other).reading(snapshot=True, seconds=1.5) as reader:
+        async with TenantDatabase(db, other).read_transaction(snapshot=True, statement_timeout_seconds=1.5) as reader:
             assert await name(reader) == "another"
-            assert [row[0] for row in await reader.rows(statement("show statement_timeout"), {})] == ["1500ms"]
-            assert [row[0] for row in await reader.rows(statement("show transaction_isolation"), {})] == [
+            assert [row[0] for row in await reader.fetch_rows(parse_statement("show statement_timeout"), {})] == [
+                "1500ms"
+            ]
+            assert [row[0] for row in await reader.fetch_rows(parse_statement("show transaction_isolation"), {})] == [
                 "repeatable read"
             ]
         for _ in range(3):
-            async with db.single_statement() as session:
-                assert [row[0] for row in await session.rows(SCOPE, {})] == [""]
+            async with db.autocommit() as session:
+                assert [row[0] for row in await session.fetch_rows(SCOPE, {})] == [""]
 
 
 async def test_it_writes_nothing(database: DatabaseUrls) -> None:
     async with connected(database.app) as db:
         tenant = await add_tenant(db)
         with pytest.raises(DBAPIError, match="read-only"):
-            async with db.reading(tenant) as reader:
-                await reader.rows(RENAME, {"name": "renamed"})
-        async with db.reading(tenant) as reader:
+            async with db.read_transaction(tenant) as reader:
+                await reader.fetch_rows(RENAME, {"name": "renamed"})
+        async with db.read_transaction(tenant) as reader:
             assert await name(reader) == "a name"
 
 
@@ -66,24 +68,24 @@ async def test_nobody_waits_for_its_end(database: DatabaseUrls) -> None:
     with SlowLink(database.app) as link:
         async with connected(link.url) as slow:
             tenant = await add_tenant(slow)
-            async with asyncio.timeout(30), slow.reading(tenant) as reader:
+            async with asyncio.timeout(30), slow.read_transaction(tenant) as reader:
                 assert await name(reader) == "a name"
                 link.stall()
-            assert slow.returning, "it was waited for"
+            assert slow.returning_tasks, "it was waited for"
             link.release()
-            await until(lambda: not slow.returning)
+            await until(lambda: not slow.returning_tasks)
             assert slow.engine.sync_engine.pool.checkedin() == 1  # type: ignore[attr-defined]
-            async with slow.reading(tenant) as reader:
+            async with slow.read_transaction(tenant) as reader:
                 assert await name(reader) == "a name"
 
 
 async def test_closing_waits_for_what_is_on_its_way_back(database: DatabaseUrls) -> None:
     async with connected(database.app) as db:
-        async with db.reading(await add_tenant(db)):
+        async with db.read_transaction(await add_tenant(db)):
             pass
-        assert db.returning
+        assert db.returning_tasks
         await db.close()
-        assert not db.returning
+        assert not db.returning_tasks
 
 
 async def test_cancelling_anywhere_leaves_no_transaction_behind(database: DatabaseUrls) -> None:
@@ -91,7 +93,7 @@ async def test_cancelling_anywhere_leaves_no_transaction_behind(database: Databa
         tenant = await add_tenant(db)
 
         async def read() -> None:
-            async with db.reading(tenant, snapshot=True) as reader:
+            async with db.read_transaction(tenant, snapshot=True) as reader:
                 await name(reader)
 
         for step in range(40):  # a cancellation at each of the steps of the loop that it takes, and all along
@@ -104,11 +106,11 @@ async def test_cancelling_anywhere_leaves_no_transaction_behind(database: Databa
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
-            await until(lambda: not db.returning)
-            async with db.single_statement() as session:
-                assert [row[0] for row in await session.rows(LEFT_OPEN, {})] == [0]
-                assert [row[0] for row in await session.rows(SCOPE, {})] in ([""], [None])
-            async with db.reading(tenant) as reader:
+            await until(lambda: not db.returning_tasks)
+            async with db.autocommit() as session:
+                assert [row[0] for row in await session.fetch_rows(LEFT_OPEN, {})] == [0]
+                assert [row[0] for row in await session.fetch_rows(SCOPE, {})] in ([""], [None])
+            async with db.read_transaction(tenant) as reader:
                 assert await name(reader) == "a name"
 
 
@@ -117,15 +119,15 @@ async def test_whoever_gives_up_does_not_wait_for_the_rollback(database: Databas
         tenant = await add_tenant(db)
 
         async def sleep() -> None:
-            async with db.reading(tenant) as reader:
-                await reader.rows(SLEEP, {})
+            async with db.read_transaction(tenant) as reader:
+                await reader.fetch_rows(SLEEP, {})
 
         for _ in range(4):  # more often than the pool has connections
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(0.1):
                     await sleep()
-        await until(lambda: not db.returning)
-        async with db.reading(tenant) as reader:
+        await until(lambda: not db.returning_tasks)
+        async with db.read_transaction(tenant) as reader:
             assert await name(reader) == "a name"
 
 
@@ -134,14 +136,14 @@ async def test_an_error_passes_through_and_what_follows_is_sound(database: Datab
         tenant = await add_tenant(db)
         for _ in range(4):
             with pytest.raises(DBAPIError) as raised:
-                async with db.reading(tenant) as reader:
-                    await reader.rows(statement("select 1 / :x::int"), {"x": 0})
+                async with db.read_transaction(tenant) as reader:
+                    await reader.fetch_rows(parse_statement("select 1 / :x::int"), {"x": 0})
             assert not isinstance(raised.value, DatabaseUnavailable)
             with pytest.raises(KeyError):
-                async with db.reading(tenant):
+                async with db.read_transaction(tenant):
                     raise KeyError
-            assert not db.returning  # an error may say that the connection is dead: it is seen to first
-        async with db.reading(tenant) as reader:
+            assert not db.returning_tasks  # an error may say that the connection is dead: it is seen to first
+        async with db.read_transaction(tenant) as reader:
             assert await name(reader) == "a name"
 
 
@@ -153,12 +155,12 @@ async def test_killed_connections_are_an_outage_that_passes(
         tenant = await add_tenant(db)
 
         async def lose_it() -> None:
-            async with db.reading(tenant) as reader:
+            async with db.read_transaction(tenant) as reader:
                 await kill_connections(postgres_server, urls.app)
                 await name(reader)
 
         async def lose_it_unnoticed() -> str | None:
-            async with db.reading(tenant) as reader:
+            async with db.read_transaction(tenant) as reader:
                 read = await name(reader)
                 await kill_connections(postgres_server, urls.app)
             return read
@@ -171,23 +173,23 @@ async def test_killed_connections_are_an_outage_that_passes(
         caplog.clear()
         with caplog.at_level(logging.INFO):
             assert await lose_it_unnoticed() == "a name"  # it was read before
-            await until(lambda: not db.returning)
+            await until(lambda: not db.returning_tasks)
         # The service of other tests may work in the same process.
         assert [record for record in caplog.records if record.name.startswith(("app.db", "sqlalchemy"))] == []
-        async with db.reading(tenant), db.reading(tenant), db.reading(tenant):
+        async with db.read_transaction(tenant), db.read_transaction(tenant), db.read_transaction(tenant):
             pass
-        await until(lambda: not db.returning)
+        await until(lambda: not db.returning_tasks)
         # Idle ones are left out, and nobody notices.
         await kill_connections(postgres_server, urls.app)
         for _ in range(4):
-            async with db.reading(tenant) as reader:
+            async with db.read_transaction(tenant) as reader:
                 assert await name(reader) == "a name"
 
 
 async def outage(url: str) -> str:
     async with connected(url) as db:
         with pytest.raises((DatabaseUnavailable, DatabaseRefused)) as raised:
-            async with db.reading(uuid.uuid4()):
+            async with db.read_transaction(uuid.uuid4()):
                 raise AssertionError("it has begun")
     return f"{raised.type.__name__}: {raised.value}"
 
@@ -205,7 +207,7 @@ async def test_what_is_no_connection_is_told_as_elsewhere(
         assert (await outage(url)).startswith("DatabaseUnavailable")
     urls = await asyncio.to_thread(make_database)
     limit = f"alter database {urls.app.rpartition('/')[2]} connection limit 0"
-    await asyncio.to_thread(run_sql, postgres_server.url("postgres"), limit)
+    await asyncio.to_thread(run_sql, postgres_server.build_url("postgres"), limit)
     assert (await outage(urls.app)).startswith("DatabaseUnavailable")
 
 
@@ -213,22 +215,22 @@ async def test_a_full_pool_is_an_outage(database: DatabaseUrls) -> None:
     async with connected(database.app) as db:
         tenant = await add_tenant(db)
         db.engine.pool._timeout = 0.05  # type: ignore[attr-defined]  # ten seconds is long for a test
-        db.shares.timeout_seconds = 0.05
-        async with db.reading(tenant), db.reading(tenant):
+        db.pool_shares.timeout_seconds = 0.05
+        async with db.read_transaction(tenant), db.read_transaction(tenant):
             with pytest.raises(DatabaseUnavailable):
-                async with db.reading(tenant):
+                async with db.read_transaction(tenant):
                     raise AssertionError("it has begun")
-        async with db.reading(tenant) as reader:
+        async with db.read_transaction(tenant) as reader:
             assert await name(reader) == "a name"
 
 
 async def test_many_at_once_need_no_more_than_there_are(database: DatabaseUrls) -> None:
     async def read(db: Database, tenant: uuid.UUID) -> str | None:
-        async with db.reading(tenant) as reader:
+        async with db.read_transaction(tenant) as reader:
             return await name(reader)
 
     async with connected(database.app, pool_size=2) as db:
         tenant = await add_tenant(db)
         assert set(await asyncio.gather(*(read(db, tenant) for _ in range(100)))) == {"a name"}
-        await until(lambda: not db.returning)
+        await until(lambda: not db.returning_tasks)
         assert db.engine.sync_engine.pool.checkedout() == 0  # type: ignore[attr-defined]

@@ -11,9 +11,9 @@ import pytest
 from sqlalchemy import make_url, text
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
-from app.db.fitness import MINIMUM_POSTGRES, refusal
+from app.db.fitness import MIN_POSTGRES_VERSION, find_unmet_requirement
 from app.db.session import Database, DatabaseRefused, DatabaseUnavailable, TenantDatabase
-from app.db.statements import statement
+from app.db.statements import parse_statement
 from app.embedded_postgres import DatabaseUrls, EmbeddedPostgres
 from tests.fixtures.database import MakeDatabase, run_sql
 
@@ -32,7 +32,7 @@ async def connected(url: str, *, pool_size: int = 1) -> AsyncIterator[Database]:
         await database.close()
 
 
-RENAME = statement("update tenant set name = :name")
+RENAME = parse_statement("update tenant set name = :name")
 
 
 async def add_tenant(database: Database) -> uuid.UUID:
@@ -57,7 +57,7 @@ async def test_who_has_frozen_or_is_gone_keeps_no_locks(database: DatabaseUrls) 
     async with connected(database.app) as db, db.transaction(TENANT) as session:
         told = {}
         for name in ("idle_in_transaction_session_timeout", "tcp_keepalives_idle", "tcp_keepalives_interval"):
-            row = await session.row(statement(f"show {name}"), {})
+            row = await session.fetch_row(parse_statement(f"show {name}"), {})
             assert row is not None
             told[name] = row[0]
     assert told == {
@@ -144,7 +144,7 @@ async def test_cancelling_anywhere_leaves_no_transaction_behind(database: Databa
 
         async def rename(name: str) -> None:
             async with db.transaction(tenant) as session:
-                await session.rows(RENAME, {"name": name})
+                await session.fetch_rows(RENAME, {"name": name})
 
         for step in range(25):  # a cancellation at each of the steps of the loop that it takes, and behind them
             task = asyncio.create_task(rename(f"cancelled {step}"))
@@ -153,7 +153,7 @@ async def test_cancelling_anywhere_leaves_no_transaction_behind(database: Databa
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
-            async with db.single_statement() as session:
+            async with db.autocommit() as session:
                 # A transaction that was left open would still have its scope.
                 assert not await session.scalar(SCOPE)
             async with db.transaction(tenant) as session:
@@ -163,16 +163,16 @@ async def test_cancelling_anywhere_leaves_no_transaction_behind(database: Databa
 async def test_a_statement_of_the_driver_is_in_the_same_transaction(database: DatabaseUrls) -> None:
     async with connected(database.app) as db:
         tenant = await add_tenant(db)
-        async with db.transaction(tenant, snapshot=True, seconds=1.5) as session:
-            await session.rows(RENAME, {"name": "by the driver"})
+        async with db.transaction(tenant, snapshot=True, statement_timeout_seconds=1.5) as session:
+            await session.fetch_rows(RENAME, {"name": "by the driver"})
             assert await session.scalar(text("select name from tenant")) == "by the driver"
-            found = await session.row(
-                statement("select current_setting('statement_timeout') as t, :a::int + :b::int + :a::int as n"),
+            found = await session.fetch_row(
+                parse_statement("select current_setting('statement_timeout') as t, :a::int + :b::int + :a::int as n"),
                 {"a": 1, "b": 10},
             )
             assert found is not None
             assert (found["t"], found["n"]) == ("1500ms", 12)
-            isolation = await session.row(statement("show transaction_isolation"), {})
+            isolation = await session.fetch_row(parse_statement("show transaction_isolation"), {})
             assert isolation is not None
             assert isolation[0] == "repeatable read"
 
@@ -182,20 +182,21 @@ async def test_its_errors_are_those_of_a_session_and_hold_no_values(database: Da
         tenant = await add_tenant(db)
         with pytest.raises(IntegrityError) as raised:
             async with db.transaction(tenant) as session:
-                await session.rows(
-                    statement("insert into tenant (id, name) values (:id, :name)"), {"id": tenant, "name": "planted"}
+                await session.fetch_rows(
+                    parse_statement("insert into tenant (id, name) values (:id, :name)"),
+                    {"id": tenant, "name": "planted"},
                 )
         assert "planted" not in str(raised.value)
         with pytest.raises(DBAPIError):
             async with db.transaction(tenant) as session:
-                await session.rows(statement("select 1 / :x::int"), {"x": 0})
+                await session.fetch_rows(parse_statement("select 1 / :x::int"), {"x": 0})
         with pytest.raises(DBAPIError):
             async with db.transaction(tenant) as session:
-                await session.rows(statement("select :x::int"), {"x": "no number"})
+                await session.fetch_rows(parse_statement("select :x::int"), {"x": "no number"})
 
 
 async def kill_connections(postgres: EmbeddedPostgres, url: str) -> None:
-    superuser = await asyncpg.connect(postgres.url(url.rpartition("/")[2]))
+    superuser = await asyncpg.connect(postgres.build_url(url.rpartition("/")[2]))
     await superuser.execute(
         "select pg_terminate_backend(pid, 5000) from pg_stat_activity"
         " where datname = current_database() and pid <> pg_backend_pid()"
@@ -241,7 +242,7 @@ async def test_a_server_without_room_is_an_outage(
 ) -> None:
     urls = await asyncio.to_thread(make_database)
     name = urls.app.rpartition("/")[2]
-    superuser = postgres_server.url("postgres")
+    superuser = postgres_server.build_url("postgres")
     await asyncio.to_thread(run_sql, superuser, f"alter database {name} connection limit 0")
     async with connected(urls.app) as db:
         with pytest.raises(DatabaseUnavailable):
@@ -251,8 +252,8 @@ async def test_a_server_without_room_is_an_outage(
 
 
 async def rename_nothing(database: Database) -> None:
-    async with database.single_statement() as session:
-        await session.rows(RENAME, {"name": "another name"})
+    async with database.autocommit() as session:
+        await session.fetch_rows(RENAME, {"name": "another name"})
 
 
 @pytest.mark.parametrize("write", [add_tenant, rename_nothing])
@@ -266,7 +267,7 @@ async def test_a_server_that_takes_nothing_is_an_outage_and_its_connection_is_no
     urls = await asyncio.to_thread(make_database)
     name = urls.app.rpartition("/")[2]
     setting = f"alter database {name} set default_transaction_read_only to"
-    superuser = postgres_server.url("postgres")
+    superuser = postgres_server.build_url("postgres")
     await asyncio.to_thread(run_sql, superuser, f"{setting} on")
     async with connected(urls.app) as db:
         with pytest.raises(DatabaseUnavailable, match="only reads at present"):
@@ -302,7 +303,7 @@ Login = Callable[..., str]
 def login(postgres_server: EmbeddedPostgres, database: DatabaseUrls) -> Login:
     """Makes a login with these attributes and grants, and gives its URL."""
     counter = iter(range(1, 100))
-    superuser = postgres_server.url("postgres")
+    superuser = postgres_server.build_url("postgres")
     address = database.app.partition("@")[2]
 
     def make(attributes: str, *grants: str) -> str:
@@ -353,7 +354,7 @@ async def test_one_that_owns_a_table_is_refused(
         await db.check()
     role = url.partition("://")[2].partition(":")[0]
     table = ("create table public.of_its_own (id int)", f"alter table public.of_its_own owner to {role}")
-    await asyncio.to_thread(run_sql, postgres_server.url(name), *table)
+    await asyncio.to_thread(run_sql, postgres_server.build_url(name), *table)
     assert "use the plain role" in await refused(url)
 
 
@@ -369,12 +370,15 @@ async def test_an_empty_database_is_refused(make_empty_database: MakeDatabase) -
 
 
 def test_an_old_server_is_refused() -> None:
-    fit: dict[str, Any] = {"version": MINIMUM_POSTGRES, "pgvector": [0, 8, 0], "privileged": False}
+    fit: dict[str, Any] = {"version": MIN_POSTGRES_VERSION, "pgvector": [0, 8, 0], "privileged": False}
     fit |= {"migrated": True, "earlier": False}
-    assert refusal("plain", **fit) is None
-    assert refusal("plain", **{**fit, "version": 150012}) == "Postgres 16 or newer is needed; this one is 15"
-    assert "pgvector 0.8" in (refusal("plain", **{**fit, "pgvector": [0, 7, 4]}) or "")
-    assert "pgvector 0.8" in (refusal("plain", **{**fit, "pgvector": [0]}) or "")
+    assert find_unmet_requirement("plain", **fit) is None
+    assert (
+        find_unmet_requirement("plain", **{**fit, "version": 150012})
+        == "Postgres 16 or newer is needed; this one is 15"
+    )
+    assert "pgvector 0.8" in (find_unmet_requirement("plain", **{**fit, "pgvector": [0, 7, 4]}) or "")
+    assert "pgvector 0.8" in (find_unmet_requirement("plain", **{**fit, "pgvector": [0]}) or "")
 
 
 async def test_the_service_finds_its_database_fit(database: DatabaseUrls) -> None:
@@ -388,7 +392,7 @@ async def test_a_single_statement_sees_no_tenant(database: DatabaseUrls) -> None
         async with db.transaction(tenant) as session:
             await session.execute(text("insert into tenant (id, name) values (:id, 'single')"), {"id": tenant})
         for _ in range(3):
-            async with db.single_statement() as session:
+            async with db.autocommit() as session:
                 assert await session.scalar(text("select count(*) from tenant")) == 0
         async with db.transaction(tenant) as session:  # and a transaction is one again
             assert await session.scalar(text("select count(*) from tenant")) == 1
@@ -397,24 +401,24 @@ async def test_a_single_statement_sees_no_tenant(database: DatabaseUrls) -> None
 async def test_two_transactions_with_one_snapshot(database: DatabaseUrls) -> None:
     async with connected(database.app) as db:
         tenant = await add_tenant(db)
-        name = statement("select name from tenant")
+        name = parse_statement("select name from tenant")
         async with db.transaction(tenant, snapshot=True) as first:
-            before = await first.row(name, {})
-            moment = await first.name_snapshot()
+            before = await first.fetch_row(name, {})
+            moment = await first.export_snapshot()
             async with db.transaction(tenant) as session:
-                await session.rows(RENAME, {"name": "renamed meanwhile"})
-            async with db.transaction(tenant, snapshot=moment, seconds=1.5) as second:
-                assert await second.row(name, {}) == before
-                limit = await second.row(statement("show statement_timeout"), {})
+                await session.fetch_rows(RENAME, {"name": "renamed meanwhile"})
+            async with db.transaction(tenant, snapshot=moment, statement_timeout_seconds=1.5) as second:
+                assert await second.fetch_row(name, {}) == before
+                limit = await second.fetch_row(parse_statement("show statement_timeout"), {})
                 assert limit is not None
                 assert limit[0] == "1500ms"
             async with db.transaction(tenant, snapshot=True) as third:
-                assert await third.row(name, {}) != before
+                assert await third.fetch_row(name, {}) != before
         with pytest.raises(DatabaseUnavailable):  # it is over
             async with db.transaction(tenant, snapshot=moment):
                 pass
         async with db.transaction(tenant) as session:
-            assert (await session.row(name, {})) != before
+            assert (await session.fetch_row(name, {})) != before
 
 
 async def test_a_schema_that_lacks_the_last_migration_is_refused(make_database: MakeDatabase) -> None:

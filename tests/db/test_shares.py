@@ -23,23 +23,23 @@ async def waits(task: "asyncio.Task[object]") -> bool:
 
 async def test_tenant_with_its_share_waits_and_others_do_not() -> None:
     shares = PoolShares(capacity=4, share=2, timeout_seconds=GUARD_SECONDS)
-    held = [await shares.admit(ONE) for _ in range(2)]
-    third = asyncio.create_task(shares.admit(ONE))
+    held = [await shares.acquire(ONE) for _ in range(2)]
+    third = asyncio.create_task(shares.acquire(ONE))
     assert await waits(third)
-    (await shares.admit(OTHER))()
+    (await shares.acquire(OTHER))()
     held[0]()
     assert not await waits(third)
     held[0]()  # a place is given back once
-    assert await waits(asyncio.create_task(shares.admit(ONE)))
+    assert await waits(asyncio.create_task(shares.acquire(ONE)))
 
 
 async def test_full_pool_serves_waiting_tenants_in_turn() -> None:
     shares = PoolShares(capacity=2, share=2, timeout_seconds=GUARD_SECONDS)
-    held = [await shares.admit(ONE) for _ in range(2)]
+    held = [await shares.acquire(ONE) for _ in range(2)]
     order: list[UUID] = []
 
     async def take(tenant_id: UUID) -> None:
-        give_back = await shares.admit(tenant_id)
+        give_back = await shares.acquire(tenant_id)
         order.append(tenant_id)
         give_back()
 
@@ -49,27 +49,27 @@ async def test_full_pool_serves_waiting_tenants_in_turn() -> None:
     await asyncio.gather(*tasks)
     assert order[:2] == [OTHER, THIRD]
     held[1]()
-    assert (shares._total, shares._lent, dict(shares._waiting)) == (0, {}, {})
+    assert (shares._total, shares._in_use, dict(shares._waiting)) == (0, {}, {})
 
 
 async def test_service_itself_needs_no_place() -> None:
     shares = PoolShares(capacity=1, share=1, timeout_seconds=GUARD_SECONDS)
-    await shares.admit(ONE)
+    await shares.acquire(ONE)
     for tenant in (None, SYSTEM_TENANT):
-        (await shares.admit(tenant))()
+        (await shares.acquire(tenant))()
 
 
 async def test_cancelled_and_late_callers_leave_nothing_behind() -> None:
     shares = PoolShares(capacity=1, share=1, timeout_seconds=0.01)
-    held = await shares.admit(ONE)
+    held = await shares.acquire(ONE)
     with pytest.raises(TimeoutError):
-        await shares.admit(OTHER)
-    waiting = asyncio.create_task(shares.admit(OTHER))
+        await shares.acquire(OTHER)
+    waiting = asyncio.create_task(shares.acquire(OTHER))
     assert await waits(waiting)
     waiting.cancel()
     held()  # in the same moment
     await asyncio.gather(waiting, return_exceptions=True)
-    assert (shares._total, shares._lent, dict(shares._waiting)) == (0, {}, {})
+    assert (shares._total, shares._in_use, dict(shares._waiting)) == (0, {}, {})
 
 
 async def test_one_tenant_cannot_have_all_connections(database: DatabaseUrls) -> None:
@@ -77,7 +77,7 @@ async def test_one_tenant_cannot_have_all_connections(database: DatabaseUrls) ->
     one, other = uuid4(), uuid4()
     try:
         async with AsyncExitStack() as held, asyncio.timeout(GUARD_SECONDS):
-            for _ in range(pool.shares.share):
+            for _ in range(pool.pool_shares.share):
                 await held.enter_async_context(pool.transaction(one))
 
             async def more() -> None:
@@ -87,7 +87,7 @@ async def test_one_tenant_cannot_have_all_connections(database: DatabaseUrls) ->
             waiting = asyncio.create_task(more())
             async with pool.transaction(other):  # nobody waits for the first tenant
                 assert not waiting.done()
-            async with pool.reading(other):
+            async with pool.read_transaction(other):
                 pass
         async with asyncio.timeout(GUARD_SECONDS):
             await waiting
@@ -97,11 +97,11 @@ async def test_one_tenant_cannot_have_all_connections(database: DatabaseUrls) ->
 
 async def test_waiting_for_too_long_says_why(database: DatabaseUrls) -> None:
     pool = Database.connect(database.app, pool_size=1)
-    pool.shares.timeout_seconds = 0.05
+    pool.pool_shares.timeout_seconds = 0.05
     tenant = uuid4()
     try:
         async with AsyncExitStack() as held:
-            for _ in range(pool.shares.share):
+            for _ in range(pool.pool_shares.share):
                 await held.enter_async_context(pool.transaction(tenant))
             with pytest.raises(DatabaseUnavailable, match="one tenant"):
                 async with pool.transaction(tenant):

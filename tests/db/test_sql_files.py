@@ -8,7 +8,15 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from app.db.sql_files import OWNER, ROLES, SQL, function_script, read_migration_sql, read_sql, trigger_script
+from app.db.sql_files import (
+    OWNER,
+    ROLES,
+    SQL_DIRECTORY,
+    build_function_script,
+    build_trigger_script,
+    read_migration_sql,
+    read_sql,
+)
 from app.embedded_postgres import EmbeddedPostgres
 from scripts.pin_migrations import PINS, migrations, pins
 from tests.db.catalogue import QUERIES, normalise, read_catalogue
@@ -16,8 +24,11 @@ from tests.db.test_baseline import superuser_url
 from tests.db.test_migrations import connected
 from tests.fixtures.database import MakeDatabase
 
-FUNCTIONS = sorted(path.relative_to(SQL / "functions").with_suffix("").as_posix() for path in SQL.glob("functions/*/*"))
-TRIGGERS = sorted(path.stem for path in SQL.glob("triggers/*"))
+FUNCTIONS = sorted(
+    path.relative_to(SQL_DIRECTORY / "functions").with_suffix("").as_posix()
+    for path in SQL_DIRECTORY.glob("functions/*/*")
+)
+TRIGGERS = sorted(path.stem for path in SQL_DIRECTORY.glob("triggers/*"))
 NEWEST = "9999"
 NAMES = "select proname, prosrc from pg_proc where pronamespace = 'public'::regnamespace"
 
@@ -32,9 +43,11 @@ async def superuser(
     await connection.close()
 
 
-@pytest.mark.parametrize("path", sorted(path.relative_to(SQL).as_posix() for path in SQL.rglob("*.sql")))
+@pytest.mark.parametrize(
+    "path", sorted(path.relative_to(SQL_DIRECTORY).as_posix() for path in SQL_DIRECTORY.rglob("*.sql"))
+)
 def test_file_has_a_comment_and_makes_what_its_name_says(path: str) -> None:
-    text = (SQL / path).read_text()
+    text = (SQL_DIRECTORY / path).read_text()
     assert re.match(r"-- [A-Z].*\.$", text.split("\ncreate ")[0], re.DOTALL)
     kind = "function" if path.startswith("functions/") else "trigger"
     made = re.findall(r"^create or replace (function|trigger) (\w+)", text, re.MULTILINE)
@@ -44,9 +57,9 @@ def test_file_has_a_comment_and_makes_what_its_name_says(path: str) -> None:
 
 
 def test_folders_are_kinds_and_roles() -> None:
-    assert {path.name for path in SQL.iterdir()} == {"functions", "triggers"}
-    assert {path.name for path in (SQL / "functions").iterdir()} == {OWNER, *ROLES}
-    assert {path.suffix for path in SQL.rglob("*") if path.is_file()} == {".sql"}
+    assert {path.name for path in SQL_DIRECTORY.iterdir()} == {"functions", "triggers"}
+    assert {path.name for path in (SQL_DIRECTORY / "functions").iterdir()} == {OWNER, *ROLES}
+    assert {path.suffix for path in SQL_DIRECTORY.rglob("*") if path.is_file()} == {".sql"}
 
 
 async def test_functions_of_the_database_are_those_of_the_files(
@@ -58,7 +71,7 @@ async def test_functions_of_the_database_are_those_of_the_files(
     async with connected(urls.owner) as owner, owner.transaction():
         await owner.execute("create table alembic_version ()")
         await owner.execute(read_migration_sql("baseline/roles.sql"))
-        await owner.execute(function_script(FUNCTIONS, NEWEST))
+        await owner.execute(build_function_script(FUNCTIONS, NEWEST))
     async with connected(superuser_url(postgres_server, urls)) as other:
         rows = await other.fetch(QUERIES["functions"])
     of_files = {name: text.partition("body\n") for name, text in rows}
@@ -73,7 +86,7 @@ async def test_triggers_of_the_database_are_those_of_the_files(superuser: asyncp
     transaction = superuser.transaction()
     await transaction.start()
     await superuser.execute("set local role carrel_owner")
-    await superuser.execute(trigger_script(TRIGGERS, NEWEST))
+    await superuser.execute(build_trigger_script(TRIGGERS, NEWEST))
     assert (await read_catalogue(superuser))["triggers"] == before["triggers"]
     await transaction.rollback()
 
@@ -84,7 +97,7 @@ async def test_changed_text_is_noticed(superuser: asyncpg.Connection) -> None:
         "create or replace trigger document_added after insert on document"
         " for each statement execute function count_document()"
     )
-    changed = (SQL / "functions/owner/notify_key.sql").read_text().replace("begin\n", "begin\n  perform 1;\n")
+    changed = (SQL_DIRECTORY / "functions/owner/notify_key.sql").read_text().replace("begin\n", "begin\n  perform 1;\n")
     await superuser.execute(changed)
     after = await read_catalogue(superuser)
     assert after["triggers"] != before["triggers"]
@@ -127,7 +140,7 @@ def test_files_that_are_kept_have_another_text_now() -> None:
     for path in former.rglob("*.sql"):
         revision, _, name = path.relative_to(former).as_posix().partition("/")
         assert revision in revisions, path
-        assert not (SQL / name).is_file() or (SQL / name).read_text() != path.read_text(), path
+        assert not (SQL_DIRECTORY / name).is_file() or (SQL_DIRECTORY / name).read_text() != path.read_text(), path
 
 
 def test_read_sql_returns_the_text_of_the_revision(tmp_path: Path) -> None:
@@ -137,5 +150,5 @@ def test_read_sql_returns_the_text_of_the_revision(tmp_path: Path) -> None:
         path.parent.mkdir(parents=True)
         path.write_text(text)
     texts = [read_sql(name, revision, tmp_path) for revision in ("0001_x", "0002_a", "0003_b", "0004_c", "0005_d")]
-    newest = (SQL / name).read_text()
+    newest = (SQL_DIRECTORY / name).read_text()
     assert texts == ["of 0001", "of 0002 and 0003", "of 0002 and 0003", newest, newest]

@@ -10,11 +10,11 @@ import pytest
 
 from app.access import Quotas
 from app.db.maintenance import OwnerDatabase
-from app.db.migrate import migrate
+from app.db.migrate import migrate_database
 from app.db.session import Database
-from app.db.system import SystemDatabase
+from app.db.system import ControlPlaneDatabase
 from app.embedded_postgres import DatabaseUrls, EmbeddedPostgres
-from app.ids import new_id
+from app.ids import generate_id
 from app.job_queue import JobQueue
 from app.quotas.service import set_quotas
 from tests.fixtures.database import run_sql
@@ -30,10 +30,10 @@ select pg_advisory_lock(7300), pg_advisory_lock(7301), pg_advisory_lock(7302), p
 @pytest.fixture
 async def stranger(database: DatabaseUrls, postgres_server: EmbeddedPostgres) -> AsyncIterator[asyncpg.Connection]:
     """A login that may connect, as a publication's."""
-    server = postgres_server.url("postgres")
+    server = postgres_server.build_url("postgres")
     await asyncio.to_thread(run_sql, server, f"create role {LOGIN} login password 'secret'")
     # As on a server where no superuser has taken advisory locks away.
-    here = postgres_server.url(urlsplit(database.app).path.strip("/"))
+    here = postgres_server.build_url(urlsplit(database.app).path.strip("/"))
     for function in ("pg_advisory_lock(bigint)", "pg_advisory_lock(int, int)"):
         await asyncio.to_thread(run_sql, here, f"grant execute on function {function} to public")
     connection = await asyncpg.connect(f"postgresql://{LOGIN}:secret@" + database.app.partition("@")[2])
@@ -45,13 +45,13 @@ async def stranger(database: DatabaseUrls, postgres_server: EmbeddedPostgres) ->
 async def test_a_login_that_holds_every_number_stops_nobody(
     database: DatabaseUrls, owner: asyncpg.Connection, stranger: asyncpg.Connection
 ) -> None:
-    tenant = new_id()
+    tenant = generate_id()
     await owner.execute("delete from job where every is null")
     await owner.execute("insert into tenant (id, name) values ($1, 'x')", tenant)
     await stranger.execute("set default_transaction_read_only = off")
     await stranger.fetch(NUMBERS, str(tenant))
     pool = Database.connect(database.app, pool_size=2)
-    queue = JobQueue(pool, SystemDatabase(pool), 3)
+    queue = JobQueue(pool, ControlPlaneDatabase(pool), 3)
     try:
         async with asyncio.timeout(HANG_SECONDS):
             async with pool.transaction(tenant) as session:
@@ -59,8 +59,8 @@ async def test_a_login_that_holds_every_number_stops_nobody(
                 await queue.enqueue(session, "restamp_knowledge_base", tenant_id=tenant)
             job = await queue.claim("w", timedelta(seconds=30), tenant_concurrency=2)
             async with OwnerDatabase(database.owner).connect() as builder:
-                assert await builder.take_turn()
-            await migrate(database.owner, database.app)
+                assert await builder.try_lock()
+            await migrate_database(database.owner, database.app)
     finally:
         await pool.close()
     assert job is not None
@@ -80,7 +80,7 @@ async def test_a_login_does_not_come_into_the_cluster_s_own_database(
     stranger: asyncpg.Connection, postgres_server: EmbeddedPostgres, database: DatabaseUrls
 ) -> None:
     del stranger
-    url = postgres_server.url("postgres")
+    url = postgres_server.build_url("postgres")
     with pytest.raises(asyncpg.InsufficientPrivilegeError):
         await asyncpg.connect(f"postgresql://{LOGIN}:secret@" + url.partition("@")[2])
 
@@ -88,8 +88,8 @@ async def test_a_login_does_not_come_into_the_cluster_s_own_database(
 async def test_only_one_process_builds(database: DatabaseUrls) -> None:
     owner = OwnerDatabase(database.owner)
     async with owner.connect() as one, owner.connect() as other:
-        assert await one.take_turn()
-        assert await one.take_turn()
-        assert not await other.take_turn()
+        assert await one.try_lock()
+        assert await one.try_lock()
+        assert not await other.try_lock()
     async with owner.connect() as next_one:
-        assert await next_one.take_turn()
+        assert await next_one.try_lock()

@@ -10,18 +10,18 @@ from uuid import UUID
 
 import pytest
 
-from app.access import Origin, Principal, Role
+from app.access import Principal, RequestOrigin, Role
 from app.bootstrap import TenantServices
-from app.db.models.openai import KeptFile
-from app.db.statements import statement
-from app.documents.file_batches import ATTACH_JOB, BatchList
-from app.documents.files import FileFacts
+from app.db.models.openai import StoredFile
+from app.db.statements import parse_statement
+from app.documents.file_batches import ATTACH_JOB, FileBatchFiles
+from app.documents.files import FileFields
 from app.embedded_postgres import DatabaseUrls
 from app.job_queue import JobFailure
 from app.object_store import ObjectMissing, ObjectStoreUnavailable
 from tests.ingestion.workshop import Workshop, open_workshop, until
 
-DOCUMENTS = statement("select count(*) as documents from document where tenant_id = :t")
+DOCUMENTS = parse_statement("select count(*) as documents from document where tenant_id = :t")
 ARCHIVE = "PK\x05\x06" + "\0" * 18
 LEASE = timedelta(minutes=1)
 
@@ -43,16 +43,16 @@ async def alone(workshop: Workshop) -> AsyncIterator[None]:
     await workshop.drop_jobs()
 
 
-async def keep(services: TenantServices, text: str, name: str = "a.txt") -> KeptFile:
+async def keep(services: TenantServices, text: str, name: str = "a.txt") -> StoredFile:
     head = f'--b\r\nContent-Disposition: form-data; name="file"; filename="{name}"\r\n\r\n'
 
     async def body() -> AsyncIterator[bytes]:
         yield f"{head}{text}\r\n--b--\r\n".encode()
 
-    return await services.files.keep(body(), b"b", lambda _: FileFacts("assistants"))
+    return await services.files.store(body(), b"b", lambda _: FileFields("assistants"))
 
 
-async def batch_of(services: TenantServices, files: Sequence[KeptFile]) -> UUID:
+async def batch_of(services: TenantServices, files: Sequence[StoredFile]) -> UUID:
     return (await services.file_batches.create("default", [(file.id, {"n": 1}) for file in files])).batch.id
 
 
@@ -60,8 +60,8 @@ async def many(services: TenantServices, count: int) -> UUID:
     return await batch_of(services, [await keep(services, f"Text {number}.") for number in range(count)])
 
 
-async def seen(services: TenantServices, batch_id: UUID) -> BatchList:
-    return await services.file_batches.files("default", batch_id)
+async def seen(services: TenantServices, batch_id: UUID) -> FileBatchFiles:
+    return await services.file_batches.list_files("default", batch_id)
 
 
 async def states(services: TenantServices, batch_id: UUID) -> list[str]:
@@ -72,7 +72,7 @@ async def states(services: TenantServices, batch_id: UUID) -> list[str]:
 
 async def documents(services: TenantServices) -> int:
     async with services.db.transaction() as session:
-        row = await session.row(DOCUMENTS, {"t": services.db.tenant_id})
+        row = await session.fetch_row(DOCUMENTS, {"t": services.db.tenant_id})
     assert row is not None
     return int(row["documents"])
 
@@ -85,15 +85,15 @@ async def test_the_request_only_asks_for_it(workshop: Workshop) -> None:
     services = await workshop.new_tenant()
     batch = await many(services, 5)
     assert await states(services, batch) == ["waits"] * 5
-    assert (await services.stores.get("default")).states == {"queued": 5}
+    assert (await services.vector_stores.get("default")).status_counts == {"queued": 5}
     assert await workshop.run_jobs(ATTACH_JOB) == 1
-    assert (await services.stores.get("default")).states == {"queued": 5}  # documents by now
+    assert (await services.vector_stores.get("default")).status_counts == {"queued": 5}  # documents by now
     async with workshop.working():
         for file in (await seen(services, batch)).files:
             assert file.document is not None
             assert file.document.attributes == {"n": 1}
             assert await workshop.settled(file.document.id) == "ready"
-    assert (await services.stores.get("default")).states == {"ready": 5}
+    assert (await services.vector_stores.get("default")).status_counts == {"ready": 5}
 
 
 async def test_killed_anywhere_it_goes_on(workshop: Workshop) -> None:
@@ -170,8 +170,8 @@ async def test_of_a_job_that_was_given_up_the_rest_has_failed(workshop: Workshop
     assert (await queue.fail(job, "a worker", failure)).dead
     found = await seen(services, batch)
     assert [file.error for file in found.files] == [{"code": failure.code, "message": failure.message}] * 3
-    assert (await services.file_batches.get("default", batch)).states == {"failed": 3}
-    assert (await services.stores.get("default")).states == {}
+    assert (await services.file_batches.get("default", batch)).status_counts == {"failed": 3}
+    assert (await services.vector_stores.get("default")).status_counts == {}
 
 
 async def test_cancelled_nothing_more_comes_in(workshop: Workshop) -> None:
@@ -182,7 +182,7 @@ async def test_cancelled_nothing_more_comes_in(workshop: Workshop) -> None:
     await until(partial(grown, services, 0, running))
     cancelled = await services.file_batches.cancel("default", batch)
     await running
-    assert (cancelled.batch.cancelled, sum(cancelled.states.values())) == (24, 0)
+    assert (cancelled.batch.cancelled, sum(cancelled.status_counts.values())) == (24, 0)
     assert (await documents(services), await states(services, batch)) == (0, [])
 
 
@@ -192,9 +192,9 @@ async def test_it_is_done_as_the_caller_also_when_the_key_is_gone(workshop: Work
     kb = (await admin.knowledge_bases.find("default")).row.id
     caller = Principal(
         admin.db.tenant_id, "a tenant", Role.WRITER, issued.row.id, "scribe", frozenset({kb}), "u",
-        origin=Origin("req_1", "192.0.2.7"), line_id=issued.row.id,
+        origin=RequestOrigin("req_1", "192.0.2.7"), key_lineage_id=issued.row.id,
     )  # fmt: skip
-    services = workshop.resources.for_tenant(caller)
+    services = workshop.resources.create_tenant_services(caller)
     batch = await batch_of(services, [await keep(services, "Mine.")])
     await admin.keys.revoke(issued.row.id)
     await workshop.run_jobs(ATTACH_JOB)

@@ -3,12 +3,12 @@
 from uuid import UUID, uuid4
 
 from app.bootstrap import TenantServices
-from app.db.models.ingestion_state import Deletion
-from app.db.receipts import Amount
-from app.documents.batches import BATCH_CHUNKS
-from app.documents.deletion import Selection
+from app.db.models.ingestion_state import DeletionRow
+from app.db.receipts import DeletedCounts
+from app.documents.batches import MAX_BATCH_CHUNKS
+from app.documents.deletion import DeletionSelection
 from app.documents.deletion_repository import DeletionRepository
-from app.documents.settling import settle_documents
+from app.documents.settling import complete_document_deletion
 from app.knowledge_bases.service import PURGE_JOB
 from tests.ingestion.workshop import Workshop, add_text
 
@@ -18,14 +18,14 @@ async def batch(services: TenantServices, deletion: UUID) -> UUID:
     kb = await services.knowledge_bases.find("default")
     tenant_id = services.principal.tenant_id
     async with services.deletions.db.transaction() as session:
-        await DeletionRepository(session, tenant_id).record(deletion, kb.row.id, Amount(1, 10, 100))
+        await DeletionRepository(session, tenant_id).record_receipt(deletion, kb.row.id, DeletedCounts(1, 10, 100))
         payload = {"prefixes": [], "deletion": str(deletion)}
         return await services.deletions.queue.enqueue(session, PURGE_JOB, tenant_id=tenant_id, payload=payload)
 
 
 async def settle(services: TenantServices, deletion: UUID, job: UUID) -> None:
     """What a job does when its originals are gone."""
-    await settle_documents(services.deletions.db, [], deletion_id=deletion, job_id=job, objects=0)
+    await complete_document_deletion(services.deletions.db, [], deletion_id=deletion, job_id=job, objects=0)
 
 
 async def test_it_is_over_with_its_last_job(services: TenantServices) -> None:
@@ -33,28 +33,28 @@ async def test_it_is_over_with_its_last_job(services: TenantServices) -> None:
     jobs = [await batch(services, deletion) for _ in range(3)]
     await batch(services, other)
     for job in jobs:
-        assert (await services.deletions.receipt(deletion)).finished_at is None
+        assert (await services.deletions.get_receipt(deletion)).finished_at is None
         await settle(services, deletion, job)
-    found = await services.deletions.receipt(deletion)
+    found = await services.deletions.get_receipt(deletion)
     assert (found.documents, found.chunks, found.bytes, found.finished_at is not None) == (3, 30, 300, True)
-    assert (await services.deletions.receipt(other)).finished_at is None
+    assert (await services.deletions.get_receipt(other)).finished_at is None
 
 
 async def test_another_batch_opens_it_again(services: TenantServices) -> None:
     """The first one's originals may be gone before the second one has begun."""
     deletion = uuid4()
     await settle(services, deletion, await batch(services, deletion))
-    assert (await services.deletions.receipt(deletion)).finished_at is not None
+    assert (await services.deletions.get_receipt(deletion)).finished_at is not None
     job = await batch(services, deletion)
-    assert (await services.deletions.receipt(deletion)).finished_at is None
+    assert (await services.deletions.get_receipt(deletion)).finished_at is None
     await settle(services, deletion, job)
-    assert (await services.deletions.receipt(deletion)).finished_at is not None
+    assert (await services.deletions.get_receipt(deletion)).finished_at is not None
 
 
 async def test_a_job_whose_record_is_gone_is_no_failure(workshop: Workshop, services: TenantServices) -> None:
     deletion = uuid4()
     job = await batch(services, deletion)
-    await workshop.owner.execute(f"delete from {Deletion.__tablename__} where id = $1", deletion)
+    await workshop.owner.execute(f"delete from {DeletionRow.__tablename__} where id = $1", deletion)
     await settle(services, deletion, job)
     assert not await workshop.owner.fetchval("select count(*) from job where id = $1", job)
 
@@ -70,13 +70,15 @@ async def test_documents_of_many_chunks_go_few_at_a_time(workshop: Workshop, ser
         await workshop.owner.execute(
             "update document set created_at = now() + $2::text::interval where id = $1", document.id, age
         )
-    await workshop.owner.execute("update document set chunk_count = $2 where id = any($1)", most, BATCH_CHUNKS * 2 // 3)
+    await workshop.owner.execute(
+        "update document set chunk_count = $2 where id = any($1)", most, MAX_BATCH_CHUNKS * 2 // 3
+    )
     await workshop.drop_jobs()
-    chosen = Selection(ids=[document.id for document in made])
+    chosen = DeletionSelection(ids=[document.id for document in made])
     deletion, deleted = await services.deletions.delete_many("default", chosen, confirm=None)
     assert deleted == 5
     purges = await workshop.owner.fetch("select payload from job where kind = $1 order by created_at", PURGE_JOB)
     assert [purge["payload"].count(f"{services.principal.tenant_id}/") for purge in purges] == [2, 2, 1]
-    receipt = await services.deletions.receipt(deletion)
+    receipt = await services.deletions.get_receipt(deletion)
     assert (receipt.documents, receipt.chunks) == (5, 5)
     assert await workshop.inconsistencies() == {}

@@ -10,12 +10,12 @@ import asyncpg
 import pytest
 
 from app.bootstrap import TenantServices
-from app.db.models.ingestion_state import Deletion
-from app.documents.deletion import Selection
-from app.documents.erasing import BATCH, STALE
-from app.documents.settling import SomethingLeft, settle_documents
-from app.documents.types import DocumentFacts
-from app.ids import new_id
+from app.db.models.ingestion_state import DeletionRow
+from app.documents.deletion import DeletionSelection
+from app.documents.erasing import BATCH_SIZE, STALE_DELETION_AGE
+from app.documents.settling import DeletionIncomplete, complete_document_deletion
+from app.documents.types import DocumentFields
+from app.ids import generate_id
 from app.job_handlers import JobContext
 from app.knowledge_bases.service import ERASE_JOB, PURGE_JOB
 from app.knowledge_bases.types import KnowledgeBaseNotFound, NewKnowledgeBase, Retrieval
@@ -68,7 +68,7 @@ async def services(workshop: Workshop) -> TenantServices:
 
 async def add(workshop: Workshop, services: TenantServices, kb: str, text: str = TEXT) -> UUID:
     """A document that is ready."""
-    made = await services.uploads.upload_text(kb, text, DocumentFacts(), media_type="text/plain")
+    made = await services.uploads.upload_text(kb, text, DocumentFields(), media_type="text/plain")
     await workshop.ingest(made.document)
     return made.document.id
 
@@ -80,7 +80,7 @@ async def shelf(workshop: Workshop, services: TenantServices) -> UUID:
         for number in range(2):
             await add(workshop, services, kb, f"{TEXT} Number {number}.")
     await workshop.drop_jobs()
-    building, retired = new_id(), new_id()
+    building, retired = generate_id(), generate_id()
     for each in PASSING:
         await workshop.owner.execute(each, made.row.id, building, retired)
     return made.row.id
@@ -109,7 +109,7 @@ async def objects(workshop: Workshop, tenant_id: UUID) -> int:
     return len([one async for one in workshop.resources.objects.list_objects(f"{tenant_id}/")])
 
 
-def is_proof(receipt: Deletion) -> bool:
+def is_proof(receipt: DeletionRow) -> bool:
     """Whether all is counted, and nothing is left."""
     assert receipt.remaining is not None
     assert {"document", "chunk", "chunk_embedding", "chunk_lexical", "job", "objects"} <= receipt.remaining.keys()
@@ -130,8 +130,10 @@ async def test_a_knowledge_base_is_out_of_reach_at_once_and_gone_after_its_jobs(
     with pytest.raises(KnowledgeBaseNotFound):
         await found(services, "herons")
     assert await found(services) == 2
-    assert [view.row.name for view in await services.knowledge_bases.page(after=None, limit=10)] == ["default"]
-    begun = await services.deletions.receipt(deletion)
+    assert [view.row.name for view in await services.knowledge_bases.list_knowledge_bases(after=None, limit=10)] == [
+        "default"
+    ]
+    begun = await services.deletions.get_receipt(deletion)
     assert (begun.kind, begun.object_id, begun.documents, begun.chunks) == ("knowledge_base", kb_id, 2, 2)
     assert (begun.finished_at, begun.remaining, begun.bytes) == (None, None, 2 * len(f"{TEXT} Number 0."))
     assert await workshop.owner.fetchval("select count(*) from chunk where kb_id = $1", kb_id) == 6
@@ -139,7 +141,7 @@ async def test_a_knowledge_base_is_out_of_reach_at_once_and_gone_after_its_jobs(
     await add(workshop, services, "herons")
 
     await workshop.run_jobs(*JOBS)
-    receipt = await services.deletions.receipt(deletion)
+    receipt = await services.deletions.get_receipt(deletion)
     assert is_proof(receipt)
     assert receipt.remaining is not None
     assert {"knowledge_base", "search_index", "lex_df", "lex_totals", "api_key"} <= receipt.remaining.keys()
@@ -155,13 +157,13 @@ async def test_an_upload_that_had_seen_it_does_not_come_in(workshop: Workshop, s
     seen = await services.knowledge_bases.find("herons")
     await services.knowledge_bases.delete("herons")
     with pytest.raises(KnowledgeBaseNotFound):
-        await services.uploads.upload_text(seen, TEXT, DocumentFacts(), media_type="text/plain")
+        await services.uploads.upload_text(seen, TEXT, DocumentFields(), media_type="text/plain")
     assert await objects(workshop, services.principal.tenant_id) == 0
 
 
 async def test_a_job_that_is_killed_goes_on(workshop: Workshop, services: TenantServices) -> None:
     kb_id = await shelf(workshop, services)
-    await workshop.owner.execute(MANY, kb_id, 2 * BATCH + 50)
+    await workshop.owner.execute(MANY, kb_id, 2 * BATCH_SIZE + 50)
     deletion = await services.knowledge_bases.delete("herons")
     left = "select count(*) from document where kb_id = $1"
     last = "select id from document where kb_id = $1 order by id desc limit 1 for update"
@@ -177,24 +179,24 @@ async def test_a_job_that_is_killed_goes_on(workshop: Workshop, services: Tenant
         working.cancel()
         await asyncio.gather(working, return_exceptions=True)
     await blocker.close()
-    assert (await services.deletions.receipt(deletion)).finished_at is None
+    assert (await services.deletions.get_receipt(deletion)).finished_at is None
     assert await workshop.owner.fetchval(left, kb_id) == 52
     await workshop.run_jobs(*JOBS)
-    receipt = await services.deletions.receipt(deletion)
+    receipt = await services.deletions.get_receipt(deletion)
     assert is_proof(receipt)
-    assert receipt.documents == 2 * BATCH + 52
+    assert receipt.documents == 2 * BATCH_SIZE + 52
 
 
 async def test_what_is_left_is_told_and_keeps_it_open(workshop: Workshop, services: TenantServices) -> None:
     document = await add(workshop, services, "default")
     deletion = await services.deletions.delete("default", document)
     job = await workshop.owner.fetchval("select id from job where kind = $1", PURGE_JOB)
-    with pytest.raises(SomethingLeft):
-        await settle_documents(services.deletions.db, [document], deletion_id=deletion, job_id=job, objects=3)
-    receipt = await services.deletions.receipt(deletion)
+    with pytest.raises(DeletionIncomplete):
+        await complete_document_deletion(services.deletions.db, [document], deletion_id=deletion, job_id=job, objects=3)
+    receipt = await services.deletions.get_receipt(deletion)
     assert (receipt.finished_at, receipt.remaining and receipt.remaining["objects"]) == (None, 3)
     await workshop.run_jobs(*JOBS)
-    receipt = await services.deletions.receipt(deletion)
+    receipt = await services.deletions.get_receipt(deletion)
     assert is_proof(receipt)
     assert (receipt.kind, receipt.object_id, receipt.documents) == ("document", document, 1)
 
@@ -202,17 +204,21 @@ async def test_what_is_left_is_told_and_keeps_it_open(workshop: Workshop, servic
 async def test_rows_that_are_left_are_counted(workshop: Workshop, services: TenantServices) -> None:
     """As if a table had been forgotten by the deletion: the count is not what the deletion believes."""
     document = await add(workshop, services, "default")
-    deletion = new_id()
-    with pytest.raises(SomethingLeft):
-        await settle_documents(services.deletions.db, [document], deletion_id=deletion, job_id=deletion, objects=0)
+    deletion = generate_id()
+    with pytest.raises(DeletionIncomplete):
+        await complete_document_deletion(
+            services.deletions.db, [document], deletion_id=deletion, job_id=deletion, objects=0
+        )
     kb = await services.knowledge_bases.find("default")
-    await services.deletions.delete_many("default", Selection(external_id="nothing"), confirm=None)
+    await services.deletions.delete_many("default", DeletionSelection(external_id="nothing"), confirm=None)
     await workshop.owner.execute(
         "update deletion set id = $2, finished_at = null, remaining = null where kb_id = $1", kb.row.id, deletion
     )
-    with pytest.raises(SomethingLeft):
-        await settle_documents(services.deletions.db, [document], deletion_id=deletion, job_id=deletion, objects=0)
-    remaining = (await services.deletions.receipt(deletion)).remaining
+    with pytest.raises(DeletionIncomplete):
+        await complete_document_deletion(
+            services.deletions.db, [document], deletion_id=deletion, job_id=deletion, objects=0
+        )
+    remaining = (await services.deletions.get_receipt(deletion)).remaining
     assert remaining is not None
     one = {"document", "document_object", "document_text", "chunk", "chunk_embedding", "chunk_lexical", "job"}
     assert {name for name, count in remaining.items() if count == 1} == one
@@ -232,7 +238,7 @@ async def test_a_tenant_leaves_receipts_and_events_alone(workshop: Workshop, ser
     with pytest.raises(TenantNotFound):
         await tenants.get(tenant_id)
     await workshop.run_jobs(*JOBS)
-    receipt = await workshop.operator.deletions.receipt(deletion)
+    receipt = await workshop.operator.deletions.get_receipt(deletion)
     assert is_proof(receipt)
     assert (receipt.kind, receipt.object_id, receipt.documents) == ("tenant", tenant_id, 4)
     assert receipt.remaining is not None
@@ -253,7 +259,7 @@ async def test_a_tenant_whose_deletion_stopped_after_its_first_step_is_shut_out_
     deletion = await workshop.resources.tenants.delete(tenant_id)
     await workshop.owner.execute("update tenant set deleted_at = null where id = $1", tenant_id)
     await workshop.run_jobs(*JOBS)
-    assert is_proof(await workshop.operator.deletions.receipt(deletion))
+    assert is_proof(await workshop.operator.deletions.get_receipt(deletion))
     assert not await workshop.owner.fetchval("select count(*) from tenant where id = $1", tenant_id)
 
 
@@ -271,15 +277,15 @@ async def test_one_that_has_stopped_goes_on(workshop: Workshop, services: Tenant
         deletion, reader = await workshop.resources.tenants.delete(tenant_id), workshop.operator
     dead = "update job set state = 'dead', attempts = 5 where kind = any($1)"
     await workshop.owner.execute(dead if lost == "given up" else "delete from job where kind = any($1)", JOBS)
-    upkeep = JobContext(workshop.resources, workshop.pipeline).deletion_upkeep
+    upkeep = JobContext(workshop.resources, workshop.pipeline).deletion_recovery
     await upkeep.run()
     assert await workshop.run_jobs(*JOBS) == 0  # it was asked for just now
     await workshop.owner.execute(
-        "update deletion set requested_at = now() - $2::interval where id = $1", deletion, STALE
+        "update deletion set requested_at = now() - $2::interval where id = $1", deletion, STALE_DELETION_AGE
     )
     await upkeep.run()
     assert await workshop.run_jobs(*JOBS) >= 1
-    assert is_proof(await reader.deletions.receipt(deletion))
+    assert is_proof(await reader.deletions.get_receipt(deletion))
 
 
 async def test_receipts_are_kept_for_their_time(workshop: Workshop, services: TenantServices) -> None:
@@ -296,7 +302,7 @@ async def test_receipts_are_kept_for_their_time(workshop: Workshop, services: Te
             " values ($1, $2, $2, 1, 1, now() - $3::interval, case when $4 then now() end)",
             tenant_id, UUID(int=sum(name.encode())), age, is_finished,
         )  # fmt: skip
-    await JobContext(workshop.resources, workshop.pipeline).deletion_upkeep.run()
+    await JobContext(workshop.resources, workshop.pipeline).deletion_recovery.run()
     left = {row[0] for row in await workshop.owner.fetch("select id from deletion")}
     assert {name for name in ages if UUID(int=sum(name.encode())) in left} == {"young", "never finished"}
 
@@ -309,8 +315,8 @@ async def test_what_comes_late_for_a_tenant_that_is_gone_goes_too(
     original.write_bytes(b"late")
     deletion = await workshop.resources.tenants.delete(tenant_id)
     await workshop.run_jobs(*JOBS)
-    await workshop.resources.objects.put(f"{tenant_id}/{new_id()}/{new_id()}", original)
-    upkeep = JobContext(workshop.resources, workshop.pipeline).deletion_upkeep
+    await workshop.resources.objects.put(f"{tenant_id}/{generate_id()}/{generate_id()}", original)
+    upkeep = JobContext(workshop.resources, workshop.pipeline).deletion_recovery
     await workshop.owner.execute("update deletion set finished_at = now() - interval '2 h' where id = $1", deletion)
     await upkeep.run()
     assert await objects(workshop, tenant_id) == 1
@@ -339,14 +345,14 @@ async def test_what_comes_between_the_deletion_and_its_job_goes_too(
             tenant_id, uuid4(), f"{tenant_id}/{subject}/{uuid4()}",
         )  # fmt: skip
     settled = "select id from job where payload ? 'deletion'"
-    await settle_documents(
+    await complete_document_deletion(
         services.deletions.db,
         [document],
         deletion_id=deletion,
         job_id=await workshop.owner.fetchval(settled),
         objects=0,
     )
-    assert is_proof(await services.deletions.receipt(deletion))
+    assert is_proof(await services.deletions.get_receipt(deletion))
     kept = await workshop.owner.fetch("select api_key_id from idempotency_key where body is not null and key = 'k'")
     assert [row[0] for row in kept] == [stays]
     (job,) = await workshop.owner.fetch("select payload from job where tenant_id = $1", tenant_id)
@@ -358,7 +364,7 @@ async def test_what_people_have_said_of_a_knowledge_base_goes_at_once(
 ) -> None:
     said = Retrieval(rewrite_prompt="Herons are meant.", answer_prompt="Answer like a heron.")
     new = NewKnowledgeBase("", title="Of herons", description="All herons", retrieval=said)
-    made = (await services.stores.create(new, {"heron": "grey"})).view
+    made = (await services.vector_stores.create(new, {"heron": "grey"})).view
     await services.knowledge_bases.delete(made.row.name)
     row = await workshop.owner.fetchval("select to_jsonb(k)::text from knowledge_base k where id = $1", made.row.id)
     assert "heron" not in row.lower()

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from app.documents.inspection import inspect_upload
-from app.documents.types import EncryptedUpload, ReceivedFile, UnsupportedMediaType
+from app.documents.inspection import detect_media_type
+from app.documents.types import EncryptedUpload, ReceivedFile, UnsupportedFileType
 from app.ingestion.parsers import PARSERS
 from tests.documents.compound import container
 
@@ -17,7 +17,7 @@ ODT = "application/vnd.oasis.opendocument.text"
 def inspected(content: bytes, directory: Path, *, filename: str = "upload", declared: str | None = None) -> str:
     path = directory / "content"
     path.write_bytes(content)
-    return inspect_upload(ReceivedFile(path, filename, declared, len(content), b""), PARSERS.keys())
+    return detect_media_type(ReceivedFile(path, filename, declared, len(content), b""), PARSERS.keys())
 
 
 def zipped(name: str, content: str) -> bytes:
@@ -62,6 +62,6 @@ def test_an_encrypted_office_file_is_refused(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_what_nobody_reads_is_refused_with_advice(content: bytes, media_type: str, advice: str, tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedMediaType, match=advice) as caught:
+    with pytest.raises(UnsupportedFileType, match=advice) as caught:
         inspected(content, tmp_path, filename="upload.docx")
     assert caught.value.fields["media_type"] == media_type

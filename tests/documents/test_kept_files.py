@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.bootstrap import TenantServices
-from app.documents.files import FileFacts, FileNotFound
+from app.documents.files import FileFields, FileNotFound
 from app.job_handlers import JobContext
 from tests.ingestion.workshop import Workshop
 
@@ -22,7 +22,7 @@ async def body() -> AsyncIterator[bytes]:
 
 
 async def keep(services: TenantServices, lifetime: timedelta | None = None) -> tuple[str, Path]:
-    file = await services.files.keep(body(), b"b", lambda _: FileFacts("assistants", lifetime))
+    file = await services.files.store(body(), b"b", lambda _: FileFields("assistants", lifetime))
     return str(file.id), Path(file.key)
 
 
@@ -32,18 +32,18 @@ async def test_what_is_kept_is_no_orphan_until_it_expires(workshop: Workshop, da
     (kept, kept_key), (brief, brief_key) = await keep(services), await keep(services, timedelta(hours=1))
     for key in (kept_key, brief_key):
         os.utime(data_dir / "objects" / key, (LONG_AGO, LONG_AGO))
-    assert (await sweeper.orphans()).orphans == 0
+    assert (await sweeper.delete_orphans()).orphans == 0
     await workshop.owner.execute("update openai_file set expires_at = now() where id = $1", brief)
-    await sweeper.records()
+    await sweeper.delete_old_records()
     assert [str(row["id"]) for row in await workshop.owner.fetch("select id from openai_file")] == [kept]
-    assert (await sweeper.orphans()).orphans == 1
+    assert (await sweeper.delete_orphans()).orphans == 1
     assert (data_dir / "objects" / kept_key).exists()
     assert not (data_dir / "objects" / brief_key).exists()
 
 
 async def test_a_file_that_is_gone_is_not_deleted_twice(workshop: Workshop) -> None:
     services = await workshop.new_tenant()
-    file = await services.files.keep(body(), b"b", lambda _: FileFacts("assistants"))
+    file = await services.files.store(body(), b"b", lambda _: FileFields("assistants"))
     await services.files.delete(file.id)
     with pytest.raises(FileNotFound):
         await services.files.delete(file.id)

@@ -3,7 +3,7 @@
 import pytest
 
 from app.db.models.tenant_data import DocumentPage
-from app.documents.line_boxes import MOST_BOXES, LineBox, PageSize, boxes_within
+from app.documents.line_boxes import MAX_LINE_BOXES, LineBox, PageSize, select_line_boxes
 
 # As single precision gives them back.
 PAGES = [
@@ -34,16 +34,16 @@ FIRST, SECOND, THIRD = (
     ],
 )
 def test_lines_that_the_text_touches(start: int, end: int, boxes: list[LineBox], pages: list[int]) -> None:
-    found = boxes_within(PAGES, start=start, end=end)
+    found = select_line_boxes(PAGES, start=start, end=end)
     assert found.boxes == boxes
     assert [size.page for size in found.sizes] == pages
     assert set(found.sizes) <= {PageSize(2, 595.3, 841.8), PageSize(4, 100.0, 50.0)}
 
 
 def test_the_first_of_very_many() -> None:
-    count = MOST_BOXES - 1
+    count = MAX_LINE_BOXES - 1
     page = DocumentPage(page=1, width=9.0, height=9.0, starts=[*range(count)], ends=[*range(1, count + 1)])
     page.boxes = [0, 0, 10, 10] * count
-    found = boxes_within([page, *PAGES], start=0, end=MOST_BOXES)
-    assert len(found.boxes) == MOST_BOXES
+    found = select_line_boxes([page, *PAGES], start=0, end=MAX_LINE_BOXES)
+    assert len(found.boxes) == MAX_LINE_BOXES
     assert [size.page for size in found.sizes] == [1, 2]

@@ -8,11 +8,11 @@ import pytest
 
 from app.access import Principal, Role
 from app.bootstrap import TenantServices
-from app.documents.deletion import Selection
-from app.documents.repository import DocumentFilters
-from app.documents.scopes import Scope
-from app.documents.types import DocumentFacts, DocumentNotFound
-from app.errors import Forbidden, InvalidInput
+from app.documents.deletion import DeletionSelection
+from app.documents.repository import DocumentRowFilters
+from app.documents.scopes import DocumentScope
+from app.documents.types import DocumentFields, DocumentNotFound
+from app.errors import ForbiddenError, InvalidInputError
 from app.knowledge_bases.types import NewKnowledgeBase
 from app.retrieval.types import SearchRequest
 from tests.fixtures.trees import read_tree
@@ -22,8 +22,8 @@ UPLOADS, QUESTIONS = 60, 80
 USERS, CHATS, AGENTS = ("u1", "u2"), ("c1", "c2", "c3", "u1"), ("a1", "a2")
 WHOLE = "whole"
 SCOPES = [
-    Scope(), *(Scope(user) for user in (*USERS, "u3")), *(Scope(None, chat) for chat in CHATS),
-    *(Scope(None, chat, agent) for chat in CHATS for agent in AGENTS),
+    DocumentScope(), *(DocumentScope(user) for user in (*USERS, "u3")), *(DocumentScope(None, chat) for chat in CHATS),
+    *(DocumentScope(None, chat, agent) for chat in CHATS for agent in AGENTS),
 ]  # fmt: skip
 
 
@@ -32,10 +32,10 @@ class House:
     """One tenant, a key of its own and one for each user; ``documents`` and ``owners`` of chats are the model."""
 
     keys: dict[str, TenantServices]
-    documents: dict[UUID, Scope] = field(default_factory=dict)
+    documents: dict[UUID, DocumentScope] = field(default_factory=dict)
     owners: dict[str, str] = field(default_factory=dict)
 
-    def may_add(self, key: str, scope: Scope) -> bool:
+    def may_add(self, key: str, scope: DocumentScope) -> bool:
         """The user's own level, and chats that are theirs or where nothing is yet: those become theirs."""
         if key == WHOLE:
             return True
@@ -45,8 +45,8 @@ class House:
             self.owners[scope.chat_id] = key
         return self.owners.get(scope.chat_id) == key
 
-    def may_read(self, key: str, scope: Scope) -> bool:
-        if key == WHOLE or scope == Scope():
+    def may_read(self, key: str, scope: DocumentScope) -> bool:
+        if key == WHOLE or scope == DocumentScope():
             return True
         return scope.user_id == key if scope.chat_id is None else self.owners.get(scope.chat_id) == key
 
@@ -59,16 +59,18 @@ async def house(workshop: Workshop) -> House:
     whole = await workshop.new_tenant()
     tenant = whole.principal
     users = {
-        user: workshop.resources.for_tenant(Principal(tenant.tenant_id, tenant.tenant_name, Role.ADMIN, user_id=user))
+        user: workshop.resources.create_tenant_services(
+            Principal(tenant.tenant_id, tenant.tenant_name, Role.ADMIN, user_id=user)
+        )
         for user in USERS
     }
     house, rng, refused = House({WHOLE: whole, **users}), random.Random(3), 0
     for number in range(UPLOADS):
         key, scope = rng.choice([WHOLE, *USERS, *USERS]), rng.choice(SCOPES)
         if number == 0:
-            key, scope = WHOLE, Scope(None, CHATS[0])  # so this chat is nobody's
+            key, scope = WHOLE, DocumentScope(None, CHATS[0])  # so this chat is nobody's
         upload = house.keys[key].uploads.upload_text(
-            "default", f"lantern {number}", DocumentFacts(scope=scope), media_type="text/plain"
+            "default", f"lantern {number}", DocumentFields(scope=scope), media_type="text/plain"
         )
         if house.may_add(key, scope):
             document = (await upload).document
@@ -76,7 +78,7 @@ async def house(workshop: Workshop) -> House:
             house.documents[document.id] = scope
         else:
             refused += 1
-            with pytest.raises(Forbidden):
+            with pytest.raises(ForbiddenError):
                 await upload
     assert refused > 10
     assert set(house.owners.values()) == set(USERS)
@@ -87,8 +89,13 @@ async def test_what_a_search_sees(house: House) -> None:
     rng = random.Random(4)
     for _ in range(QUESTIONS):
         key, user, chat = rng.choice([WHOLE, *USERS]), rng.choice([None, *USERS]), rng.choice([None, *CHATS])
-        asked = Scope(user, chat, rng.choice([None, *AGENTS]) if chat else None)
-        named = {Scope(), Scope(asked.user_id), Scope(None, asked.chat_id), Scope(None, asked.chat_id, asked.agent_id)}
+        asked = DocumentScope(user, chat, rng.choice([None, *AGENTS]) if chat else None)
+        named = {
+            DocumentScope(),
+            DocumentScope(asked.user_id),
+            DocumentScope(None, asked.chat_id),
+            DocumentScope(None, asked.chat_id, asked.agent_id),
+        }
         expected = {one for one in house.readable(key) if house.documents[one] in named}
         for strategy in ("simple", "lexical"):
             request = SearchRequest(["lantern"], strategy=strategy, top_k=200, scope=asked)
@@ -99,19 +106,19 @@ async def test_what_a_search_sees(house: House) -> None:
 @pytest.mark.parametrize("key", [WHOLE, *USERS])
 async def test_what_is_listed_and_read(house: House, key: str) -> None:
     services, readable = house.keys[key], house.readable(key)
-    _, listed = await services.documents.page("default", DocumentFilters(), after=None, limit=500)
+    _, listed = await services.documents.list_documents("default", DocumentRowFilters(), after=None, limit=500)
     assert {document.id for document in listed} == readable
     for scope in SCOPES:
-        filters = DocumentFilters(scope_key=scope.key())
-        _, listed = await services.documents.page("default", filters, after=None, limit=500)
+        filters = DocumentRowFilters(scope_key=scope.to_key())
+        _, listed = await services.documents.list_documents("default", filters, after=None, limit=500)
         assert {document.id for document in listed} == {one for one in readable if house.documents[one] == scope}
     for document in house.documents:
         reads = (
             services.documents.get("default", document),
-            services.documents.original("default", document, inline=()),
-            read_tree(services.reading, "default", document),
-            services.reading.chunks("default", document, below=None, after=-1, limit=1, utf16=False),
-            anext(services.documents.follow("default", document, 0)),
+            services.documents.get_original("default", document, inline_types=()),
+            read_tree(services.content, "default", document),
+            services.content.list_chunks("default", document, node_id=None, after=-1, limit=1, utf16=False),
+            anext(services.documents.stream_states("default", document, 0)),
         )
         for read in reads:
             if document in readable:
@@ -128,8 +135,8 @@ async def test_what_is_changed(house: House, key: str) -> None:
         expected: type[Exception] | None = None
         if document not in readable:
             expected = DocumentNotFound
-        elif scope == Scope():
-            expected = Forbidden
+        elif scope == DocumentScope():
+            expected = ForbiddenError
         for change in (
             services.documents.update("default", document, {"metadata": {"by": key}}),
             services.documents.reindex("default", document),
@@ -140,15 +147,15 @@ async def test_what_is_changed(house: House, key: str) -> None:
                 with pytest.raises(expected):
                     await change
     mine = next(one for one, scope in house.documents.items() if house.owners.get(scope.chat_id or "") == key)
-    for scope in (Scope(), Scope("u3"), Scope(None, "c9")):
-        with pytest.raises((Forbidden, InvalidInput)):
+    for scope in (DocumentScope(), DocumentScope("u3"), DocumentScope(None, "c9")):
+        with pytest.raises((ForbiddenError, InvalidInputError)):
             await services.documents.update("default", mine, {"scope": scope})
     for concerning_all in (
         services.knowledge_bases.create(NewKnowledgeBase("new")),
         services.knowledge_bases.update("default", {"title": "x"}),
         services.knowledge_bases.delete("default"),
     ):
-        with pytest.raises(Forbidden):
+        with pytest.raises(ForbiddenError):
             await concerning_all
 
 
@@ -157,11 +164,13 @@ async def test_what_is_deleted(house: House) -> None:
     key = USERS[0]
     services, readable = house.keys[key], house.readable(key)
     foreign = sorted(set(house.documents) - readable)
-    own = {one for one in readable if house.documents[one] != Scope()}
+    own = {one for one in readable if house.documents[one] != DocumentScope()}
     with pytest.raises(DocumentNotFound):
         await services.deletions.delete("default", foreign[0])
-    assert (await services.deletions.delete_many("default", Selection(ids=foreign), confirm=None))[1] == 0
-    assert (await services.deletions.delete_many("default", Selection(filter={}), confirm="default"))[1] == len(own)
+    assert (await services.deletions.delete_many("default", DeletionSelection(ids=foreign), confirm=None))[1] == 0
+    assert (await services.deletions.delete_many("default", DeletionSelection(filter={}), confirm="default"))[1] == len(
+        own
+    )
     whole = house.keys[WHOLE]
-    _, left = await whole.documents.page("default", DocumentFilters(), after=None, limit=500)
+    _, left = await whole.documents.list_documents("default", DocumentRowFilters(), after=None, limit=500)
     assert {document.id for document in left} == set(house.documents) - own

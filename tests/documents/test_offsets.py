@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from app.documents.offsets import Offsets, utf16_offsets
+from app.documents.offsets import OffsetConverter, create_utf16_converter
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from app.documents.offsets import Offsets, utf16_offsets
     ids=ascii,
 )
 def test_every_place_of_a_text(text: str) -> None:
-    counted = utf16_offsets(text)
+    counted = create_utf16_converter(text)
     assert [counted(place) for place in range(len(text) + 1)] == utf16_lengths(text)
 
 
@@ -30,20 +30,20 @@ def test_random_texts() -> None:
     rng = random.Random(7)
     for _ in range(50):
         text = "".join(rng.choices("ab é漢😀\U0010fffd", k=rng.randrange(60)))
-        counted = utf16_offsets(text)
+        counted = create_utf16_converter(text)
         assert [counted(place) for place in range(len(text) + 1)] == utf16_lengths(text), ascii(text)
 
 
 def test_a_prefix_is_enough_as_far_as_it_goes() -> None:
     text = "😀 one 😀 two 😀 three"
-    whole = utf16_offsets(text)
+    whole = create_utf16_converter(text)
     for end in range(len(text) + 1):
-        part = utf16_offsets(text[:end])
+        part = create_utf16_converter(text[:end])
         assert [part(place) for place in range(end + 1)] == [whole(place) for place in range(end + 1)]
 
 
 def test_code_points_stay_as_they_are() -> None:
-    assert [Offsets()(place) for place in (0, 1, 10**9)] == [0, 1, 10**9]
+    assert [OffsetConverter()(place) for place in (0, 1, 10**9)] == [0, 1, 10**9]
 
 
 def utf16_lengths(text: str) -> list[int]:

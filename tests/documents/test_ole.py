@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from app.documents.ole import MAX_ENTRIES, entry_names
+from app.documents.ole import MAX_ENTRIES, read_entry_names
 from tests.documents.compound import container
 
 
 def names_of(content: bytes, directory: Path) -> set[str]:
     path = directory / "container"
     path.write_bytes(content)
-    return entry_names(path)
+    return read_entry_names(path)
 
 
 @pytest.mark.parametrize("first", [1, 300, 20_000, 40_000])

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from app.documents.inspection import inspect_upload
-from app.documents.types import ReceivedFile, UnsupportedMediaType
+from app.documents.inspection import detect_media_type
+from app.documents.types import ReceivedFile, UnsupportedFileType
 from app.ingestion.parsers import PARSERS
 
 PLUGINS = {"text/vcard": ("vcf",), "application/x-cad": ("cad", "cadz"), "application/vnd.oasis.opendocument.text": ()}
@@ -20,7 +20,7 @@ PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
 def inspected(content: bytes, directory: Path, filename: str, declared: str | None) -> str:
     (directory / "content").write_bytes(content)
     received = ReceivedFile(directory / "content", filename, declared, len(content), b"")
-    return inspect_upload(received, {*PARSERS, *PLUGINS}, PLUGINS)
+    return detect_media_type(received, {*PARSERS, *PLUGINS}, PLUGINS)
 
 
 def zipped(**members: str) -> bytes:
@@ -56,5 +56,5 @@ def test_what_it_is(content: bytes, filename: str, declared: str | None, expecte
 
 
 def test_what_nobody_reads(tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedMediaType):
+    with pytest.raises(UnsupportedFileType):
         inspected(BINARY, tmp_path, "part.other", "application/x-other")

@@ -9,16 +9,20 @@ from uuid import UUID
 import pytest
 
 from app.bootstrap import TenantServices
-from app.db.models.tenant_data import Document
-from app.documents.promotion import promote
-from app.documents.scopes import Scope
-from app.documents.types import IdentityTaken
-from app.errors import InvalidInput
+from app.db.models.tenant_data import DocumentRow
+from app.documents.promotion import promote_document
+from app.documents.scopes import DocumentScope
+from app.documents.types import DuplicateIdentity
+from app.errors import InvalidInputError
 from tests.ingestion.workshop import Workshop, add_text, until
 
-TENANT, USER, OTHER_USER = Scope(), Scope("u"), Scope("v")
-CHAT, OTHER_CHAT = Scope(None, "c"), Scope(None, "d")
-AGENT, OTHER_AGENT, AGENT_OF_OTHER_CHAT = Scope(None, "c", "a"), Scope(None, "c", "b"), Scope(None, "d", "a")
+TENANT, USER, OTHER_USER = DocumentScope(), DocumentScope("u"), DocumentScope("v")
+CHAT, OTHER_CHAT = DocumentScope(None, "c"), DocumentScope(None, "d")
+AGENT, OTHER_AGENT, AGENT_OF_OTHER_CHAT = (
+    DocumentScope(None, "c", "a"),
+    DocumentScope(None, "c", "b"),
+    DocumentScope(None, "d", "a"),
+)
 SCOPES = (TENANT, USER, OTHER_USER, CHAT, OTHER_CHAT, AGENT, OTHER_AGENT, AGENT_OF_OTHER_CHAT)
 UPWARDS = {
     (AGENT, CHAT), (OTHER_AGENT, CHAT), (AGENT_OF_OTHER_CHAT, OTHER_CHAT),
@@ -28,36 +32,40 @@ UPWARDS = {
 WORDS = " ".join(f"word{number}" for number in range(400))
 
 
-def document_of(scope: Scope) -> Document:
-    return Document(
-        scope_level=scope.level().value, scope_key=scope.key(),
+def document_of(scope: DocumentScope) -> DocumentRow:
+    return DocumentRow(
+        scope_level=scope.determine_level().value, scope_key=scope.to_key(),
         user_id=scope.user_id, chat_id=scope.chat_id, agent_id=scope.agent_id,
     )  # fmt: skip
 
 
-def scope_of(document: Document) -> tuple[str, UUID, Scope]:
-    return document.scope_level, document.scope_key, Scope(document.user_id, document.chat_id, document.agent_id)
+def scope_of(document: DocumentRow) -> tuple[str, UUID, DocumentScope]:
+    return (
+        document.scope_level,
+        document.scope_key,
+        DocumentScope(document.user_id, document.chat_id, document.agent_id),
+    )
 
 
 @pytest.mark.parametrize(("here", "there"), list(product(SCOPES, SCOPES)), ids=str)
-def test_every_move(here: Scope, there: Scope) -> None:
+def test_every_move(here: DocumentScope, there: DocumentScope) -> None:
     document = document_of(here)
     if (here, there) in UPWARDS:
-        assert promote(document, there)
+        assert promote_document(document, there)
         here = there
     elif here == there:
-        assert not promote(document, there)
+        assert not promote_document(document, there)
     else:
-        with pytest.raises(InvalidInput):
-            promote(document, there)
-    assert scope_of(document) == (here.level().value, here.key(), here)
+        with pytest.raises(InvalidInputError):
+            promote_document(document, there)
+    assert scope_of(document) == (here.determine_level().value, here.to_key(), here)
 
 
 def test_what_everybody_shares_stays_there() -> None:
     document = document_of(TENANT)
     document.scope_level, document.scope_key = "shared", UUID(int=1)
-    with pytest.raises(InvalidInput):
-        promote(document, TENANT)
+    with pytest.raises(InvalidInputError):
+        promote_document(document, TENANT)
 
 
 @pytest.fixture
@@ -80,8 +88,8 @@ async def lanes(workshop: Workshop, document_id: UUID) -> list[tuple[str, UUID, 
     return found
 
 
-def all_of(scope: Scope, count: int) -> list[tuple[str, UUID, int]]:
-    return [("chunk_embedding", scope.key(), count), ("chunk_lexical", scope.key(), count)]
+def all_of(scope: DocumentScope, count: int) -> list[tuple[str, UUID, int]]:
+    return [("chunk_embedding", scope.to_key(), count), ("chunk_lexical", scope.to_key(), count)]
 
 
 async def test_both_lanes_follow(workshop: Workshop, services: TenantServices) -> None:
@@ -92,7 +100,7 @@ async def test_both_lanes_follow(workshop: Workshop, services: TenantServices) -
     assert await lanes(workshop, document.id) == all_of(AGENT, count)
     for scope in (CHAT, USER, TENANT):
         moved = await services.documents.update("default", document.id, {"scope": scope})
-        assert scope_of(moved) == (scope.level().value, scope.key(), scope)
+        assert scope_of(moved) == (scope.determine_level().value, scope.to_key(), scope)
         assert await lanes(workshop, document.id) == all_of(scope, count)
 
 
@@ -101,9 +109,9 @@ async def test_a_move_that_is_refused_changes_nothing(workshop: Workshop, servic
     document = await add_text(services, WORDS, scope=USER)
     await workshop.ingest(document)
     before = dict(await workshop.document(document.id)), await lanes(workshop, document.id)
-    with pytest.raises(IdentityTaken):
+    with pytest.raises(DuplicateIdentity):
         await services.documents.update("default", document.id, {"scope": TENANT, "title": "changed"})
-    with pytest.raises(InvalidInput):
+    with pytest.raises(InvalidInputError):
         await services.documents.update("default", document.id, {"title": "changed", "scope": OTHER_USER})
     assert (dict(await workshop.document(document.id)), await lanes(workshop, document.id)) == before
     await services.deletions.delete("default", there.id)
@@ -115,7 +123,7 @@ async def test_promoted_while_its_first_version_is_ingested(workshop: Workshop, 
     async with embedding(workshop, document):
         await services.documents.update("default", document.id, {"scope": USER})
     found = await workshop.document(document.id)
-    assert (found["status"], found["scope_key"]) == ("ready", USER.key())
+    assert (found["status"], found["scope_key"]) == ("ready", USER.to_key())
     assert await lanes(workshop, document.id) == all_of(USER, found["chunk_count"])
 
 
@@ -138,13 +146,13 @@ async def test_an_upload_to_the_old_scope_is_another_document(workshop: Workshop
     document = await add_text(services, "first", scope=CHAT, external_id="e")
     await services.documents.update("default", document.id, {"scope": TENANT})
     said = await add_text(services, "second", scope=CHAT, external_id="e")
-    assert (said.id != document.id, said.version, said.scope_key) == (True, 1, CHAT.key())
-    with pytest.raises(IdentityTaken):
+    assert (said.id != document.id, said.version, said.scope_key) == (True, 1, CHAT.to_key())
+    with pytest.raises(DuplicateIdentity):
         await services.documents.update("default", said.id, {"scope": TENANT})
 
 
 @asynccontextmanager
-async def embedding(workshop: Workshop, document: Document) -> AsyncIterator[None]:
+async def embedding(workshop: Workshop, document: DocumentRow) -> AsyncIterator[None]:
     """Ingestion that hangs in the embedding endpoint until the block ends, and is done when it has."""
     with workshop.endpoint.held():
         ingesting = asyncio.create_task(workshop.ingest(document))

@@ -4,12 +4,12 @@ import asyncpg
 import pytest
 
 from app.documents import remains
-from app.documents.remains import KEPT, KEPT_BY_KIND, TABLES, UNRELATED, Columns
+from app.documents.remains import LIST_TENANT_TABLES, RETAINED_BY_KIND, RETAINED_LOGS, UNRELATED_TABLES, Columns
 
 COUNTS = {
-    "documents": (remains.of_documents,),
-    "knowledge_base": (remains.of_documents, remains.of_knowledge_base),
-    "tenant": (remains.of_tenant,),
+    "documents": (remains.build_document_count,),
+    "knowledge_base": (remains.build_document_count, remains.build_knowledge_base_count),
+    "tenant": (remains.build_tenant_count,),
 }
 # What documents have nothing to do with, though knowledge bases and tenants do.
 ABOVE_DOCUMENTS = frozenset(
@@ -29,13 +29,13 @@ ABOVE_DOCUMENTS = frozenset(
 
 
 async def tables(owner: asyncpg.Connection) -> dict[str, Columns]:
-    return {row["name"]: frozenset(row["columns"]) for row in await owner.fetch(TABLES.sql)}
+    return {row["name"]: frozenset(row["columns"]) for row in await owner.fetch(LIST_TENANT_TABLES.sql)}
 
 
 def forgotten(found: dict[str, Columns], kind: str) -> set[str]:
     """Tables that are neither counted for this kind nor named."""
     counted = {name for name, columns in found.items() for count in COUNTS[kind] if count(name, columns)}
-    named = KEPT_BY_KIND[kind] | (set() if kind == "tenant" else UNRELATED)
+    named = RETAINED_BY_KIND[kind] | (set() if kind == "tenant" else UNRELATED_TABLES)
     return found.keys() - counted - named - (ABOVE_DOCUMENTS if kind == "documents" else set())
 
 
@@ -65,7 +65,7 @@ async def test_a_new_table_is_counted_or_noticed(owner: asyncpg.Connection, colu
 
 
 async def test_what_is_named_is_there(owner: asyncpg.Connection) -> None:
-    named = UNRELATED | ABOVE_DOCUMENTS | frozenset().union(*KEPT_BY_KIND.values())
+    named = UNRELATED_TABLES | ABOVE_DOCUMENTS | frozenset().union(*RETAINED_BY_KIND.values())
     assert named <= (await tables(owner)).keys()
 
 
@@ -80,6 +80,6 @@ async def test_what_is_counted_through_chunks_cannot_outlive_them(owner: asyncpg
 
 
 async def test_what_is_kept_hangs_on_no_tenant(owner: asyncpg.Connection) -> None:
-    for table in KEPT:
+    for table in RETAINED_LOGS:
         keys = "select count(*) from pg_constraint where conrelid = $1::text::regclass and contype = 'f'"
         assert await owner.fetchval(keys, table) == 0, table

@@ -11,17 +11,17 @@ import pytest
 
 from app.bootstrap import TenantServices
 from app.db.models.control_rows import ClaimedJob
-from app.db.models.tenant_data import Document
-from app.documents.deletion import Selection
-from app.documents.repository import DocumentFilters
-from app.documents.restamp_repository import RestampRepository
-from app.documents.restamping import restamp_documents
-from app.documents.types import DocumentFacts, DocumentNotFound, GivenChunk, filterable
-from app.errors import InvalidInput
+from app.db.models.tenant_data import DocumentRow
+from app.documents.deletion import DeletionSelection
+from app.documents.repository import DocumentRowFilters
+from app.documents.restamp_repository import MetadataBackfillRepository
+from app.documents.restamping import backfill_documents
+from app.documents.types import DocumentFields, DocumentNotFound, ProvidedChunk, build_document_filter_metadata
+from app.errors import InvalidInputError
 from app.filters import compile_filter
 from app.job_handlers import HANDLERS, JobContext
-from app.knowledge_bases.service import RESTAMP_JOB
-from app.knowledge_bases.types import NewKnowledgeBase, StampUnderWay
+from app.knowledge_bases.service import BACKFILL_JOB
+from app.knowledge_bases.types import BackfillInProgress, NewKnowledgeBase
 from app.retrieval.types import SearchRequest
 from tests.fixtures.trees import read_tree
 from tests.ingestion.workshop import Workshop
@@ -38,19 +38,19 @@ class Staff:
     workshop: Workshop
     services: TenantServices
 
-    async def upload(self, text: str, **facts: Any) -> Document:
+    async def upload(self, text: str, **facts: Any) -> DocumentRow:
         return (
-            await self.services.uploads.upload_text(KB, text, DocumentFacts(**facts), media_type="text/plain")
+            await self.services.uploads.upload_text(KB, text, DocumentFields(**facts), media_type="text/plain")
         ).document
 
-    async def add(self, text: str, **facts: Any) -> Document:
+    async def add(self, text: str, **facts: Any) -> DocumentRow:
         document = await self.upload(text, **facts)
         await self.workshop.ingest(document)
         return await self.services.documents.get(KB, document.id)
 
-    async def add_chunks(self, *metadata: dict[str, Any]) -> Document:
-        chunks = [GivenChunk(f"lantern {number}", one, page=number + 1) for number, one in enumerate(metadata)]
-        uploaded = await self.services.uploads.upload_chunks(KB, chunks, DocumentFacts())
+    async def add_chunks(self, *metadata: dict[str, Any]) -> DocumentRow:
+        chunks = [ProvidedChunk(f"lantern {number}", one, page=number + 1) for number, one in enumerate(metadata)]
+        uploaded = await self.services.uploads.upload_chunks(KB, chunks, DocumentFields())
         await self.workshop.ingest(uploaded.document)
         return await self.services.documents.get(KB, uploaded.document.id)
 
@@ -58,7 +58,7 @@ class Staff:
         await self.services.knowledge_bases.update(KB, {"metadata_filter": stamp})
 
     async def restamp(self) -> None:
-        await restamp_documents(self.services.retrieval.db, (await self.services.knowledge_bases.find(KB)).row.id)
+        await backfill_documents(self.services.retrieval.db, (await self.services.knowledge_bases.find(KB)).row.id)
 
     async def stamps(self) -> tuple[dict[str, Any], dict[str, Any] | None]:
         row = (await self.services.knowledge_bases.find(KB)).row
@@ -74,8 +74,8 @@ class Staff:
 
     async def listed(self, expression: dict[str, Any] | None) -> set[UUID]:
         compiled = compile_filter(expression)
-        filters = DocumentFilters(contains=compiled.contains, path=compiled.path)
-        _, listed = await self.services.documents.page(KB, filters, after=None, limit=100)
+        filters = DocumentRowFilters(contains=compiled.contains, path=compiled.path)
+        _, listed = await self.services.documents.list_documents(KB, filters, after=None, limit=100)
         return {document.id for document in listed}
 
     async def searched(self, expression: dict[str, Any] | None) -> set[UUID]:
@@ -87,7 +87,7 @@ class Staff:
         assert ways[0] == ways[1]
         return ways[0]
 
-    async def lanes_of(self, document: Document) -> list[dict[str, Any]]:
+    async def lanes_of(self, document: DocumentRow) -> list[dict[str, Any]]:
         """What filters see of its chunks, without their place, from both lanes."""
         found = []
         for lane in ("chunk_embedding", "chunk_lexical"):
@@ -110,15 +110,15 @@ class Changing(Staff):
     async def begin(self) -> None:
         await self.change(self.new)
 
-    async def holds(self, expected: Mapping[Document, dict[str, Any]]) -> None:
+    async def holds(self, expected: Mapping[DocumentRow, dict[str, Any]]) -> None:
         """The change is done; each document has its own metadata and the new stamp, and the lanes see it so."""
         assert await self.stamps() == (self.new, None)
         for document, own in expected.items():
             found = await self.services.documents.get(KB, document.id)
             assert found.attributes == {**own, **self.new}
-            assert found.filterable == filterable(found)
+            assert found.filterable == build_document_filter_metadata(found)
             for row in await self.lanes_of(found):
-                assert row["seen"] == filterable(found, row["own"])
+                assert row["seen"] == build_document_filter_metadata(found, row["own"])
 
 
 @pytest.fixture
@@ -142,9 +142,9 @@ async def test_everything_gets_the_new_stamp_and_what_filters_see_is_as_if_it_ha
     for document, metadata in zip(documents, expected, strict=True):
         found = await staff.services.documents.get(KB, document.id)
         assert found.attributes == metadata
-        assert found.filterable == filterable(found)
+        assert found.filterable == build_document_filter_metadata(found)
         for row in await staff.lanes_of(found):
-            assert row["seen"] == filterable(found, row["own"])
+            assert row["seen"] == build_document_filter_metadata(found, row["own"])
             assert not row["own"].keys() & NEW.keys()
     everything = {document.id for document in documents}
     for expression, number in (
@@ -165,12 +165,12 @@ async def test_no_read_misses_a_document_on_the_way(staff: Staff) -> None:
         assert len(await staff.seen({"department": "it"})) == number
         assert len(await staff.seen({"department": "hr"})) == 5 - min(number, 5)
         async with db.transaction() as session:
-            repository = RestampRepository(session, db.tenant_id, kb_id)
-            restamp = await repository.wanted()
+            repository = MetadataBackfillRepository(session, db.tenant_id, kb_id)
+            restamp = await repository.find_pending()
             assert restamp is not None
-            found = await repository.take(restamp, limit=1, chunks=1)
+            found = await repository.lock_batch(restamp, limit=1, max_chunks=1)
             assert len(found) == (number < 5)
-            await repository.stamp(restamp, found)
+            await repository.apply(restamp, found)
             assert await repository.finish(restamp) is (number > 3)
         if number > 3:
             break
@@ -191,7 +191,7 @@ async def test_what_comes_in_on_the_way_has_the_new_stamp(staff: Staff) -> None:
     # An upload that began when the old stamp was in force, and another version of a document.
     for external_id in (None, None, "e", "e"):
         uploaded = await staff.services.uploads.upload_text(
-            before, f"lantern {external_id} {len(await staff.seen())}", DocumentFacts(external_id=external_id),
+            before, f"lantern {external_id} {len(await staff.seen())}", DocumentFields(external_id=external_id),
             media_type="text/plain",
         )  # fmt: skip
         assert uploaded.document.attributes == NEW
@@ -207,7 +207,7 @@ async def test_chunks_that_were_given_are_indexed_again_without_what_is_stamped_
     found = await staff.services.documents.get(KB, document.id)
     rows = await staff.lanes_of(found)
     assert [row["own"] for row in rows] == [{"colour": "red"}] * 2
-    assert [row["seen"] for row in rows] == [filterable(found, {"colour": "red"})] * 2
+    assert [row["seen"] for row in rows] == [build_document_filter_metadata(found, {"colour": "red"})] * 2
 
 
 @pytest.fixture(params=[({"a": 1, "b": 2}, {"a": 1}), ({"b": 2}, {})], ids=["less", "to nothing"])
@@ -238,9 +238,9 @@ async def test_what_is_imported_on_the_way_keeps_its_own_under_a_key_of_the_old_
     elsewhere = Staff(changing.workshop, await changing.workshop.new_tenant())
     await elsewhere.services.knowledge_bases.create(NewKnowledgeBase(KB))
     await elsewhere.add("lantern", metadata={"b": 2, "c": 3})
-    archive = (await elsewhere.services.exports.export(KB)).pieces()
+    archive = (await elsewhere.services.exports.export(KB)).iter_pieces()
     await changing.begin()
-    await changing.services.imports.take(await changing.services.imports.open(KB), archive)
+    await changing.services.imports.import_archive(await changing.services.imports.find_target(KB), archive)
     await changing.restamp()
     [imported] = await changing.seen({"b": 2})
     await changing.holds({await changing.services.documents.get(KB, imported): {"b": 2, "c": 3}})
@@ -318,7 +318,7 @@ async def test_an_upload_that_began_two_changes_ago_is_not_taken_for_one_of_then
     await staff.change(NEW)
     await staff.restamp()
     await staff.change(OLD)  # the same values as then
-    own = DocumentFacts(metadata={"team": 1})
+    own = DocumentFields(metadata={"team": 1})
     uploaded = await staff.services.uploads.upload_text(before, "lantern", own, media_type="text/plain")
     await staff.workshop.ingest(uploaded.document)
     await staff.restamp()
@@ -337,7 +337,7 @@ async def test_given_chunks_that_are_indexed_again_on_the_way_say_what_filters_s
     await staff.restamp()
     found = await services.documents.get(KB, document.id)
     for row in await staff.lanes_of(found):
-        assert (row["own"], row["seen"]) == ({"c": 3}, filterable(found, {"c": 3}))
+        assert (row["own"], row["seen"]) == ({"c": 3}, build_document_filter_metadata(found, {"c": 3}))
 
 
 async def test_what_lacks_the_new_stamp_gets_it_whatever_its_number(staff: Staff) -> None:
@@ -371,7 +371,7 @@ async def test_from_stamp_to_stamp(
     assert await staff.seen() == {document.id}
     await staff.restamp()
     found = await staff.services.documents.get(KB, document.id)
-    assert (found.attributes, found.filterable) == ({"year": 1, **left}, filterable(found))
+    assert (found.attributes, found.filterable) == ({"year": 1, **left}, build_document_filter_metadata(found))
     assert repr(found.attributes.get("a")) == repr(left.get("a"))
     assert [row["seen"] for row in await staff.lanes_of(found)] == [found.filterable] * 2
     assert await staff.seen(new) == {document.id}
@@ -383,12 +383,12 @@ async def test_one_change_at_a_time(staff: Staff) -> None:
     await staff.change(NEW)
     await staff.change(NEW)  # once more is no other: it brings back a job that was given up
     for other in (OLD, {}, {**NEW, "team": True}):
-        with pytest.raises(StampUnderWay):
+        with pytest.raises(BackfillInProgress):
             await staff.change(other)
     await staff.restamp()
     await staff.change(OLD)
     for wrong in ({"a": None}, {"a": [1]}, {"a": {"b": 1}}, {"a.b": 1}, {"not": 1}):
-        with pytest.raises(InvalidInput):
+        with pytest.raises(InvalidInputError):
             await staff.change(wrong)
     assert await staff.stamps() == (NEW, OLD)
 
@@ -401,12 +401,12 @@ async def test_the_worker_does_it_while_uploads_go_on(staff: Staff) -> None:
         number = 0
         while not stop.is_set():
             number += 1
-            facts = DocumentFacts(external_id=f"{name} {number % 7}")
+            facts = DocumentFields(external_id=f"{name} {number % 7}")
             uploaded = await staff.services.uploads.upload_text(
                 KB, f"lantern {name} {number}", facts, media_type="text/plain"
             )
             made.add(uploaded.document.id)
-            await staff.services.documents.wait(uploaded.document, 30)
+            await staff.services.documents.wait_until_final(uploaded.document, 30)
 
     async with staff.workshop.working():
         uploading = [asyncio.create_task(upload(name)) for name in ("a", "b")]
@@ -436,16 +436,16 @@ async def test_what_has_no_stamp_is_out_of_every_read(staff: Staff) -> None:
     for read in (
         services.documents.get(KB, outside.id),
         services.documents.update(KB, outside.id, {"title": "x"}),
-        services.documents.original(KB, outside.id, inline=()),
-        services.reading.chunks(KB, outside.id, below=None, after=-1, limit=10, utf16=False),
-        read_tree(services.reading, KB, outside.id),
+        services.documents.get_original(KB, outside.id, inline_types=()),
+        services.content.list_chunks(KB, outside.id, node_id=None, after=-1, limit=10, utf16=False),
+        read_tree(services.content, KB, outside.id),
         services.deletions.delete(KB, outside.id),
     ):
         with pytest.raises(DocumentNotFound):
             await read
-    for selection in (Selection(ids=[outside.id]), Selection(filter={"department": "other"})):
+    for selection in (DeletionSelection(ids=[outside.id]), DeletionSelection(filter={"department": "other"})):
         assert (await services.deletions.delete_many(KB, selection, confirm=None))[1] == 0
-    assert (await services.deletions.delete_many(KB, Selection(filter={}), confirm=KB))[1] == 1
+    assert (await services.deletions.delete_many(KB, DeletionSelection(filter={}), confirm=KB))[1] == 1
     assert await staff.workshop.document(outside.id) is not None
 
 
@@ -455,10 +455,10 @@ async def test_documents_of_many_chunks_are_taken_few_at_a_time(staff: Staff) ->
     await staff.change(NEW)
     kb = (await staff.services.knowledge_bases.find(KB)).row.id
     async with staff.services.retrieval.db.transaction() as session:
-        repository = RestampRepository(session, staff.services.principal.tenant_id, kb)
-        restamp = await repository.wanted()
+        repository = MetadataBackfillRepository(session, staff.services.principal.tenant_id, kb)
+        restamp = await repository.find_pending()
         assert restamp is not None
-        taken = [await repository.take(restamp, limit=3, chunks=chunks) for chunks in (1, 3, 4, 100)]
+        taken = [await repository.lock_batch(restamp, limit=3, max_chunks=chunks) for chunks in (1, 3, 4, 100)]
     assert taken == [made[:1], made[:1], made[:2], made[:3]]
     await staff.restamp()
     assert await staff.seen({"department": "it"}) == set(made)
@@ -471,7 +471,7 @@ async def test_an_upload_that_waits_for_a_document_is_not_in_a_circle_with_the_e
     kb = (await staff.services.knowledge_bases.find(KB)).row.id
     tenant = staff.services.principal.tenant_id
     async with staff.services.retrieval.db.transaction() as session:
-        await RestampRepository(session, tenant, kb).advance(document.id)
+        await MetadataBackfillRepository(session, tenant, kb).apply_to_document(document.id)
         job = asyncio.create_task(staff.restamp())
         await _waiting(staff, 1)
         upload = asyncio.create_task(staff.upload("lantern two", external_id="x"))
@@ -490,36 +490,36 @@ async def _waiting(staff: Staff, number: int) -> None:
 async def test_one_whose_job_was_given_up_is_taken_up_again(staff: Staff) -> None:
     document = await staff.add("lantern")
     owner, tenant = staff.workshop.owner, staff.services.principal.tenant_id
-    upkeep = JobContext(staff.workshop.resources, staff.workshop.pipeline).restamp_upkeep
+    upkeep = JobContext(staff.workshop.resources, staff.workshop.pipeline).backfill_recovery
     await owner.execute("delete from job")
     await staff.change(NEW)
     kb = (await staff.services.knowledge_bases.find(KB)).row.id
 
     async def jobs() -> list[str]:
-        rows = await owner.fetch("select state from job where tenant_id = $1 and kind = $2", tenant, RESTAMP_JOB)
+        rows = await owner.fetch("select state from job where tenant_id = $1 and kind = $2", tenant, BACKFILL_JOB)
         return sorted(row["state"] for row in rows)
 
     for state in ("ready", "running", "dead"):  # it waits, runs, or has just been given up
         await owner.execute("update job set state = $1, run_at = now() - interval '20 min'", state)
-        await upkeep.look_after_all()
+        await upkeep.scan()
         assert await jobs() == [state]
     await owner.execute("update job set run_at = now() - interval '31 min'")
     for _ in range(2):
-        await upkeep.look_after_all()
+        await upkeep.scan()
         assert await jobs() == ["dead", "ready"]
     await owner.execute("update job set state = 'dead', run_at = now() - interval '31 min'")
-    await upkeep.look_after_all()
+    await upkeep.scan()
     assert await jobs() == ["dead", "ready"]
     row = await owner.fetchrow("select * from job where tenant_id = $1 and state = 'ready'", tenant)
-    job = ClaimedJob(tenant, row["id"], RESTAMP_JOB, None, json.loads(row["payload"]), 1, 5)
-    await HANDLERS[RESTAMP_JOB](JobContext(staff.workshop.resources, staff.workshop.pipeline), job)
+    job = ClaimedJob(tenant, row["id"], BACKFILL_JOB, None, json.loads(row["payload"]), 1, 5)
+    await HANDLERS[BACKFILL_JOB](JobContext(staff.workshop.resources, staff.workshop.pipeline), job)
     assert (await staff.stamps(), await staff.seen({"department": "it"})) == ((NEW, None), {document.id})
     assert await jobs() == ["ready"]  # that is this one's; dead letters of it are gone
     await owner.execute("delete from job")
-    await upkeep.look_after_all()
+    await upkeep.scan()
     assert await jobs() == []
     await staff.change({"department": "sales"})
     await owner.execute("delete from job")
     await owner.execute("update knowledge_base set deleted_at = now() where id = $1", kb)
-    await upkeep.look_after_all()
+    await upkeep.scan()
     assert await jobs() == []

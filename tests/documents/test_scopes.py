@@ -5,11 +5,11 @@ from itertools import product
 import pytest
 
 from app.db.models.base import SYSTEM_TENANT
-from app.documents.scopes import SHARED, Scope, ScopeLevel
-from app.errors import InvalidInput
-from app.ids import new_id
+from app.documents.scopes import SHARED_SCOPE, DocumentScope, ScopeLevel
+from app.errors import InvalidInputError
+from app.ids import generate_id
 
-TENANT, USER, CHAT, AGENT = Scope(), Scope("u"), Scope(None, "c"), Scope(None, "c", "a")
+TENANT, USER, CHAT, AGENT = DocumentScope(), DocumentScope("u"), DocumentScope(None, "c"), DocumentScope(None, "c", "a")
 
 
 @pytest.mark.parametrize(
@@ -19,53 +19,58 @@ TENANT, USER, CHAT, AGENT = Scope(), Scope("u"), Scope(None, "c"), Scope(None, "
         (USER, ScopeLevel.USER),
         (CHAT, ScopeLevel.CHAT_SHARED),
         (AGENT, ScopeLevel.CHAT_AGENT),
-        (SHARED, ScopeLevel.SHARED),
+        (SHARED_SCOPE, ScopeLevel.SHARED),
     ],
 )
-def test_the_ids_name_the_level(scope: Scope, level: ScopeLevel) -> None:
-    assert scope.level() is level
-    assert scope.key() in scope.visible()
+def test_the_ids_name_the_level(scope: DocumentScope, level: ScopeLevel) -> None:
+    assert scope.determine_level() is level
+    assert scope.to_key() in scope.list_visible_keys()
 
 
 @pytest.mark.parametrize("ids", [("u", "c", None), ("u", None, "a"), ("u", "c", "a"), (None, None, "a")])
 def test_other_combinations_name_none(ids: tuple[str | None, ...]) -> None:
-    with pytest.raises(InvalidInput):
-        Scope(*ids).level()
-    with pytest.raises(InvalidInput):
-        Scope(*ids).key()
+    with pytest.raises(InvalidInputError):
+        DocumentScope(*ids).determine_level()
+    with pytest.raises(InvalidInputError):
+        DocumentScope(*ids).to_key()
 
 
 def test_what_is_the_system_tenants_is_shared_and_has_no_ids() -> None:
-    assert TENANT.of_tenant(SYSTEM_TENANT) == SHARED
-    assert SHARED.of_tenant(SYSTEM_TENANT) == SHARED
+    assert TENANT.with_tenant(SYSTEM_TENANT) == SHARED_SCOPE
+    assert SHARED_SCOPE.with_tenant(SYSTEM_TENANT) == SHARED_SCOPE
     for scope in (TENANT, USER, CHAT, AGENT):
-        assert scope.of_tenant(new_id()) == scope
+        assert scope.with_tenant(generate_id()) == scope
     for scope in (USER, CHAT, AGENT):
-        with pytest.raises(InvalidInput):
-            scope.of_tenant(SYSTEM_TENANT).key()
+        with pytest.raises(InvalidInputError):
+            scope.with_tenant(SYSTEM_TENANT).to_key()
 
 
 def test_a_search_sees_the_tenant_and_what_it_names_and_nothing_else() -> None:
     documents = {"tenant": TENANT, "user": USER, "chat": CHAT, "agent": AGENT}
 
-    def seen(scope: Scope) -> set[str]:
-        return {name for name, document in documents.items() if document.key() in scope.visible()}
+    def seen(scope: DocumentScope) -> set[str]:
+        return {name for name, document in documents.items() if document.to_key() in scope.list_visible_keys()}
 
-    assert seen(Scope()) == {"tenant"}
-    assert seen(Scope("u")) == {"tenant", "user"}
-    assert seen(Scope("another")) == {"tenant"}
-    assert seen(Scope(None, "c")) == {"tenant", "chat"}
-    assert seen(Scope(None, "c", "a")) == {"tenant", "chat", "agent"}
-    assert seen(Scope(None, "c", "another")) == {"tenant", "chat"}
-    assert seen(Scope(None, "another", "a")) == {"tenant"}
-    assert seen(Scope("u", "c", "a")) == {"tenant", "user", "chat", "agent"}
-    assert seen(SHARED) == set()
-    assert SHARED.visible() == [SHARED.key()]
-    assert SHARED.key() in Scope("u", "c", "a").visible()
+    assert seen(DocumentScope()) == {"tenant"}
+    assert seen(DocumentScope("u")) == {"tenant", "user"}
+    assert seen(DocumentScope("another")) == {"tenant"}
+    assert seen(DocumentScope(None, "c")) == {"tenant", "chat"}
+    assert seen(DocumentScope(None, "c", "a")) == {"tenant", "chat", "agent"}
+    assert seen(DocumentScope(None, "c", "another")) == {"tenant", "chat"}
+    assert seen(DocumentScope(None, "another", "a")) == {"tenant"}
+    assert seen(DocumentScope("u", "c", "a")) == {"tenant", "user", "chat", "agent"}
+    assert seen(SHARED_SCOPE) == set()
+    assert SHARED_SCOPE.list_visible_keys() == [SHARED_SCOPE.to_key()]
+    assert SHARED_SCOPE.to_key() in DocumentScope("u", "c", "a").list_visible_keys()
 
 
 def test_no_two_scopes_share_a_key() -> None:
     tricky = ["a", "b", "ab", "a|1:b", "1:a", "|", "|1:a", "None", "0:None", "é", "a" * 256]
-    scopes = [Scope(), SHARED, *(Scope(user) for user in tricky), *(Scope(None, chat) for chat in tricky)]
-    scopes += [Scope(None, chat, agent) for chat, agent in product(tricky, tricky)]
-    assert len({scope.key() for scope in scopes}) == len(scopes)
+    scopes = [
+        DocumentScope(),
+        SHARED_SCOPE,
+        *(DocumentScope(user) for user in tricky),
+        *(DocumentScope(None, chat) for chat in tricky),
+    ]
+    scopes += [DocumentScope(None, chat, agent) for chat, agent in product(tricky, tricky)]
+    assert len({scope.to_key() for scope in scopes}) == len(scopes)

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from app.bootstrap import TenantServices
-from app.db.models.tenant_data import Document
-from app.documents.scopes import Scope
-from app.documents.types import DocumentFacts, GivenChunk, IdentityTaken
+from app.db.models.tenant_data import DocumentRow
+from app.documents.scopes import DocumentScope
+from app.documents.types import DocumentFields, DuplicateIdentity, ProvidedChunk
 from app.retrieval.types import SearchRequest
 from tests.ingestion.workshop import Workshop, add_text, until
 
@@ -23,7 +23,7 @@ async def services(workshop: Workshop) -> AsyncIterator[TenantServices]:
     await workshop.end_whole()
 
 
-async def ingested(workshop: Workshop, services: TenantServices, **facts: Any) -> Document:
+async def ingested(workshop: Workshop, services: TenantServices, **facts: Any) -> DocumentRow:
     document = await add_text(services, TEXT, **facts)
     await work(workshop)
     return document
@@ -33,11 +33,11 @@ async def work(workshop: Workshop) -> None:
     await workshop.run_jobs("ingest_document")
 
 
-async def retitle(services: TenantServices, document: Document, title: str | None) -> Document:
+async def retitle(services: TenantServices, document: DocumentRow, title: str | None) -> DocumentRow:
     return await services.documents.update("default", document.id, {"title": title})
 
 
-async def jobs(workshop: Workshop, document: Document) -> int:
+async def jobs(workshop: Workshop, document: DocumentRow) -> int:
     found: int = await workshop.owner.fetchval(
         "select count(*) from job where document_id = $1 and state <> 'dead'", document.id
     )
@@ -70,7 +70,7 @@ async def test_another_title_is_found_by_its_words(workshop: Workshop, services:
 async def test_so_is_that_of_the_same_bytes_again(workshop: Workshop, services: TenantServices) -> None:
     document = await ingested(workshop, services, title="Corals")
     uploaded = await services.uploads.upload_text(
-        "default", TEXT, DocumentFacts(title="Zebras"), media_type="text/plain"
+        "default", TEXT, DocumentFields(title="Zebras"), media_type="text/plain"
     )
     assert (uploaded.created, uploaded.document.id) == (False, document.id)
     assert (uploaded.document.title, uploaded.document.status) == ("Zebras", "queued")
@@ -79,8 +79,8 @@ async def test_so_is_that_of_the_same_bytes_again(workshop: Workshop, services: 
 
 
 async def test_so_is_that_of_ready_chunks(workshop: Workshop, services: TenantServices) -> None:
-    chunks = [GivenChunk(TEXT, vector=[1.0] * 64), GivenChunk("The heron waits.")]
-    document = (await services.uploads.upload_chunks("default", chunks, DocumentFacts(title="Corals"))).document
+    chunks = [ProvidedChunk(TEXT, vector=[1.0] * 64), ProvidedChunk("The heron waits.")]
+    document = (await services.uploads.upload_chunks("default", chunks, DocumentFields(title="Corals"))).document
     await work(workshop)
     await retitle(services, document, "Zebras")
     await work(workshop)
@@ -89,7 +89,7 @@ async def test_so_is_that_of_ready_chunks(workshop: Workshop, services: TenantSe
 
 async def test_without_one_it_has_the_files_own(workshop: Workshop, services: TenantServices) -> None:
     markdown = await services.uploads.upload_text(
-        "default", f"# Reefs\n\n{TEXT}", DocumentFacts(title="Corals"), media_type="text/markdown"
+        "default", f"# Reefs\n\n{TEXT}", DocumentFields(title="Corals"), media_type="text/markdown"
     )
     plain = await ingested(workshop, services, title="Corals")
     for document in (markdown.document, plain):
@@ -101,16 +101,16 @@ async def test_without_one_it_has_the_files_own(workshop: Workshop, services: Te
 
 
 async def test_nothing_else_is_made_anew(workshop: Workshop, services: TenantServices) -> None:
-    document = await ingested(workshop, services, title="Corals", scope=Scope("u"))
+    document = await ingested(workshop, services, title="Corals", scope=DocumentScope("u"))
     before = await workshop.owner.fetchval("select xmin::text from document_text where document_id = $1", document.id)
     changes: list[dict[str, Any]] = [
         {"title": "Corals"}, {"metadata": {"a": 1}, "title": "Corals"}, {"source_uri": "https://reef.example/"},
-        {"scope": Scope()}, {},
+        {"scope": DocumentScope()}, {},
     ]  # fmt: skip
     for change in changes:
         changed = await services.documents.update("default", document.id, change)
         assert (changed.status, await jobs(workshop, document)) == ("ready", 0)
-    again = DocumentFacts(title="Corals", metadata={"a": 2})
+    again = DocumentFields(title="Corals", metadata={"a": 2})
     assert (await services.uploads.upload_text("default", TEXT, again, media_type="text/plain")).document.title
     assert await jobs(workshop, document) == 0
     text = await workshop.owner.fetchval("select xmin::text from document_text where document_id = $1", document.id)
@@ -157,7 +157,7 @@ async def test_what_has_failed_and_comes_again_by_another_title_is_tried_as_any_
     async with workshop.working():
         assert await workshop.settled(document.id) == "failed"
     workshop.endpoint.reset()
-    facts = DocumentFacts(title="Zebras", encoding="utf-8")
+    facts = DocumentFields(title="Zebras", encoding="utf-8")
     uploaded = await services.uploads.upload_text("default", TEXT, facts, media_type="text/plain")
     assert (uploaded.created, uploaded.document.id, uploaded.document.status) == (True, document.id, "queued")
     assert await jobs(workshop, document) == 1
@@ -167,9 +167,9 @@ async def test_what_has_failed_and_comes_again_by_another_title_is_tried_as_any_
 
 async def test_a_change_that_is_refused_queues_nothing(workshop: Workshop, services: TenantServices) -> None:
     await ingested(workshop, services)
-    document = await ingested(workshop, services, title="Corals", scope=Scope("u"))
-    with pytest.raises(IdentityTaken):
-        await services.documents.update("default", document.id, {"title": "Zebras", "scope": Scope()})
+    document = await ingested(workshop, services, title="Corals", scope=DocumentScope("u"))
+    with pytest.raises(DuplicateIdentity):
+        await services.documents.update("default", document.id, {"title": "Zebras", "scope": DocumentScope()})
     found = await services.documents.get("default", document.id)
     assert (found.title, found.status, await jobs(workshop, document)) == ("Corals", "ready", 0)
 

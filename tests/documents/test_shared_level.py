@@ -7,14 +7,14 @@ import pytest
 
 from app.access import Principal, Role
 from app.bootstrap import TenantServices
-from app.db.models.tenant_data import Document
-from app.documents.deletion import Selection
+from app.db.models.tenant_data import DocumentRow
+from app.documents.deletion import DeletionSelection
 from app.documents.narrowing import SharedDocument
-from app.documents.repository import DocumentFilters
-from app.documents.scopes import Scope
-from app.documents.types import DocumentFacts, DocumentNotFound
+from app.documents.repository import DocumentRowFilters
+from app.documents.scopes import DocumentScope
+from app.documents.types import DocumentFields, DocumentNotFound
 from app.embedded_postgres import DatabaseUrls
-from app.errors import Forbidden, InvalidInput
+from app.errors import ForbiddenError, InvalidInputError
 from app.knowledge_bases.types import NewKnowledgeBase
 from tests.fixtures.trees import read_tree
 from tests.ingestion.workshop import Workshop, add_text, open_workshop
@@ -27,7 +27,7 @@ class House:
     """The operator's document, and who comes to it: a tenant's whole key and one that is narrowed to a user."""
 
     workshop: Workshop
-    shared: Document
+    shared: DocumentRow
     whole: TenantServices
     user: TenantServices
 
@@ -41,17 +41,17 @@ async def house(database: DatabaseUrls, tmp_path_factory: pytest.TempPathFactory
         whole = await workshop.new_tenant()
         tenant = whole.principal
         user = Principal(tenant.tenant_id, tenant.tenant_name, Role.ADMIN, user_id="u")
-        yield House(workshop, shared, whole, workshop.resources.for_tenant(user))
+        yield House(workshop, shared, whole, workshop.resources.create_tenant_services(user))
 
 
 async def test_what_the_operator_uploads_is_shared(house: House) -> None:
     assert (house.shared.scope_level, house.shared.user_id) == ("shared", None)
-    again = await house.workshop.operator.uploads.upload_text("default", RULES, DocumentFacts(), media_type=None)
+    again = await house.workshop.operator.uploads.upload_text("default", RULES, DocumentFields(), media_type=None)
     assert (again.created, again.document.id) == (False, house.shared.id)
-    for scope in (Scope("u"), Scope(None, "c"), Scope(None, "c", "a")):
-        with pytest.raises(InvalidInput):
+    for scope in (DocumentScope("u"), DocumentScope(None, "c"), DocumentScope(None, "c", "a")):
+        with pytest.raises(InvalidInputError):
             await add_text(house.workshop.operator, "a lantern of one", scope=scope)
-        with pytest.raises(InvalidInput):
+        with pytest.raises(InvalidInputError):
             await house.workshop.operator.documents.update("default", house.shared.id, {"scope": scope})
 
 
@@ -60,17 +60,21 @@ async def test_it_is_read_by_everybody(house: House, key: str) -> None:
     services: TenantServices = getattr(house, key)
     document = house.shared.id
     assert (await services.documents.get("default", document)).scope_level == "shared"
-    assert (await services.documents.original("default", document, inline=())).key.startswith(
+    assert (await services.documents.get_original("default", document, inline_types=())).key.startswith(
         f"{house.shared.tenant_id}/"
     )
-    tree = await read_tree(services.reading, "default", document, utf16=True)
+    tree = await read_tree(services.content, "default", document, utf16=True)
     assert tree.text == RULES
-    (chunk,) = (await services.reading.chunks("default", document, below=None, after=-1, limit=10, utf16=False)).chunks
-    assert (await services.reading.chunk("default", document, chunk.id, utf16=False)).chunk.content == RULES
+    (chunk,) = (
+        await services.content.list_chunks("default", document, node_id=None, after=-1, limit=10, utf16=False)
+    ).chunks
+    assert (await services.content.get_chunk("default", document, chunk.id, utf16=False)).chunk.content == RULES
     node = list(tree.nodes)[-1].id
-    assert (await services.reading.node("default", document, node, utf16=False)).text
-    assert (await services.reading.ancestors("default", document, node, utf16=False))[0]
-    assert [state.status async for state in services.documents.follow("default", document, 5) if state] == ["ready"]
+    assert (await services.content.get_node("default", document, node, utf16=False)).text
+    assert (await services.content.list_ancestors("default", document, node, utf16=False))[0]
+    assert [state.status async for state in services.documents.stream_states("default", document, 5) if state] == [
+        "ready"
+    ]
 
 
 @pytest.mark.parametrize("key", ["whole", "user"])
@@ -79,29 +83,33 @@ async def test_it_is_changed_by_no_tenant(house: House, key: str) -> None:
     document = house.shared.id
     changes: tuple[Callable[[], Awaitable[object]], ...] = (
         lambda: services.documents.update("default", document, {"title": "ours now"}),
-        lambda: services.documents.update("default", document, {"scope": Scope()}),
+        lambda: services.documents.update("default", document, {"scope": DocumentScope()}),
         lambda: services.documents.reindex("default", document),
         lambda: services.deletions.delete("default", document),
     )
     for change in changes:
         with pytest.raises(SharedDocument):
             await change()
-    for selection in (Selection(ids=[document]), Selection(filter={"$source": "text"}), Selection(filter={})):
+    for selection in (
+        DeletionSelection(ids=[document]),
+        DeletionSelection(filter={"$source": "text"}),
+        DeletionSelection(filter={}),
+    ):
         assert (await services.deletions.delete_many("default", selection, confirm="default"))[1] == 0
     assert (await house.workshop.document(document))["title"] is None
     if key == "user":
-        with pytest.raises(Forbidden):
-            await add_text(services, "for everybody", scope=Scope())
+        with pytest.raises(ForbiddenError):
+            await add_text(services, "for everybody", scope=DocumentScope())
     assert (await house.workshop.operator.documents.get("default", document)).status == "ready"
 
 
 async def test_the_list_shows_it_only_where_it_is_asked_for(house: House) -> None:
     own = await add_text(house.whole, "our own lantern")
     for services, shown in ((house.whole, {own.id}), (house.user, {own.id}), (house.workshop.operator, set())):
-        _, listed = await services.documents.page("default", DocumentFilters(), after=None, limit=50)
+        _, listed = await services.documents.list_documents("default", DocumentRowFilters(), after=None, limit=50)
         assert {document.id for document in listed} - {house.shared.id} == shown
-        filters = DocumentFilters(scope_key=house.shared.scope_key)
-        _, listed = await services.documents.page("default", filters, after=None, limit=50)
+        filters = DocumentRowFilters(scope_key=house.shared.scope_key)
+        _, listed = await services.documents.list_documents("default", filters, after=None, limit=50)
         assert {document.id for document in listed} == {house.shared.id}
 
 
@@ -120,7 +128,7 @@ async def test_there_is_no_other_way_to_it(house: House) -> None:
 
 async def test_a_reader_that_follows_it_sees_it_come_and_go(house: House) -> None:
     coming = await add_text(house.workshop.operator, "a lantern that comes and goes")
-    states = house.whole.documents.follow("default", coming.id, 30)
+    states = house.whole.documents.stream_states("default", coming.id, 30)
     first = await anext(states)
     assert first is not None
     assert first.status == "queued"

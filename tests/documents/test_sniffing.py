@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.documents.sniffing import HEAD, sniff
+from app.documents.sniffing import HEAD_BYTES, sniff_media_type
 from tests.documents.compound import container
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,7 +27,7 @@ def zipped(*names: str, mimetype: str | None = None) -> bytes:
 def sniffed(content: bytes, directory: Path, *, filename: str = "upload", declared: str | None = None) -> str:
     path = directory / "content"
     path.write_bytes(content)
-    return sniff(content[:HEAD], path, filename=filename, declared=declared)
+    return sniff_media_type(content[:HEAD_BYTES], path, filename=filename, declared=declared)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,10 @@ def sniffed(content: bytes, directory: Path, *, filename: str = "upload", declar
 )
 def test_content_decides(content: bytes, media_type: str, tmp_path: Path) -> None:
     assert sniffed(content, tmp_path) == media_type
-    assert sniffed(content[:HEAD], tmp_path, filename="upload.xyz", declared="application/x-unheard-of") == media_type
+    assert (
+        sniffed(content[:HEAD_BYTES], tmp_path, filename="upload.xyz", declared="application/x-unheard-of")
+        == media_type
+    )
 
 
 @pytest.mark.parametrize(
@@ -156,4 +159,4 @@ def test_the_clients_word_tells_text_types_apart_and_nothing_else(
 )
 def test_the_sample_files(path: str, media_type: str) -> None:
     file = ROOT / path
-    assert sniff(file.read_bytes()[:HEAD], file, filename=file.name, declared=None) == media_type
+    assert sniff_media_type(file.read_bytes()[:HEAD_BYTES], file, filename=file.name, declared=None) == media_type

@@ -12,8 +12,8 @@ import pytest
 
 from app.bootstrap import TenantServices
 from app.db.models.control_rows import ExpiredDocument
-from app.documents.batches import BATCH_CHUNKS
-from app.documents.sweeping import Sweeper, SweptObjects, sweep_temporary
+from app.documents.batches import MAX_BATCH_CHUNKS
+from app.documents.sweeping import ObjectSweepResult, Sweeper, sweep_temp_files
 from app.job_handlers import JobContext
 from app.knowledge_bases.service import PURGE_JOB
 from tests.ingestion.workshop import Workshop, add_text, until
@@ -64,9 +64,9 @@ async def test_the_expired_of_many_chunks_go_few_at_a_time(workshop: Workshop, s
         document = await add_text(services, f"A text {number}.")
         await workshop.ingest(document)
         await expire(workshop.owner, document.id, "-1 s")
-    await workshop.owner.execute("update document set chunk_count = $1", BATCH_CHUNKS * 2 // 3)
+    await workshop.owner.execute("update document set chunk_count = $1", MAX_BATCH_CHUNKS * 2 // 3)
     await workshop.drop_jobs()
-    assert await sweeper.expired() == 5
+    assert await sweeper.delete_expired() == 5
     assert await titles(services, workshop) == set()
     assert await workshop.owner.fetchval("select count(*) from job where kind = $1", PURGE_JOB) == 3
 
@@ -80,7 +80,7 @@ async def test_the_expired_of_every_tenant_go_as_if_deleted(workshop: Workshop, 
             if after is not None:
                 await expire(workshop.owner, document.id, after)
     await workshop.drop_jobs()
-    assert await sweeper.expired() == 2
+    assert await sweeper.delete_expired() == 2
     assert await titles(one, workshop) == await titles(two, workshop) == {"future", "never"}
     assert await workshop.inconsistencies() == {}
     purges = await workshop.owner.fetch("select tenant_id, kind, payload from job")
@@ -92,7 +92,7 @@ async def test_the_expired_of_every_tenant_go_as_if_deleted(workshop: Workshop, 
         await until(lambda: no_jobs(workshop))
     assert len(await stored(workshop)) == 4
     assert await workshop.owner.fetchval("select bool_and(finished_at is not null) from deletion")
-    assert await sweeper.expired() == 0
+    assert await sweeper.delete_expired() == 0
 
 
 async def no_jobs(workshop: Workshop) -> bool:
@@ -109,7 +109,7 @@ async def test_more_than_one_batch_expires(workshop: Workshop, sweeper: Sweeper)
              from knowledge_base, generate_series(1, 220) n where tenant_id = $1""",
         tenant,
     )
-    assert await sweeper.expired() == 220
+    assert await sweeper.delete_expired() == 220
     purged = "select sum(jsonb_array_length(payload -> 'prefixes')) from job where kind = 'purge_objects'"
     assert await workshop.owner.fetchval(purged) == 220
 
@@ -118,7 +118,7 @@ async def test_a_document_under_ingestion_expires_too(workshop: Workshop, sweepe
     services = await workshop.new_tenant()
     document = await add_text(services, "Never searched.")
     await expire(workshop.owner, document.id, "0 s")
-    assert await sweeper.expired() == 1
+    assert await sweeper.delete_expired() == 1
     await workshop.ingest(document)
     assert await workshop.inconsistencies() == {}
     assert [row["kind"] for row in await workshop.owner.fetch("select kind from job")] == ["purge_objects"]
@@ -128,14 +128,14 @@ async def test_a_term_put_off_in_the_last_moment_counts(workshop: Workshop, swee
     services = await workshop.new_tenant()
     document = await add_text(services, "Kept.")
     await expire(workshop.owner, document.id, "-1 s")
-    found = await workshop.resources.system.expired_documents(limit=10)
+    found = await workshop.resources.control_plane.find_expired_documents(limit=10)
     assert [one.document_id for one in found] == [document.id]
     await expire(workshop.owner, document.id, "1 h")
 
     async def find() -> list[ExpiredDocument]:
         return found
 
-    assert await replace(sweeper, find_expired=find).expired() == 0
+    assert await replace(sweeper, find_expired=find).delete_expired() == 0
     assert await workshop.status(document.id) == "queued"
 
 
@@ -173,12 +173,12 @@ async def test_orphans_go_and_nothing_else_does(workshop: Workshop, sweeper: Swe
         put(data_dir, key, age=100 * HOUR)
     put(data_dir, f"{tenant}/{uuid4()}/~half", age=2 * HOUR)
     listed = len(orphans) + len(kept) + len(unknown) + 1
-    assert await sweeper.orphans() == SweptObjects(listed, len(orphans), 1, len(unknown))
+    assert await sweeper.delete_orphans() == ObjectSweepResult(listed, len(orphans), 1, len(unknown))
     for key in unknown:
         assert (data_dir / "objects" / key).exists()
         (data_dir / "objects" / key).unlink()
     assert await stored(workshop) == {*kept, young}
-    assert await sweeper.orphans() == SweptObjects(3, 0, 0, 0)
+    assert await sweeper.delete_orphans() == ObjectSweepResult(3, 0, 0, 0)
 
 
 async def test_records_that_have_served_go(workshop: Workshop, sweeper: Sweeper) -> None:
@@ -196,7 +196,7 @@ async def test_records_that_have_served_go(workshop: Workshop, sweeper: Sweeper)
                select $1, $1, n::text::bytea, $2, '[1]', now() - n * interval '6 d' from generate_series(1, 3) n""",
             tenant, document.id,
         )  # fmt: skip
-    assert await sweeper.records() == (4, 4, 0)
+    assert await sweeper.delete_old_records() == (4, 4, 0)
     for table in ("idempotency_key", "embedding_checkpoint"):
         left = await workshop.owner.fetch(f"select tenant_id from {table}")
         assert {row["tenant_id"] for row in left} == {services.principal.tenant_id for services in everyone}
@@ -223,7 +223,7 @@ def test_what_killed_processes_left_goes(tmp_path: Path) -> None:
     for path in place.iterdir():
         os.utime(path, (then, then), follow_symlinks=False)
     (place / "carrel-upload-new").write_text("x")
-    assert sweep_temporary(place) == 3
+    assert sweep_temp_files(place) == 3
     assert {path.name for path in place.iterdir()} == {
         "carrel-ingest-link",
         "carrel-upload-link",
@@ -235,7 +235,7 @@ def test_what_killed_processes_left_goes(tmp_path: Path) -> None:
 
 
 def test_a_temporary_directory_that_cannot_be_read_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    assert sweep_temporary(tmp_path / "nowhere") == 0
+    assert sweep_temp_files(tmp_path / "nowhere") == 0
     assert [record.message for record in caplog.records if record.levelname == "WARNING"] == ["sweep.temporary_failed"]
 
 
@@ -245,5 +245,5 @@ def test_another_user_s_leftovers_stay(tmp_path: Path) -> None:
     path.write_text("x")
     os.utime(path, (0, 0))
     os.chown(path, 65534, 65534)
-    assert sweep_temporary(tmp_path) == 0
+    assert sweep_temp_files(tmp_path) == 0
     assert path.exists()

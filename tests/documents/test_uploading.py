@@ -10,20 +10,20 @@ from uuid import UUID, uuid4
 import pytest
 from sqlalchemy import select
 
-from app.audit.types import SERVICE
+from app.audit.types import SERVICE_ACTOR
 from app.bootstrap import TenantServices
-from app.db.models.tenant_data import Document
-from app.documents.scopes import Scope
-from app.documents.types import DocumentFacts, DocumentNotFound, Uploaded
+from app.db.models.tenant_data import DocumentRow
+from app.documents.scopes import DocumentScope
+from app.documents.types import DocumentFields, DocumentNotFound, UploadResult
 from app.documents.upload_repository import UploadRepository
-from app.documents.uploading import SMALL_BYTES
+from app.documents.uploading import MAX_UNCHECKED_BYTES
 from app.knowledge_bases.service import ERASE_JOB
 from app.knowledge_bases.types import KnowledgeBaseNotFound, NewKnowledgeBase
 from app.retrieval.types import SearchRequest
 from tests.documents.test_uploads import BOUNDARY, form, part
 from tests.ingestion.workshop import Workshop, add_text
 
-FACTS = DocumentFacts(
+FACTS = DocumentFields(
     metadata={"zebra": 1, "a": 1.0, "many": 1e21, "nested": {"ß": ["\u2028", None, True]}},
     title="Einführung",
     external_id="intro",
@@ -31,22 +31,22 @@ FACTS = DocumentFacts(
     source_created_at=datetime(2024, 2, 29, 23, 59, 59, 123456, timezone(timedelta(hours=5, minutes=30))),
     dynamic=True,
     expires_at=datetime(2099, 1, 1, tzinfo=UTC),
-    scope=Scope(user_id="u"),
+    scope=DocumentScope(user_id="u"),
 )
 
 
-def columns(document: Document) -> dict[str, Any]:
-    return {attribute.key: getattr(document, attribute.key) for attribute in Document.__mapper__.column_attrs}
+def columns(document: DocumentRow) -> dict[str, Any]:
+    return {attribute.key: getattr(document, attribute.key) for attribute in DocumentRow.__mapper__.column_attrs}
 
 
 async def stored(services: TenantServices, document_id: UUID) -> dict[str, Any]:
     async with services.documents.db.transaction() as session:
-        found = await session.scalar(select(Document).where(Document.id == document_id))
+        found = await session.scalar(select(DocumentRow).where(DocumentRow.id == document_id))
         assert found is not None
         return columns(found)
 
 
-async def upload(services: TenantServices, text: str) -> Uploaded:
+async def upload(services: TenantServices, text: str) -> UploadResult:
     return await services.uploads.upload_text("default", text, FACTS, media_type=None)
 
 
@@ -89,7 +89,7 @@ async def test_nothing_that_has_expired_comes_back(
     await workshop.ingest(old)
     await workshop.owner.execute("update document set expires_at = now() where id = $1", old.id)
     new = await services.uploads.upload_text(
-        "default", text, DocumentFacts(external_id=external_id), media_type="text/plain"
+        "default", text, DocumentFields(external_id=external_id), media_type="text/plain"
     )
     assert (new.created, new.document.version, new.document.expires_at) == (True, 1, None)
     assert await found(services) == []  # not the old text again while the new one is made
@@ -133,7 +133,7 @@ async def test_a_version_begins_only_on_the_row_that_was_meant(
     workshop: Workshop, services: TenantServices, change: str
 ) -> None:
     document = await add_text(services, "Meant.", external_id="meant")
-    wanted = Document(**columns(document) | {"sha256": b"\1" * 32})
+    wanted = DocumentRow(**columns(document) | {"sha256": b"\1" * 32})
     if change == "same bytes":
         wanted.sha256 = document.sha256
     elif change == "another scope":
@@ -141,7 +141,7 @@ async def test_a_version_begins_only_on_the_row_that_was_meant(
     elif change == "gone":
         await services.deletions.delete("default", document.id)
     async with services.documents.db.transaction() as session:
-        begun = await UploadRepository(session, document.tenant_id).begin_version(wanted, "a/key", by=SERVICE)
+        begun = await UploadRepository(session, document.tenant_id).begin_version(wanted, "a/key", actor=SERVICE_ACTOR)
     assert (begun is not None) == (change == "none")
     placed = await workshop.owner.fetchval("select count(*) from document_object where key = 'a/key'")
     assert placed == (change == "none")
@@ -158,7 +158,7 @@ async def test_a_knowledge_base_that_goes_while_the_file_comes_in(workshop: Work
         yield body[20:]
 
     with pytest.raises(KnowledgeBaseNotFound):
-        await services.uploads.upload("brief", pieces(), BOUNDARY, lambda _: DocumentFacts())
+        await services.uploads.upload("brief", pieces(), BOUNDARY, lambda _: DocumentFields())
     assert files_of(workshop, services) == []
     jobs = await workshop.owner.fetch("select kind from job where tenant_id = $1", tenant_of(services))
     assert [row["kind"] for row in jobs] == [ERASE_JOB]
@@ -175,14 +175,14 @@ def files_of(workshop: Workshop, services: TenantServices) -> list[Path]:
 
 async def test_what_the_caller_has_found_is_not_found_again(services: TenantServices) -> None:
     found = await services.knowledge_bases.find("default")
-    uploaded = await services.uploads.upload_text(found, "Found.", DocumentFacts(), media_type=None)
+    uploaded = await services.uploads.upload_text(found, "Found.", DocumentFields(), media_type=None)
     assert (uploaded.knowledge_base_name, uploaded.document.kb_id) == ("default", found.row.id)
 
 
-@pytest.mark.parametrize("length", [10, SMALL_BYTES + 1], ids=["small", "large"])
+@pytest.mark.parametrize("length", [10, MAX_UNCHECKED_BYTES + 1], ids=["small", "large"])
 async def test_the_same_bytes_again_are_stored_once(workshop: Workshop, services: TenantServices, length: int) -> None:
     first, again = [
-        await services.uploads.upload_text("default", "a" * length, DocumentFacts(), media_type=None) for _ in range(2)
+        await services.uploads.upload_text("default", "a" * length, DocumentFields(), media_type=None) for _ in range(2)
     ]
     assert (first.created, again.created) == (True, False)
     assert again.document.id == first.document.id

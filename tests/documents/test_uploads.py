@@ -8,10 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from app.documents.text_types import MARKDOWN, PLAIN, type_of_text
+from app.documents.text_types import MARKDOWN, PLAIN, guess_text_type
 from app.documents.types import ReceivedForm, UploadTooLarge
-from app.documents.uploads import MAX_FIELD_BYTES, MAX_FIELDS, OVERHEAD, clean_filename, receive, spool_text
-from app.errors import InvalidInput
+from app.documents.uploads import (
+    MAX_FIELD_BYTES,
+    MAX_FIELDS,
+    MAX_FORM_OVERHEAD_BYTES,
+    clean_filename,
+    receive_form,
+    spool_text,
+)
+from app.errors import InvalidInputError
 from app.threads import SLICE_CHARACTERS
 
 BOUNDARY = b"a-boundary"
@@ -36,7 +43,7 @@ async def pieces(body: bytes, size: int) -> AsyncIterator[bytes]:
 async def received(
     body: bytes, *, size: int = 65_536, limit: int = LIMIT, most_files: int = 1
 ) -> tuple[ReceivedForm, list[bytes]]:
-    async with receive(pieces(body, size), BOUNDARY, limit=limit, most_files=most_files) as found:
+    async with receive_form(pieces(body, size), BOUNDARY, max_bytes=limit, max_files=most_files) as found:
         contents = [file.path.read_bytes() for file in found.files]
     assert not any(file.path.exists() for file in found.files)
     return found, contents
@@ -77,7 +84,7 @@ async def test_many_files_share_the_limit_and_are_counted() -> None:
     body = form(*(part("file", bytes(1000), filename=f"{number}") for number in range(3)))
     with pytest.raises(UploadTooLarge, match="together"):
         await received(body, limit=2999, most_files=3)
-    with pytest.raises(InvalidInput, match="at most 2"):
+    with pytest.raises(InvalidInputError, match="at most 2"):
         await received(body, most_files=2)
 
 
@@ -86,20 +93,20 @@ async def test_many_files_share_the_limit_and_are_counted() -> None:
     [
         (form(part("file", bytes(LIMIT + 1), filename="x")), UploadTooLarge),
         (form(part("file", b"x", filename="x"), part("title", bytes(MAX_FIELD_BYTES + 1))), UploadTooLarge),
-        (form(part("file", b"x", filename="x")) + bytes(LIMIT + OVERHEAD), UploadTooLarge),
-        (form(part("title", b"no file")), InvalidInput),
-        (form(part("file", b"1", filename="x"), part("file", b"2", filename="y")), InvalidInput),
-        (form(part("file", b"1", filename="x"), part("title", b"1"), part("title", b"2")), InvalidInput),
-        (form(*(part(f"f{number}", b"") for number in range(MAX_FIELDS + 1))), InvalidInput),
-        (form(part("title", b"\xff\xfe"), part("file", b"x", filename="x")), InvalidInput),
-        (form(part("file", b"x", filename="x"))[:-6], InvalidInput),
-        (part("file", b"x", filename="x"), InvalidInput),
-        (form(), InvalidInput),
-        (b"", InvalidInput),
-        (b"no boundary anywhere", InvalidInput),
-        (form(part("file", b"x", filename="x", extra="X-Long: " + "x" * 100_000 + "\r\n")), InvalidInput),
-        (form(part("file", b"x", filename="x", extra="".join(f"X-{n}: x\r\n" for n in range(100)))), InvalidInput),
-        (form(part("file", b"x", filename="x")).replace(b"name=", b"game="), InvalidInput),
+        (form(part("file", b"x", filename="x")) + bytes(LIMIT + MAX_FORM_OVERHEAD_BYTES), UploadTooLarge),
+        (form(part("title", b"no file")), InvalidInputError),
+        (form(part("file", b"1", filename="x"), part("file", b"2", filename="y")), InvalidInputError),
+        (form(part("file", b"1", filename="x"), part("title", b"1"), part("title", b"2")), InvalidInputError),
+        (form(*(part(f"f{number}", b"") for number in range(MAX_FIELDS + 1))), InvalidInputError),
+        (form(part("title", b"\xff\xfe"), part("file", b"x", filename="x")), InvalidInputError),
+        (form(part("file", b"x", filename="x"))[:-6], InvalidInputError),
+        (part("file", b"x", filename="x"), InvalidInputError),
+        (form(), InvalidInputError),
+        (b"", InvalidInputError),
+        (b"no boundary anywhere", InvalidInputError),
+        (form(part("file", b"x", filename="x", extra="X-Long: " + "x" * 100_000 + "\r\n")), InvalidInputError),
+        (form(part("file", b"x", filename="x", extra="".join(f"X-{n}: x\r\n" for n in range(100)))), InvalidInputError),
+        (form(part("file", b"x", filename="x")).replace(b"name=", b"game="), InvalidInputError),
     ],
     ids=lambda value: value.__name__ if isinstance(value, type) else "",
 )
@@ -115,7 +122,7 @@ async def test_broken_forms_are_refused_and_leave_no_file(
 
 @pytest.mark.parametrize("text", ["", " \n\t", "a\0b", "\ud800"])
 async def test_texts_that_cannot_be_kept(text: str) -> None:
-    with pytest.raises(InvalidInput):
+    with pytest.raises(InvalidInputError):
         async with spool_text(text, filename="x", media_type="text/plain"):
             pass
 
@@ -195,6 +202,6 @@ async def test_the_event_loop_looks_through_no_text(media_type: str | None) -> N
 def test_a_heading_is_found_wherever_the_slices_of_a_text_end() -> None:
     for before in range(SLICE_CHARACTERS - 10, SLICE_CHARACTERS + 2):
         words = "x" * before
-        assert type_of_text(f"{words}\n###### Birds") == MARKDOWN
-        assert type_of_text(f"{words}###### no heading") == PLAIN
-        assert type_of_text(f"{words}\n####### seven") == PLAIN
+        assert guess_text_type(f"{words}\n###### Birds") == MARKDOWN
+        assert guess_text_type(f"{words}###### no heading") == PLAIN
+        assert guess_text_type(f"{words}\n####### seven") == PLAIN

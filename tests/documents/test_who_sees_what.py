@@ -15,11 +15,11 @@ import pytest
 from app.access import Principal, Role
 from app.bootstrap import TenantServices
 from app.documents.narrowing import SharedDocument
-from app.documents.repository import DocumentFilters
-from app.documents.scopes import SHARED, Scope
-from app.documents.types import DocumentFacts, DocumentNotFound
+from app.documents.repository import DocumentRowFilters
+from app.documents.scopes import SHARED_SCOPE, DocumentScope
+from app.documents.types import DocumentFields, DocumentNotFound
 from app.embedded_postgres import DatabaseUrls
-from app.errors import InvalidInput
+from app.errors import InvalidInputError
 from app.knowledge_bases.types import KnowledgeBaseNotFound, NewKnowledgeBase
 from app.retrieval.types import SearchRequest
 from tests.ingestion.workshop import Workshop, open_workshop
@@ -85,7 +85,7 @@ class World:
 
     def narrowed(self, tenant: str, *kbs: UUID) -> TenantServices:
         principal = self.services[tenant].principal
-        return self.workshop.resources.for_tenant(
+        return self.workshop.resources.create_tenant_services(
             Principal(principal.tenant_id, principal.tenant_name, Role.READER, knowledge_base_ids=frozenset(kbs))
         )
 
@@ -125,7 +125,7 @@ async def world(database: DatabaseUrls, tmp_path_factory: pytest.TempPathFactory
 
 
 async def add(world: World, model: Modelled, number: int) -> None:
-    facts = DocumentFacts(scope=Scope(model.user, model.chat, model.agent), dynamic=model.dynamic)
+    facts = DocumentFields(scope=DocumentScope(model.user, model.chat, model.agent), dynamic=model.dynamic)
     uploads = world.services[model.tenant].uploads
     uploaded = await uploads.upload_text(model.kb, f"lantern {number}", facts, media_type="text/plain")
     await world.workshop.ingest(uploaded.document)
@@ -151,7 +151,7 @@ async def check_questions(world: World, rng: random.Random) -> None:
         }  # fmt: skip
         for strategy in ("simple", "lexical", "hybrid"):
             request = SearchRequest(
-                ["lantern"], knowledge_bases=kbs, strategy=strategy, top_k=200, scope=Scope(user, chat, agent),
+                ["lantern"], knowledge_bases=kbs, strategy=strategy, top_k=200, scope=DocumentScope(user, chat, agent),
                 exclude_dynamic=not dynamic,
             )  # fmt: skip
             result = await world.services[tenant].retrieval.search(request)
@@ -170,14 +170,14 @@ async def test_the_list_is_narrowed_to_exactly_one_level(world: World) -> None:
         for kb in KNOWLEDGE_BASES:
             lasting = {key: one for key, one in world.documents.items() if not one.expired}
             shared = {key for key, one in lasting.items() if (one.tenant, one.kb) == (OPERATOR, kb)}
-            _, found = await world.services[tenant].documents.page(
-                kb, DocumentFilters(scope_key=SHARED.key()), after=None, limit=500
+            _, found = await world.services[tenant].documents.list_documents(
+                kb, DocumentRowFilters(scope_key=SHARED_SCOPE.to_key()), after=None, limit=500
             )
             assert {document.id for document in found} == shared
             mine = {key: one for key, one in lasting.items() if (one.tenant, one.kb) == (tenant, kb)}
             for user, chat, agent in {(one.user, one.chat, one.agent) for one in world.documents.values()}:
-                filters = DocumentFilters(scope_key=Scope(user, chat, agent).key())
-                _, found = await world.services[tenant].documents.page(kb, filters, after=None, limit=500)
+                filters = DocumentRowFilters(scope_key=DocumentScope(user, chat, agent).to_key())
+                _, found = await world.services[tenant].documents.list_documents(kb, filters, after=None, limit=500)
                 expected = {key for key, one in mine.items() if (one.user, one.chat, one.agent) == (user, chat, agent)}
                 assert {document.id for document in found} == expected
 
@@ -221,19 +221,19 @@ async def test_a_document_is_read_by_its_id_alone(world: World) -> None:
     for asking, services in world.services.items():
         for key, one in list(world.documents.items())[::2]:
             if not one.expired and any(one.within(asking, kb) for kb in world.knowledge_bases[asking]):
-                read = await services.library.read(key, start=2, most=6)
-                assert (read.text, read.more, read.knowledge_base) == ("ntern ", True, one.kb)
+                read = await services.catalog.read_text(key, start=2, max_characters=6)
+                assert (read.text, read.has_more, read.knowledge_base) == ("ntern ", True, one.kb)
             else:
                 with pytest.raises(DocumentNotFound):
-                    await services.library.read(key, start=0, most=100)
+                    await services.catalog.read_text(key, start=0, max_characters=100)
     (kb, *_), tenant = KNOWLEDGE_BASES, TENANTS[0]
     narrowed = world.narrowed(tenant, (await world.services[tenant].knowledge_bases.find(kb)).row.id)
     for key, one in list(world.documents.items())[::2]:
         if not one.expired and one.within(tenant, kb):
-            assert (await narrowed.library.read(key, start=0, most=100)).document.id == key
+            assert (await narrowed.catalog.read_text(key, start=0, max_characters=100)).document.id == key
         else:
             with pytest.raises(DocumentNotFound):
-                await narrowed.library.read(key, start=0, most=100)
+                await narrowed.catalog.read_text(key, start=0, max_characters=100)
 
 
 async def test_the_list_of_all_has_what_a_search_without_a_scope_finds(world: World) -> None:
@@ -243,14 +243,14 @@ async def test_the_list_of_all_has_what_a_search_without_a_scope_finds(world: Wo
         for kbs, user in ((None, None), ({first}, None), (None, "u1"), ({first}, "u2")):
             only = None if kbs is None else frozenset(kbs)
             reading = replace(principal, role=Role.READER, knowledge_base_ids=only, user_id=user)
-            library = world.workshop.resources.for_tenant(reading).library
+            library = world.workshop.resources.create_tenant_services(reading).catalog
             expected = {
                 key for key, one in world.documents.items()
                 if one.tenant == asking and not one.expired and one.visible(user=user, chat=None, agent=None)
                 and (kbs is None or one.kb == "default")
             }  # fmt: skip
             listed: list[UUID] = []
-            while page := await library.page(before=listed[-1] if listed else None, limit=7):
+            while page := await library.list_documents(before=listed[-1] if listed else None, limit=7):
                 listed += [document.id for document, _ in page]
                 assert all(world.documents[document.id].kb == name for document, name in page)
             assert listed == sorted(expected, reverse=True)
@@ -264,9 +264,9 @@ async def test_documents_move_up_and_nothing_is_embedded_again(world: World) -> 
         model = world.documents[key]
         user, chat = rng.choice([(None, None), (rng.choice(USERS), None), (None, rng.choice(CHATS))])
         wanted = model.moved(user, chat)
-        update = world.services[model.tenant].documents.update(model.kb, key, {"scope": Scope(user, chat)})
+        update = world.services[model.tenant].documents.update(model.kb, key, {"scope": DocumentScope(user, chat)})
         if model.expired or wanted is None:
-            with pytest.raises(DocumentNotFound if model.expired else InvalidInput):
+            with pytest.raises(DocumentNotFound if model.expired else InvalidInputError):
                 await update
         else:
             await update

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from app.embedded_postgres import EmbeddedPostgres
-from app.embedded_postgres.place import AWAY
+from app.embedded_postgres.place import FALLBACK_ROOT
 
 
 @pytest.fixture(scope="session")
@@ -64,11 +64,11 @@ def clean_away() -> Iterator[Callable[[Path], None]]:
     places: list[Path] = []
     yield places.append
     for place in places:
-        assert place.parent == AWAY
+        assert place.parent == FALLBACK_ROOT
         shutil.rmtree(place)
     # Other services on this machine may have theirs there.
     with suppress(OSError):
-        AWAY.rmdir()
+        FALLBACK_ROOT.rmdir()
 
 
 class ServerAccount(NamedTuple):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from app.embedded_postgres import ClusterUnusable, EmbeddedPostgres
-from app.embedded_postgres.cluster import open_log, read_or_make_secret
+from app.embedded_postgres.cluster import open_log, read_or_create_secret
 from tests.embedded_postgres.conftest import server_account
 
 
@@ -43,14 +43,14 @@ def test_a_setup_that_was_cut_off_is_made_anew(directory: Path) -> None:
     partial.mkdir(parents=True)
     (partial / "PG_VERSION").write_text("18\n")
     with EmbeddedPostgres(directory / "data", fsync=False) as server:
-        assert server.running
+        assert server.is_running
     assert not partial.exists()
 
 
 def test_a_secret_is_made_once_and_closed(directory: Path) -> None:
-    secret = read_or_make_secret(directory / "secret")
+    secret = read_or_create_secret(directory / "secret")
     assert len(secret) >= 32
-    assert read_or_make_secret(directory / "secret") == secret
+    assert read_or_create_secret(directory / "secret") == secret
     assert (directory / "secret").stat().st_mode & 0o777 == 0o600
     assert [path.name for path in directory.iterdir()] == ["secret"]
 
@@ -59,7 +59,7 @@ def test_a_planted_link_is_not_followed(directory: Path) -> None:
     (directory / "target").write_text("something of root's")
     (directory / "secret").symlink_to(directory / "target")
     (directory / "log").symlink_to(directory / "target")
-    for open_file in (read_or_make_secret, open_log):
+    for open_file in (read_or_create_secret, open_log):
         with pytest.raises(OSError, match="symbolic"):
             open_file(directory / ("log" if open_file is open_log else "secret"))
     assert (directory / "target").read_text() == "something of root's"

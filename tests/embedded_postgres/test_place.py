@@ -16,7 +16,7 @@ import pytest
 
 from app.embedded_postgres import ClusterUnusable, EmbeddedPostgres
 from app.embedded_postgres.account import Account
-from app.embedded_postgres.place import AWAY
+from app.embedded_postgres.place import FALLBACK_ROOT
 from tests.embedded_postgres.conftest import server_account
 from tests.embedded_postgres.owners import owner, wait_until_gone
 
@@ -24,7 +24,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs Postgres 
 
 
 def away_from(data_dir: Path) -> Path:
-    return AWAY / hashlib.sha256(os.fsencode(data_dir)).hexdigest()[:16]
+    return FALLBACK_ROOT / hashlib.sha256(os.fsencode(data_dir)).hexdigest()[:16]
 
 
 @as_root
@@ -37,8 +37,8 @@ async def test_below_a_closed_directory_the_cluster_goes_elsewhere_and_is_found_
     clean_away(away_from(data_dir))
     for visit in range(2):
         with EmbeddedPostgres(data_dir, fsync=False) as server:
-            assert (server.location, server.relocated) == (away_from(data_dir), True)
-            assert stat.filemode((server.location / "run").stat().st_mode) == "drwx------"
+            assert (server.directory, server.is_relocated) == (away_from(data_dir), True)
+            assert stat.filemode((server.directory / "run").stat().st_mode) == "drwx------"
             connection = await asyncpg.connect(server.ensure_database().owner)
             await connection.execute("create table if not exists kept (visit int)")
             assert await connection.fetchval("select count(*) from kept") == visit
@@ -48,7 +48,7 @@ async def test_below_a_closed_directory_the_cluster_goes_elsewhere_and_is_found_
     # Once it is open the data directory would do; but that is where the data is not.
     home.chmod(0o755)
     with EmbeddedPostgres(data_dir, fsync=False) as server:
-        assert server.relocated
+        assert server.is_relocated
 
 
 @as_root
@@ -87,9 +87,9 @@ def test_programs_below_a_closed_directory_are_copied_once(directory: Path, clea
 
 def python_for_everyone() -> str:
     """An interpreter that any user can run: this one, or the system's."""
-    nobody = Account("nobody", pwd.getpwnam("nobody").pw_uid, pwd.getpwnam("nobody").pw_gid, foreign=True)
+    nobody = Account("nobody", pwd.getpwnam("nobody").pw_uid, pwd.getpwnam("nobody").pw_gid, is_foreign=True)
     candidates = [sys.executable, "/usr/bin/python3"]
-    usable = [python for python in candidates if nobody.first_out_of_reach([Path(python)]) is None]
+    usable = [python for python in candidates if nobody.find_unreachable_path([Path(python)]) is None]
     assert usable, "no interpreter that user nobody can run"
     return usable[0]
 
@@ -129,8 +129,8 @@ async def test_as_root_no_other_program_runs_as_the_user_of_postgres(directory: 
         for lookup, number in ((pwd.getpwuid, found.st_uid), (grp.getgrgid, found.st_gid)):
             with pytest.raises(KeyError):
                 lookup(number)
-        assert owners(server.location / "pgdata") == {server_account()}
-        assert not (server.location / "pgdata.partial").exists()
+        assert owners(server.directory / "pgdata") == {server_account()}
+        assert not (server.directory / "pgdata.partial").exists()
 
 
 @as_root
@@ -142,7 +142,7 @@ async def test_a_cluster_of_nobody_gets_a_user_of_its_own(copied_cluster: Path) 
             connection = await asyncpg.connect(server.ensure_database().owner)
             assert await connection.fetchval("select 1") == 1
             await connection.close()
-            assert owners(server.location / "pgdata") | owners(server.location / "run") == {server_account()}
+            assert owners(server.directory / "pgdata") | owners(server.directory / "run") == {server_account()}
 
 
 @as_root
@@ -152,7 +152,7 @@ def test_a_change_of_owners_that_was_cut_off_goes_on(copied_cluster: Path) -> No
     for path in (pgdata / "base").rglob("*"):
         os.chown(path, *server_account())
     with EmbeddedPostgres(copied_cluster, fsync=False) as server:
-        assert owners(server.location / "pgdata") == {server_account()}
+        assert owners(server.directory / "pgdata") == {server_account()}
 
 
 @as_root

@@ -48,7 +48,7 @@ def kill_server(server: EmbeddedPostgres) -> Path:
     """Kill Postgres without notice, let go of the data directory and return the pid file that stays."""
     os.kill(server.pid, signal.SIGKILL)
     server.stop()
-    stale = server.location / "pgdata" / "postmaster.pid"
+    stale = server.directory / "pgdata" / "postmaster.pid"
     assert stale.exists()
     return stale
 
@@ -76,12 +76,12 @@ async def test_postgres_goes_with_a_killed_owner_and_committed_rows_stay(stopped
 async def test_postgres_recovers_from_its_own_death(stopped_cluster: Path) -> None:
     # With fsync, as in life: without it a commit is only sure of itself a moment later.
     with EmbeddedPostgres(stopped_cluster) as server:
-        await run(server.url("carrel"), "create table kept as select 1 as number")
+        await run(server.build_url("carrel"), "create table kept as select 1 as number")
         kill_server(server)
-        assert not server.running
+        assert not server.is_running
         server.start()
-        assert await run(server.url("carrel"), "select * from kept") == [(1,)]
-        await run(server.url("carrel"), "drop table kept")
+        assert await run(server.build_url("carrel"), "select * from kept") == [(1,)]
+        await run(server.build_url("carrel"), "drop table kept")
 
 
 def test_a_pid_file_whose_number_is_another_process_by_now_is_no_obstacle(server: EmbeddedPostgres) -> None:
@@ -90,13 +90,13 @@ def test_a_pid_file_whose_number_is_another_process_by_now_is_no_obstacle(server
         stale.write_text("\n".join([str(other.pid), *stale.read_text().splitlines()[1:]]) + "\n")
         server.start()
         assert other.poll() is None
-    assert server.running
+    assert server.is_running
 
 
 def test_a_postgres_that_somebody_else_started_there_is_left_alone(server: EmbeddedPostgres) -> None:
-    pgdata = server.location / "pgdata"
+    pgdata = server.directory / "pgdata"
     server.stop()
-    postgres = find_binaries().program("postgres")
+    postgres = find_binaries().get_program_path("postgres")
     command = [
         str(postgres),
         "-D",

@@ -8,17 +8,23 @@ import pytest
 
 from app.embedded_postgres import PortInUse
 from app.embedded_postgres.binaries import find_binaries
-from app.embedded_postgres.place import Place
-from app.embedded_postgres.server import free_ports, memory, shared_buffers, shared_memory_type, start_server
+from app.embedded_postgres.place import ClusterLocation
+from app.embedded_postgres.server import (
+    choose_shared_buffers,
+    choose_shared_memory_type,
+    find_free_ports,
+    get_available_memory,
+    start_server,
+)
 
 
 def test_a_port_that_somebody_took_first_is_given_up_for_the_next(stopped_cluster: Path) -> None:
     with ExitStack() as locks, socket.create_server(("127.0.0.1", 0)) as listener:
-        place = Place.claim(stopped_cluster, find_binaries(), locks)
+        place = ClusterLocation.lock(stopped_cluster, find_binaries(), locks)
         taken = listener.getsockname()[1]
         with pytest.raises(PortInUse, match=str(taken)):
             start_server(place, [taken], {})
-        free = next(free_ports())
+        free = next(find_free_ports())
         server = start_server(place, [taken, free], {})
         server.stop()
         assert server.port == free
@@ -26,19 +32,19 @@ def test_a_port_that_somebody_took_first_is_given_up_for_the_next(stopped_cluste
 
 
 def test_shared_memory_is_sought_where_there_is_room() -> None:
-    assert shared_memory_type(Path("/proc")) == "mmap"
-    assert shared_memory_type(Path("/nonexistent")) == "mmap"
-    assert shared_memory_type(Path("/var/tmp")) == "posix"
+    assert choose_shared_memory_type(Path("/proc")) == "mmap"
+    assert choose_shared_memory_type(Path("/nonexistent")) == "mmap"
+    assert choose_shared_memory_type(Path("/var/tmp")) == "posix"
 
 
 def test_buffers_are_a_share_of_the_memory() -> None:
-    number, unit = int(shared_buffers()[:-2]), shared_buffers()[-2:]
+    number, unit = int(choose_shared_buffers()[:-2]), choose_shared_buffers()[-2:]
     assert unit == "MB"
     assert 128 <= number <= 1024
 
 
 def test_a_container_has_the_memory_that_it_may_take(tmp_path: Path) -> None:
-    limit, machine = tmp_path / "memory.max", memory(tmp_path / "none")
+    limit, machine = tmp_path / "memory.max", get_available_memory(tmp_path / "none")
     for written, bytes_ in (("268435456\n", 2**28), ("max\n", machine), (f"{2**60}\n", machine)):
         limit.write_text(written)
-        assert memory(limit) == bytes_
+        assert get_available_memory(limit) == bytes_

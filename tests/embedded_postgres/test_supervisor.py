@@ -41,19 +41,19 @@ async def test_a_first_start_makes_a_closed_cluster_and_leaves_parents_alone(dir
     parents = {path: path.stat().st_mode for path in (directory, *directory.parents)}
     data_dir = directory / "a 'b', c ü" / "data"
     with EmbeddedPostgres(data_dir, fsync=False) as server:
-        assert server.location == data_dir / "postgres"
-        assert not server.relocated
-        assert await fetch(server.url("postgres"), "select current_user::text") == [("postgres",)]
+        assert server.directory == data_dir / "postgres"
+        assert not server.is_relocated
+        assert await fetch(server.build_url("postgres"), "select current_user::text") == [("postgres",)]
         ((version, sockets, listens, checksums),) = await fetch(
-            server.url("postgres"),
+            server.build_url("postgres"),
             "select current_setting('server_version_num')::int / 10000, current_setting('unix_socket_directories'),"
             " current_setting('listen_addresses'), current_setting('data_checksums')",
         )
         assert (version, listens, checksums) == (18, "127.0.0.1", "on")
-        assert str(sockets).strip('"') == str(server.location / "run")
-        assert mode(server.location / "run" / f".s.PGSQL.{server.port}") == "srwx------"
+        assert str(sockets).strip('"') == str(server.directory / "run")
+        assert mode(server.directory / "run" / f".s.PGSQL.{server.port}") == "srwx------"
     assert {path: path.stat().st_mode for path in parents} == parents
-    modes = {path.name: mode(path) for path in server.location.iterdir()}
+    modes = {path.name: mode(path) for path in server.directory.iterdir()}
     assert modes == {
         "owner.lock": "-rw-------",
         "server.lock": "-rw-------",
@@ -63,16 +63,16 @@ async def test_a_first_start_makes_a_closed_cluster_and_leaves_parents_alone(dir
         "run": "drwx------",
     }
     account = server_account().uid
-    assert {(server.location / name).stat().st_uid for name in ("pgdata", "run")} == {account}
-    assert {(server.location / name).stat().st_uid for name in ("password", "owner.lock")} == {os.geteuid()}
+    assert {(server.directory / name).stat().st_uid for name in ("pgdata", "run")} == {account}
+    assert {(server.directory / name).stat().st_uid for name in ("password", "owner.lock")} == {os.geteuid()}
 
 
 async def test_only_the_password_opens_it(server: EmbeddedPostgres) -> None:
     with pytest.raises(asyncpg.InvalidPasswordError):
-        await asyncpg.connect(server.url("postgres", "postgres", "guess"))
-    psql = find_binaries().program("psql")
+        await asyncpg.connect(server.build_url("postgres", "postgres", "guess"))
+    psql = find_binaries().get_program_path("psql")
     through_the_socket = subprocess.run(
-        [psql, "-w", "-h", server.location / "run", "-p", str(server.port), "-U", "postgres", "-c", "select 1"],
+        [psql, "-w", "-h", server.directory / "run", "-p", str(server.port), "-U", "postgres", "-c", "select 1"],
         capture_output=True,
         text=True,
         check=False,
@@ -94,7 +94,7 @@ async def test_the_roles_have_what_they_need_and_no_more(server: EmbeddedPostgre
     urls = server.ensure_database()
     assert server.ensure_database() == urls
     attributes = await fetch(
-        server.url("carrel"),
+        server.build_url("carrel"),
         "select rolname::text, rolcanlogin, rolsuper, rolcreaterole, rolcreatedb, rolbypassrls, rolreplication"
         " from pg_roles where rolname like 'carrel%' order by 1",
     )
@@ -109,7 +109,7 @@ async def test_the_roles_have_what_they_need_and_no_more(server: EmbeddedPostgre
     with pytest.raises(asyncpg.InsufficientPrivilegeError):
         await fetch(urls.app, "create table mine (v vector(3))")
     for name in ("carrel_owner.password", "carrel_runtime.password"):
-        assert mode(server.location / name) == "-rw-------"
+        assert mode(server.directory / name) == "-rw-------"
 
 
 async def test_a_database_may_have_any_name_and_its_url_finds_it(server: EmbeddedPostgres) -> None:
@@ -117,7 +117,10 @@ async def test_a_database_may_have_any_name_and_its_url_finds_it(server: Embedde
     urls = server.ensure_database(name)
     for url in (urls.owner, urls.app):
         assert await fetch(url, "select current_database()::text, count(*)::int from pg_extension") == [(name, 2)]
-    assert urlsplit(server.url(name, "a user", "p@ss/word")).netloc == f"a%20user:p%40ss%2Fword@127.0.0.1:{server.port}"
+    assert (
+        urlsplit(server.build_url(name, "a user", "p@ss/word")).netloc
+        == f"a%20user:p%40ss%2Fword@127.0.0.1:{server.port}"
+    )
 
 
 def test_a_second_owner_is_refused_and_told_why(server: EmbeddedPostgres, stopped_cluster: Path) -> None:
@@ -126,12 +129,12 @@ def test_a_second_owner_is_refused_and_told_why(server: EmbeddedPostgres, stoppe
         assert re.fullmatch(f"the data directory {stopped_cluster} is in use .*{os.getpid()}.*", second.told["message"])
     with pytest.raises(DataDirectoryInUse):
         EmbeddedPostgres(stopped_cluster).start()
-    assert server.running
+    assert server.is_running
 
 
 def test_it_says_when_it_does_not_run(stopped_cluster: Path) -> None:
     server = EmbeddedPostgres(stopped_cluster, fsync=False)
-    for ask in (lambda: server.location, lambda: server.port, lambda: server.url("x"), server.ensure_database):
+    for ask in (lambda: server.directory, lambda: server.port, lambda: server.build_url("x"), server.ensure_database):
         with pytest.raises(EmbeddedPostgresError):
             ask()
     server.stop()
@@ -141,10 +144,10 @@ def test_it_says_when_it_does_not_run(stopped_cluster: Path) -> None:
     assert server.pid == pid
     server.stop()
     server.stop()
-    assert not server.running
+    assert not server.is_running
     assert not alive(pid)
     with pytest.raises(EmbeddedPostgresError):
-        server.url("postgres")
+        server.build_url("postgres")
 
 
 def test_a_thread_may_not_start_it(stopped_cluster: Path) -> None:
@@ -177,7 +180,7 @@ def test_a_server_that_does_not_start_names_its_log_and_lets_go(stopped_cluster:
         broken.start()
     assert "no number" in broken.log_path.read_text()
     with EmbeddedPostgres(stopped_cluster, fsync=False) as server:
-        assert server.running
+        assert server.is_running
 
 
 def test_a_data_directory_that_is_none_is_an_error_of_one_line(directory: Path) -> None:
@@ -198,8 +201,8 @@ def test_an_over_long_path_has_its_sockets_in_the_temporary_directory(copied_clu
     data_dir = copied_cluster.with_name("a-rather-long-name" * 6)
     copied_cluster.rename(data_dir)
     with EmbeddedPostgres(data_dir, fsync=False) as server:
-        assert server.location == data_dir / "postgres"
-        sockets = (server.location / "pgdata" / "postmaster.pid").read_text().splitlines()[4]
+        assert server.directory == data_dir / "postgres"
+        sockets = (server.directory / "pgdata" / "postmaster.pid").read_text().splitlines()[4]
         assert Path(sockets).parent == Path(tempfile.gettempdir())
         assert mode(Path(sockets)) == "drwx------"
         assert len(sockets) < 80

@@ -9,12 +9,12 @@ from typing import Any
 
 import asyncpg
 
-from app.filters import CompiledFilter, filterable_metadata
+from app.filters import CompiledFilter, build_filter_metadata
 
 
 async def evaluate(connection: asyncpg.Connection, metadata: Mapping[str, object], compiled: CompiledFilter) -> bool:
-    row = json.dumps(filterable_metadata(metadata, reserved={}))
-    contains, path, _ = compiled.sent
+    row = json.dumps(build_filter_metadata(metadata, reserved={}))
+    contains, path, _ = compiled.sql_params
     found = await connection.fetchval(
         """select ($2::jsonb is null or $1::jsonb @> $2::jsonb)
               and ($3::jsonpath is null or ($1::jsonb @@ $3::jsonpath) is true)""",

@@ -9,8 +9,8 @@ import asyncpg
 import pytest
 
 from app.embedded_postgres import EmbeddedPostgres
-from app.errors import InvalidInput
-from app.filters import CHUNK_NAMES, EXPIRY, CompiledFilter, check_metadata, compile_filter, filterable_metadata
+from app.errors import InvalidInputError
+from app.filters import CHUNK_NAMES, EXPIRY, CompiledFilter, build_filter_metadata, check_metadata, compile_filter
 from app.filters.values import Loc
 from tests.filters.filter_cases import CASES
 from tests.filters.filter_model import evaluate
@@ -18,7 +18,7 @@ from tests.filters.filter_model import evaluate
 
 @pytest.fixture(scope="module")
 async def connection(postgres_server: EmbeddedPostgres) -> AsyncIterator[asyncpg.Connection]:
-    connection = await asyncpg.connect(postgres_server.url("postgres"))
+    connection = await asyncpg.connect(postgres_server.build_url("postgres"))
     yield connection
     await connection.close()
 
@@ -64,7 +64,7 @@ RESERVED = {
     ],
 )
 async def test_reserved_names(connection: asyncpg.Connection, expression: dict[str, Any], matches: bool) -> None:
-    row = filterable_metadata({"department": "hr"}, reserved=RESERVED)
+    row = build_filter_metadata({"department": "hr"}, reserved=RESERVED)
     assert await evaluate(connection, row, compile_filter(expression)) is matches
 
 
@@ -79,10 +79,10 @@ async def test_reserved_names(connection: asyncpg.Connection, expression: dict[s
     ],
 )
 async def test_what_has_expired(connection: asyncpg.Connection, ends: str | None, lasts: bool) -> None:
-    row = filterable_metadata({"a": 1}, reserved={} if ends is None else {EXPIRY: ends})
+    row = build_filter_metadata({"a": 1}, reserved={} if ends is None else {EXPIRY: ends})
     now = datetime(2026, 1, 5, tzinfo=UTC)
     for expression, passes in [(None, True), ({"a": 1}, True), ({"a": {"gt": 0}}, True), ({"a": {"gt": 1}}, False)]:
-        compiled = compile_filter(expression).lasting(now)
+        compiled = compile_filter(expression).exclude_expired(now)
         assert await evaluate(connection, row, compiled) is (lasts and passes), expression
 
 
@@ -95,14 +95,14 @@ async def test_what_has_expired(connection: asyncpg.Connection, ends: str | None
     ],
 )
 def test_names_that_are_not_there_are_refused_where_they_stand(expression: dict[str, Any], loc: Loc) -> None:
-    with pytest.raises(InvalidInput) as caught:
-        compile_filter(expression, without=CHUNK_NAMES)
+    with pytest.raises(InvalidInputError) as caught:
+        compile_filter(expression, excluded_names=CHUNK_NAMES)
     assert caught.value.loc == ("filter", *loc)
 
 
 def test_a_guard_may_have_every_name() -> None:
     own = {"$suspicious": {"exists": False}}
-    assert compile_filter({"a": "x"}, guard=own, without=CHUNK_NAMES).contains == {"a": "x"}
+    assert compile_filter({"a": "x"}, enforced_filter=own, excluded_names=CHUNK_NAMES).contains == {"a": "x"}
 
 
 def test_equalities_go_to_the_containment() -> None:
@@ -147,5 +147,5 @@ def test_what_is_looked_up(expression: dict[str, Any], lookups: list[dict[str, A
 
 
 def test_what_is_true_of_every_row_is_not_looked_up() -> None:
-    compiled = compile_filter({"n": {"lt": 5}}, guard={"team": "x"})
+    compiled = compile_filter({"n": {"lt": 5}}, enforced_filter={"team": "x"})
     assert (compiled.contains, compiled.lookups) == ({"team": "x"}, [{"path": ["n"], "high": 5}])

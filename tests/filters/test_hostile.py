@@ -8,14 +8,14 @@ import asyncpg
 import pytest
 
 from app.embedded_postgres import EmbeddedPostgres
-from app.errors import InvalidInput
+from app.errors import InvalidInputError
 from app.filters import compile_filter
 from tests.filters.filter_model import evaluate, passes
 
 
 @pytest.fixture(scope="module")
 async def connection(postgres_server: EmbeddedPostgres) -> AsyncIterator[asyncpg.Connection]:
-    connection = await asyncpg.connect(postgres_server.url("postgres"))
+    connection = await asyncpg.connect(postgres_server.build_url("postgres"))
     yield connection
     await connection.close()
 
@@ -189,7 +189,7 @@ REFUSED: list[tuple[Any, tuple[str | int, ...]]] = [
 
 @pytest.mark.parametrize(("expression", "loc"), REFUSED, ids=range(len(REFUSED)))
 def test_refused_filter(expression: Any, loc: tuple[str | int, ...]) -> None:
-    with pytest.raises(InvalidInput) as caught:
+    with pytest.raises(InvalidInputError) as caught:
         compile_filter(expression)
     assert caught.value.loc == loc
     assert json.dumps([caught.value.message, *caught.value.loc], ensure_ascii=False).encode()
@@ -201,11 +201,11 @@ def test_a_filter_of_any_depth_is_refused_without_recursion_error() -> None:
     for _ in range(100_000):
         expression, operators = {"not": expression}, {"not": operators}
     for hostile in (expression, {"k": operators}):
-        with pytest.raises(InvalidInput, match="levels"):
+        with pytest.raises(InvalidInputError, match="levels"):
             compile_filter(hostile)
 
 
 def test_loc_begins_where_the_caller_says() -> None:
-    with pytest.raises(InvalidInput) as caught:
+    with pytest.raises(InvalidInputError) as caught:
         compile_filter({"k": {}}, loc=("body", "metadata_filter"))
     assert caught.value.loc == ("body", "metadata_filter", "k")

@@ -8,7 +8,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from app.filters import compile_filter, filterable_metadata
+from app.filters import build_filter_metadata, compile_filter
 from tests.filters.filter_model import passes, random_filter, random_metadata
 
 FINDS = """
@@ -20,7 +20,7 @@ select coalesce((select bool_and(coalesce(filter_terms(m::jsonb) && lookup_terms
 async def found(owner: asyncpg.Connection, rows: Sequence[Any], expressions: Sequence[dict[str, Any]]) -> list[bool]:
     """Whether all lookups of each filter find its row."""
     lookups = [compile_filter(expression).lookups or [] for expression in expressions]
-    metadata = [json.dumps(filterable_metadata(row, reserved={})) for row in rows]
+    metadata = [json.dumps(build_filter_metadata(row, reserved={})) for row in rows]
     async with owner.transaction():
         await owner.execute("set local role carrel_search")
         answers = await owner.fetch(FINDS, metadata, [json.dumps(each) for each in lookups])

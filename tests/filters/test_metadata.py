@@ -9,13 +9,13 @@ import asyncpg
 import pytest
 
 from app.embedded_postgres import EmbeddedPostgres
-from app.errors import InvalidInput
-from app.filters import check_metadata, filterable_metadata
+from app.errors import InvalidInputError
+from app.filters import build_filter_metadata, check_metadata
 
 
 @pytest.fixture(scope="module")
 async def connection(postgres_server: EmbeddedPostgres) -> AsyncIterator[asyncpg.Connection]:
-    connection = await asyncpg.connect(postgres_server.url("postgres"))
+    connection = await asyncpg.connect(postgres_server.build_url("postgres"))
     yield connection
     await connection.close()
 
@@ -23,13 +23,13 @@ async def connection(postgres_server: EmbeddedPostgres) -> AsyncIterator[asyncpg
 def test_filterable_metadata_keeps_what_the_caller_wrote() -> None:
     metadata = {"d": "2026-01-05T10:00:00+02:00", "a": {"d": "2026", "x": "y"}, "list": ["2026"], "n": 2026}
     before = json.dumps(metadata)
-    row = filterable_metadata(metadata, reserved={"$page": 3})
+    row = build_filter_metadata(metadata, reserved={"$page": 3})
     assert json.dumps(metadata) == before
     assert row.pop("$instants") == {"d": "2026-01-05T08:00:00.000000Z", "a": {"d": "2026-01-01T00:00:00.000000Z"}}
     assert row == {**metadata, "$page": 3}
-    assert filterable_metadata({"a": "b"}, reserved={}) == {"a": "b"}
+    assert build_filter_metadata({"a": "b"}, reserved={}) == {"a": "b"}
     with pytest.raises(ValueError, match="tenant"):
-        filterable_metadata({}, reserved={"$tenant": "x"})
+        build_filter_metadata({}, reserved={"$tenant": "x"})
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_filterable_metadata_keeps_what_the_caller_wrote() -> None:
 )
 async def test_metadata_that_is_stored(connection: asyncpg.Connection, metadata: dict[str, Any]) -> None:
     assert check_metadata(metadata) is metadata
-    row = filterable_metadata(metadata, reserved={})
+    row = build_filter_metadata(metadata, reserved={})
     assert json.loads(await connection.fetchval("select $1::jsonb", json.dumps(row))) == row
 
 
@@ -77,7 +77,7 @@ async def test_metadata_that_is_stored(connection: asyncpg.Connection, metadata:
     ids=range(21),
 )
 def test_refused_metadata(metadata: Any, loc: tuple[str | int, ...]) -> None:
-    with pytest.raises(InvalidInput) as caught:
+    with pytest.raises(InvalidInputError) as caught:
         check_metadata(metadata)
     assert caught.value.loc == ("metadata", *loc)
     assert json.dumps([caught.value.message, *caught.value.loc], ensure_ascii=False).encode()
@@ -85,5 +85,5 @@ def test_refused_metadata(metadata: Any, loc: tuple[str | int, ...]) -> None:
 
 def test_metadata_of_very_many_values_are_refused_before_they_are_looked_at() -> None:
     # A value that would be refused on a look stands last.
-    with pytest.raises(InvalidInput, match="at most 16384 bytes"):
+    with pytest.raises(InvalidInputError, match="at most 16384 bytes"):
         check_metadata({"a": [*range(10_000), "\0"]})

@@ -8,13 +8,13 @@ import asyncpg
 import pytest
 
 from app.embedded_postgres import EmbeddedPostgres
-from app.filters import CompiledFilter, compile_filter, filterable_metadata
+from app.filters import CompiledFilter, build_filter_metadata, compile_filter
 from tests.filters.filter_model import passes, random_filter, random_metadata
 
 
 @pytest.fixture(scope="module")
 async def connection(postgres_server: EmbeddedPostgres) -> AsyncIterator[asyncpg.Connection]:
-    connection = await asyncpg.connect(postgres_server.url("postgres"))
+    connection = await asyncpg.connect(postgres_server.build_url("postgres"))
     yield connection
     await connection.close()
 
@@ -27,7 +27,7 @@ async def test_database_agrees_with_the_model(connection: asyncpg.Connection) ->
     rows = await connection.fetch(
         """select (c is null or m::jsonb @> c::jsonb) and (p is null or (m::jsonb @@ p::jsonpath) is true) as passes
              from unnest($1::text[], $2::text[], $3::text[]) with ordinality as t(m, c, p, n) order by n""",
-        [json.dumps(filterable_metadata(row, reserved={})) for row in metadata],
+        [json.dumps(build_filter_metadata(row, reserved={})) for row in metadata],
         [None if each.contains is None else json.dumps(each.contains) for each in compiled],
         [each.path for each in compiled],
     )
@@ -48,7 +48,7 @@ async def test_index_finds_what_the_scan_finds(connection: asyncpg.Connection) -
         await connection.execute("create temporary table lane (id int, metadata jsonb) on commit drop")
         await connection.executemany(
             "insert into lane values ($1, $2)",
-            [(number, json.dumps(filterable_metadata(row, reserved={}))) for number, row in enumerate(rows)],
+            [(number, json.dumps(build_filter_metadata(row, reserved={}))) for number, row in enumerate(rows)],
         )
         await connection.execute("create index on lane using gin (metadata jsonb_path_ops)")
         await connection.execute("analyze lane; set local enable_seqscan = off")
@@ -69,10 +69,10 @@ LANE = "from lane where ($1::jsonb is null or metadata @> $1) and ($2::jsonpath 
 
 
 async def lane_ids(connection: asyncpg.Connection, compiled: CompiledFilter) -> list[int]:
-    contains, path, _ = compiled.sent
+    contains, path, _ = compiled.sql_params
     return [row["id"] for row in await connection.fetch(f"select id {LANE} order by id", contains, path)]
 
 
 async def lane_plan(connection: asyncpg.Connection, compiled: CompiledFilter) -> str:
-    contains, path, _ = compiled.sent
+    contains, path, _ = compiled.sql_params
     return "\n".join(row[0] for row in await connection.fetch(f"explain select id {LANE}", contains, path))

@@ -12,18 +12,18 @@ import numpy as np
 import pytest
 
 from app.bootstrap import TenantServices
-from app.db.models.tenant_data import Document
-from app.documents.repository import DocumentFilters
-from app.documents.types import DocumentFacts, GivenChunk
+from app.db.models.tenant_data import DocumentRow
+from app.documents.repository import DocumentRowFilters
+from app.documents.types import DocumentFields, ProvidedChunk
 from app.embedded_postgres import DatabaseUrls
-from app.errors import InvalidInput
+from app.errors import InvalidInputError
 from app.filters import CompiledFilter, compile_filter
 from app.ids import encode_id
-from app.retrieval.course import Course
-from app.retrieval.finder import Finder
-from app.retrieval.lanes import Ranking, collect
-from app.retrieval.repository import LaneCall
-from app.retrieval.types import Searched, SearchRequest
+from app.retrieval.course import SearchRun
+from app.retrieval.finder import HybridRetriever
+from app.retrieval.lanes import Ranking, group_by_query
+from app.retrieval.repository import RetrieverQuery
+from app.retrieval.types import IndexRef, SearchRequest
 from tests.filters.filter_cases import CASES
 from tests.filters.filter_model import passes, random_filter, random_metadata
 from tests.fixtures.trees import read_tree
@@ -48,8 +48,8 @@ class Shelf:
 
     async def listed(self, expression: dict[str, Any]) -> set[UUID]:
         compiled = compile_filter(expression)
-        filters = DocumentFilters(contains=compiled.contains, path=compiled.path)
-        _, found = await self.services.documents.page("default", filters, after=None, limit=1000)
+        filters = DocumentRowFilters(contains=compiled.contains, path=compiled.path)
+        _, found = await self.services.documents.list_documents("default", filters, after=None, limit=1000)
         return {document.id for document in found}
 
     async def found(self, expression: dict[str, Any]) -> set[UUID]:
@@ -105,8 +105,8 @@ HANDBOOK = (
 )
 
 
-async def add(workshop: Workshop, services: TenantServices, text: str, media_type: str, **facts: Any) -> Document:
-    uploaded = await services.uploads.upload_text("default", text, DocumentFacts(**facts), media_type=media_type)
+async def add(workshop: Workshop, services: TenantServices, text: str, media_type: str, **facts: Any) -> DocumentRow:
+    uploaded = await services.uploads.upload_text("default", text, DocumentFields(**facts), media_type=media_type)
     await workshop.ingest(uploaded.document)
     return await services.documents.get("default", uploaded.document.id)
 
@@ -139,7 +139,7 @@ async def test_a_node_is_everything_under_it(workshop: Workshop) -> None:
     services = await workshop.new_tenant()
     document = await add(workshop, services, HANDBOOK, "text/markdown")
     other = await add(workshop, services, "# Leave\n\nlantern six\n", "text/markdown")
-    tree = await read_tree(services.reading, "default", document.id)
+    tree = await read_tree(services.content, "default", document.id)
     by_title = {node.title: encode_id("nod", node.id) for node in tree.nodes if node.title}
     root = encode_id("nod", tree.nodes[0].id)
     for expression, words in (
@@ -165,8 +165,12 @@ async def test_a_node_is_everything_under_it(workshop: Workshop) -> None:
 
 async def test_a_chunk_is_on_the_page_where_it_begins(workshop: Workshop) -> None:
     services = await workshop.new_tenant()
-    chunks = [GivenChunk("lantern one", page=1), GivenChunk("lantern two", page=2), GivenChunk("lantern three")]
-    uploaded = await services.uploads.upload_chunks("default", chunks, DocumentFacts())
+    chunks = [
+        ProvidedChunk("lantern one", page=1),
+        ProvidedChunk("lantern two", page=2),
+        ProvidedChunk("lantern three"),
+    ]
+    uploaded = await services.uploads.upload_chunks("default", chunks, DocumentFields())
     await workshop.ingest(uploaded.document)
     for expression, words in (
         ({"$page": 2}, {"two"}),
@@ -186,15 +190,17 @@ async def test_a_chunk_is_on_the_page_where_it_begins(workshop: Workshop) -> Non
 async def test_what_the_database_refuses_is_the_callers_mistake(shelf: Shelf, path: str) -> None:
     """Nothing that compiles is refused: so what is, is put behind the compiler's back."""
     services = shelf.services
-    with pytest.raises(InvalidInput) as caught:
-        await services.documents.page("default", DocumentFilters(path=path), after=None, limit=10)
+    with pytest.raises(InvalidInputError) as caught:
+        await services.documents.list_documents("default", DocumentRowFilters(path=path), after=None, limit=10)
     assert caught.value.loc == ("query", "filter")
     kb = await services.knowledge_bases.find("default")
-    tenant_id, scopes = kb.row.tenant_id, SearchRequest().scope.visible()
+    tenant_id, scopes = kb.row.tenant_id, SearchRequest().scope.list_visible_keys()
     vector = np.ones(kb.index.dim, np.float32)
-    call = LaneCall(tenant_id, kb.index.id, kb.index.dim, vector, [], [], scopes, CompiledFilter(path=path))
-    searched = {kb.index.id.bytes: Searched(tenant_id, "default")}
-    finder = Finder(services.retrieval.db, Course.of(5), searched, 10, None)
-    with pytest.raises(InvalidInput) as caught:
-        await finder.find([call], lambda lists: Ranking(collect([call], lists, queries=1), [], fused=False))
+    call = RetrieverQuery(tenant_id, kb.index.id, kb.index.dim, vector, [], [], scopes, CompiledFilter(path=path))
+    searched = {kb.index.id.bytes: IndexRef(tenant_id, "default")}
+    finder = HybridRetriever(services.retrieval.db, SearchRun.from_timeout(5), searched, 10, None)
+    with pytest.raises(InvalidInputError) as caught:
+        await finder.retrieve(
+            [call], lambda lists: Ranking(group_by_query([call], lists, query_count=1), [], is_fused=False)
+        )
     assert caught.value.loc == ("body", "filter")

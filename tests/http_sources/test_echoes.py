@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
-from app.http_sources.reading import read_reply
+from app.http_sources.reading import parse_response
 from app.http_sources.types import HttpSource, ResponsePaths
 from app.inference.breaker import EndpointFailed
 
@@ -19,7 +19,10 @@ SOURCE = HttpSource("https://search.example.com/", ResponsePaths("results", "tex
 
 def read(reply: Any, *secrets: str, ascii_only: bool = True) -> list[str]:
     content = json.dumps(reply, ensure_ascii=ascii_only).encode()
-    return [one.text for one in read_reply(content, SOURCE, most=5, flags=lambda _text: [], secrets=secrets)]
+    return [
+        one.text
+        for one in parse_response(content, SOURCE, max_results=5, detect_flags=lambda _text: [], secrets=secrets)
+    ]
 
 
 def base64_behind(text: str, secret: str) -> str:
@@ -64,7 +67,7 @@ def test_read_reply_escaped_in_another_way_is_refused() -> None:
     escaped = "".join(f"\\u{ord(character):04X}" for character in TOKEN)
     content = f'{{"results": [{{"text": "{escaped}"}}]}}'.encode()
     with pytest.raises(EndpointFailed, match="repeats the secret"):
-        read_reply(content, SOURCE, most=5, flags=lambda _text: [], secrets=[SECRET])
+        parse_response(content, SOURCE, max_results=5, detect_flags=lambda _text: [], secrets=[SECRET])
 
 
 def test_read_reply_without_a_secret_is_read() -> None:

@@ -10,11 +10,11 @@ from uuid import UUID
 
 import pytest
 
-from app.errors import InvalidInput
+from app.errors import InvalidInputError
 from app.http_sources.addresses import SourceConnections
-from app.http_sources.client import HttpSources
-from app.http_sources.gate import SourceGate
-from app.http_sources.types import Asked, HeaderValue, HttpSource, ResponsePaths, SourceUnavailable
+from app.http_sources.client import HttpSourceClient
+from app.http_sources.gate import SourceAllowlist
+from app.http_sources.types import HeaderValue, HttpSource, ResponsePaths, SourceQuery, SourceUnavailable
 from app.ids import encode_id
 from app.settings.http_sources import HttpSourceSettings
 from tests.protocol_servers.site_search import SiteSearchServer
@@ -30,18 +30,18 @@ def settings(*bindings: Any) -> HttpSourceSettings:
     return HttpSourceSettings(**{"CARREL_HTTP_SOURCES": json.dumps(bindings)})  # type: ignore[arg-type]  # by alias
 
 
-def gate(*bindings: Any) -> SourceGate:
-    return SourceGate(settings(*(bindings or (EXACT, BELOW, WHOLE))).bindings)
+def gate(*bindings: Any) -> SourceAllowlist:
+    return SourceAllowlist(settings(*(bindings or (EXACT, BELOW, WHOLE))).bindings)
 
 
 def source(url: str, **changes: Any) -> HttpSource:
     return replace(HttpSource(url, ResponsePaths("results", "snippet"), params={"q": "{query}"}), **changes)
 
 
-def is_allowed(made: SourceGate, asked: HttpSource, tenant: UUID = ONE) -> bool:
+def is_allowed(made: SourceAllowlist, asked: HttpSource, tenant: UUID = ONE) -> bool:
     try:
-        made.allow(asked, tenant)
-    except InvalidInput:
+        made.authorize(asked, tenant)
+    except InvalidInputError:
         return False
     return True
 
@@ -59,7 +59,7 @@ def is_allowed(made: SourceGate, asked: HttpSource, tenant: UUID = ONE) -> bool:
     ],
 )
 def test_allow_address_of_binding_passes(url: str, method: str) -> None:
-    assert str(gate().allow(source(url, method=method), ONE).address).lower().startswith(url[:8].lower())
+    assert str(gate().authorize(source(url, method=method), ONE).address).lower().startswith(url[:8].lower())
 
 
 @pytest.mark.parametrize(
@@ -158,37 +158,39 @@ def test_allow_several_bindings_of_one_address_are_not_mixed() -> None:
 def test_allow_secret_is_filled_in_and_shown_nowhere() -> None:
     made = gate({**EXACT, "secrets": SECRETS})
     asked = source("https://search.example.com/search", headers={"X-Api-Key": {"secret": "KEY"}})
-    allowed = made.allow(asked, ONE)
+    allowed = made.authorize(asked, ONE)
     assert (allowed.headers, allowed.secrets) == ({"X-Api-Key": "swordfish"}, ["swordfish"])
     assert "swordfish" not in repr(made)
     # A secret of another tenant's binding is refused like a name that does not exist.
     other = gate({**EXACT, "secrets": SECRETS, "tenants": [encode_id("ten", OTHER)]}, EXACT)
     messages = []
     for name in ("KEY", "NOTHING"):
-        with pytest.raises(InvalidInput) as refused:
-            other.allow(replace(asked, headers={"X-Api-Key": {"secret": name}}), ONE)
+        with pytest.raises(InvalidInputError) as refused:
+            other.authorize(replace(asked, headers={"X-Api-Key": {"secret": name}}), ONE)
         messages.append(refused.value.message.replace(name, ""))
     assert messages[0] == messages[1]
 
 
 def test_allow_without_bindings_names_the_setting() -> None:
-    with pytest.raises(InvalidInput, match="CARREL_HTTP_SOURCES"):
-        SourceGate().allow(source("https://search.example.com/q"), ONE)
+    with pytest.raises(InvalidInputError, match="CARREL_HTTP_SOURCES"):
+        SourceAllowlist().authorize(source("https://search.example.com/q"), ONE)
 
 
 async def test_ask_binding_taken_away_is_not_called() -> None:
     with SiteSearchServer() as site:
         asked = source(site.url, headers={"X-Api-Key": {"secret": "KEY"}})
         for bindings in ([], [EXACT], [{"url": site.url, "tenants": ["*"]}]):
-            sources = HttpSources.open(settings(*bindings), lambda _text: [])
+            sources = HttpSourceClient.from_settings(settings(*bindings), lambda _text: [])
             with pytest.raises(SourceUnavailable, match="any more"):
-                await sources.ask(asked, Asked("ferry", 5), tenant_id=ONE, kb_id=ONE, seconds=30)
+                await sources.query(asked, SourceQuery("ferry", 5), tenant_id=ONE, kb_id=ONE, timeout_seconds=30)
             await sources.close()
         assert site.received == []
 
 
 @asynccontextmanager
-async def resolving(site: SiteSearchServer, addresses: Sequence[str], **changes: Any) -> AsyncIterator[HttpSources]:
+async def resolving(
+    site: SiteSearchServer, addresses: Sequence[str], **changes: Any
+) -> AsyncIterator[HttpSourceClient]:
     """A client for which every name has these addresses."""
 
     async def resolve(host: str, port: int) -> Sequence[str]:
@@ -196,7 +198,7 @@ async def resolving(site: SiteSearchServer, addresses: Sequence[str], **changes:
 
     bound = {"url": f"http://site.example:{site.address.rpartition(':')[2]}/", "tenants": ["*"], **changes}
     connections = SourceConnections(ssl.create_default_context(), resolve)
-    sources = HttpSources(SourceGate(settings(bound).bindings), lambda _text: [], connections)
+    sources = HttpSourceClient(SourceAllowlist(settings(bound).bindings), lambda _text: [], connections)
     yield sources
     await sources.close()
 
@@ -220,10 +222,12 @@ async def test_ask_name_of_private_address_needs_the_operators_word(
         asked = source(f"http://site.example:{port}/search", timeout_seconds=30.0)
         async with resolving(site, addresses, **changes) as sources:
             if arrives:
-                found = await sources.ask(asked, Asked("ferry", 5), tenant_id=ONE, kb_id=ONE, seconds=30)
+                found = await sources.query(
+                    asked, SourceQuery("ferry", 5), tenant_id=ONE, kb_id=ONE, timeout_seconds=30
+                )
                 assert "ferry" in found[0].text
                 assert [one.headers["host"] for one in site.received] == [f"site.example:{port}"]
             else:
                 with pytest.raises(SourceUnavailable, match="does not allow"):
-                    await sources.ask(asked, Asked("ferry", 5), tenant_id=ONE, kb_id=ONE, seconds=30)
+                    await sources.query(asked, SourceQuery("ferry", 5), tenant_id=ONE, kb_id=ONE, timeout_seconds=30)
                 assert site.received == []

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from app.http_sources.paths import LONGEST, PathRefused, compiled
-from app.http_sources.reading import MOST_ITEMS, read_reply
-from app.http_sources.types import Found, HttpSource, ResponsePaths
+from app.http_sources.paths import MAX_PATH_CHARACTERS, InvalidPath, compile_path
+from app.http_sources.reading import MAX_ITEMS, parse_response
+from app.http_sources.types import HttpSource, ResponsePaths, SourceResult
 from app.inference.breaker import EndpointFailed
 
 REPLY = {"hits": {"hits": [{"_source": {"text": "a", "kind": "page"}}, {"_source": {"text": "b", "kind": "file"}}]}}
@@ -26,7 +26,7 @@ REPLY = {"hits": {"hits": [{"_source": {"text": "a", "kind": "page"}}, {"_source
     ],
 )
 def test_what_they_choose(path: str, chosen: Any) -> None:
-    assert compiled(path).search(REPLY) == chosen
+    assert compile_path(path).search(REPLY) == chosen
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_what_they_choose(path: str, chosen: Any) -> None:
     [
         "",
         "hits[",
-        "a" * (LONGEST + 1),
+        "a" * (MAX_PATH_CHARACTERS + 1),
         "(" * 99 + "a" + ")" * 99 + "(",
         "||".join(["a"] * 21),
         "!" * 60 + "a",
@@ -48,8 +48,8 @@ def test_what_they_choose(path: str, chosen: Any) -> None:
     ],
 )
 def test_what_could_grow_is_refused(path: str) -> None:
-    with pytest.raises(PathRefused):
-        compiled(path)
+    with pytest.raises(InvalidPath):
+        compile_path(path)
 
 
 def source(**paths: str) -> HttpSource:
@@ -57,32 +57,34 @@ def source(**paths: str) -> HttpSource:
     return HttpSource("https://search.example.com/en/q", ResponsePaths(**named))
 
 
-def read(reply: Any, made: HttpSource | None = None, *, most: int = 10) -> list[Found]:
+def read(reply: Any, made: HttpSource | None = None, *, most: int = 10) -> list[SourceResult]:
     content = reply if isinstance(reply, bytes) else json.dumps(reply).encode()
-    return read_reply(content, made or source(), most=most, flags=lambda text: ["odd"] if "odd" in text else [])
+    return parse_response(
+        content, made or source(), max_results=most, detect_flags=lambda text: ["odd"] if "odd" in text else []
+    )
 
 
 @pytest.mark.parametrize(
     ("item", "found"),
     [
-        ({"t": " a \0 text \ud800"}, Found("a   text ?", None, None, None)),
-        ({"t": "an odd text"}, Found("an odd text", None, None, None, ["odd"])),
-        ({"t": "a", "n": ["no title"], "u": 7, "s": "high"}, Found("a", None, None, None)),
-        ({"t": "a", "n": "b", "u": "/page", "s": 2}, Found("a", "b", "https://search.example.com/page", 2.0)),
-        ({"t": "a", "u": "page?a=b"}, Found("a", None, "https://search.example.com/en/page?a=b", None)),
-        ({"t": "a", "u": "https://other.example/"}, Found("a", None, "https://other.example/", None)),
-        ({"t": "a", "u": "javascript:alert(1)"}, Found("a", None, None, None)),
-        ({"t": "a", "u": "javascript://other.example/%0aalert(1)"}, Found("a", None, None, None)),
-        ({"t": "a", "u": "data:text/html,a"}, Found("a", None, None, None)),
-        ({"t": "a", "u": "https://user:word@other.example/"}, Found("a", None, None, None)),
-        ({"t": "a", "u": "https://[oops/"}, Found("a", None, None, None)),
-        ({"t": "a", "u": "https://other.example/a b"}, Found("a", None, None, None)),
-        ({"t": "a", "s": True}, Found("a", None, None, None)),
-        ({"t": "a", "s": 10**400}, Found("a", None, None, None)),
+        ({"t": " a \0 text \ud800"}, SourceResult("a   text ?", None, None, None)),
+        ({"t": "an odd text"}, SourceResult("an odd text", None, None, None, ["odd"])),
+        ({"t": "a", "n": ["no title"], "u": 7, "s": "high"}, SourceResult("a", None, None, None)),
+        ({"t": "a", "n": "b", "u": "/page", "s": 2}, SourceResult("a", "b", "https://search.example.com/page", 2.0)),
+        ({"t": "a", "u": "page?a=b"}, SourceResult("a", None, "https://search.example.com/en/page?a=b", None)),
+        ({"t": "a", "u": "https://other.example/"}, SourceResult("a", None, "https://other.example/", None)),
+        ({"t": "a", "u": "javascript:alert(1)"}, SourceResult("a", None, None, None)),
+        ({"t": "a", "u": "javascript://other.example/%0aalert(1)"}, SourceResult("a", None, None, None)),
+        ({"t": "a", "u": "data:text/html,a"}, SourceResult("a", None, None, None)),
+        ({"t": "a", "u": "https://user:word@other.example/"}, SourceResult("a", None, None, None)),
+        ({"t": "a", "u": "https://[oops/"}, SourceResult("a", None, None, None)),
+        ({"t": "a", "u": "https://other.example/a b"}, SourceResult("a", None, None, None)),
+        ({"t": "a", "s": True}, SourceResult("a", None, None, None)),
+        ({"t": "a", "s": 10**400}, SourceResult("a", None, None, None)),
     ],
     ids=str,
 )
-def test_an_item_is_read_as_far_as_it_can_be_believed(item: dict[str, Any], found: Found) -> None:
+def test_an_item_is_read_as_far_as_it_can_be_believed(item: dict[str, Any], found: SourceResult) -> None:
     (read_item,) = read({"r": [item]})
     assert read_item == replace(found, flags=list(found.flags))
 
@@ -94,7 +96,7 @@ def test_a_score_that_is_no_number_is_none() -> None:
 def test_no_more_is_read_than_is_wanted() -> None:
     assert [one.text for one in read({"r": [{}, {"t": "a"}, "b", {"t": "c"}, {"t": "d"}]}, most=2)] == ["a", "c"]
     with pytest.raises(EndpointFailed, match="no text"):
-        read({"r": [{}] * MOST_ITEMS + [{"t": "too late"}]})
+        read({"r": [{}] * MAX_ITEMS + [{"t": "too late"}]})
 
 
 @pytest.mark.parametrize("reply", [{}, {"r": None}, {"r": []}, []], ids=str)

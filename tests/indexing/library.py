@@ -7,14 +7,14 @@ from uuid import UUID
 import pytest
 
 from app.bootstrap import TenantServices
-from app.db.models.tenant_data import Document
+from app.db.models.tenant_data import DocumentRow
 from app.documents.types import DocumentNotFound
-from app.lexical.analyser import analyser_for
-from app.lexical.weights import query_terms, salt
+from app.lexical.analyser import get_analyzer
+from app.lexical.weights import compute_query_terms, compute_salt
 from tests.ingestion.workshop import Workshop, add_text
 from tests.lexical.reference import bm25s_scorer
 
-ANALYSER = analyser_for("english")
+ANALYSER = get_analyzer("english")
 
 
 class Library:
@@ -28,7 +28,7 @@ class Library:
     def tenant(self) -> UUID:
         return self.services.principal.tenant_id
 
-    async def put(self, name: str, text: str) -> Document:
+    async def put(self, name: str, text: str) -> DocumentRow:
         """Upload and ingest; the same name replaces."""
         document = await add_text(self.services, text, external_id=name)
         await self.workshop.ingest(document)
@@ -55,8 +55,8 @@ class Library:
 
     async def scores(self, query: str) -> dict[UUID, float]:
         """What the lexical lane finds, by document, in its order; each has one chunk."""
-        terms, keys = query_terms(ANALYSER.tokens(query), salt(self.index))
-        async with self.services.reading.db.transaction() as session:
+        terms, keys = compute_query_terms(ANALYSER.tokenize(query), compute_salt(self.index))
+        async with self.services.content.db.transaction() as session:
             scopes = await self.workshop.owner.fetchval(
                 "select array_agg(distinct scope_key) from document where tenant_id = $1", self.tenant
             )
@@ -72,9 +72,9 @@ class Library:
         """The same texts with the same scores, best first: those of bm25s with this mean length, or with their own."""
         chunks = await self.workshop.owner.fetchval("select count(*) from chunk where index_id = $1", self.index)
         assert chunks == len(self.texts), "a text of these tests is one chunk"
-        reference = bm25s_scorer([ANALYSER.tokens(text) for text in self.texts.values()], avgdl=avgdl)
+        reference = bm25s_scorer([ANALYSER.tokenize(text) for text in self.texts.values()], avgdl=avgdl)
         for query in queries:
-            theirs = zip(self.texts, reference(ANALYSER.tokens(query)), strict=True)
+            theirs = zip(self.texts, reference(ANALYSER.tokenize(query)), strict=True)
             expected = {document: score for document, score in theirs if score > 0}
             found = await self.scores(query)
             assert expected, query

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pytest
 
 from app.bootstrap import TenantServices
-from app.documents.types import DocumentFacts
+from app.documents.types import DocumentFields
 from app.embedded_postgres import DatabaseUrls
 from app.knowledge_bases.types import NewKnowledgeBase
 from app.retrieval.types import Hit, SearchRequest
@@ -50,7 +50,7 @@ class Sized:
     async def fill(self) -> None:
         await self.services.knowledge_bases.create(NewKnowledgeBase(KB, model="sized", dimensions=self.dim))
         for text in TEXTS:
-            stored = await self.services.uploads.upload_text(KB, text, DocumentFacts(), media_type="text/plain")
+            stored = await self.services.uploads.upload_text(KB, text, DocumentFields(), media_type="text/plain")
             await self.workshop.ingest(stored.document)
 
     async def promote(self) -> None:
@@ -90,10 +90,10 @@ class Sized:
         return dict(zip(TEXTS, cosines.tolist(), strict=True))
 
     async def assert_exact(self) -> None:
-        bm25 = bm25s_scorer([ANALYSER.tokens(text) for text in TEXTS], avgdl=(await self.row())["avgdl"])
+        bm25 = bm25s_scorer([ANALYSER.tokenize(text) for text in TEXTS], avgdl=(await self.row())["avgdl"])
         for query in QUERIES:
             cosines = self.cosines(query)
-            words = {text: score for text, score in zip(TEXTS, bm25(ANALYSER.tokens(query)), strict=True) if score}
+            words = {text: score for text, score in zip(TEXTS, bm25(ANALYSER.tokenize(query)), strict=True) if score}
             for strategy, wanted in (("simple", cosines), ("lexical", words)):
                 found = {hit.chunk.content: hit.score for hit in await self.search(query, strategy)}
                 assert found == pytest.approx(wanted, abs=2e-5)

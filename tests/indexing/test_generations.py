@@ -9,10 +9,10 @@ from functools import partial
 
 import pytest
 
-from app.db.system import SystemDatabase
+from app.db.system import ControlPlaneDatabase
 from app.embedded_postgres import DatabaseUrls
-from app.indexing.dropping import DROP_JOB, IndexDropping
-from app.indexing.types import IndexBusy, Step, next_step
+from app.indexing.dropping import DROP_JOB, IndexDropper
+from app.indexing.types import IndexBusy, IndexMaintenanceStep, decide_next_step
 from tests.indexing.test_types import PLAIN
 from tests.indexing.world import FilledIndex, World, open_world
 
@@ -26,24 +26,28 @@ async def world(database: DatabaseUrls) -> AsyncIterator[World]:
 @pytest.mark.parametrize(
     ("building", "vector_index", "now", "once_live"),
     [
-        (True, "exact", Step.NOTHING, Step.PROMOTE),
-        (True, "building", Step.NOTHING, Step.PROMOTE),
-        (True, "hnsw", Step.NOTHING, Step.NOTHING),
-        (False, "exact", Step.NOTHING, Step.PROMOTE),
-        (False, "hnsw", Step.DEMOTE, Step.NOTHING),
+        (True, "exact", IndexMaintenanceStep.NOTHING, IndexMaintenanceStep.PROMOTE),
+        (True, "building", IndexMaintenanceStep.NOTHING, IndexMaintenanceStep.PROMOTE),
+        (True, "hnsw", IndexMaintenanceStep.NOTHING, IndexMaintenanceStep.NOTHING),
+        (False, "exact", IndexMaintenanceStep.NOTHING, IndexMaintenanceStep.PROMOTE),
+        (False, "hnsw", IndexMaintenanceStep.DEMOTE, IndexMaintenanceStep.NOTHING),
     ],
 )
-def test_what_it_wants(building: bool, vector_index: str, now: Step, once_live: Step) -> None:
+def test_what_it_wants(
+    building: bool, vector_index: str, now: IndexMaintenanceStep, once_live: IndexMaintenanceStep
+) -> None:
     large = replace(PLAIN, live=False, chunks=50_000, vector_index=vector_index, built_chunks=50_000)
     figures = replace(large, building=building)
-    assert next_step(figures, threshold=20_000) is now
-    assert next_step(figures.once_live(), threshold=20_000) is once_live
+    assert decide_next_step(figures, threshold=20_000) is now
+    assert decide_next_step(figures.as_live(), threshold=20_000) is once_live
 
 
-def dropping(world: World, *, undo: timedelta, owner: bool = True) -> IndexDropping:
+def dropping(world: World, *, undo: timedelta, owner: bool = True) -> IndexDropper:
     maintenance = world.maintenance
-    find_expired = partial(SystemDatabase(maintenance.database).expired_indexes, undo=undo, limit=100)
-    return IndexDropping(maintenance.database, maintenance.queue, find_expired, world.owner_database if owner else None)
+    find_expired = partial(
+        ControlPlaneDatabase(maintenance.database).find_expired_indexes, rollback_period=undo, limit=100
+    )
+    return IndexDropper(maintenance.database, maintenance.queue, find_expired, world.owner_database if owner else None)
 
 
 async def retired(world: World, *, ago: str | None) -> FilledIndex:
@@ -78,7 +82,7 @@ async def test_a_live_one_and_one_that_is_built_are_never_dropped(world: World) 
         index = await world.new_index(8)
         await index.add(5)
         await world.owner.execute("update search_index set state = $2 where id = $1", index.id, state)
-        assert await dropping(world, undo=timedelta(0)).empty(index.tenant, index.id) is None
+        assert await dropping(world, undo=timedelta(0)).delete_chunks(index.tenant, index.id) is None
         await dropping(world, undo=timedelta(0)).remove(index.tenant, index.id)
         assert len(await index.search(next(iter(index.vectors.values())), k=5)) == 5
 
@@ -91,16 +95,16 @@ async def test_it_is_dropped_with_all_that_is_its_own(world: World) -> None:
     await world.owner.execute("update search_index set state = 'retired' where id = $1", index.id)
     ours = dropping(world, undo=timedelta(days=1))
     await world.owner.execute("delete from job")
-    await ours.look_after_all()
-    await ours.look_after_all()
+    await ours.scan()
+    await ours.scan()
     jobs = [job for job in await world.jobs() if job["tenant_id"] == index.tenant]
     assert [(job["kind"], job["payload"]) for job in jobs] == [(DROP_JOB, f'{{"index": "{index.id}"}}')]
     # While somebody else builds, nothing is dropped; but nobody can go back to it any more.
     async with world.owner_database.connect() as other:
-        assert await other.take_turn()
+        assert await other.try_lock()
         with pytest.raises(IndexBusy):
-            await ours.empty(index.tenant, index.id)
-    assert await ours.empty(index.tenant, index.id) == index.kb
+            await ours.delete_chunks(index.tenant, index.id)
+    assert await ours.delete_chunks(index.tenant, index.id) == index.kb
     assert await index.names() == set()
     for table in ("chunk", "chunk_embedding", "chunk_lexical"):
         assert await world.owner.fetchval(f"select count(*) from {table} where index_id = $1", index.id) == 0
@@ -116,11 +120,11 @@ async def test_one_that_comes_back_has_its_vector_index_before_it_is_live(world:
     await index.maintain()
     whole = await index.names()
     await world.owner.execute("update search_index set state = 'retired', retired_at = now() where id = $1", index.id)
-    await world.maintenance.look_after_all()
+    await world.maintenance.scan()
     assert await index.names() == set()
     await world.owner.execute("update search_index set state = 'building' where id = $1", index.id)
     async with world.owner_database.connect() as other:
-        assert await other.take_turn()
+        assert await other.try_lock()
         assert not await world.maintenance.prepare(index.tenant, index.id)
     assert await world.maintenance.prepare(index.tenant, index.id)
     assert (await index.names(), await index.state()) == (whole, "hnsw")
@@ -129,7 +133,7 @@ async def test_one_that_comes_back_has_its_vector_index_before_it_is_live(world:
 @asynccontextmanager
 async def dropping_strays(world: World) -> AsyncIterator[tuple[FilledIndex, FilledIndex]]:
     """Of two that were retired the one whose first index is dropped during the block, and the other."""
-    await world.maintenance.look_after_all()
+    await world.maintenance.scan()
     pair = [await world.new_index(8) for _ in range(2)]
     for index in pair:
         await index.add(100)
@@ -139,7 +143,7 @@ async def dropping_strays(world: World) -> AsyncIterator[tuple[FilledIndex, Fill
     async with asyncio.TaskGroup() as group, world.owner_database.connect() as reader, reader.driver.transaction():
         # Each drop waits for the end of this transaction.
         await reader.driver.execute("lock table chunk_embedding, chunk_lexical in access share mode")
-        group.create_task(world.maintenance.look_after_all())
+        group.create_task(world.maintenance.scan())
         await world.until("select exists (select from pg_index where not indisvalid)")
         begun = ["(invalid)" in "".join(await index.names()) for index in pair]
         assert sorted(begun) == [False, True]
@@ -180,7 +184,7 @@ async def test_what_somebody_reads_for_long_keeps_nothing_else_waiting(world: Wo
     async with world.owner_database.connect() as reader, reader.driver.transaction():
         await reader.driver.execute("lock table chunk_embedding, chunk_lexical in access share mode")
         async with asyncio.timeout(20):
-            await world.maintenance.look_after_all()
+            await world.maintenance.scan()
         assert len(await index.names()) == 5
-    await world.maintenance.look_after_all()
+    await world.maintenance.scan()
     assert await index.names() == set()

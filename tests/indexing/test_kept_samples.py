@@ -61,20 +61,27 @@ async def asking(session: asyncpg.Connection, index: FilledIndex) -> AsyncIterat
 async def share(session: asyncpg.Connection, index: FilledIndex, filter: dict[str, Any]) -> float:
     async with asking(session, index):
         found: float = await session.fetchval(
-            PLAN, index.tenant, index.id, [SCOPE], *compile_filter(filter, guard=None).sent
+            PLAN, index.tenant, index.id, [SCOPE], *compile_filter(filter, enforced_filter=None).sql_params
         )
     return found
 
 
 async def found(session: asyncpg.Connection, index: FilledIndex, filter: dict[str, Any], query: Any) -> list[UUID]:
-    where = (index.tenant, index.id, HalfVector(query), DIM, [SCOPE], *compile_filter(filter, guard=None).sent)
+    where = (
+        index.tenant,
+        index.id,
+        HalfVector(query),
+        DIM,
+        [SCOPE],
+        *compile_filter(filter, enforced_filter=None).sql_params,
+    )
     async with asking(session, index):
         return [row[0] for row in await session.fetch(DENSE, *where)]
 
 
 async def found_by_words(session: asyncpg.Connection, index: FilledIndex, filter: dict[str, Any]) -> list[UUID]:
     """All rows have the same word, and so the same score: ties by id."""
-    where = (index.tenant, index.id, [SCOPE], *compile_filter(filter, guard=None).sent)
+    where = (index.tenant, index.id, [SCOPE], *compile_filter(filter, enforced_filter=None).sql_params)
     async with asking(session, index):
         return [row[0] for row in await session.fetch(LEXICAL, *where)]
 

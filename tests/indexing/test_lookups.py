@@ -11,7 +11,7 @@ import pytest
 from pgvector import HalfVector
 
 from app.embedded_postgres import DatabaseUrls
-from app.filters import compile_filter, filterable_metadata
+from app.filters import build_filter_metadata, compile_filter
 from tests.filters.filter_model import passes
 from tests.indexing.world import SCOPE, FilledIndex, World, open_world
 
@@ -60,7 +60,7 @@ async def world(database: DatabaseUrls) -> AsyncIterator[World]:
 @pytest.fixture(scope="module")
 async def index(world: World) -> FilledIndex:
     made = await world.new_index(DIM)
-    rows = [json.dumps(filterable_metadata(row, reserved={})) for row in METADATA]
+    rows = [json.dumps(build_filter_metadata(row, reserved={})) for row in METADATA]
     await made.add(ROWS, metadata=rows)
     await made.maintain()
     assert (await made.state(), await made.names()) == ("hnsw", ALL)
@@ -87,7 +87,7 @@ def passes_all(row: dict[str, Any], filter: Mapping[str, Any]) -> bool:
 async def terms(index: FilledIndex, filter: Mapping[str, Any], table: str) -> int | None:
     """How many terms a search looks up; None where it looks at rows."""
     compiled = compile_filter(filter)
-    contains, path, lookups = compiled.sent
+    contains, path, lookups = compiled.sql_params
     owner = index.world.owner
     async with owner.transaction():
         await owner.execute("set local role carrel_search")
@@ -166,7 +166,7 @@ async def test_indexes_that_are_missing_are_made_again(index: FilledIndex) -> No
         found = [one for one, _ in await index.search(query, k=50, filter=compile_filter(filter))]
         assert found == await by_looking_at_all(index, query, filter, 50)
     await owner.execute("delete from job")
-    await index.world.maintenance.look_after_all()
+    await index.world.maintenance.scan()
     assert {job["tenant_id"] for job in await index.world.jobs()} == {index.tenant}
     await index.world.maintenance.maintain(index.tenant, index.id)
     assert await index.names() == ALL
@@ -185,7 +185,7 @@ async def test_what_comes_in_is_sorted_into_its_place(world: World) -> None:
     await index.add(50, seed=2)
     assert 0 not in [await world.owner.fetchval(pending, name) for name in names]
     await index.add(50, seed=3)
-    await world.maintenance.look_after_all()
+    await world.maintenance.scan()
     assert [await world.owner.fetchval(pending, name) for name in names] == [0, 0]
 
 

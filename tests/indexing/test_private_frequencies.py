@@ -3,17 +3,23 @@
 import random
 from uuid import UUID
 
-from app.documents.scopes import OPEN_LEVELS, SHARED, Scope
+from app.documents.scopes import OPEN_LEVEL_KEYS, SHARED_SCOPE, DocumentScope
 from app.knowledge_bases.service import ERASE_JOB
 from tests.indexing.library import Library
 from tests.ingestion.workshop import add_text
 
-SCOPES = (Scope(), Scope("u"), Scope("v"), Scope(None, "c"), Scope(None, "c", "a"))
+SCOPES = (
+    DocumentScope(),
+    DocumentScope("u"),
+    DocumentScope("v"),
+    DocumentScope(None, "c"),
+    DocumentScope(None, "c", "a"),
+)
 HIGHER = {
-    Scope(None, "c", "a"): Scope(None, "c"),
-    Scope(None, "c"): Scope("u"),
-    Scope("u"): Scope(),
-    Scope("v"): Scope(),
+    DocumentScope(None, "c", "a"): DocumentScope(None, "c"),
+    DocumentScope(None, "c"): DocumentScope("u"),
+    DocumentScope("u"): DocumentScope(),
+    DocumentScope("v"): DocumentScope(),
 }
 WORDS = ["lantern", "harbour", "pilot", "keeper", "gull", "tide"]
 COUNT = "select count(*) from private_frequency where index_id = $1"
@@ -21,7 +27,7 @@ COUNT = "select count(*) from private_frequency where index_id = $1"
 
 async def test_documents_that_come_change_move_and_go(library: Library) -> None:
     rng, moved = random.Random(5), 0
-    documents: dict[UUID, Scope] = {}
+    documents: dict[UUID, DocumentScope] = {}
     for number in range(60):
         text = " ".join(rng.choices(WORDS, k=rng.randint(1, 9)))
         action = rng.choice(["add", "add", "replace", "move", "move", "delete"]) if documents else "add"
@@ -61,16 +67,18 @@ async def test_folding_keeps_the_sums(library: Library) -> None:
 
 
 async def test_nothing_is_left_of_a_deleted_knowledge_base(library: Library) -> None:
-    await library.workshop.ingest(await add_text(library.services, "lantern", scope=Scope("u")))
+    await library.workshop.ingest(await add_text(library.services, "lantern", scope=DocumentScope("u")))
     assert await library.workshop.owner.fetchval(COUNT, library.index) == 4
     await library.services.knowledge_bases.delete("default")
     await library.workshop.run_jobs(ERASE_JOB)
-    await library.workshop.maintenance.look_after_all()
+    await library.workshop.maintenance.scan()
     assert await library.workshop.owner.fetchval(COUNT, library.index) == 0
 
 
 async def test_the_database_knows_the_open_levels(library: Library) -> None:
     known = "select is_open_level($1)"
-    for scope in (*SCOPES, SHARED):
-        assert await library.workshop.owner.fetchval(known, scope.key()) == (scope.key() in OPEN_LEVELS), scope
-    assert {SHARED.key(), Scope().key()} == OPEN_LEVELS
+    for scope in (*SCOPES, SHARED_SCOPE):
+        assert await library.workshop.owner.fetchval(known, scope.to_key()) == (scope.to_key() in OPEN_LEVEL_KEYS), (
+            scope
+        )
+    assert {SHARED_SCOPE.to_key(), DocumentScope().to_key()} == OPEN_LEVEL_KEYS

@@ -10,10 +10,10 @@ from uuid import uuid4
 import numpy as np
 import pytest
 
-from app.db.maintenance import MOST_IN_PARTITION
+from app.db.maintenance import MAX_INDEXES_PER_PARTITION
 from app.documents.repository import DocumentRepository
-from app.documents.restamp_repository import Restamp, RestampRepository
-from app.documents.types import filterable
+from app.documents.restamp_repository import MetadataBackfill, MetadataBackfillRepository
+from app.documents.types import build_document_filter_metadata
 from app.embedded_postgres import DatabaseUrls
 from tests.indexing.world import SCOPE, FilledIndex, World, open_world
 
@@ -116,7 +116,7 @@ async def test_a_build_cut_short_is_begun_again(world: World) -> None:
     assert await index.names() == {"hnsw_ (invalid)"}
     assert await index.recall(QUERIES[:5]) == 1.0
     # The look after all sees it, and gives it a job.
-    await world.maintenance.look_after_all()
+    await world.maintenance.scan()
     assert [job["tenant_id"] for job in await world.jobs()] == [index.tenant]
     await world.maintenance.maintain(index.tenant, index.id)
     assert await index.names() == ALL
@@ -128,14 +128,14 @@ async def test_a_build_cut_short_is_begun_again(world: World) -> None:
     assert await index.names() == ALL
     for name in sorted(ALL):
         await world.owner.execute(f"drop index {name}{index.id.hex}; delete from job")
-        await world.maintenance.look_after_all()
+        await world.maintenance.scan()
         assert [job["payload"] for job in await world.jobs()] == [f'{{"index": "{index.id}"}}'], name
         await world.maintenance.maintain(index.tenant, index.id)
         assert await index.names() == ALL
     # And when the knowledge base is gone, so are its indexes.
     await world.owner.execute("delete from knowledge_base where id = $1", index.kb)
     await world.maintenance.maintain(index.tenant, index.id)
-    await world.maintenance.look_after_all()
+    await world.maintenance.scan()
     assert await index.names() == set()
 
 
@@ -154,15 +154,17 @@ async def test_another_stamp_leaves_the_vector_index_as_it_is(world: World) -> N
     file, size = await graph(index)
     stamped = "select count(*) from chunk_embedding where index_id = $1 and metadata ->> 'stamp' = $2"
     async with world.maintenance.database.transaction(index.tenant) as session:
-        await RestampRepository(session, index.tenant, index.kb).stamp(Restamp({}, {"stamp": "1"}, 1), [index.document])
+        await MetadataBackfillRepository(session, index.tenant, index.kb).apply(
+            MetadataBackfill({}, {"stamp": "1"}, 1), [index.document]
+        )
     assert await world.owner.fetchval(stamped, index.id, "1") == THRESHOLD
     async with world.maintenance.database.transaction(index.tenant) as session:
         documents = DocumentRepository(session, index.tenant)
         document = await documents.get(index.kb, index.document, lock=True)
         assert document is not None
         document.attributes = {"stamp": "2"}
-        document.filterable = filterable(document)
-        await documents.restamp(document)
+        document.filterable = build_document_filter_metadata(document)
+        await documents.update_search_metadata(document)
     assert await world.owner.fetchval(stamped, index.id, "2") == THRESHOLD
     await index.maintain()
     after = await graph(index)
@@ -196,10 +198,10 @@ async def test_without_the_owner_it_stays_exact_and_says_so(world: World) -> Non
     await world.without_owner().maintain(index.tenant, index.id)
     row = await index.row()
     assert (row["vector_index"], row["held_back"]) == ("exact", "no_owner")
-    await world.without_owner().look_after_all()
+    await world.without_owner().scan()
     # A worker that has it sees to it, without any change.
     await world.owner.execute("delete from job")
-    await world.maintenance.look_after_all()
+    await world.maintenance.scan()
     assert [job["payload"] for job in await world.jobs()] == [f'{{"index": "{index.id}"}}']
     await world.maintenance.maintain(index.tenant, index.id)
     row = await index.row()
@@ -211,18 +213,18 @@ async def test_without_the_owner_it_stays_exact_and_says_so(world: World) -> Non
 async def test_a_partition_takes_so_many_and_no_more(world: World) -> None:
     index = await world.new_index(512)
     await index.add(THRESHOLD)
-    for number in range(MOST_IN_PARTITION):
+    for number in range(MAX_INDEXES_PER_PARTITION):
         await world.owner.execute(f"create index hnsw_other{number} on chunk_embedding_512 (chunk_id)")
     await world.maintenance.maintain(index.tenant, index.id)
     row = await index.row()
     assert (row["vector_index"], row["held_back"]) == ("exact", "too_many")
-    await world.maintenance.look_after_all()
+    await world.maintenance.scan()
     await world.owner.execute("delete from job")
-    await world.maintenance.look_after_all()
+    await world.maintenance.scan()
     assert await world.jobs() == []
     # Room that somebody else leaves is found without any change.
     await world.owner.execute("drop index hnsw_other0")
-    await world.maintenance.look_after_all()
+    await world.maintenance.scan()
     assert [job["payload"] for job in await world.jobs()] == [f'{{"index": "{index.id}"}}']
     await world.maintenance.maintain(index.tenant, index.id)
     assert await index.state() == "hnsw"
@@ -242,7 +244,7 @@ async def test_another_threshold_holds_without_any_change(world: World) -> None:
         await world.owner.execute("update search_index set held_back = $2 where id = $1", index.id, held_back)
         maintenance = replace(world.maintenance, threshold=threshold)
         before = (await index.state(), held_back)
-        await maintenance.look_after_all()
+        await maintenance.scan()
         assert len([job for job in await world.jobs() if job["tenant_id"] == index.tenant]) == (before != (state, None))
         await maintenance.maintain(index.tenant, index.id)
         await world.owner.execute("delete from job")
@@ -324,11 +326,11 @@ async def test_one_builds_at_a_time(world: World) -> None:
     index = await world.new_index(384)
     await index.add(THRESHOLD)
     async with world.owner_database.connect() as other:
-        assert await other.take_turn()
+        assert await other.try_lock()
         await world.maintenance.maintain(index.tenant, index.id)
         assert await index.state() == "exact"
         await world.owner.execute("delete from job")
-    await world.maintenance.look_after_all()
+    await world.maintenance.scan()
     assert len(await world.jobs()) == 1
     await world.maintenance.maintain(index.tenant, index.id)
     assert await index.state() == "hnsw"

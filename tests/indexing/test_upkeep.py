@@ -9,8 +9,8 @@ import pytest
 from sqlalchemy.exc import DBAPIError
 
 from app.db.maintenance import MaintenanceFailed, OwnerDatabase
-from app.db.models.control_rows import UnsettledIndex
-from app.indexing.service import CENTROIDS_JOB, INDEX_JOB
+from app.db.models.control_rows import OutdatedIndex
+from app.indexing.service import CENTROIDS_JOB, MAINTAIN_INDEX_JOB
 from tests.fixtures.database import MakeDatabase
 from tests.indexing.world import FilledIndex, World, open_world
 
@@ -31,7 +31,7 @@ async def index(world: World) -> FilledIndex:
     return made
 
 
-async def _never(**_: float) -> list[UnsettledIndex]:
+async def _never(**_: float) -> list[OutdatedIndex]:
     raise TimeoutError
 
 
@@ -55,33 +55,33 @@ async def route_by(index: FilledIndex, chunks: int | None, *, changed: int = 0) 
 async def test_what_needs_no_owner_is_asked_for_where_there_is_none_to_be_had(world: World, index: FilledIndex) -> None:
     await weigh_with(index, 100)
     with pytest.raises(MaintenanceFailed):
-        await replace(world.maintenance, owner=OwnerDatabase(NOBODY)).look_after_all()
-    assert await wanted(world) == {INDEX_JOB, CENTROIDS_JOB}
+        await replace(world.maintenance, owner_database=OwnerDatabase(NOBODY)).scan()
+    assert await wanted(world) == {MAINTAIN_INDEX_JOB, CENTROIDS_JOB}
 
 
 async def test_what_was_seen_by_a_worker_that_is_gone_is_seen_again(world: World, index: FilledIndex) -> None:
     await weigh_with(index, 100)
-    await world.maintenance.look_after_all()
+    await world.maintenance.scan()
     await world.owner.execute("delete from job")  # as if it had been killed before they were there
-    await world.maintenance.look_after_all()
-    assert await wanted(world) == {INDEX_JOB, CENTROIDS_JOB}
+    await world.maintenance.scan()
+    assert await wanted(world) == {MAINTAIN_INDEX_JOB, CENTROIDS_JOB}
     await world.maintenance.maintain(index.tenant, index.id)
     await route_by(index, 100)
     await world.owner.execute("delete from job")
-    await world.maintenance.look_after_all()
+    await world.maintenance.scan()
     assert await wanted(world) == set()
 
 
 async def test_what_comes_while_its_job_runs_is_seen_when_that_is_over(world: World, index: FilledIndex) -> None:
-    await world.maintenance.look_after_all()
+    await world.maintenance.scan()
     await world.owner.execute("update job set state = 'running'")
     await weigh_with(index, 100)
     await index.add(20)
-    await world.maintenance.look_after_all()
-    assert await wanted(world) == {INDEX_JOB}
+    await world.maintenance.scan()
+    assert await wanted(world) == {MAINTAIN_INDEX_JOB}
     await world.owner.execute("delete from job")
-    await world.maintenance.look_after_all()
-    assert await wanted(world) == {INDEX_JOB, CENTROIDS_JOB}
+    await world.maintenance.scan()
+    assert await wanted(world) == {MAINTAIN_INDEX_JOB, CENTROIDS_JOB}
 
 
 @pytest.mark.parametrize(
@@ -89,8 +89,8 @@ async def test_what_comes_while_its_job_runs_is_seen_when_that_is_over(world: Wo
 )
 async def test_drift_is_more_than_a_twentieth(world: World, index: FilledIndex, avgdl: float, is_drifted: bool) -> None:
     await weigh_with(index, avgdl)
-    await world.maintenance.look_after_all()
-    assert (INDEX_JOB in await wanted(world)) is is_drifted
+    await world.maintenance.scan()
+    assert (MAINTAIN_INDEX_JOB in await wanted(world)) is is_drifted
 
 
 @pytest.mark.parametrize(
@@ -109,17 +109,17 @@ async def test_drift_is_more_than_a_twentieth(world: World, index: FilledIndex, 
 async def test_centroids_are_made_anew_when_enough_has_changed(
     world: World, index: FilledIndex, routed: int | None, changed: int, is_wanted: bool
 ) -> None:
-    await world.maintenance.look_after_all()
+    await world.maintenance.scan()
     await world.owner.execute("delete from job")
     await route_by(index, routed, changed=changed)
-    await world.maintenance.look_after_all()
+    await world.maintenance.scan()
     assert await wanted(world) == ({CENTROIDS_JOB} if is_wanted else set())
 
 
 async def test_what_was_emptied_is_routed_by_nothing(world: World, index: FilledIndex) -> None:
     await route_by(index, 100)
     await index.remove(100)
-    await world.maintenance.look_after_all()
+    await world.maintenance.scan()
     assert await wanted(world) == {CENTROIDS_JOB}
 
 
@@ -129,26 +129,26 @@ async def test_what_nobody_searches_is_not_routed_by(world: World, index: Filled
         await world.owner.execute("update knowledge_base set deleted_at = now() where id = $1", index.kb)
     else:
         await world.owner.execute("update search_index set state = $2 where id = $1", index.id, state)
-    await world.maintenance.look_after_all()
+    await world.maintenance.scan()
     assert await wanted(world) == set()
 
 
 async def test_a_job_that_was_given_up_is_asked_for_again_after_a_rest(world: World, index: FilledIndex) -> None:
     await weigh_with(index, 100)
-    await world.maintenance.look_after_all()
+    await world.maintenance.scan()
     for state, run_at, is_asked in (("running", "-1 h", False), ("dead", "-5 min", False), ("dead", "-11 min", True)):
         await world.owner.execute("update job set state = $1, run_at = now() + $2::text::interval", state, run_at)
-        await world.maintenance.look_after_all()
-        assert await wanted(world) == ({INDEX_JOB, CENTROIDS_JOB} if is_asked else set())
+        await world.maintenance.scan()
+        assert await wanted(world) == ({MAINTAIN_INDEX_JOB, CENTROIDS_JOB} if is_asked else set())
 
 
 async def test_a_step_is_asked_for_with_what_shows_it(world: World, index: FilledIndex) -> None:
     """Nothing but a change shows that one without an owner wants a vector index."""
-    small = replace(world.maintenance, owner=None, threshold=5)
+    small = replace(world.maintenance, owner_database=None, threshold=5)
     await route_by(index, 100)
     with pytest.raises(TimeoutError):
-        await replace(small, find_unsettled=_never).look_after_all()
-    assert await wanted(world) == {INDEX_JOB}
+        await replace(small, find_outdated=_never).scan()
+    assert await wanted(world) == {MAINTAIN_INDEX_JOB}
 
 
 async def test_one_that_cannot_be_folded_is_in_nobodys_way(world: World, index: FilledIndex) -> None:
@@ -164,9 +164,9 @@ async def test_one_that_cannot_be_folded_is_in_nobodys_way(world: World, index: 
     )
     try:
         with pytest.raises(DBAPIError, match="stopped"):
-            await world.maintenance.look_after_all()
+            await world.maintenance.scan()
     finally:
         await world.owner.execute("drop trigger stop on lex_totals; drop function stop()")
-    jobs = await world.owner.fetch("select payload from job where kind = $1", INDEX_JOB)
+    jobs = await world.owner.fetch("select payload from job where kind = $1", MAINTAIN_INDEX_JOB)
     assert {json.loads(job["payload"])["index"] for job in jobs} == {str(index.id), str(other.id)}
     assert await world.owner.fetchval("select bool_and(folded) from lex_totals where index_id = $1", other.id)

@@ -9,7 +9,7 @@ from uuid import UUID
 from sqlalchemy.exc import DBAPIError
 
 from app.db.statements import Statement
-from app.indexing.repository import FOLD_FREQUENCIES
+from app.indexing.repository import MERGE_FREQUENCIES
 from app.indexing.types import IndexBusy
 from app.knowledge_bases.service import ERASE_JOB
 from tests.indexing.library import ANALYSER, Library
@@ -92,7 +92,7 @@ async def test_many_changes_become_one_row_a_key(library: Library) -> None:
     count = "select count(*) from lex_df where index_id = $1"
     assert await library.workshop.owner.fetchval(count, library.index) > 1200
     await library.workshop.maintenance.maintain(library.tenant, library.index)
-    assert await library.workshop.owner.fetchval(count, library.index) == len(set(ANALYSER.tokens(" ".join(WORDS))))
+    assert await library.workshop.owner.fetchval(count, library.index) == len(set(ANALYSER.tokenize(" ".join(WORDS))))
     assert await library.workshop.inconsistencies() == {}
 
 
@@ -106,7 +106,7 @@ async def test_the_greatest_weight_of_a_term_is_kept(library: Library) -> None:
     await library.put("short", " ".join(WORDS[:5]))
     await library.put("long", " ".join(WORDS * 2))
     first = await greatest()
-    assert len(first) == len(set(ANALYSER.tokens(" ".join(WORDS))))
+    assert len(first) == len(set(ANALYSER.tokenize(" ".join(WORDS))))
     assert all(top == weight for top, weight in first.values())
     for name, text in (("fewer", WORDS[3]), ("more", " ".join(WORDS * 20))):
         before = await library.avgdl()
@@ -122,8 +122,8 @@ async def test_a_change_is_found_and_looked_after_once(library: Library) -> None
     """What has drifted gets a job; nothing that has not changed is looked at."""
     await library.put("a text", " ".join(WORDS))
     await library.workshop.drop_jobs()
-    assert await library.workshop.maintenance.look_after_all() >= 1
-    assert await library.workshop.maintenance.look_after_all() == 0
+    assert await library.workshop.maintenance.scan() >= 1
+    assert await library.workshop.maintenance.scan() == 0
     jobs: list[Any] = await library.workshop.owner.fetch("select kind, tenant_id, payload, priority from job")
     assert {(job["kind"], job["priority"]) for job in jobs if job["tenant_id"] == library.tenant} == {
         ("maintain_index", -10),
@@ -143,7 +143,7 @@ async def test_a_deleted_knowledge_base_leaves_nothing_to_fold(library: Library)
     await library.put("a text", " ".join(WORDS))
     await library.services.knowledge_bases.delete("default")
     await library.workshop.maintenance.maintain(library.tenant, library.index)
-    await library.workshop.maintenance.look_after_all()
+    await library.workshop.maintenance.scan()
     await library.workshop.run_jobs(ERASE_JOB)
     for table in ("lex_df", "lex_totals"):
         left = f"select count(*) from {table} where index_id = $1"
@@ -152,8 +152,8 @@ async def test_a_deleted_knowledge_base_leaves_nothing_to_fold(library: Library)
 
 async def test_folding_compares_no_row_with_another(library: Library) -> None:
     """A join is planned for one row where there are no statistics yet; a hundred thousand then take minutes."""
-    explain = Statement(f"explain {FOLD_FREQUENCIES.sql}", FOLD_FREQUENCIES.names)
-    async with library.services.reading.db.transaction() as session:
-        plan = [row[0] for row in await session.rows(explain, {"tenant": library.tenant, "index": library.index})]
+    explain = Statement(f"explain {MERGE_FREQUENCIES.sql}", MERGE_FREQUENCIES.parameter_names)
+    async with library.services.content.db.transaction() as session:
+        plan = [row[0] for row in await session.fetch_rows(explain, {"tenant": library.tenant, "index": library.index})]
     assert any("Delete on lex_df" in line for line in plan)
     assert not any(word in line for line in plan for word in ("Join", "Nested Loop"))

@@ -17,7 +17,7 @@ from pgvector.asyncpg import register_vector
 
 from app.db.maintenance import OwnerDatabase
 from app.db.session import Database
-from app.db.system import SystemDatabase
+from app.db.system import ControlPlaneDatabase
 from app.embedded_postgres import DatabaseUrls
 from app.filters import CompiledFilter
 from app.indexing.service import CENTROIDS_JOB, IndexMaintenance
@@ -110,7 +110,7 @@ class FilledIndex:
         self, query: npt.NDArray[np.float32], *, k: int = 10, filter: CompiledFilter | None = None
     ) -> list[tuple[UUID, float]]:
         """As the product does, as the plain role."""
-        contains, path, lookups = (filter or CompiledFilter()).sent
+        contains, path, lookups = (filter or CompiledFilter()).sql_params
         async with self.world.maintenance.database.transaction(self.tenant) as session:
             driver = session._driver
             rows = await driver.fetch(
@@ -135,7 +135,7 @@ class FilledIndex:
 
     async def maintain(self) -> None:
         """What the jobs do, the periodic one and this index's."""
-        await self.world.maintenance.look_after_all()
+        await self.world.maintenance.scan()
         await self.world.maintenance.maintain(self.tenant, self.id)
 
 
@@ -152,7 +152,7 @@ class World:
         return OwnerDatabase(self.urls.owner)
 
     def without_owner(self) -> IndexMaintenance:
-        return replace(self.maintenance, owner=None)
+        return replace(self.maintenance, owner_database=None)
 
     async def new_index(self, dim: int) -> FilledIndex:
         made = FilledIndex(self, uuid4(), uuid4(), uuid4(), uuid4(), dim)
@@ -190,12 +190,12 @@ async def open_world(urls: DatabaseUrls, *, threshold: int) -> AsyncIterator[Wor
     database = Database.connect(urls.app, pool_size=5)
     owner = await asyncpg.connect(urls.owner)
     await register_vector(owner)
-    system = SystemDatabase(database)
+    system = ControlPlaneDatabase(database)
     maintenance = IndexMaintenance(
         database,
         JobQueue(database, system, 3),
-        partial(system.changed_indexes, limit=100),
-        partial(system.unsettled_indexes, limit=100),
+        partial(system.find_changed_indexes, limit=100),
+        partial(system.find_outdated_indexes, limit=100),
         OwnerDatabase(urls.owner),
         threshold,
     )

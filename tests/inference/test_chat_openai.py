@@ -12,7 +12,7 @@ import httpx
 import pytest
 from pydantic import BaseModel
 
-from app.inference.breaker import FAILURES
+from app.inference.breaker import MAX_FAILURES
 from app.inference.chat import ChatMessage, ChatTokens, ChatUnavailable
 from app.inference.chat_openai import OpenAIChat
 from tests.protocol_servers.chat import ChatServer, Failing, Feature, Talk
@@ -38,13 +38,13 @@ def server() -> Iterator[ChatServer]:
 
 @pytest.fixture
 async def chat(server: ChatServer) -> AsyncIterator[OpenAIChat]:
-    model = OpenAIChat(server.base_url, "secret", "talker", first_delay=0.01)
+    model = OpenAIChat(server.base_url, "secret", "talker", first_delay_seconds=0.01)
     yield model
     await model.close()
 
 
 async def complete(chat: OpenAIChat, *, seconds: float = AMPLE) -> str:
-    return (await chat.complete(HELLO, max_tokens=50, seconds=seconds)).text
+    return (await chat.complete(HELLO, max_tokens=50, timeout_seconds=seconds)).text
 
 
 async def refused_for(chat: OpenAIChat, *, seconds: float = AMPLE) -> ChatUnavailable:
@@ -54,8 +54,8 @@ async def refused_for(chat: OpenAIChat, *, seconds: float = AMPLE) -> ChatUnavai
 
 
 async def test_messages_are_sent_and_answered(server: ChatServer, chat: OpenAIChat) -> None:
-    completion = await chat.complete(HELLO, max_tokens=50, seconds=AMPLE)
-    assert (completion.text, completion.tokens, completion.cut_off) == (SAID, ChatTokens(75, 25), False)
+    completion = await chat.complete(HELLO, max_tokens=50, timeout_seconds=AMPLE)
+    assert (completion.text, completion.tokens, completion.is_truncated) == (SAID, ChatTokens(75, 25), False)
     (talk,) = server.talks
     assert talk.messages == [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hello"}]
     assert talk.body == {"model": "talker", "max_tokens": 50, "messages": talk.messages}
@@ -71,18 +71,18 @@ async def test_without_a_key_none_is_sent(server: ChatServer) -> None:
 
 async def test_half_a_character_does_no_harm(server: ChatServer, chat: OpenAIChat) -> None:
     server.reply = lambda _: "one \ud83d two"
-    completion = await chat.complete([ChatMessage("user", "half \ud83d")], max_tokens=50, seconds=AMPLE)
+    completion = await chat.complete([ChatMessage("user", "half \ud83d")], max_tokens=50, timeout_seconds=AMPLE)
     assert (completion.text, server.talks[0].last) == ("one ? two", "half ?")
 
 
 async def test_one_that_used_its_tokens_up_says_so(server: ChatServer, chat: OpenAIChat) -> None:
     server.fail("length")
-    assert (await chat.complete(HELLO, max_tokens=3, seconds=AMPLE)).cut_off
+    assert (await chat.complete(HELLO, max_tokens=3, timeout_seconds=AMPLE)).is_truncated
 
 
 async def test_tokens_that_are_not_told_are_none(server: ChatServer, chat: OpenAIChat) -> None:
     server.tokens = None
-    assert (await chat.complete(HELLO, max_tokens=50, seconds=AMPLE)).tokens == ChatTokens()
+    assert (await chat.complete(HELLO, max_tokens=50, timeout_seconds=AMPLE)).tokens == ChatTokens()
 
 
 @pytest.mark.parametrize("how", [429, 500, 503, "disconnect", "break_off"])
@@ -151,7 +151,7 @@ async def test_whoever_asks_for_more_time_than_there_is_is_not_asked_again(
 async def test_nobody_at_home(server: ChatServer) -> None:
     url = server.base_url
     server.__exit__(None, None, None)
-    chat = OpenAIChat(url, None, "talker", first_delay=0.01)
+    chat = OpenAIChat(url, None, "talker", first_delay_seconds=0.01)
     with socket.socket() as reserved:  # it does not listen, and keeps the port from others
         reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         reserved.bind(("127.0.0.1", httpx.URL(url).port or 0))
@@ -191,11 +191,11 @@ async def test_an_endless_reply_is_not_read(server: ChatServer, chat: OpenAIChat
 
 
 async def test_one_that_keeps_failing_is_left_alone(server: ChatServer, chat: OpenAIChat) -> None:
-    server.fail("not_json", times=FAILURES)
-    for _ in range(FAILURES):
+    server.fail("not_json", times=MAX_FAILURES)
+    for _ in range(MAX_FAILURES):
         assert (await refused_for(chat)).reason == "garbage"
     error = await refused_for(chat)
-    assert (error.reason, len(server.talks)) == ("left_alone", FAILURES)
+    assert (error.reason, len(server.talks)) == ("left_alone", MAX_FAILURES)
     assert 0.0 < error.retry_after <= 1.0
 
 
@@ -203,8 +203,8 @@ async def test_one_that_keeps_failing_is_left_alone(server: ChatServer, chat: Op
 async def test_being_given_up_late_counts_as_a_failure(server: ChatServer, later: float, opens: bool) -> None:
     now = 100.0
     chat = OpenAIChat(server.base_url, None, "talker", clock=lambda: now)
-    server.fail("slow", times=FAILURES)
-    for count in range(FAILURES):
+    server.fail("slow", times=MAX_FAILURES)
+    for count in range(MAX_FAILURES):
         call = asyncio.create_task(complete(chat, seconds=AMPLE))
         while len(server.talks) == count:
             await asyncio.sleep(0.01)
@@ -223,12 +223,12 @@ def as_json(talk: Talk) -> str:
 
 
 async def structured(chat: OpenAIChat) -> Rewrite:
-    return (await chat.structured(HELLO, Rewrite, max_tokens=50, seconds=AMPLE)).value
+    return (await chat.complete_structured(HELLO, Rewrite, max_tokens=50, timeout_seconds=AMPLE)).value
 
 
 async def test_an_object_is_asked_for_by_its_schema(server: ChatServer, chat: OpenAIChat) -> None:
     server.reply = as_json
-    completion = await chat.structured(HELLO, Rewrite, max_tokens=50, seconds=AMPLE)
+    completion = await chat.complete_structured(HELLO, Rewrite, max_tokens=50, timeout_seconds=AMPLE)
     assert (completion.value, completion.tokens) == (Rewrite(query="hello", indices=[0]), ChatTokens(75, 25))
     wanted = server.talks[0].body["response_format"]
     assert wanted["json_schema"]["schema"]["required"] == ["query", "indices"]

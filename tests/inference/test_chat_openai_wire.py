@@ -9,9 +9,9 @@ from pydantic import BaseModel
 
 from app.inference.breaker import EndpointFailed
 from app.inference.chat import ChatMessage, ChatTokens
-from app.inference.chat_openai_wire import INSTRUCTION, Dialect, Question, ReplyReader
+from app.inference.chat_openai_wire import INSTRUCTION, ChatDialect, ChatRequest, ResponseParser
 
-NEWEST = Dialect()
+NEWEST = ChatDialect()
 MOST = 10_000
 
 
@@ -21,15 +21,15 @@ class Rewrite(BaseModel):
     query: str
 
 
-def question(*, shape: type[BaseModel] | None = None, streams: bool = False, system: bool = True) -> Question:
+def question(*, shape: type[BaseModel] | None = None, streams: bool = False, system: bool = True) -> ChatRequest:
     messages = [ChatMessage("system", "Be brief.")] * system + [ChatMessage("user", "hello")]
-    return Question(messages, 50, shape, streams)
+    return ChatRequest(messages, 50, shape, streams)
 
 
-def dialects(asked: Question, param: str | None) -> Iterator[Dialect]:
+def dialects(asked: ChatRequest, param: str | None) -> Iterator[ChatDialect]:
     """All that are tried while the endpoint refuses."""
     dialect = NEWEST
-    while simpler := asked.simpler(dialect, param):
+    while simpler := asked.find_fallback(dialect, param):
         yield simpler
         dialect = simpler
 
@@ -39,24 +39,24 @@ def dialects(asked: Question, param: str | None) -> Iterator[Dialect]:
     [
         (question(), None, []),
         (question(), "messages", []),
-        (question(), "max_tokens", [Dialect(limit="max_completion_tokens")]),
-        (question(shape=Rewrite), None, [Dialect("json_object"), Dialect("prompt")]),
-        (question(streams=True), None, [Dialect(stream_usage=False)]),
+        (question(), "max_tokens", [ChatDialect(limit_field="max_completion_tokens")]),
+        (question(shape=Rewrite), None, [ChatDialect("json_object"), ChatDialect("prompt")]),
+        (question(streams=True), None, [ChatDialect(has_stream_usage=False)]),
         (
             question(shape=Rewrite),
             "max_tokens",
-            [Dialect(schema, "max_completion_tokens") for schema in ("json_schema", "json_object", "prompt")],
+            [ChatDialect(schema, "max_completion_tokens") for schema in ("json_schema", "json_object", "prompt")],
         ),
     ],
     ids=["nothing", "another fault", "limit", "schema", "usage", "both"],
 )
-def test_a_refusal_makes_it_simpler(asked: Question, param: str | None, tried: list[Dialect]) -> None:
+def test_a_refusal_makes_it_simpler(asked: ChatRequest, param: str | None, tried: list[ChatDialect]) -> None:
     assert list(dialects(asked, param)) == tried
 
 
 @pytest.mark.parametrize(("system", "before"), [(True, "Be brief.\n\n"), (False, "")])
 def test_the_schema_in_words_is_the_first_message(system: bool, before: str) -> None:
-    body = question(shape=Rewrite, system=system).body(Dialect("prompt"))
+    body = question(shape=Rewrite, system=system).build_body(ChatDialect("prompt"))
     first, *others = body["messages"]
     said, _, schema = first["content"].partition(INSTRUCTION)
     assert (first["role"], said) == ("system", before)
@@ -66,10 +66,10 @@ def test_the_schema_in_words_is_the_first_message(system: bool, before: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("dialect", "options"), [(NEWEST, {"include_usage": True}), (Dialect(stream_usage=False), None)]
+    ("dialect", "options"), [(NEWEST, {"include_usage": True}), (ChatDialect(has_stream_usage=False), None)]
 )
-def test_a_stream_is_asked_to_count_where_it_can(dialect: Dialect, options: dict[str, bool] | None) -> None:
-    body = question(streams=True).body(dialect)
+def test_a_stream_is_asked_to_count_where_it_can(dialect: ChatDialect, options: dict[str, bool] | None) -> None:
+    body = question(streams=True).build_body(dialect)
     assert (body["stream"], body.get("stream_options")) == (True, options)
 
 
@@ -78,10 +78,10 @@ def reply(content: Any = "hi", finish: Any = "stop", usage: Any = None, **messag
     return {"choices": [choice], "usage": usage}
 
 
-def read(payload: Any) -> tuple[str, ReplyReader]:
-    reader = ReplyReader(events=False, most=MOST)
+def read(payload: Any) -> tuple[str, ResponseParser]:
+    reader = ResponseParser(is_event_stream=False, max_bytes=MOST)
     data = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
-    text = "".join([*reader.feed(data[:3]), *reader.feed(data[3:]), *reader.end()])
+    text = "".join([*reader.feed(data[:3]), *reader.feed(data[3:]), *reader.finish()])
     return text, reader
 
 
@@ -116,7 +116,7 @@ def test_tokens_are_believed_where_they_are_numbers(usage: Any, tokens: ChatToke
 )
 def test_what_a_reply_says(payload: Any, text: str, cut_off: bool, refused: bool) -> None:
     said, reader = read(payload)
-    assert (said, reader.cut_off, reader.refused, reader.begun) == (text, cut_off, refused, bool(text))
+    assert (said, reader.is_truncated, reader.is_refused, reader.has_text) == (text, cut_off, refused, bool(text))
 
 
 @pytest.mark.parametrize(
@@ -145,20 +145,20 @@ def delta(content: Any = None, finish: Any = None) -> dict[str, Any]:
 
 def test_a_stream_ends_with_its_mark_or_its_reason() -> None:
     for ending in (delta(finish="stop"), b"[DONE]"):
-        reader = ReplyReader(events=True, most=MOST)
+        reader = ResponseParser(is_event_stream=True, max_bytes=MOST)
         assert list(reader.feed(events(delta(""), delta("one "), delta("two"), ending))) == ["one ", "two"]
-        assert list(reader.end()) == []
-        assert reader.done is (ending == b"[DONE]")
+        assert list(reader.finish()) == []
+        assert reader.is_done is (ending == b"[DONE]")
 
 
 def test_what_comes_after_the_end_of_a_stream_is_not_read() -> None:
-    reader = ReplyReader(events=True, most=MOST)
+    reader = ResponseParser(is_event_stream=True, max_bytes=MOST)
     assert list(reader.feed(events(delta("one"), b"[DONE]", delta("two"), b"junk"))) == ["one"]
 
 
 @pytest.mark.parametrize("spoiled", [b"junk", {"error": {"code": 500}}, delta(7), {"choices": [7]}], ids=range(4))
 def test_an_event_that_is_none_ends_the_stream(spoiled: Any) -> None:
-    reader = ReplyReader(events=True, most=MOST)
+    reader = ResponseParser(is_event_stream=True, max_bytes=MOST)
     pieces = reader.feed(events(delta("one"), spoiled))
     assert next(pieces) == "one"
     with pytest.raises(EndpointFailed):
@@ -166,7 +166,7 @@ def test_an_event_that_is_none_ends_the_stream(spoiled: Any) -> None:
 
 
 def test_a_stream_that_is_cut_is_told_from_one_that_ends() -> None:
-    reader = ReplyReader(events=True, most=MOST)
+    reader = ResponseParser(is_event_stream=True, max_bytes=MOST)
     assert list(reader.feed(events(delta("one")))) == ["one"]
     with pytest.raises(EndpointFailed, match="breaks off"):
-        list(reader.end())
+        list(reader.finish())

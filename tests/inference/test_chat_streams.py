@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from app.inference.breaker import FAILURES
+from app.inference.breaker import MAX_FAILURES
 from app.inference.chat import ChatMessage, ChatStream, ChatTokens, ChatUnavailable
 from app.inference.chat_openai import OpenAIChat
 from tests.protocol_servers.chat import ChatServer, Failing
@@ -23,7 +23,7 @@ def server() -> Iterator[ChatServer]:
 
 @pytest.fixture
 async def chat(server: ChatServer) -> AsyncIterator[OpenAIChat]:
-    model = OpenAIChat(server.base_url, "secret", "talker", idle_seconds=5.0, first_delay=0.01)
+    model = OpenAIChat(server.base_url, "secret", "talker", idle_timeout_seconds=5.0, first_delay_seconds=0.01)
     yield model
     await model.close()
 
@@ -36,7 +36,9 @@ async def read(
     max_tokens: int = 50,
     first_seconds: float | None = None,
 ) -> ChatStream:
-    async with chat.stream(HELLO, max_tokens=max_tokens, seconds=seconds, first_seconds=first_seconds) as answer:
+    async with chat.stream(
+        HELLO, max_tokens=max_tokens, timeout_seconds=seconds, first_piece_timeout_seconds=first_seconds
+    ) as answer:
         async for piece in answer.pieces:
             came.append(piece)
     return answer
@@ -63,13 +65,13 @@ async def test_pieces_come_one_by_one(server: ChatServer, chat: OpenAIChat, frag
     server.fragment = fragment
     pieces, answer = await streamed(chat)
     assert pieces == ["You ", "said: ", "hello, ", "café ", "🚗"]
-    assert (answer.tokens, answer.cut_off) == (ChatTokens(75, 25), False)
+    assert (answer.tokens, answer.is_truncated) == (ChatTokens(75, 25), False)
     assert server.talks[0].body["stream_options"] == {"include_usage": True}
 
 
 async def test_the_first_piece_does_not_wait_for_the_last(server: ChatServer, chat: OpenAIChat) -> None:
     server.fail("stall")
-    async with asyncio.timeout(60.0), chat.stream(HELLO, max_tokens=50, seconds=AMPLE) as answer:
+    async with asyncio.timeout(60.0), chat.stream(HELLO, max_tokens=50, timeout_seconds=AMPLE) as answer:
         assert await anext(aiter(answer.pieces)) == "You "
 
 
@@ -95,7 +97,7 @@ async def test_one_that_does_not_count_is_not_asked_to(server: ChatServer, chat:
 
 async def test_one_that_used_its_tokens_up_says_so(server: ChatServer, chat: OpenAIChat) -> None:
     server.fail("length")
-    assert (await streamed(chat))[1].cut_off
+    assert (await streamed(chat))[1].is_truncated
 
 
 @pytest.mark.parametrize("how", [429, 500, "disconnect"])
@@ -131,7 +133,7 @@ async def test_what_goes_wrong_is_told_after_what_came(
 
 
 async def test_a_stall_ends_the_answer(server: ChatServer) -> None:
-    chat = OpenAIChat(server.base_url, None, "talker", idle_seconds=0.1)
+    chat = OpenAIChat(server.base_url, None, "talker", idle_timeout_seconds=0.1)
     server.fail("stall")
     async with asyncio.timeout(60.0):
         text, error = await spoiled(chat)
@@ -141,7 +143,7 @@ async def test_a_stall_ends_the_answer(server: ChatServer) -> None:
 
 
 async def test_thinking_first_is_no_stall(server: ChatServer) -> None:
-    chat = OpenAIChat(server.base_url, None, "talker", idle_seconds=2.0)
+    chat = OpenAIChat(server.base_url, None, "talker", idle_timeout_seconds=2.0)
     server.late_seconds = 2.2
     assert "".join((await streamed(chat))[0]) == SAID
     await chat.close()
@@ -156,8 +158,8 @@ async def test_no_stream_takes_longer_than_it_may(server: ChatServer, chat: Open
 
 
 async def test_the_first_piece_has_a_time_of_its_own(server: ChatServer, chat: OpenAIChat) -> None:
-    server.fail("slow", times=FAILURES)
-    for _ in range(FAILURES):
+    server.fail("slow", times=MAX_FAILURES)
+    for _ in range(MAX_FAILURES):
         async with asyncio.timeout(60.0):
             _, error = await spoiled(chat, first_seconds=0.1)
         assert error.reason == "timeout"
@@ -184,7 +186,7 @@ async def test_a_stream_that_is_left_closes_its_connection(server: ChatServer, c
     begun = asyncio.Event()
 
     async def read() -> None:
-        async with chat.stream(HELLO, max_tokens=50, seconds=AMPLE) as answer:
+        async with chat.stream(HELLO, max_tokens=50, timeout_seconds=AMPLE) as answer:
             async for _ in answer.pieces:
                 begun.set()
                 if leave == "break":
@@ -203,8 +205,8 @@ async def test_a_stream_that_is_left_closes_its_connection(server: ChatServer, c
 
 
 async def test_readers_that_leave_do_not_break_the_circuit(server: ChatServer, chat: OpenAIChat) -> None:
-    for _ in range(FAILURES + 1):
-        async with chat.stream(HELLO, max_tokens=50, seconds=AMPLE) as answer:
+    for _ in range(MAX_FAILURES + 1):
+        async with chat.stream(HELLO, max_tokens=50, timeout_seconds=AMPLE) as answer:
             assert await anext(aiter(answer.pieces)) == "You "
     assert "".join((await streamed(chat))[0]) == SAID
 
@@ -212,20 +214,20 @@ async def test_readers_that_leave_do_not_break_the_circuit(server: ChatServer, c
 async def test_nobody_waits_for_the_end_of_the_stream_that_is_the_trial(server: ChatServer) -> None:
     now = 100.0
     chat = OpenAIChat(server.base_url, None, "talker", clock=lambda: now)
-    server.fail("not_json", times=FAILURES)
-    for _ in range(FAILURES):
+    server.fail("not_json", times=MAX_FAILURES)
+    for _ in range(MAX_FAILURES):
         await spoiled(chat)
     assert (await spoiled(chat))[1].reason == "left_alone"
     now += 1.0
     server.fail("stall")
-    async with chat.stream(HELLO, max_tokens=50, seconds=AMPLE) as answer:
+    async with chat.stream(HELLO, max_tokens=50, timeout_seconds=AMPLE) as answer:
         assert await anext(aiter(answer.pieces)) == "You "
         assert "".join((await streamed(chat))[0]) == SAID
     await chat.close()
 
 
 async def test_one_that_keeps_failing_is_left_alone(server: ChatServer, chat: OpenAIChat) -> None:
-    server.fail("error_event", times=FAILURES)
-    for _ in range(FAILURES):
+    server.fail("error_event", times=MAX_FAILURES)
+    for _ in range(MAX_FAILURES):
         assert (await spoiled(chat))[0] == "You "
     assert (await spoiled(chat))[1].reason == "left_alone"

@@ -2,13 +2,13 @@
 
 import pytest
 
-from app.inference.event_stream import EventStream
+from app.inference.event_stream import EventStreamParser
 
 PLAIN = b'data: {"a": 1}\n\ndata: {"b": 2}\n\ndata: [DONE]\n\n'
 
 
 def fed(data: bytes, size: int) -> list[bytes]:
-    stream = EventStream()
+    stream = EventStreamParser()
     return [event for at in range(0, len(data), size) for event in stream.feed(data[at : at + size])]
 
 

@@ -5,7 +5,13 @@ import json
 import pytest
 from pydantic import BaseModel, Field
 
-from app.inference.structured import MAX_CHARACTERS, MAX_DEPTH, UnusableAnswer, read_answer, strict_schema
+from app.inference.structured import (
+    MAX_CHARACTERS,
+    MAX_DEPTH,
+    UnparseableOutput,
+    build_strict_schema,
+    parse_structured_output,
+)
 
 
 class Inner(BaseModel):
@@ -52,7 +58,7 @@ READ = Rewrite(query="one-way rentals", indices=[0, 2])
     ],
 )  # fmt: skip
 def test_what_can_be_read(text: str) -> None:
-    assert read_answer(text, Rewrite) == READ
+    assert parse_structured_output(text, Rewrite) == READ
 
 
 @pytest.mark.parametrize(
@@ -62,11 +68,11 @@ def test_what_can_be_read(text: str) -> None:
 @pytest.mark.parametrize("ascii_only", [True, False])
 def test_strings_are_left_as_they_are(query: str, ascii_only: bool) -> None:
     text = json.dumps({"query": query, "inner": {"name": query}}, ensure_ascii=ascii_only)
-    assert read_answer(text[:-2] + ",}," + "}", Rewrite) == Rewrite(query=query, inner=Inner(name=query))
+    assert parse_structured_output(text[:-2] + ",}," + "}", Rewrite) == Rewrite(query=query, inner=Inner(name=query))
 
 
 def test_a_line_break_within_a_string_is_taken() -> None:
-    assert read_answer('{"query": "two\nlines\tand a tab"}', Rewrite).query == "two\nlines\tand a tab"
+    assert parse_structured_output('{"query": "two\nlines\tand a tab"}', Rewrite).query == "two\nlines\tand a tab"
 
 
 @pytest.mark.parametrize(
@@ -101,13 +107,13 @@ def test_a_line_break_within_a_string_is_taken() -> None:
     ids=lambda value: value[:30],
 )  # fmt: skip
 def test_what_cannot_be_read(text: str, problem: str) -> None:
-    with pytest.raises(UnusableAnswer, match=problem):
-        read_answer(text, Rewrite)
+    with pytest.raises(UnparseableOutput, match=problem):
+        parse_structured_output(text, Rewrite)
 
 
 def test_an_error_holds_no_content() -> None:
-    with pytest.raises(UnusableAnswer) as raised:
-        read_answer('{"query": ["secret"]}', Rewrite)
+    with pytest.raises(UnparseableOutput) as raised:
+        parse_structured_output('{"query": ["secret"]}', Rewrite)
     assert "secret" not in str(raised.value)
     assert raised.value.__cause__ is None
     assert raised.value.__suppress_context__
@@ -116,8 +122,8 @@ def test_an_error_holds_no_content() -> None:
 @pytest.mark.parametrize("unit", ['{"', '\\"', "{", '{"a":1}', ",", '{"a', "<think>", '["', '{"a":[],'])
 def test_hostile_repetition_ends_soon(unit: str) -> None:
     """Each of these takes hours where the time grows with the square of the length."""
-    with pytest.raises(UnusableAnswer):
-        read_answer(unit * (MAX_CHARACTERS // len(unit)), Rewrite)
+    with pytest.raises(UnparseableOutput):
+        parse_structured_output(unit * (MAX_CHARACTERS // len(unit)), Rewrite)
 
 
 def test_a_schema_is_closed() -> None:
@@ -125,7 +131,7 @@ def test_a_schema_is_closed() -> None:
         parts: list[Inner] = Field(default_factory=list, max_length=3)
         rewrite: Rewrite | None = None
 
-    schema = strict_schema(Deep)
+    schema = build_strict_schema(Deep)
     assert (schema["required"], schema["additionalProperties"]) == (["parts", "rewrite"], False)
     inner = schema["$defs"]["Inner"]
     assert (inner["required"], inner["additionalProperties"]) == (["name", "default"], False)

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from app.inference.vision import VisionRejected, VisionUnavailable
-from app.inference.vision_openai import ATTEMPTS, MAX_CHARACTERS, OpenAIVision
+from app.inference.vision_openai import MAX_ATTEMPTS, MAX_CHARACTERS, OpenAIVision
 from tests.protocol_servers.chat import ChatServer, Failing
 
 
@@ -24,7 +24,7 @@ def red() -> bytes:
 
 
 async def describe(server: ChatServer, *, key: str | None = "secret", timeout: float = 5.0) -> tuple[str, int]:
-    model = OpenAIVision(server.base_url, key, "looker", timeout_seconds=timeout, first_delay=0.01)
+    model = OpenAIVision(server.base_url, key, "looker", timeout_seconds=timeout, first_delay_seconds=0.01)
     try:
         said = await model.describe(red(), "image/png", language="german")
     finally:
@@ -51,10 +51,10 @@ async def test_what_may_pass_is_tried_again(server: ChatServer, how: Failing | i
 
 @pytest.mark.parametrize("how", [500, "garbage"])
 async def test_it_gives_up(server: ChatServer, how: Failing | int) -> None:
-    server.fail(how, times=ATTEMPTS, retry_after="0.01")
+    server.fail(how, times=MAX_ATTEMPTS, retry_after="0.01")
     with pytest.raises(VisionUnavailable, match="vision model failed"):
         await describe(server)
-    assert len(server.received) == ATTEMPTS
+    assert len(server.received) == MAX_ATTEMPTS
 
 
 async def test_whoever_asks_for_too_much_patience_is_asked_later(server: ChatServer) -> None:
@@ -65,7 +65,7 @@ async def test_whoever_asks_for_too_much_patience_is_asked_later(server: ChatSer
 
 
 async def test_one_that_does_not_answer_is_not_waited_for(server: ChatServer) -> None:
-    server.fail("slow", times=ATTEMPTS)
+    server.fail("slow", times=MAX_ATTEMPTS)
     with pytest.raises(VisionUnavailable, match="no answer in time"):
         await describe(server, timeout=0.05)
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.ingestion.chunk_rules import check_drafts
+from app.ingestion.chunk_rules import validate_chunks
 from app.ingestion.chunkers import ChunkSizes
 from app.ingestion.tree import add_topics, build_tree
 from app.ingestion.types import Block, BlockKind, ChunkDraft, ChunkerFailed, NodeKind, ParsedDocument, TreeNode
@@ -36,7 +36,7 @@ def ranged(start: str, end: str, path: tuple[int, ...] = ()) -> ChunkDraft:
 
 
 def check(found: list[ChunkDraft], max_tokens: int = 200) -> None:
-    check_drafts(TREE, found, words([draft.text for draft in found]), max_tokens=max_tokens)
+    validate_chunks(TREE, found, words([draft.text for draft in found]), max_tokens=max_tokens)
 
 
 def test_good_chunks() -> None:

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.errors import InvalidInput
+from app.errors import InvalidInputError
 from app.inference.embedding import EmbeddingIdentity, Embeddings, EmbeddingUnavailable, Vectors
 from app.ingestion.chunkers import CHUNKERS, ChunkTools
-from app.ingestion.chunking import chunk_document, chunker_options, open_tools
+from app.ingestion.chunking import chunk_document, create_chunk_tools, parse_chunker_options
 from app.ingestion.tree import build_tree
 from app.ingestion.types import (
     MAX_CHUNKS,
@@ -36,7 +36,7 @@ class SlowEmbedder:
     identity = EmbeddingIdentity("slow", 32, "fp32", "", "")
     max_tokens = 100
     special_tokens = 2
-    pictures = None
+    image_embedder = None
 
     def __init__(self) -> None:
         self.asked, self.go_on, self.calls, self.cancelled = asyncio.Event(), asyncio.Event(), 0, 0
@@ -95,7 +95,7 @@ async def test_a_thread_gets_vectors_and_errors() -> None:
     async def book(tokens: int) -> None:
         booked.append(tokens)
 
-    async with open_tools(embedder, book=book) as tools:
+    async with create_chunk_tools(embedder, record_tokens=book) as tools:
         assert tools.max_tokens == 98
         assert np.array_equal(await asyncio.to_thread(tools.embed, ["a", "b"]), embed(["a", "b"]))
         with pytest.raises(EmbeddingUnavailable):
@@ -117,7 +117,7 @@ async def test_a_cancelled_job_lets_its_thread_go() -> None:
         ended.set()
 
     async def job() -> None:
-        async with open_tools(embedder) as tools:
+        async with create_chunk_tools(embedder) as tools:
             await asyncio.to_thread(work, tools)
 
     running = asyncio.create_task(job())
@@ -176,7 +176,7 @@ def test_settings_of_before_there_were_options() -> None:
     ],
 )
 def test_options_with_their_defaults(strategy: str, options: dict[str, int], expected: dict[str, int | None]) -> None:
-    assert chunker_options(strategy, options, loc=("body",)) == expected
+    assert parse_chunker_options(strategy, options, loc=("body",)) == expected
 
 
 @pytest.mark.parametrize(
@@ -192,6 +192,6 @@ def test_options_with_their_defaults(strategy: str, options: dict[str, int], exp
     ],
 )
 def test_options_that_are_none(strategy: str, options: dict[str, object]) -> None:
-    with pytest.raises(InvalidInput) as refused:
-        chunker_options(strategy, options, loc=("body", "options"))
+    with pytest.raises(InvalidInputError) as refused:
+        parse_chunker_options(strategy, options, loc=("body", "options"))
     assert refused.value.loc == ("body", "options", *options)

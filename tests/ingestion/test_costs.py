@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from app.bootstrap import TenantServices
-from app.documents.types import DocumentFacts
+from app.documents.types import DocumentFields
 from app.embedded_postgres import DatabaseUrls
 from app.knowledge_bases.types import Chunking, NewKnowledgeBase
 from tests.ingestion.workshop import Workshop, add_text, open_workshop, until
@@ -67,7 +67,7 @@ async def test_passages(workshop: Workshop, services: TenantServices) -> None:
 
 async def test_sentences_of_a_chunker(workshop: Workshop, services: TenantServices) -> None:
     await services.knowledge_bases.create(NewKnowledgeBase("topics", chunking=Chunking("semantic")))
-    added = await services.uploads.upload_text("topics", PROSE, DocumentFacts(), media_type="text/plain")
+    added = await services.uploads.upload_text("topics", PROSE, DocumentFields(), media_type="text/plain")
     await workshop.ingest(added.document)
     chunks = await workshop.owner.fetchval("select count(*) from chunk where document_id = $1", added.document.id)
     texts, tokens = counted(workshop)

@@ -9,8 +9,8 @@ import pytest
 
 from app.bootstrap import TenantServices
 from app.db.models.base import SYSTEM_TENANT
-from app.db.models.tenant_data import Document
-from app.documents.types import DocumentFacts
+from app.db.models.tenant_data import DocumentRow
+from app.documents.types import DocumentFields
 from app.knowledge_bases.repository import KnowledgeBaseRepository
 from app.knowledge_bases.types import IndexMismatch, KnowledgeBaseView, NewKnowledgeBase
 from app.retrieval.types import SearchRequest
@@ -35,8 +35,8 @@ async def services(workshop: Workshop) -> AsyncIterator[TenantServices]:
     await workshop.end_whole()
 
 
-async def add(services: TenantServices, text: str, *, kb: str = "mixed") -> Document:
-    return (await services.uploads.upload_text(kb, text, DocumentFacts(), media_type="text/plain")).document
+async def add(services: TenantServices, text: str, *, kb: str = "mixed") -> DocumentRow:
+    return (await services.uploads.upload_text(kb, text, DocumentFields(), media_type="text/plain")).document
 
 
 async def found(services: TenantServices) -> KnowledgeBaseView:
@@ -69,10 +69,10 @@ async def test_whoever_holds_the_index_is_not_in_the_way(workshop: Workshop, ser
     database = workshop.resources.database
     async with asyncio.timeout(30), database.transaction(tenant_id) as one:
         first = KnowledgeBaseRepository(one, tenant_id)
-        await first.hold_indexes(kb.row.id)
+        await first.lock_indexes(kb.row.id)
         async with database.transaction(tenant_id) as other:
             second = KnowledgeBaseRepository(other, tenant_id)
-            await second.hold_indexes(kb.row.id)
+            await second.lock_indexes(kb.row.id)
             await second.add_language(kb.index.id, "german")
         await first.add_language(kb.index.id, "german")
         await first.add_language(kb.index.id, "french")
@@ -93,8 +93,8 @@ async def test_one_that_is_shared_is_told_as_such(services: TenantServices) -> N
     index = replace(kb.index, identity={**kb.index.identity, "analyser": "auto-v0"})
     told = [replace(kb, row=replace(kb.row, tenant_id=owner), index=index) for owner in (UUID(int=9), SYSTEM_TENANT)]
     sentence = "nowledge base 'mixed' was analysed by 'auto-v0', not 'auto-v1'; reindex it."
-    assert [one.other_words for one in told] == [f"K{sentence}", f"Shared k{sentence}"]
-    assert [one.called for one in told] == ["'mixed'", "the shared 'mixed'"]
+    assert [one.analyzer_mismatch for one in told] == [f"K{sentence}", f"Shared k{sentence}"]
+    assert [one.display_name for one in told] == ["'mixed'", "the shared 'mixed'"]
 
 
 async def test_an_index_of_another_analyser_is_refused(workshop: Workshop, services: TenantServices) -> None:
@@ -113,7 +113,7 @@ async def test_an_index_of_another_analyser_is_refused(workshop: Workshop, servi
         request = SearchRequest(["winters"], knowledge_bases=["mixed"], strategy=strategy)
         result = await services.retrieval.search(request)
         assert [one.startswith(told) for one in result.warnings] == [True] * remarks
-        assert result.whole
+        assert result.is_complete
 
 
 async def stored(workshop: Workshop, kb_id: UUID) -> list[str]:

@@ -3,8 +3,8 @@
 import json
 from collections.abc import Sequence
 
-from app.documents.types import DocumentFacts, GivenChunk
-from app.lexical.weights import MOST_TERMS
+from app.documents.types import DocumentFields, ProvidedChunk
+from app.lexical.weights import MAX_TERMS
 from tests.fixtures.service import Service
 from tests.ingestion.workshop import Workshop
 
@@ -15,11 +15,11 @@ def words(count: int) -> str:
     return " ".join(f"w{number}" for number in range(count))
 
 
-async def put(workshop: Workshop, chunks: Sequence[GivenChunk]) -> tuple[str, str | None]:
+async def put(workshop: Workshop, chunks: Sequence[ProvidedChunk]) -> tuple[str, str | None]:
     """What the worker makes of a document: its status, and its error."""
     services = await workshop.new_tenant()
     workshop.endpoint.reset()
-    document = (await services.uploads.upload_chunks("default", chunks, DocumentFacts())).document
+    document = (await services.uploads.upload_chunks("default", chunks, DocumentFields())).document
     async with workshop.working():
         await workshop.settled(document.id)
     row = await workshop.document(document.id)
@@ -27,13 +27,13 @@ async def put(workshop: Workshop, chunks: Sequence[GivenChunk]) -> tuple[str, st
 
 
 async def test_as_many_as_a_row_holds_are_stored(workshop: Workshop) -> None:
-    assert await put(workshop, [GivenChunk(words(MOST_TERMS), vector=VECTOR)]) == ("ready", None)
+    assert await put(workshop, [ProvidedChunk(words(MAX_TERMS), vector=VECTOR)]) == ("ready", None)
     stored = await workshop.owner.fetchval("select max(cardinality(keys)) from chunk_lexical")
-    assert stored == MOST_TERMS
+    assert stored == MAX_TERMS
 
 
 async def test_one_more_fails_the_document_once_and_nothing_is_embedded(workshop: Workshop) -> None:
-    chunks = [GivenChunk("An otter."), GivenChunk(words(MOST_TERMS + 1), vector=VECTOR)]
+    chunks = [ProvidedChunk("An otter."), ProvidedChunk(words(MAX_TERMS + 1), vector=VECTOR)]
     status, error = await put(workshop, chunks)
     assert status == "failed"
     told = json.loads(error or "")

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from app.bootstrap import TenantServices
-from app.db.models.tenant_data import Document
+from app.db.models.tenant_data import DocumentRow
 from app.embedded_postgres import DatabaseUrls
 from app.inference.vision import VisionUnavailable
-from app.inference.vision_openai import ATTEMPTS
+from app.inference.vision_openai import MAX_ATTEMPTS
 from app.ingestion.chunkers import CHUNKERS
-from app.ingestion.media import MOST_FAILURES
-from app.ingestion.types import NoText
+from app.ingestion.media import MAX_FAILURES
+from app.ingestion.types import NoTextFound
 from app.job_handlers import JobContext
 from app.knowledge_bases.types import Chunking, NewKnowledgeBase
 from tests.ingestion import illustrated
@@ -48,21 +48,21 @@ async def services(workshop: Workshop, chat: ChatServer) -> AsyncIterator[Tenant
     await workshop.end_whole()
 
 
-async def chunks(workshop: Workshop, document: Document) -> list[Any]:
+async def chunks(workshop: Workshop, document: DocumentRow) -> list[Any]:
     rows = await workshop.owner.fetch("select * from chunk where document_id = $1 order by ordinal", document.id)
     return list(rows)
 
 
-async def stored(workshop: Workshop, document: Document) -> set[str]:
+async def stored(workshop: Workshop, document: DocumentRow) -> set[str]:
     return {one.key async for one in workshop.resources.objects.list_objects() if str(document.id) in one.key}
 
 
-async def media_keys(workshop: Workshop, document: Document) -> set[str]:
+async def media_keys(workshop: Workshop, document: DocumentRow) -> set[str]:
     rows = await workshop.owner.fetch("select key from document_media where document_id = $1", document.id)
     return {row["key"] for row in rows}
 
 
-async def warnings(workshop: Workshop, document: Document) -> str:
+async def warnings(workshop: Workshop, document: DocumentRow) -> str:
     return str((await workshop.document(document.id))["warnings"])
 
 
@@ -175,7 +175,7 @@ async def test_a_model_that_always_fails_is_left_alone(
     document.save(str(path))
     made = await upload(services, path)
     await workshop.ingest(made)
-    assert len(chat.received) <= MOST_FAILURES + 1
+    assert len(chat.received) <= MAX_FAILURES + 1
     assert "12 pictures were not described. The vision model refuses (HTTP 401)" in await warnings(workshop, made)
     assert [row["content"] for row in await chunks(workshop, made)] == ["Only these words are left."]
 
@@ -190,9 +190,9 @@ async def test_a_picture_alone_waits_for_the_model(
     with pytest.raises(VisionUnavailable):
         await workshop.ingest(document)
     chat.fail(400)
-    with pytest.raises(NoText):
+    with pytest.raises(NoTextFound):
         await workshop.ingest(document)
-    chat.fail(503, retry_after="0.01", times=ATTEMPTS - 1)
+    chat.fail(503, retry_after="0.01", times=MAX_ATTEMPTS - 1)
     await workshop.ingest(document)
     (only,) = await chunks(workshop, document)
     assert (only["content"], only["media_ordinal"], only["page"]) == (RED, 0, None)
@@ -265,7 +265,7 @@ async def test_the_sweeper_knows_them(workshop: Workshop, services: TenantServic
     await workshop.resources.objects.put(orphan, tmp_path / "x")
     # As if all this had been an hour ago.
     sweeper = replace(JobContext(workshop.resources, workshop.pipeline).sweeper, orphan_age=timedelta(hours=-1))
-    await sweeper.orphans()
+    await sweeper.delete_orphans()
     assert await stored(workshop, document) == kept
     assert len(kept) == 3
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.ingestion.passages import passage_texts
+from app.ingestion.passages import contextualize_chunks
 from app.ingestion.types import ChunkDraft
 from tests.ingestion.documents import words
 
@@ -29,7 +29,7 @@ def draft(text: str, *titles: str) -> ChunkDraft:
     ],
 )
 def test_prefix(title: str | None, chunk: ChunkDraft, limit: int, expected: str) -> None:
-    assert passage_texts(title, [chunk], count_tokens=words, limit=limit) == [expected]
+    assert contextualize_chunks(title, [chunk], count_tokens=words, max_tokens=limit) == [expected]
 
 
 def test_batch_keeps_the_order_and_counts_little() -> None:
@@ -41,7 +41,7 @@ def test_batch_keeps_the_order_and_counts_little() -> None:
         sizes.append(len(texts))
         return words(texts)
 
-    texts = passage_texts("title", drafts, count_tokens=count, limit=7)
+    texts = contextualize_chunks("title", drafts, count_tokens=count, max_tokens=7)
     assert all(text.endswith(chunk.text) for text, chunk in zip(texts, drafts, strict=True))
     assert all(
         tokens <= 7 or text == chunk.text for tokens, text, chunk in zip(words(texts), texts, drafts, strict=True)
@@ -53,4 +53,4 @@ def test_batch_keeps_the_order_and_counts_little() -> None:
 
 
 def test_nothing_to_do() -> None:
-    assert passage_texts("title", [], count_tokens=words, limit=5) == []
+    assert contextualize_chunks("title", [], count_tokens=words, max_tokens=5) == []

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from app.bootstrap import TenantServices
-from app.db.models.tenant_data import Document
+from app.db.models.tenant_data import DocumentRow
 from app.embedded_postgres import DatabaseUrls
 from app.inference.embedding import EmbeddingMismatch, EmbeddingUnavailable
-from app.ingestion.media import MOST_FAILURES
-from app.ingestion.picture_embedding import SLICE
-from app.ingestion.preview import PreviewWishes
+from app.ingestion.media import MAX_FAILURES
+from app.ingestion.picture_embedding import MAX_SLICE_IMAGES
+from app.ingestion.preview import PreviewOptions
 from app.retrieval.types import Hit, SearchRequest
 from tests.ingestion import illustrated
 from tests.ingestion.test_media import chunks, media_keys, warnings
@@ -128,7 +128,7 @@ async def test_a_picture_alone(workshop: Workshop, services: TenantServices, tmp
     path.write_bytes(illustrated.square("green"))
     await workshop.ingest(await upload(services, path))
     (only,) = await found(services, "green")
-    assert (only.chunk.media_ordinal, only.chunk.media_type) == (0, "image/png")
+    assert (only.chunk.image_ordinal, only.chunk.media_type) == (0, "image/png")
     assert await spent(workshop, services) == (1, PICTURE_TOKENS)
 
 
@@ -165,12 +165,12 @@ async def test_a_model_that_takes_none_is_left_alone(
     workshop: Workshop, services: TenantServices, tmp_path: Path
 ) -> None:
     workshop.endpoint.refused_word = "red"
-    count = SLICE + MOST_FAILURES
+    count = MAX_SLICE_IMAGES + MAX_FAILURES
     document = await upload(services, many(tmp_path / "many.docx", count))
     await workshop.ingest(document)
     assert f"did not take {count} of {count} pictures" in await warnings(workshop, document)
     tried = {data for request in workshop.endpoint.received for data in request.pictures}
-    assert len(tried) == SLICE
+    assert len(tried) == MAX_SLICE_IMAGES
     assert await workshop.status(document.id) == "ready"
 
 
@@ -194,7 +194,7 @@ async def test_a_preview_says_how_many(workshop: Workshop, services: TenantServi
         yield b'--b\r\nContent-Disposition: form-data; name="file"; filename="two.pdf"\r\n\r\n'
         yield path.read_bytes() + b"\r\n--b--\r\n"
 
-    made = await services.preview.preview(body(), b"b", lambda _: PreviewWishes())
+    made = await services.preview.preview_upload(body(), b"b", lambda _: PreviewOptions())
     assert (made.quality.pictures, made.warnings) == (2, [])
     assert [draft.text for draft in made.drafts if draft.text.startswith("Picture")] == ["Picture 1", "Picture 2"]
     assert sent(workshop) == []
@@ -228,7 +228,7 @@ async def test_of_a_long_description_the_beginning_is_the_picture(
     chat.say = say
     path = tmp_path / "red.png"
     path.write_bytes(illustrated.square("red"))
-    document: Document = await upload(others, path)
+    document: DocumentRow = await upload(others, path)
     await talkative.ingest(document)
     rows = await chunks(talkative, document)
     assert len(rows) > 1

@@ -10,11 +10,11 @@ from uuid import UUID
 import pytest
 
 from app.bootstrap import TenantServices
-from app.documents.types import DocumentFacts, DocumentNotFound
+from app.documents.types import DocumentFields, DocumentNotFound
 from app.embedded_postgres import DatabaseUrls
 from app.inference.embedding import EmbeddingRejected
-from app.ingestion.pipeline import Retitled
-from app.ingestion.types import NoText
+from app.ingestion.pipeline import TitleChanged
+from app.ingestion.types import NoTextFound
 from app.knowledge_bases.types import IndexMismatch, NewKnowledgeBase
 from app.retrieval.types import SearchRequest
 from tests.ingestion.workshop import Workshop, add_text, open_workshop, until
@@ -140,7 +140,7 @@ async def test_a_title_that_changes_meanwhile_leaves_no_word_of_the_old(
         await until(lambda: is_status(workshop, document.id, "embedding"))
         changed = await services.documents.update("default", document.id, {"title": "Zebras"})
         assert (changed.title, changed.status) == ("Zebras", "embedding")
-    with pytest.raises(Retitled):
+    with pytest.raises(TitleChanged):
         await ingesting
     assert await workshop.owner.fetchval("select count(*) from job where document_id = $1", document.id) == 1
     await workshop.ingest(document)
@@ -250,7 +250,7 @@ async def test_deleting_a_knowledge_base_under_ingestion(workshop: Workshop, ser
             await services.knowledge_bases.create(NewKnowledgeBase(f"kb-{number}"))
             for seed in range(2):
                 text = prose(seed, paragraphs=2)
-                await services.uploads.upload_text(f"kb-{number}", text, DocumentFacts(), media_type="text/plain")
+                await services.uploads.upload_text(f"kb-{number}", text, DocumentFields(), media_type="text/plain")
             await asyncio.sleep(rng.random() * 0.1)
             await services.knowledge_bases.delete(f"kb-{number}")
         await until(lambda: no_jobs(workshop))
@@ -293,7 +293,7 @@ async def test_an_embedding_endpoint_that_fails(
             assert await written(workshop, document.id) == 0
             workshop.endpoint.reset()
         assert await workshop.settled(document.id) == "ready"
-    again = await services.uploads.upload_text("default", prose(8), DocumentFacts(), media_type="text/plain")
+    again = await services.uploads.upload_text("default", prose(8), DocumentFields(), media_type="text/plain")
     assert (again.document.id, again.created) == (document.id, False)
 
 
@@ -308,7 +308,7 @@ async def waits_for_endpoint(workshop: Workshop) -> bool:
 
 async def test_a_text_without_words(workshop: Workshop, services: TenantServices) -> None:
     document = await add_text(services, "\u200b")
-    with pytest.raises(NoText):
+    with pytest.raises(NoTextFound):
         await workshop.ingest(document)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.ingestion.quality import garbled_ratio, measure_quality
+from app.ingestion.quality import compute_garbled_ratio, measure_quality
 from app.ingestion.types import Block, BlockKind, ParsedDocument
 from app.threads import SLICE_CHARACTERS
 
@@ -25,7 +25,7 @@ def test_pages_without_text() -> None:
 
 
 def test_a_picture_is_no_text() -> None:
-    blocks = [paragraph("one", page=1), Block(BlockKind.PICTURE, "Picture 1", page=2, picture=0)]
+    blocks = [paragraph("one", page=1), Block(BlockKind.IMAGE, "Picture 1", page=2, image_index=0)]
     quality = measure_quality(ParsedDocument(blocks, page_count=2), media_type=PDF)
     assert (quality.pictures, quality.characters, quality.suspected_scans) == (1, 3, [2])
 
@@ -56,11 +56,11 @@ def test_a_format_without_pages() -> None:
     ],
 )
 def test_the_share_of_noise(text: str, ratio: float) -> None:
-    assert garbled_ratio([text]) == ratio
+    assert compute_garbled_ratio([text]) == ratio
 
 
 def test_the_share_is_of_all_blocks_together() -> None:
-    assert garbled_ratio(["\ufffd", "abc", "", "abcdef"]) == 0.1
+    assert compute_garbled_ratio(["\ufffd", "abc", "", "abcdef"]) == 0.1
 
 
 class WholeText(str):
@@ -77,5 +77,5 @@ def test_slices_of_a_long_text_count_what_lies_across_their_ends_once(noise: str
     """No other thread runs while a slice is looked through."""
     for before in range(SLICE_CHARACTERS - len(noise) - 1, SLICE_CHARACTERS + 2):
         text = " " * before + noise + "y" * len(noise) + " " * SLICE_CHARACTERS
-        assert garbled_ratio([WholeText(text)]) == 0.5
-    assert garbled_ratio([noise * SLICE_CHARACTERS]) == 1.0
+        assert compute_garbled_ratio([WholeText(text)]) == 0.5
+    assert compute_garbled_ratio([noise * SLICE_CHARACTERS]) == 1.0

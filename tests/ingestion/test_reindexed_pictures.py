@@ -12,15 +12,15 @@ from uuid import UUID
 import pytest
 
 from app.bootstrap import TenantServices
-from app.db.models.tenant_data import Document
+from app.db.models.tenant_data import DocumentRow
 from app.db.session import TenantDatabase
 from app.embedded_postgres import DatabaseUrls
 from app.inference.embedding import EmbeddingUnavailable
-from app.ingestion.media import MOST_FAILURES
-from app.ingestion.parsers.picture_lines import MAX_PICTURE_BYTES
-from app.ingestion.picture_embedding import SLICE
+from app.ingestion.media import MAX_FAILURES
+from app.ingestion.parsers.picture_lines import MAX_IMAGE_BYTES
+from app.ingestion.picture_embedding import MAX_SLICE_IMAGES
 from app.job_handlers import JobContext
-from app.knowledge_bases.types import Chunking, ReindexWishes
+from app.knowledge_bases.types import Chunking, ReindexOptions
 from app.object_store import ObjectStore, ObjectStoreUnavailable
 from app.object_store.s3 import S3ObjectStore
 from tests.ingestion import illustrated
@@ -102,7 +102,7 @@ async def others(described: Workshop, chat: ChatServer) -> AsyncIterator[TenantS
     await described.end_whole()
 
 
-async def two_pictures(workshop: Workshop, services: TenantServices, folder: Path) -> Document:
+async def two_pictures(workshop: Workshop, services: TenantServices, folder: Path) -> DocumentRow:
     """A document with a red and a blue one, ingested."""
     document = await upload(services, illustrated.pdf(folder / "two.pdf"))
     await workshop.ingest(document)
@@ -117,12 +117,12 @@ async def work(workshop: Workshop, services: TenantServices, *, objects: ObjectS
     )
     db = TenantDatabase(workshop.resources.database, tenant_id)
     resources = replace(workshop.resources, objects=objects or workshop.resources.objects)
-    await JobContext(resources, workshop.pipeline).reindexer.run(db, row["id"], row["job_id"])
+    await JobContext(resources, workshop.pipeline).reindexer.run_slice(db, row["id"], row["job_id"])
     assert await live(services) == row["id"]
 
 
 async def reindex(workshop: Workshop, services: TenantServices, **wishes: Any) -> None:
-    await services.reindexing.start("default", ReindexWishes(**{"chunking": CUT, **wishes}))
+    await services.reindexing.start("default", ReindexOptions(**{"chunking": CUT, **wishes}))
     await work(workshop, services)
 
 
@@ -155,7 +155,7 @@ async def silent_store() -> AsyncIterator[ObjectStore]:
         await store.close()
 
 
-async def keys(workshop: Workshop, document: Document) -> list[str]:
+async def keys(workshop: Workshop, document: DocumentRow) -> list[str]:
     """Where its pictures are kept, the red one first."""
     rows = await workshop.owner.fetch(
         "select key from document_media where document_id = $1 order by ordinal", document.id
@@ -207,7 +207,7 @@ async def test_another_model_sees_them(
 async def test_of_a_document_that_comes_meanwhile_both_models_see_them(
     seen: Workshop, services: TenantServices, seeing: EmbeddingServer, tmp_path: Path
 ) -> None:
-    await services.reindexing.start("default", ReindexWishes(model="seeing", chunking=CUT))
+    await services.reindexing.start("default", ReindexOptions(model="seeing", chunking=CUT))
     await two_pictures(seen, services, tmp_path)
     assert await seen_as(services, "red")
     assert (colours(seen.endpoint), colours(seeing)) == (["red", "blue"], ["red", "blue"])
@@ -255,20 +255,20 @@ async def test_one_whose_bytes_are_gone_is_found_by_its_words(
 
 
 async def test_those_that_are_gone_are_no_refusals(seen: Workshop, services: TenantServices, tmp_path: Path) -> None:
-    document = await upload(services, many(tmp_path / "many.docx", SLICE + 1))
+    document = await upload(services, many(tmp_path / "many.docx", MAX_SLICE_IMAGES + 1))
     await seen.ingest(document)
-    for key in (await keys(seen, document))[:MOST_FAILURES]:
+    for key in (await keys(seen, document))[:MAX_FAILURES]:
         await seen.resources.objects.delete(key)
     seen.endpoint.reset()
     await reindex(seen, services)
-    assert len(colours(seen.endpoint)) == SLICE + 1 - MOST_FAILURES
+    assert len(colours(seen.endpoint)) == MAX_SLICE_IMAGES + 1 - MAX_FAILURES
 
 
 async def test_a_store_that_does_not_answer_is_waited_for(
     seen: Workshop, services: TenantServices, tmp_path: Path
 ) -> None:
     await two_pictures(seen, services, tmp_path)
-    await services.reindexing.start("default", ReindexWishes(chunking=CUT))
+    await services.reindexing.start("default", ReindexOptions(chunking=CUT))
     async with silent_store() as silent:
         with pytest.raises(ObjectStoreUnavailable):
             await work(seen, services, objects=silent)
@@ -295,7 +295,7 @@ async def test_one_that_is_larger_than_ingestion_makes_them_is_not_read(
     document = await two_pictures(seen, services, tmp_path)
     await seen.owner.execute(  # as an archive may bring it
         "update document_media set bytes = $1 where document_id = $2 and ordinal = 0",
-        MAX_PICTURE_BYTES + 1, document.id,
+        MAX_IMAGE_BYTES + 1, document.id,
     )  # fmt: skip
     seen.endpoint.reset()
     await reindex(seen, services)

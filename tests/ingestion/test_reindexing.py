@@ -17,18 +17,18 @@ from app.bootstrap import TenantServices
 from app.db.maintenance import MaintenanceFailed, OwnerDatabase
 from app.db.models.base import SYSTEM_TENANT
 from app.db.models.control_rows import ClaimedJob
-from app.db.models.tenant_data import Document
+from app.db.models.tenant_data import DocumentRow
 from app.db.session import TenantDatabase
-from app.documents.deletion import Selection
-from app.documents.scopes import Scope
-from app.documents.types import DocumentFacts, GivenChunk
+from app.documents.deletion import DeletionSelection
+from app.documents.scopes import DocumentScope
+from app.documents.types import DocumentFields, ProvidedChunk
 from app.embedded_postgres import DatabaseUrls
 from app.ids import encode_id
 from app.indexing.dropping import DROP_JOB
 from app.indexing.repository import IndexRepository
-from app.indexing.service import PERIODIC_JOB
+from app.indexing.service import MAINTAIN_INDEXES_JOB
 from app.inference.embedding import EmbeddingUnavailable
-from app.ingestion.chunker_nodes import remove_unnamed_nodes
+from app.ingestion.chunker_nodes import delete_unreferenced_nodes
 from app.ingestion.reindexing import SLICE_SECONDS, Reindexer
 from app.job_failures import describe_failure
 from app.job_handlers import HANDLERS, JobContext
@@ -40,12 +40,12 @@ from app.knowledge_bases.types import (
     IndexMismatch,
     KnowledgeBaseView,
     NewKnowledgeBase,
-    NothingToUndo,
-    ReindexUnderWay,
-    ReindexWishes,
+    NothingToRollBack,
+    ReindexInProgress,
+    ReindexOptions,
 )
-from app.lexical.weights import MOST_TERMS
-from app.quotas.types import TokensSpent
+from app.lexical.weights import MAX_TERMS
+from app.quotas.types import DailyTokenLimitReached
 from app.retrieval.types import Expansion, SearchRequest
 from tests.ingestion.workshop import Workshop, add_text, open_workshop, until
 from tests.protocol_servers.embedding import EmbeddingServer
@@ -94,20 +94,20 @@ class Desk:
     def context(self) -> JobContext:
         return JobContext(self.workshop.resources, self.workshop.pipeline)
 
-    async def add(self, count: int, *, kb: str = "default") -> list[Document]:
+    async def add(self, count: int, *, kb: str = "default") -> list[DocumentRow]:
         made = []
         for number in range(count):
-            facts = DocumentFacts(external_id=f"d{number}")
+            facts = DocumentFields(external_id=f"d{number}")
             uploaded = await self.services.uploads.upload_text(kb, text(number), facts, media_type="text/plain")
             await self.workshop.ingest(uploaded.document)
             made.append(uploaded.document)
         return made
 
     async def start(self, **wishes: Any) -> None:
-        await self.services.reindexing.start("default", ReindexWishes(**(wishes or {"chunking": SMALL})))
+        await self.services.reindexing.start("default", ReindexOptions(**(wishes or {"chunking": SMALL})))
 
     async def kb(self) -> KnowledgeBaseView:
-        return await self.services.knowledge_bases.describe("default")
+        return await self.services.knowledge_bases.find_with_counts("default")
 
     async def index(self, state: str) -> asyncpg.Record:
         return await self.owner.fetchrow(
@@ -118,13 +118,13 @@ class Desk:
     async def work(self, reindexer: Reindexer | None = None) -> None:
         """What the worker does with the job of the generation."""
         row = await self.index("building")
-        await (reindexer or self.context.reindexer).run(self.db, row["id"], row["job_id"])
+        await (reindexer or self.context.reindexer).run_slice(self.db, row["id"], row["job_id"])
 
     async def working(self, *, slice_seconds: float = SLICE_SECONDS) -> tuple[UUID, asyncio.Task[None]]:
         """The generation, and the job at it; the connection is left to the test."""
         row = await self.index("building")
         reindexer = replace(self.context.reindexer, slice_seconds=slice_seconds)
-        work = reindexer.run(self.db, row["id"], row["job_id"])
+        work = reindexer.run_slice(self.db, row["id"], row["job_id"])
         return row["id"], asyncio.create_task(work)
 
     async def handle(self, kind: str, index_id: UUID) -> None:
@@ -190,7 +190,7 @@ async def test_it_is_the_same_as_if_it_had_been_so_from_the_start(desk: Desk, ot
     assert desk.workshop.endpoint.requests == requests
     assert len(asked(other_model)) == len(set(asked(other_model)))
     kb = await desk.kb()
-    assert (kb.reindexing, kb.row.language, kb.chunking, kb.index.dim) == (None, "german", SMALL, OTHER_SIZE)
+    assert (kb.reindex_progress, kb.row.language, kb.chunking, kb.index.dim) == (None, "german", SMALL, OTHER_SIZE)
     anew = (await desk.services.knowledge_bases.find("anew")).index.id
     columns = "c.ordinal, c.content, c.start_offset, c.end_offset, c.token_count, c.section_titles, c.node_path"
     seen = "l.metadata - '{$document_id,$created_at,$instants,$node}'::text[]"
@@ -201,8 +201,8 @@ async def test_it_is_the_same_as_if_it_had_been_so_from_the_start(desk: Desk, ot
         " where c.index_id = $1 and c.document_id = $2 order by c.ordinal"
     )
     # The weights of words begin with the mean length of before: a re-weighing makes them the same.
-    await desk.context.maintenance.maintain(desk.tenant, anew)
-    await desk.context.maintenance.maintain(desk.tenant, kb.index.id)
+    await desk.context.index_maintenance.maintain(desk.tenant, anew)
+    await desk.context.index_maintenance.maintain(desk.tenant, kb.index.id)
     for one, other in zip(wanted, documents, strict=True):
         expected = [tuple(row) for row in await desk.owner.fetch(sql, anew, one.id)]
         made = [tuple(row) for row in await desk.owner.fetch(sql, kb.index.id, other.id)]
@@ -220,7 +220,7 @@ async def test_it_goes_on_where_it_was(desk: Desk) -> None:
     with pytest.raises(EmbeddingUnavailable):
         await desk.work()
     first = asked(endpoint)[: -len(endpoint.received[-1].inputs)]
-    told = (await desk.kb()).reindexing
+    told = (await desk.kb()).reindex_progress
     assert told is not None
     assert (told.state, told.total) == ("building", 5)
     building = await desk.index("building")
@@ -259,7 +259,7 @@ async def test_it_hands_on_after_a_while(desk: Desk) -> None:
         await desk.work(short)
         # The job of before has nothing to do any more.
         requests = desk.workshop.endpoint.requests
-        await short.run(desk.db, row["id"], row["job_id"])
+        await short.run_slice(desk.db, row["id"], row["job_id"])
         assert desk.workshop.endpoint.requests == requests
     assert [count for _, count in seen] == [0, 1, 2, 3][: len(seen)]
     assert len({job for job, _ in seen}) == len(seen) >= 3
@@ -276,7 +276,7 @@ async def test_a_document_that_cannot_be_built_stops_it(desk: Desk) -> None:
     await desk.start()
     desk.workshop.endpoint.refused_word = "walrus"
     await desk.work()
-    told = (await desk.kb()).reindexing
+    told = (await desk.kb()).reindex_progress
     assert told is not None
     assert (told.state, told.error and told.error["code"]) == ("failed", "embedding_rejected")
     assert told.error is not None
@@ -289,15 +289,15 @@ async def test_a_document_that_cannot_be_built_stops_it(desk: Desk) -> None:
     await desk.workshop.ingest(late)
     assert desk.workshop.endpoint.requests == requests + 1
     await desk.work()
-    assert (await desk.kb()).reindexing == told
+    assert (await desk.kb()).reindex_progress == told
     # The same once more goes on with it; anything else would be another one.
     desk.workshop.endpoint.refused_word = None
-    with pytest.raises(ReindexUnderWay):
+    with pytest.raises(ReindexInProgress):
         await desk.start(chunking=Chunking("headered", 40, 0))
     await desk.start()
     await desk.work()
     kb = await desk.kb()
-    assert (kb.reindexing, kb.chunking, kb.document_count) == (None, SMALL, 3)
+    assert (kb.reindex_progress, kb.chunking, kb.document_count) == (None, SMALL, 3)
     assert set(await desk.texts(kb.index.id)) >= {bad.id, late.id}
 
 
@@ -308,12 +308,12 @@ async def test_a_job_that_is_lost_is_told_of(desk: Desk) -> None:
         "update job set state = 'dead', error = '{\"code\": \"embedding_unavailable\", \"message\": \"Down.\"}'"
         " where tenant_id = $1 and kind = $2", desk.tenant, REINDEX_JOB,
     )  # fmt: skip
-    told = (await desk.kb()).reindexing
+    told = (await desk.kb()).reindex_progress
     assert told is not None
     assert told.state == "failed"
     assert told.error == {"code": "embedding_unavailable", "message": "Down.", "document": None}
     await desk.start()
-    told = (await desk.kb()).reindexing
+    told = (await desk.kb()).reindex_progress
     assert told is not None
     assert told.state == "building"
     assert (
@@ -324,7 +324,7 @@ async def test_a_job_that_is_lost_is_told_of(desk: Desk) -> None:
     await desk.start()
     assert (await desk.index("building"))["job_id"] == before["job_id"]
     await desk.workshop.drop_jobs()
-    told = (await desk.kb()).reindexing
+    told = (await desk.kb()).reindex_progress
     assert told is not None
     assert told.error is not None
 
@@ -332,7 +332,9 @@ async def test_a_job_that_is_lost_is_told_of(desk: Desk) -> None:
 async def test_what_changes_meanwhile(desk: Desk) -> None:
     """New, replaced, deleted, restamped and promoted documents are in both generations as they are."""
     documents = await desk.add(4)
-    private = await add_text(desk.services, "The bittern hides.", scope=Scope(user_id="u"), metadata={"year": 2020})
+    private = await add_text(
+        desk.services, "The bittern hides.", scope=DocumentScope(user_id="u"), metadata={"year": 2020}
+    )
     await desk.workshop.ingest(private)
     await desk.start()
     short = replace(desk.context.reindexer, slice_seconds=0.0)
@@ -345,7 +347,7 @@ async def test_what_changes_meanwhile(desk: Desk) -> None:
     replaced = await add_text(desk.services, "The heron is another.", external_id=built[0].external_id)
     assert replaced.id == built[0].id
     await desk.services.deletions.delete("default", built[1].id)
-    await desk.services.documents.update("default", private.id, {"metadata": {"year": 2024}, "scope": Scope()})
+    await desk.services.documents.update("default", private.id, {"metadata": {"year": 2024}, "scope": DocumentScope()})
     await desk.services.documents.update("default", built[2].id, {"metadata": {"year": 2024}})
     for one in (late, replaced):
         await desk.workshop.ingest(one)
@@ -413,7 +415,7 @@ async def test_a_title_that_changes_meanwhile_is_in_every_generation(desk: Desk)
     assert await desk.found("zebras", strategy="lexical") == ["The gull is late."]
     await desk.workshop.run_jobs("ingest_document")
     assert await desk.found("otters", strategy="lexical") == ["The gull is late."]
-    await desk.services.reindexing.undo("default")
+    await desk.services.reindexing.rollback("default")
     await desk.work()
     assert (await desk.kb()).index.id != building
     assert await desk.found("otters", strategy="lexical") == ["The gull is late."]
@@ -430,13 +432,13 @@ async def test_cancelled(desk: Desk) -> None:
     assert await desk.owner.fetchval("select count(*) from node where tenant_id = $1", desk.tenant) > nodes
     await desk.services.reindexing.cancel("default")
     kb = await desk.kb()
-    assert (kb.reindexing, kb.retired_at, kb.index.id) == (None, None, live)
-    with pytest.raises(NothingToUndo):
-        await desk.services.reindexing.undo("default")
+    assert (kb.reindex_progress, kb.retired_at, kb.index.id) == (None, None, live)
+    with pytest.raises(NothingToRollBack):
+        await desk.services.reindexing.rollback("default")
     # Whoever is at work on it stops; the maintenance has it removed.
-    await desk.context.reindexer.run(desk.db, building["id"], building["job_id"])
+    await desk.context.reindexer.run_slice(desk.db, building["id"], building["job_id"])
     assert len(await desk.texts(building["id"])) == 1
-    await desk.context.dropping.look_after_all()
+    await desk.context.index_dropper.scan()
     jobs = await desk.owner.fetch("select payload from job where tenant_id = $1 and kind = $2", desk.tenant, DROP_JOB)
     assert [json.loads(job["payload"]) for job in jobs] == [{"index": str(building["id"])}]
     await desk.handle(DROP_JOB, building["id"])
@@ -454,7 +456,7 @@ async def test_the_last_one_is_kept_for_a_while(desk: Desk) -> None:
     first = (await desk.index("live"))["id"]
     await desk.start()
     await desk.work()
-    await desk.context.dropping.look_after_all()
+    await desk.context.index_dropper.scan()
     await desk.handle(DROP_JOB, first)
     assert (await desk.index("retired"))["id"] == first
     # A newer one takes its place, as soon as no search reads it any more.
@@ -464,16 +466,16 @@ async def test_the_last_one_is_kept_for_a_while(desk: Desk) -> None:
         await desk.owner.execute(
             "update search_index set retired_at = retired_at - $2 * interval '1 min' where id = $1", index_id, minutes
         )
-    assert {one.index_id for one in await desk.context.dropping.find_expired()} >= {first}
+    assert {one.index_id for one in await desk.context.index_dropper.find_expired()} >= {first}
     await desk.handle(DROP_JOB, first)
     rows = await desk.owner.fetch("select id from search_index where tenant_id = $1 and state = 'retired'", desk.tenant)
     (second,) = [row["id"] for row in rows]
-    assert second not in {one.index_id for one in await desk.context.dropping.find_expired()}
+    assert second not in {one.index_id for one in await desk.context.index_dropper.find_expired()}
     # Its own time passes too: then there is no way back, whether it is gone yet or not.
     await desk.owner.execute("update search_index set retired_at = now() - interval '2 days' where id = $1", second)
-    with pytest.raises(NothingToUndo):
-        await desk.services.reindexing.undo("default")
-    assert second in {one.index_id for one in await desk.context.dropping.find_expired()}
+    with pytest.raises(NothingToRollBack):
+        await desk.services.reindexing.rollback("default")
+    assert second in {one.index_id for one in await desk.context.index_dropper.find_expired()}
 
 
 async def test_old_ones_are_dropped_also_where_the_tables_owner_cannot_be_had(desk: Desk) -> None:
@@ -486,9 +488,9 @@ async def test_old_ones_are_dropped_also_where_the_tables_owner_cannot_be_had(de
         desk.tenant,
     )
     nobody = OwnerDatabase("postgresql://nobody:secret@127.0.0.1:1/nothing")
-    job = ClaimedJob(SYSTEM_TENANT, UUID(int=1), PERIODIC_JOB, None, {}, 1, 5)
+    job = ClaimedJob(SYSTEM_TENANT, UUID(int=1), MAINTAIN_INDEXES_JOB, None, {}, 1, 5)
     with pytest.raises(MaintenanceFailed):
-        await HANDLERS[PERIODIC_JOB](replace(desk.context, owner=nobody), job)
+        await HANDLERS[MAINTAIN_INDEXES_JOB](replace(desk.context, owner_database=nobody), job)
     jobs = await desk.owner.fetch("select 1 from job where tenant_id = $1 and kind = $2", desk.tenant, DROP_JOB)
     assert len(jobs) == 1
 
@@ -499,14 +501,14 @@ async def test_an_undo_that_is_cancelled_leaves_what_it_was(desk: Desk) -> None:
     await desk.start()
     await desk.work()
     retired_at = (await desk.kb()).retired_at
-    await desk.services.reindexing.undo("default")
+    await desk.services.reindexing.rollback("default")
     assert (await desk.index("building"))["id"] == first
-    with pytest.raises(ReindexUnderWay):
-        await desk.services.reindexing.undo("default")
+    with pytest.raises(ReindexInProgress):
+        await desk.services.reindexing.rollback("default")
     await desk.services.reindexing.cancel("default")
     kb = await desk.kb()
-    assert (kb.reindexing, kb.retired_at) == (None, retired_at)
-    await desk.services.reindexing.undo("default")
+    assert (kb.reindex_progress, kb.retired_at) == (None, retired_at)
+    await desk.services.reindexing.rollback("default")
     requests = desk.workshop.endpoint.requests
     await desk.work()
     kb = await desk.kb()
@@ -518,21 +520,21 @@ async def test_an_undo_that_has_stopped_goes_on_when_it_is_asked_for_again(desk:
     first = (await desk.index("live"))["id"]
     await desk.start()
     await desk.work()
-    await desk.services.reindexing.undo("default")
+    await desk.services.reindexing.rollback("default")
     job = (await desk.index("building"))["job_id"]
     await desk.owner.execute("update job set state = 'dead' where id = $1", job)
-    await desk.services.reindexing.undo("default")
+    await desk.services.reindexing.rollback("default")
     assert (await desk.index("building"))["job_id"] != job
     assert not await desk.owner.fetchval("select count(*) from job where id = $1", job)
-    with pytest.raises(ReindexUnderWay):
-        await desk.services.reindexing.undo("default")
+    with pytest.raises(ReindexInProgress):
+        await desk.services.reindexing.rollback("default")
     await desk.work()
     assert (await desk.kb()).index.id == first
     # One that is built, and was never live, is nothing to go back to.
     await desk.start(chunking=Chunking("hierarchical", 24, 0))
     await desk.owner.execute("update job set state = 'dead' where tenant_id = $1", desk.tenant)
-    with pytest.raises(ReindexUnderWay):
-        await desk.services.reindexing.undo("default")
+    with pytest.raises(ReindexInProgress):
+        await desk.services.reindexing.rollback("default")
 
 
 async def test_what_is_cancelled_meanwhile_is_built_no_further(desk: Desk) -> None:
@@ -555,7 +557,7 @@ async def test_an_older_one_is_none_to_go_back_to_while_the_last_is_built_again(
         await desk.start()
         await desk.work()
     assert (await desk.kb()).retired_at is not None
-    await desk.services.reindexing.undo("default")
+    await desk.services.reindexing.rollback("default")
     assert (await desk.kb()).retired_at is None
     await desk.services.reindexing.cancel("default")
     assert (await desk.kb()).retired_at is not None
@@ -574,7 +576,7 @@ async def test_an_index_is_dropped_or_gone_back_to_never_both(desk: Desk) -> Non
 
     async def give_up() -> bool:
         async with desk.db.transaction() as session:
-            return await IndexRepository(session, desk.tenant, retired["id"]).give_up() is not None
+            return await IndexRepository(session, desk.tenant, retired["id"]).mark_for_deletion() is not None
 
     async def has_come() -> bool:
         waits = "select 1 from pg_locks where locktype = 'transactionid' and not granted"
@@ -582,16 +584,19 @@ async def test_an_index_is_dropped_or_gone_back_to_never_both(desk: Desk) -> Non
 
     async with desk.db.transaction() as session:
         generations = GenerationRepository(session, desk.tenant)
-        assert await generations.last(retired["kb_id"], window=window) is not None
+        assert await generations.find_rollback_target(retired["kb_id"], max_age=window) is not None
         dropping = asyncio.create_task(give_up())
         await until(has_come)
-        await generations.begin(retired["id"])
+        await generations.begin_build(retired["id"])
     assert not await dropping
     assert (await desk.index("building"))["id"] == retired["id"]
     await desk.services.reindexing.cancel("default")
     assert await give_up()
     async with desk.db.transaction() as session:
-        assert await GenerationRepository(session, desk.tenant).last(retired["kb_id"], window=window) is None
+        assert (
+            await GenerationRepository(session, desk.tenant).find_rollback_target(retired["kb_id"], max_age=window)
+            is None
+        )
 
 
 @pytest.mark.parametrize("what", ["knowledge base", "tenant", "documents"])
@@ -604,9 +609,9 @@ async def test_what_is_deleted_meanwhile_leaves_nothing(desk: Desk, what: str) -
     if what == "knowledge base":
         await desk.services.knowledge_bases.delete("default")
     elif what == "tenant":
-        await desk.workshop.resources.tenants.erase(desk.tenant)
+        await desk.workshop.resources.tenants.purge(desk.tenant)
     else:
-        await desk.services.deletions.delete_many("default", Selection(filter={}), confirm="default")
+        await desk.services.deletions.delete_many("default", DeletionSelection(filter={}), confirm="default")
     # Without the tenant nobody pays: the job goes with it, whatever it says.
     with suppress(IntegrityError):
         async with asyncio.timeout(HANG_SECONDS):  # long before its slice is over
@@ -637,19 +642,19 @@ async def test_parents_are_each_generations_own(desk: Desk) -> None:
         return [row["said"] for row in rows]
 
     before = await topics()
-    again = ReindexWishes(chunking=Chunking("hierarchical", 24, 0, {"parent_tokens": 96}))
+    again = ReindexOptions(chunking=Chunking("hierarchical", 24, 0, {"parent_tokens": 96}))
     await desk.services.reindexing.start("topics", again)
     row = await desk.owner.fetchrow(
         "select * from search_index where tenant_id = $1 and state = 'building'", desk.tenant
     )
-    await desk.context.reindexer.run(desk.db, row["id"], row["job_id"])
+    await desk.context.reindexer.run_slice(desk.db, row["id"], row["job_id"])
     both = await topics()
     new = [one for one in both if one not in before]
     assert len(both) == len(before) + len(new)
     assert max(map(len, new)) > max(map(len, before))
     request = SearchRequest(["otter"], knowledge_bases=["topics"], top_k=10, expansion=Expansion("parent"))
     hits = (await desk.services.retrieval.search(request)).hits
-    assert {hit.passage.text for hit in hits} <= set(new)
+    assert {hit.text_span.text for hit in hits} <= set(new)
     await desk.owner.execute(
         "update search_index set retired_at = now() - interval '2 days' where tenant_id = $1 and state = 'retired'",
         desk.tenant,
@@ -671,26 +676,26 @@ async def test_sentences_stay_for_an_index_that_is_begun_while_others_are_cleare
     await desk.start()
     await desk.work()
     await desk.owner.execute("update search_index set retired_at = null where id = $1", dropped)
-    await desk.context.dropping.empty(desk.tenant, dropped)
+    await desk.context.index_dropper.delete_chunks(desk.tenant, dropped)
     before = await desk.owner.fetchval(sentences, document.id)
     waits = "select count(*) > 0 from pg_locks where locktype = 'transactionid' and not granted"
     async with desk.owner.transaction():
         await desk.owner.execute("select from document where id = $1 for update", document.id)
-        clearing = asyncio.create_task(remove_unnamed_nodes(desk.db, document.kb_id))
+        clearing = asyncio.create_task(delete_unreferenced_nodes(desk.db, document.kb_id))
         await until(lambda: desk.owner.fetchval(waits))
         await desk.start(chunking=with_sentences)
     await clearing
-    await desk.context.dropping.remove(desk.tenant, dropped)
+    await desk.context.index_dropper.remove(desk.tenant, dropped)
     assert await desk.owner.fetchval(sentences, document.id) == before > 0
 
 
 async def test_chunks_that_were_given_keep_their_boundaries(desk: Desk, other_model: EmbeddingServer) -> None:
     vector = [1.0] * 64
     given = [
-        GivenChunk("A heron that nobody would cut like this", {"year": 2020}, ("Birds",), 3, vector),
-        GivenChunk("and an otter.", {}, (), None),
+        ProvidedChunk("A heron that nobody would cut like this", {"year": 2020}, ("Birds",), 3, vector),
+        ProvidedChunk("and an otter.", {}, (), None),
     ]
-    document = (await desk.services.uploads.upload_chunks("default", given, DocumentFacts())).document
+    document = (await desk.services.uploads.upload_chunks("default", given, DocumentFields())).document
     await desk.workshop.ingest(document)
     columns = "content, start_offset, end_offset, section_titles, page, node_path, metadata"
     sql = f"select {columns} from chunk where index_id = $1 order by ordinal"
@@ -718,12 +723,12 @@ async def test_chunks_that_were_given_keep_their_boundaries(desk: Desk, other_mo
 
 
 async def test_a_given_chunk_that_is_too_long_stops_it(desk: Desk) -> None:
-    given = [GivenChunk("word " * 80), GivenChunk("and an otter")]
-    document = (await desk.services.uploads.upload_chunks("default", given, DocumentFacts())).document
+    given = [ProvidedChunk("word " * 80), ProvidedChunk("and an otter")]
+    document = (await desk.services.uploads.upload_chunks("default", given, DocumentFields())).document
     await desk.workshop.ingest(document)
     await desk.start(model="others", chunking=SMALL)
     await desk.work()
-    told = (await desk.kb()).reindexing
+    told = (await desk.kb()).reindex_progress
     assert told is not None
     assert told.error is not None
     assert (told.error["code"], told.error["document"]) == ("too_large", doc(document.id))
@@ -731,9 +736,9 @@ async def test_a_given_chunk_that_is_too_long_stops_it(desk: Desk) -> None:
 
 async def test_a_given_chunk_with_too_many_terms_in_the_new_language_stops_it(desk: Desk) -> None:
     """In English each plural is its singular, in Turkish it is a word of its own."""
-    words = " ".join(f"kor{number:05}bel kor{number:05}bels" for number in range(MOST_TERMS // 2 + 1))
-    given = [GivenChunk("A heron."), GivenChunk(words, vector=[1.0] * 64)]
-    document = (await desk.services.uploads.upload_chunks("default", given, DocumentFacts())).document
+    words = " ".join(f"kor{number:05}bel kor{number:05}bels" for number in range(MAX_TERMS // 2 + 1))
+    given = [ProvidedChunk("A heron."), ProvidedChunk(words, vector=[1.0] * 64)]
+    document = (await desk.services.uploads.upload_chunks("default", given, DocumentFields())).document
     endpoint = desk.workshop.endpoint
     endpoint.refused_word = "heron"  # so that it would be embedded with the next generation
     await desk.workshop.ingest(document)
@@ -743,7 +748,7 @@ async def test_a_given_chunk_with_too_many_terms_in_the_new_language_stops_it(de
     await desk.start(language="turkish")
     await desk.work()
     assert asked(endpoint) == []
-    told = (await desk.kb()).reindexing
+    told = (await desk.kb()).reindex_progress
     assert told is not None
     assert told.error is not None
     assert (told.state, told.error["code"], told.error["document"]) == ("failed", "too_large", doc(document.id))
@@ -809,22 +814,22 @@ async def test_a_text_that_is_stored_anew_while_it_is_built(desk: Desk) -> None:
 async def test_a_large_one_has_its_vector_index_before_it_is_live(desk: Desk) -> None:
     await desk.add(3)
     owner = OwnerDatabase(desk.workshop.urls.owner)
-    context = replace(desk.context, owner=owner)
-    maintenance = replace(context.maintenance, threshold=8)
+    context = replace(desk.context, owner_database=owner)
+    maintenance = replace(context.index_maintenance, threshold=8)
     seen: list[str] = []
 
     async def prepare(tenant_id: UUID, index_id: UUID) -> bool:
         async with owner.connect() as other:
-            assert await other.take_turn()
+            assert await other.try_lock()
             assert not await maintenance.prepare(tenant_id, index_id)
         ready = await maintenance.prepare(tenant_id, index_id)
         seen.append((await desk.index("building"))["vector_index"])
-        await maintenance.look_after_all()
+        await maintenance.scan()
         seen.append((await desk.index("building"))["vector_index"])
         return ready
 
     await desk.start()
-    await desk.work(replace(desk.context.reindexer, prepare=prepare))
+    await desk.work(replace(desk.context.reindexer, prepare_index=prepare))
     live = await desk.index("live")
     assert (seen, live["vector_index"], live["built_chunks"]) == (
         ["hnsw", "hnsw"],
@@ -842,7 +847,7 @@ async def test_a_large_one_has_its_vector_index_before_it_is_live(desk: Desk) ->
         await desk.services.reindexing.cancel("default")
         return True
 
-    await desk.work(replace(desk.context.reindexer, prepare=cancelled))
+    await desk.work(replace(desk.context.reindexer, prepare_index=cancelled))
     job = ClaimedJob(desk.tenant, UUID(int=1), DROP_JOB, None, {"index": str(index_id)}, 1, 5)
     await HANDLERS[DROP_JOB](context, job)
     names = await desk.owner.fetch("select relname from pg_class where relname like '%' || $1", index_id.hex)
@@ -857,7 +862,7 @@ async def test_why_one_waits_is_told(desk: Desk) -> None:
     queue, lease = desk.workshop.resources.queue, timedelta(minutes=1)
 
     async def told() -> tuple[str, Any]:
-        reindexing = (await desk.kb()).reindexing
+        reindexing = (await desk.kb()).reindex_progress
         assert reindexing is not None
         return reindexing.state, reindexing.last_error and (
             reindexing.last_error["code"],
@@ -867,13 +872,13 @@ async def test_why_one_waits_is_told(desk: Desk) -> None:
     job = await queue.claim("w", lease, tenant_concurrency=1)
     assert job is not None
     assert (job.kind, await told()) == (REINDEX_JOB, ("building", None))
-    assert await queue.pass_on(job, "w", lease)
+    assert await queue.hand_off(job, "w", lease)
     assert await told() == (
         "building", ("index_mismatch", "No worker has been found yet that has the embedding model."),
     )  # fmt: skip
     job = await queue.claim("w", lease, tenant_concurrency=1)
     assert job is not None
-    spent = TokensSpent(1, datetime.now(UTC))
+    spent = DailyTokenLimitReached(1, datetime.now(UTC))
     await queue.postpone(job, "w", describe_failure(spent), spent.until)
     assert await told() == ("building", (spent.code, spent.message))
 
@@ -901,4 +906,4 @@ async def test_a_model_that_is_not_there(desk: Desk) -> None:
     await desk.work()
     assert (await desk.kb()).index.identity["model"] == "words"
     with pytest.raises(IndexMismatch, match="gone"):
-        await desk.services.reindexing.undo("default")
+        await desk.services.reindexing.rollback("default")

@@ -11,22 +11,22 @@ import numpy as np
 import pytest
 
 from app.bootstrap import TenantServices
-from app.db.models.tenant_data import Document
+from app.db.models.tenant_data import DocumentRow
 from app.db.session import TenantDatabase
-from app.documents.types import DocumentFacts, DocumentNotFound, GivenChunk
+from app.documents.types import DocumentFields, DocumentNotFound, ProvidedChunk
 from app.inference.embedding import Embedder, EmbeddingUnavailable
-from app.inference.embedding.opening import open_embedder
+from app.inference.embedding.opening import create_embedder
 from app.inference.embedding.registry import Embedders
-from app.ingestion.embedding import FEW, SLICE, embed_passages
-from app.ingestion.passages import Passages
-from app.ingestion.progress import INTERVAL_SECONDS, Progress
+from app.ingestion.embedding import MAX_INTERACTIVE_TEXTS, SLICE_SIZE, embed_chunks
+from app.ingestion.passages import ChunkedDocument
+from app.ingestion.progress import REPORT_INTERVAL_SECONDS, IngestionProgress
 from app.ingestion.types import DocumentTree, NodeKind, TreeNode
 from app.knowledge_bases.types import Chunking, NewKnowledgeBase
 from app.retrieval.types import SearchRequest
 from tests.ingestion.workshop import Workshop, add_text, until
 from tests.protocol_servers.embedding import Received, replies_at_once
 
-WHOLE = 3 * SLICE + 10
+WHOLE = 3 * SLICE_SIZE + 10
 
 
 @pytest.fixture(autouse=True)
@@ -44,13 +44,13 @@ async def services(workshop: Workshop) -> TenantServices:
     return await workshop.new_tenant()
 
 
-def passages(count: int = WHOLE, *, word: str = "passage") -> list[GivenChunk]:
-    return [GivenChunk(f"The {word} number {number} of many.") for number in range(count)]
+def passages(count: int = WHOLE, *, word: str = "passage") -> list[ProvidedChunk]:
+    return [ProvidedChunk(f"The {word} number {number} of many.") for number in range(count)]
 
 
-async def put(services: TenantServices, chunks: Sequence[GivenChunk], **facts: Any) -> Document:
+async def put(services: TenantServices, chunks: Sequence[ProvidedChunk], **facts: Any) -> DocumentRow:
     """One chunk becomes exactly one passage."""
-    return (await services.uploads.upload_chunks("default", chunks, DocumentFacts(**facts))).document
+    return (await services.uploads.upload_chunks("default", chunks, DocumentFields(**facts))).document
 
 
 def fail_after(workshop: Workshop, requests: int) -> None:
@@ -61,7 +61,7 @@ def fail_after(workshop: Workshop, requests: int) -> None:
     workshop.endpoint.fail(503, times=None, retry_after="500")  # more than the client waits
 
 
-async def cut_short(workshop: Workshop, document: Document, *, after: int) -> list[str]:
+async def cut_short(workshop: Workshop, document: DocumentRow, *, after: int) -> list[str]:
     """Ingest until the endpoint fails after so many requests; returns the texts that it answered."""
     fail_after(workshop, after)
     with pytest.raises(EmbeddingUnavailable):
@@ -103,17 +103,17 @@ async def vectors(workshop: Workshop, document_id: UUID) -> list[str]:
 async def test_it_goes_on_where_it_was(workshop: Workshop, services: TenantServices) -> None:
     document, all_texts = await put(services, passages()), [chunk.text for chunk in passages()]
     first = await cut_short(workshop, document, after=2)
-    assert first == all_texts[: 2 * SLICE]
+    assert first == all_texts[: 2 * SLICE_SIZE]
     found = await services.documents.get("default", document.id)
     assert found.status == "embedding"
     assert found.progress is not None
     assert {name: found.progress[name] for name in ("done", "total", "unit")} == {
-        "done": 2 * SLICE,
+        "done": 2 * SLICE_SIZE,
         "total": WHOLE,
         "unit": "chunks",
     }
     assert found.progress["tokens"] > 0
-    assert await checkpoints(workshop, services) == 2 * SLICE
+    assert await checkpoints(workshop, services) == 2 * SLICE_SIZE
     second = await cut_short(workshop, document, after=1)
     await workshop.ingest(document)
     assert [*first, *second, *asked(workshop)] == all_texts
@@ -126,11 +126,11 @@ async def test_the_last_slice_is_asked_for_again(workshop: Workshop, services: T
     document = await put(services, passages())
     await workshop.ingest(document)
     assert len(asked(workshop)) == WHOLE
-    other = await put(await workshop.new_tenant(), passages(SLICE))
+    other = await put(await workshop.new_tenant(), passages(SLICE_SIZE))
     await cut_short(workshop, other, after=0)
     assert await workshop.owner.fetchval("select count(*) from embedding_checkpoint") == 0
     await workshop.ingest(other)
-    assert len(asked(workshop)) == SLICE
+    assert len(asked(workshop)) == SLICE_SIZE
 
 
 async def test_it_ends_as_if_nothing_had_been(workshop: Workshop, services: TenantServices) -> None:
@@ -148,7 +148,7 @@ async def test_it_ends_as_if_nothing_had_been(workshop: Workshop, services: Tena
 async def test_deletion_takes_them_along(workshop: Workshop, services: TenantServices) -> None:
     document = await put(services, passages())
     await cut_short(workshop, document, after=1)
-    assert await checkpoints(workshop, services) == SLICE
+    assert await checkpoints(workshop, services) == SLICE_SIZE
     await services.deletions.delete("default", document.id)
     assert await checkpoints(workshop, services) == 0
 
@@ -156,19 +156,19 @@ async def test_deletion_takes_them_along(workshop: Workshop, services: TenantSer
 async def test_another_document_of_the_tenant_has_them_too(workshop: Workshop, services: TenantServices) -> None:
     document = await put(services, passages())
     await cut_short(workshop, document, after=2)
-    other = await put(services, [*passages(), GivenChunk("And one more.")])
+    other = await put(services, [*passages(), ProvidedChunk("And one more.")])
     await workshop.ingest(other)
-    assert len(asked(workshop)) == WHOLE - 2 * SLICE + 1
-    assert await checkpoints(workshop, services) == 2 * SLICE  # the first one's own
+    assert len(asked(workshop)) == WHOLE - 2 * SLICE_SIZE + 1
+    assert await checkpoints(workshop, services) == 2 * SLICE_SIZE  # the first one's own
 
 
 async def test_a_new_version_has_those_of_the_old(workshop: Workshop, services: TenantServices) -> None:
     document = await put(services, passages(), external_id="v")
     await cut_short(workshop, document, after=2)
-    newer = await put(services, [*passages(), GivenChunk("And one more.")], external_id="v")
+    newer = await put(services, [*passages(), ProvidedChunk("And one more.")], external_id="v")
     assert (newer.id, newer.version) == (document.id, 2)
     await workshop.ingest(newer)
-    assert len(asked(workshop)) == WHOLE - 2 * SLICE + 1
+    assert len(asked(workshop)) == WHOLE - 2 * SLICE_SIZE + 1
     assert await checkpoints(workshop, services) == 0
 
 
@@ -180,7 +180,7 @@ async def test_another_tenant_has_none_of_them(workshop: Workshop, services: Ten
     await workshop.ingest(other)
     assert len(asked(workshop)) == WHOLE
     assert await ledger(workshop, stranger) > (WHOLE, 0)
-    assert await checkpoints(workshop, services) == 2 * SLICE
+    assert await checkpoints(workshop, services) == 2 * SLICE_SIZE
     assert await checkpoints(workshop, stranger) == 0
 
 
@@ -200,7 +200,7 @@ async def test_another_model_has_none_of_them(
     document = await put(services, passages())
     await cut_short(workshop, document, after=2)
     settings = workshop.resources.settings.embedding.model_copy(update=changes)
-    other = await asyncio.to_thread(open_embedder, settings, 1, workshop.resources.system)
+    other = await asyncio.to_thread(create_embedder, settings, 1, workshop.resources.control_plane)
     try:
         await embed(workshop, document, passages(), other)
     finally:
@@ -208,37 +208,37 @@ async def test_another_model_has_none_of_them(
     assert len(asked(workshop)) == WHOLE
     workshop.endpoint.reset()
     await embed(workshop, document, passages(), workshop.resources.embedders.default)
-    assert len(asked(workshop)) == WHOLE - 2 * SLICE
+    assert len(asked(workshop)) == WHOLE - 2 * SLICE_SIZE
 
 
-async def embed(workshop: Workshop, document: Document, chunks: Sequence[GivenChunk], embedder: Embedder) -> None:
+async def embed(workshop: Workshop, document: DocumentRow, chunks: Sequence[ProvidedChunk], embedder: Embedder) -> None:
     """The embedding step alone."""
     db = TenantDatabase(workshop.resources.database, document.tenant_id)
     texts = [chunk.text for chunk in chunks]
     nothing = DocumentTree("", TreeNode(NodeKind.DOCUMENT, 0, 0, 0))
-    made = await embed_passages(
+    made = await embed_chunks(
         db,
         document.id,
-        Passages(nothing, [], [], texts),
+        ChunkedDocument(nothing, [], [], texts),
         embedder=embedder,
-        progress=Progress(db, document.id, document.version),
+        progress=IngestionProgress(db, document.id, document.version),
     )
     assert made.vectors.shape == (len(texts), embedder.identity.dimensions)
     assert np.linalg.norm(made.vectors, axis=1) == pytest.approx(1.0, abs=0.01)
 
 
 async def test_a_slow_last_slice_survives_too(workshop: Workshop, services: TenantServices) -> None:
-    document, texts = await put(services, passages(SLICE)), [chunk.text for chunk in passages(SLICE)]
-    workshop.endpoint.latency_seconds = 3 * INTERVAL_SECONDS
+    document, texts = await put(services, passages(SLICE_SIZE)), [chunk.text for chunk in passages(SLICE_SIZE)]
+    workshop.endpoint.latency_seconds = 3 * REPORT_INTERVAL_SECONDS
     async with workshop.owner.transaction():
         await workshop.owner.execute("lock table chunk in share mode")  # everything is paid for, and nothing gets in
         ingesting = asyncio.create_task(workshop.ingest(document))
-        await until(lambda: has_checkpoints(workshop, services, SLICE))
+        await until(lambda: has_checkpoints(workshop, services, SLICE_SIZE))
         ingesting.cancel()
         await asyncio.wait({ingesting})
     assert asked(workshop) == texts
     paid = await ledger(workshop, services)
-    assert paid[0] == SLICE
+    assert paid[0] == SLICE_SIZE
     workshop.endpoint.reset()
     await workshop.ingest(document)
     assert asked(workshop) == []
@@ -249,16 +249,16 @@ async def test_a_slow_last_slice_survives_too(workshop: Workshop, services: Tena
 
 async def test_what_was_refused_is_asked_for_again_alone(workshop: Workshop, services: TenantServices) -> None:
     chunks = passages()
-    chunks[3] = GivenChunk("The xyzzy cannot be embedded.")
+    chunks[3] = ProvidedChunk("The xyzzy cannot be embedded.")
     workshop.endpoint.refused_word = "xyzzy"
     document = await put(services, chunks)
     workshop.endpoint.latency_seconds = 0.02
     ingesting = asyncio.create_task(workshop.ingest(document))
-    await until(lambda: has_checkpoints(workshop, services, SLICE - 1))
+    await until(lambda: has_checkpoints(workshop, services, SLICE_SIZE - 1))
     ingesting.cancel()
     await asyncio.wait({ingesting})
     kept = await checkpoints(workshop, services)
-    assert SLICE - 1 <= kept < WHOLE
+    assert SLICE_SIZE - 1 <= kept < WHOLE
     workshop.endpoint.reset()
     workshop.endpoint.latency_seconds = 0.0
     await workshop.ingest(document)
@@ -277,7 +277,7 @@ async def has_checkpoints(workshop: Workshop, services: TenantServices, count: i
 
 
 async def test_the_same_text_twice(workshop: Workshop, services: TenantServices) -> None:
-    chunks = [GivenChunk("Again and again.")] * WHOLE
+    chunks = [ProvidedChunk("Again and again.")] * WHOLE
     document = await put(services, chunks)
     await cut_short(workshop, document, after=1)
     assert await checkpoints(workshop, services) == 1
@@ -296,20 +296,20 @@ async def test_the_ledger_adds_up(workshop: Workshop, services: TenantServices) 
     await workshop.ingest(two)
     assert (await ledger(workshop, services))[0] == 10
     assert (await ledger(workshop, services))[1] > tokens
-    own = [GivenChunk("With a vector of its own.", vector=[1.0] * 64), GivenChunk("Without one.")]
+    own = [ProvidedChunk("With a vector of its own.", vector=[1.0] * 64), ProvidedChunk("Without one.")]
     await workshop.ingest(await put(services, own))
     assert (await ledger(workshop, services))[0] == 11
 
 
 async def test_who_is_deleted_costs_no_more(workshop: Workshop, services: TenantServices) -> None:
-    document = await put(services, passages(20 * SLICE))
+    document = await put(services, passages(20 * SLICE_SIZE))
     workshop.endpoint.reset()
     workshop.endpoint.latency_seconds = 0.1
     ingesting = asyncio.create_task(workshop.ingest(document))
-    await until(lambda: has_checkpoints(workshop, services, SLICE))
+    await until(lambda: has_checkpoints(workshop, services, SLICE_SIZE))
     await services.deletions.delete("default", document.id)
     await ingesting
-    assert len(asked(workshop)) < 20 * SLICE
+    assert len(asked(workshop)) < 20 * SLICE_SIZE
     assert await checkpoints(workshop, services) == 0
     with pytest.raises(DocumentNotFound):
         await services.documents.get("default", document.id)
@@ -318,7 +318,7 @@ async def test_who_is_deleted_costs_no_more(workshop: Workshop, services: Tenant
 @pytest.mark.parametrize("by", ["replacement", "another worker"])
 async def test_who_comes_too_late_leaves_nothing(workshop: Workshop, services: TenantServices, by: str) -> None:
     """Its answer of the model comes when the document is whole, and what was kept for it is removed."""
-    old, release, hindered = passages(2 * SLICE, word="former"), threading.Event(), threading.Event()
+    old, release, hindered = passages(2 * SLICE_SIZE, word="former"), threading.Event(), threading.Event()
 
     def wait(request: Received) -> None:
         if "former" in request.inputs[0] and not hindered.is_set():
@@ -346,24 +346,24 @@ async def test_counts_are_told_while_it_runs(workshop: Workshop, services: Tenan
     workshop.endpoint.latency_seconds = 0.35
     seen: list[int] = []
     ingesting = asyncio.create_task(workshop.ingest(document))
-    async for state in services.documents.follow("default", document.id, 60.0):
+    async for state in services.documents.stream_states("default", document.id, 60.0):
         assert state is not None
         if state.progress:
             assert state.progress["total"] == WHOLE
             seen.append(state.progress["done"])
     await ingesting
     assert seen == sorted(set(seen))
-    assert set(seen) <= {0, SLICE, 2 * SLICE, 3 * SLICE}
+    assert set(seen) <= {0, SLICE_SIZE, 2 * SLICE_SIZE, 3 * SLICE_SIZE}
     assert seen[-1] > 0
 
 
 async def test_the_stage_of_an_error_is_where_it_failed(workshop: Workshop, services: TenantServices) -> None:
     cut_by_meaning = NewKnowledgeBase("meaning", chunking=Chunking(strategy="semantic"))
     await services.knowledge_bases.create(cut_by_meaning)
-    too_long = await put(services, [GivenChunk("word " * 20_000)])
+    too_long = await put(services, [ProvidedChunk("word " * 20_000)])
     unembedded = await add_text(services, "Refused as a whole.")
     sentences = "The reef grows. The heron waits. The otter dives."
-    facts = DocumentFacts()
+    facts = DocumentFields()
     uncut = (await services.uploads.upload_text("meaning", sentences, facts, media_type="text/plain")).document
     workshop.endpoint.fail(400, times=None)
     async with workshop.working():
@@ -397,7 +397,7 @@ class Surprising(Beside):
         raise RuntimeError(f"{len(texts)} texts")
 
 
-async def ingest_with(workshop: Workshop, embedder: Any, document: Document) -> None:
+async def ingest_with(workshop: Workshop, embedder: Any, document: DocumentRow) -> None:
     pipeline = replace(workshop.pipeline, embedders=Embedders(embedder))
     db = TenantDatabase(workshop.resources.database, document.tenant_id)
     await pipeline.ingest(db, document.id, document.version)
@@ -425,7 +425,15 @@ class Noting(Beside):
 async def test_a_note_does_not_stand_behind_bulk_work(workshop: Workshop, services: TenantServices) -> None:
     """Unless it is a long one."""
     embedder = Noting(workshop.resources.embedders.default)
-    for count, dynamic in ((FEW, True), (FEW + 1, True), (FEW, False)):
+    for count, dynamic in (
+        (MAX_INTERACTIVE_TEXTS, True),
+        (MAX_INTERACTIVE_TEXTS + 1, True),
+        (MAX_INTERACTIVE_TEXTS, False),
+    ):
         document = await put(services, passages(count, word=f"{dynamic}"), dynamic=dynamic)
         await ingest_with(workshop, embedder, document)
-    assert embedder.told == [(FEW, True), (FEW + 1, False), (FEW, False)]
+    assert embedder.told == [
+        (MAX_INTERACTIVE_TEXTS, True),
+        (MAX_INTERACTIVE_TEXTS + 1, False),
+        (MAX_INTERACTIVE_TEXTS, False),
+    ]

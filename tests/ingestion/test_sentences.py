@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.ingestion.sentences import sentence_spans
+from app.ingestion.sentences import find_sentence_spans
 
 
 @pytest.mark.parametrize(
@@ -25,10 +25,10 @@ from app.ingestion.sentences import sentence_spans
 )
 def test_sentences(sentences: list[str]) -> None:
     text = "".join(sentences)
-    spans = sentence_spans(text, 0, len(text))
+    spans = find_sentence_spans(text, 0, len(text))
     assert [text[start:end] for start, end in spans if start < end] == [one for one in sentences if one]
 
 
 def test_a_part_of_a_text_is_read_like_a_whole() -> None:
     text = "Skipped. One. Two. Skipped"
-    assert list(sentence_spans(text, 9, 18)) == [(9, 14), (14, 18)]
+    assert list(find_sentence_spans(text, 9, 18)) == [(9, 14), (14, 18)]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.ingestion.stint import LEAST_PREPARATIONS, LEAST_SECONDS, HandedBack, Stint
+from app.ingestion.stint import MIN_PREPARATION_MULTIPLE, MIN_WORK_SECONDS, JobPreempted, PreemptionTimer
 
 
 class Clock:
@@ -14,17 +14,17 @@ class Clock:
         return self.now
 
 
-def handed_back(stint: Stint) -> bool:
+def handed_back(stint: PreemptionTimer) -> bool:
     try:
-        stint.between_slices()
-    except HandedBack:
+        stint.check_preemption()
+    except JobPreempted:
         return True
     return False
 
 
 def test_a_place_that_nobody_wants_is_kept() -> None:
     clock = Clock()
-    stint = Stint(clock=clock)
+    stint = PreemptionTimer(clock=clock)
     for clock.now in (0.0, 1000.0, 100_000.0):
         assert not handed_back(stint)
 
@@ -33,10 +33,10 @@ def test_a_place_that_nobody_wants_is_kept() -> None:
 def test_the_repetition_costs_a_fourth_at_most(preparation: float) -> None:
     """Each stint embeds for four times what it prepares or longer: the time for a document grows with its length."""
     clock = Clock()
-    stint = Stint(lambda: True, clock)
+    stint = PreemptionTimer(lambda: True, clock)
     clock.now = preparation
     assert not handed_back(stint)
-    enough = max(LEAST_SECONDS, LEAST_PREPARATIONS * preparation)
+    enough = max(MIN_WORK_SECONDS, MIN_PREPARATION_MULTIPLE * preparation)
     clock.now = preparation + enough - 0.01
     assert not handed_back(stint)
     clock.now = preparation + enough + 0.01

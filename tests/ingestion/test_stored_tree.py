@@ -8,12 +8,12 @@ from uuid import UUID
 import pytest
 
 from app.bootstrap import TenantServices
-from app.documents.types import DocumentFacts, node_id
+from app.documents.types import DocumentFields, build_node_id
 from app.ingestion.chunkers import CHUNKERS, ChunkTools
 from app.ingestion.chunking import chunk_document
 from app.ingestion.rebuilding_repository import RebuildingRepository, StoredDocument
-from app.ingestion.stored_tree import ShownPicture, StoredNode, name_pictures, settle_topics, stored_tree
-from app.ingestion.tree import add_sentences, build_tree, walk
+from app.ingestion.stored_tree import ImageRange, StoredNode, assign_images, assign_topic_paths, restore_tree
+from app.ingestion.tree import add_sentences, build_tree, walk_nodes
 from app.ingestion.types import Block, BlockKind, DocumentTree, NodeKind, ParsedDocument, TreeNode
 from app.knowledge_bases.types import Chunking, NewKnowledgeBase
 from tests.ingestion.documents import random_document, words
@@ -30,20 +30,20 @@ DOCUMENT = UUID(int=7)
 
 def rows_of(tree: DocumentTree) -> list[StoredNode]:
     """As the database has them."""
-    ids = {node.path: node_id(DOCUMENT, 1, node.path) for node in walk(tree.root)}
+    ids = {node.path: build_node_id(DOCUMENT, 1, node.path) for node in walk_nodes(tree.root)}
     return [
         StoredNode(
             ids[node.path], ids[node.path[:-1]] if node.path else None, ordinal, node.kind, node.level, node.title,
             node.start, node.end, node.page, node.page_end, node.slide, node.block,
         )
-        for ordinal, node in enumerate(walk(tree.root))
+        for ordinal, node in enumerate(walk_nodes(tree.root))
     ]  # fmt: skip
 
 
 def as_stored(tree: DocumentTree) -> DocumentTree:
     """Without what is not stored: the lines have a table of their own, sheets are sections."""
-    for node in walk(tree.root):
-        node.sheet = node.picture = None
+    for node in walk_nodes(tree.root):
+        node.sheet = node.image_index = None
     return DocumentTree(tree.text, tree.root)
 
 
@@ -53,15 +53,15 @@ def test_there_and_back(seed: int, slides: bool) -> None:
     parsed = random_document(seed, slides=slides)
     tree = build_tree(parsed)
     add_sentences(tree)
-    assert stored_tree(tree.text, rows_of(tree)) == as_stored(build_tree(parsed))
+    assert restore_tree(tree.text, rows_of(tree)) == as_stored(build_tree(parsed))
 
 
 def test_pictures_are_named_by_their_places() -> None:
-    blocks = [Block(BlockKind.PARAGRAPH, "Before."), Block(BlockKind.PICTURE, "A gull.", picture=3)]
+    blocks = [Block(BlockKind.PARAGRAPH, "Before."), Block(BlockKind.IMAGE, "A gull.", image_index=3)]
     tree = build_tree(ParsedDocument(blocks))
-    read = stored_tree(tree.text, rows_of(tree))
-    name_pictures(read, [ShownPicture(9, 12, 3, "image/png"), ShownPicture(0, 4, 5, "image/png")])
-    assert [leaf.picture for leaf in read.root.children] == [None, 3]
+    read = restore_tree(tree.text, rows_of(tree))
+    assign_images(read, [ImageRange(9, 12, 3, "image/png"), ImageRange(0, 4, 5, "image/png")])
+    assert [leaf.image_index for leaf in read.root.children] == [None, 3]
 
 
 def topic(path: tuple[int, ...], start: int, end: int) -> TreeNode:
@@ -83,17 +83,19 @@ def test_topics_have_places_of_their_own(
 ) -> None:
     rows = [
         StoredNode(
-            node_id(DOCUMENT, 1, one.path), None, 0, one.kind, 0, None, one.start, one.end, None, None, None, None
+            build_node_id(DOCUMENT, 1, one.path), None, 0, one.kind, 0, None, one.start, one.end, None, None, None, None
         )
         for one in there
     ]
-    assert settle_topics(DOCUMENT, 1, wanted, rows) == places
+    assert assign_topic_paths(DOCUMENT, 1, wanted, rows) == places
 
 
 async def read_back(workshop: Workshop, services: TenantServices, kb: str, document_id: UUID) -> StoredDocument:
     async with workshop.resources.database.transaction(services.principal.tenant_id, snapshot=True) as session:
-        found = await services.knowledge_bases.find_in(session, kb)
-        stored = await RebuildingRepository(session, services.principal.tenant_id, found.row.id).stored(document_id)
+        found = await services.knowledge_bases.find_in_session(session, kb)
+        stored = await RebuildingRepository(session, services.principal.tenant_id, found.row.id).load_document(
+            document_id
+        )
     assert stored is not None
     return stored
 
@@ -108,17 +110,17 @@ async def test_real_files(workshop: Workshop, file: Path) -> None:
         yield f'--b\r\nContent-Disposition: form-data; name="file"; filename="{file.name}"\r\n\r\n'.encode()
         yield file.read_bytes() + b"\r\n--b--\r\n"
 
-    uploaded = await services.uploads.upload("semantic", body(), b"b", lambda _: DocumentFacts())
+    uploaded = await services.uploads.upload("semantic", body(), b"b", lambda _: DocumentFields())
     await workshop.ingest(uploaded.document)
     stored = await read_back(workshop, services, "semantic", uploaded.document.id)
     assert {node.kind for node in stored.nodes} == set(NodeKind)
     parsed = await workshop.pipeline.parsers.parse(file, uploaded.document.media_type)
-    assert stored_tree(stored.text, stored.nodes) == as_stored(build_tree(parsed))
-    assert stored.given is False
+    assert restore_tree(stored.text, stored.nodes) == as_stored(build_tree(parsed))
+    assert stored.has_provided_chunks is False
     tools = ChunkTools(words, never, 200)
     for name in sorted(CHUNKERS.keys() - {"semantic"}):
         chunking = Chunking(name, 40, 10)
-        made = chunk_document(stored_tree(stored.text, stored.nodes), chunking, tools)
+        made = chunk_document(restore_tree(stored.text, stored.nodes), chunking, tools)
         assert made == chunk_document(build_tree(parsed), chunking, tools), name
 
 

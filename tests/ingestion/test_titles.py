@@ -8,9 +8,15 @@ import pytest
 from app.ingestion.chunkers import ChunkTools
 from app.ingestion.chunking import chunk_document
 from app.ingestion.parsers import NO_OCR, ParseOptions, markdown
-from app.ingestion.titles import FREE_CHARACTERS, LONG_TITLE, MAX_TITLE, PER_CHARACTER, REPEATED_TITLES
-from app.ingestion.tree import build_tree, walk
-from app.ingestion.types import Block, BlockKind, ParsedDocument, PrintedLines
+from app.ingestion.titles import (
+    FREE_TITLE_CHARACTERS,
+    LONG_TITLE_WARNING,
+    MAX_TITLE_CHARACTERS,
+    MAX_TITLE_RATIO,
+    REPEATED_TITLES_WARNING,
+)
+from app.ingestion.tree import build_tree, walk_nodes
+from app.ingestion.types import Block, BlockKind, LineLayout, ParsedDocument
 from app.knowledge_bases.types import Chunking
 
 LONG = " ".join(f"word{number}" for number in range(2000))
@@ -29,28 +35,30 @@ def paragraph(text: str) -> Block:
 def test_build_tree_long_heading_becomes_title_and_paragraph(place: dict[str, int]) -> None:
     tree = build_tree(ParsedDocument([heading(LONG, **place), paragraph("body")]))
 
-    titles = [node.title for node in walk(tree.root) if node.title]
+    titles = [node.title for node in walk_nodes(tree.root) if node.title]
     assert len(titles) == 1
-    assert MAX_TITLE - 100 < len(titles[0]) <= MAX_TITLE
+    assert MAX_TITLE_CHARACTERS - 100 < len(titles[0]) <= MAX_TITLE_CHARACTERS
     assert LONG.startswith(titles[0] + " ")
     assert tree.text.split() == [*LONG.split(), "body"]
     assert tree.warnings == [
-        f"A heading has more than {MAX_TITLE} characters: the rest of each is a paragraph of the text."
+        f"A heading has more than {MAX_TITLE_CHARACTERS} characters: the rest of each is a paragraph of the text."
     ]
 
 
 def test_build_tree_heading_without_spaces_is_cut_at_the_limit() -> None:
     tree = build_tree(ParsedDocument([heading("x" * 100_000)]))
 
-    assert max(len(node.title or "") for node in walk(tree.root)) == MAX_TITLE
+    assert max(len(node.title or "") for node in walk_nodes(tree.root)) == MAX_TITLE_CHARACTERS
     assert tree.text.replace("\n\n", "") == "x" * 100_000
 
 
 def test_build_tree_short_heading_stays_without_warning() -> None:
-    tree = build_tree(ParsedDocument([heading("a" * MAX_TITLE), paragraph("body")], title="t" * MAX_TITLE))
+    tree = build_tree(
+        ParsedDocument([heading("a" * MAX_TITLE_CHARACTERS), paragraph("body")], title="t" * MAX_TITLE_CHARACTERS)
+    )
 
-    assert tree.root.title == "t" * MAX_TITLE
-    assert tree.root.children[0].title == "a" * MAX_TITLE
+    assert tree.root.title == "t" * MAX_TITLE_CHARACTERS
+    assert tree.root.children[0].title == "a" * MAX_TITLE_CHARACTERS
     assert tree.warnings == []
 
 
@@ -58,9 +66,9 @@ def test_build_tree_long_title_loses_no_word() -> None:
     tree = build_tree(ParsedDocument([paragraph("body")], title=LONG))
 
     assert tree.root.title is not None
-    assert len(tree.root.title) <= MAX_TITLE
+    assert len(tree.root.title) <= MAX_TITLE_CHARACTERS
     assert [*tree.root.title.split(), *tree.text.split()] == [*LONG.split(), "body"]
-    assert tree.warnings == [LONG_TITLE]
+    assert tree.warnings == [LONG_TITLE_WARNING]
 
 
 def test_build_tree_title_that_is_the_first_heading_is_not_repeated() -> None:
@@ -72,11 +80,11 @@ def test_build_tree_title_that_is_the_first_heading_is_not_repeated() -> None:
 def test_build_tree_long_heading_keeps_its_printed_lines() -> None:
     text = "a" * 400 + " " + "b" * 400
     lines = array("i", [0, 400, 1, 1, 90, 9, 401, 801, 1, 11, 90, 19])
-    block = Block(BlockKind.HEADING, text, level=1, page=1, printed=PrintedLines(100, 100, lines))
+    block = Block(BlockKind.HEADING, text, level=1, page=1, line_layout=LineLayout(100, 100, lines))
 
     tree = build_tree(ParsedDocument([block]))
 
-    found = tree.printed[1].lines
+    found = tree.line_layouts[1].lines
     assert [tree.text[found[at] : found[at + 1]] for at in range(0, len(found), 6)] == ["a" * 400, "b" * 400]
 
 
@@ -89,9 +97,9 @@ def test_chunk_document_section_titles_are_linear_in_the_text() -> None:
 
     stored = sum(len(title) for draft in drafts for title in draft.section_titles)
     assert len(drafts) == 5000
-    assert stored <= FREE_CHARACTERS + PER_CHARACTER * len(tree.text)
+    assert stored <= FREE_TITLE_CHARACTERS + MAX_TITLE_RATIO * len(tree.text)
     assert all(draft.section_titles[-1].startswith("s") for draft in drafts)
-    assert REPEATED_TITLES in tree.warnings
+    assert REPEATED_TITLES_WARNING in tree.warnings
 
 
 def test_chunk_document_usual_headings_stay_whole() -> None:
@@ -113,6 +121,6 @@ def test_markdown_heading_of_a_hundred_kilobytes_is_cut(tmp_path: Path) -> None:
     drafts, _ = chunk_document(tree, Chunking(), WORDS)
 
     assert tree.root.title is not None
-    assert len(tree.root.title) <= MAX_TITLE
-    assert sum(len(title) for draft in drafts for title in draft.section_titles) <= len(drafts) * MAX_TITLE
+    assert len(tree.root.title) <= MAX_TITLE_CHARACTERS
+    assert sum(len(title) for draft in drafts for title in draft.section_titles) <= len(drafts) * MAX_TITLE_CHARACTERS
     assert tree.text.count("word") == 20_000

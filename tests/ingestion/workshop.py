@@ -17,16 +17,16 @@ from app.bootstrap import Resources, TenantServices
 from app.db.maintenance import OwnerDatabase
 from app.db.models.base import SYSTEM_TENANT
 from app.db.models.control_rows import ClaimedJob
-from app.db.models.tenant_data import Document
+from app.db.models.tenant_data import DocumentRow
 from app.db.session import TenantDatabase
-from app.documents.types import DocumentFacts
+from app.documents.types import DocumentFields
 from app.embedded_postgres import DatabaseUrls
 from app.indexing.service import IndexMaintenance
 from app.ingestion.parsers import PARSERS, ParserSpec
 from app.ingestion.parsers.pool import ParserPool
 from app.ingestion.pipeline import IngestionPipeline
 from app.job_handlers import HANDLERS, JobContext
-from app.places import POLL_SECONDS
+from app.places import POLL_INTERVAL_SECONDS
 from app.worker import Worker
 from tests.fixtures.service import OPERATOR_KEY, settings_for
 from tests.ingestion.recount import inconsistencies
@@ -47,14 +47,14 @@ class Workshop:
 
     async def new_tenant(self) -> TenantServices:
         tenant, _ = await self.resources.tenants.create("a tenant")
-        return self.resources.for_tenant(Principal(tenant.id, tenant.name, Role.ADMIN))
+        return self.resources.create_tenant_services(Principal(tenant.id, tenant.name, Role.ADMIN))
 
     @property
     def operator(self) -> TenantServices:
         """What the operator's key can do: its tenant is the system's, and what it has is shared."""
-        return self.resources.for_tenant(Principal(SYSTEM_TENANT, "system", Role.OPERATOR))
+        return self.resources.create_tenant_services(Principal(SYSTEM_TENANT, "system", Role.OPERATOR))
 
-    async def ingest(self, document: Document) -> None:
+    async def ingest(self, document: DocumentRow) -> None:
         """What the worker does with a document's job."""
         await self.pipeline.ingest(
             TenantDatabase(self.resources.database, document.tenant_id), document.id, document.version
@@ -100,16 +100,18 @@ class Workshop:
     @property
     def maintenance(self) -> IndexMaintenance:
         """As a worker has it that knows the tables' owner."""
-        return JobContext(self.resources, self.pipeline, OwnerDatabase(self.urls.owner)).maintenance
+        return JobContext(self.resources, self.pipeline, OwnerDatabase(self.urls.owner)).index_maintenance
 
     async def inconsistencies(self) -> dict[str, Any]:
         return await inconsistencies(self.urls.owner)
 
     @asynccontextmanager
-    async def working(self, *, grace_seconds: float = 0.0, poll_seconds: float = POLL_SECONDS) -> AsyncIterator[Worker]:
+    async def working(
+        self, *, grace_seconds: float = 0.0, poll_seconds: float = POLL_INTERVAL_SECONDS
+    ) -> AsyncIterator[Worker]:
         """A worker, until the end of the block."""
-        worker = Worker(self.resources, self.pipeline, poll_seconds=poll_seconds)
-        running = asyncio.create_task(worker.run(grace_seconds=grace_seconds))
+        worker = Worker(self.resources, self.pipeline, poll_interval_seconds=poll_seconds)
+        running = asyncio.create_task(worker.run(shutdown_timeout_seconds=grace_seconds))
         try:
             yield worker
         finally:
@@ -117,13 +119,13 @@ class Workshop:
             await running
 
 
-async def add_text(services: TenantServices, text: str, **facts: Any) -> Document:
+async def add_text(services: TenantServices, text: str, **facts: Any) -> DocumentRow:
     """Upload a text into the default knowledge base."""
-    uploaded = await services.uploads.upload_text("default", text, DocumentFacts(**facts), media_type="text/plain")
+    uploaded = await services.uploads.upload_text("default", text, DocumentFields(**facts), media_type="text/plain")
     return uploaded.document
 
 
-async def upload(services: TenantServices, path: Path, *, kb: str = "default", external_id: str = "a") -> Document:
+async def upload(services: TenantServices, path: Path, *, kb: str = "default", external_id: str = "a") -> DocumentRow:
     """A file as a form has it."""
     head = (
         f'--b\r\nContent-Disposition: form-data; name="external_id"\r\n\r\n{external_id}\r\n'
@@ -133,8 +135,8 @@ async def upload(services: TenantServices, path: Path, *, kb: str = "default", e
     async def body() -> AsyncIterator[bytes]:
         yield head.encode() + path.read_bytes() + b"\r\n--b--\r\n"
 
-    def facts(fields: Any) -> DocumentFacts:
-        return DocumentFacts(external_id=fields["external_id"])
+    def facts(fields: Any) -> DocumentFields:
+        return DocumentFields(external_id=fields["external_id"])
 
     return (await services.uploads.upload(kb, body(), b"b", facts)).document
 
@@ -174,10 +176,10 @@ async def open_workshop(
         )
         pool = ParserPool(
             processes=1,
-            spare=settings.worker.extra_jobs,
+            spare_processes=settings.worker.extra_jobs,
             memory_mb=1000,
-            cpu_seconds=30,
-            wall_seconds=60,
+            cpu_timeout_seconds=30,
+            wall_clock_timeout_seconds=60,
             max_pages=100,
             max_characters=200_000,
             parsers=parsers,

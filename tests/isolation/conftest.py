@@ -112,7 +112,7 @@ def walls(service: Service, postgres_server: EmbeddedPostgres) -> Iterator[Walls
             row = await _filled(connection, own, job)
         finally:
             await connection.close()
-        return Walls(service.urls.app, postgres_server.url(name), own, other, row["id"], row["kb_id"], job)
+        return Walls(service.urls.app, postgres_server.build_url(name), own, other, row["id"], row["kb_id"], job)
 
     async def clear(made: Walls) -> None:
         connection = await asyncpg.connect(made.superuser)

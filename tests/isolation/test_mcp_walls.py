@@ -2,8 +2,8 @@
 
 import re
 
-from app.api.mcp.resources import TEMPLATES as RESOURCES
-from app.api.mcp.server import make_server
+from app.api.mcp.resources import RESOURCE_TEMPLATES as RESOURCES
+from app.api.mcp.server import create_server
 from app.api.mcp.tools import TOOLS
 from tests.isolation.cases import MCP, PLAIN, TEMPLATES, Template
 from tests.isolation.routes import properties
@@ -42,7 +42,7 @@ def test_every_kind_of_resource_is_read() -> None:
 
 def test_every_method_that_is_served_is_asked() -> None:
     """Of tools and of resources, which is all that there is."""
-    offered = make_server().get_capabilities().model_dump(exclude_none=True)
+    offered = create_server().get_capabilities().model_dump(exclude_none=True)
     assert set(offered) == {"tools", "resources"}
     methods = {"tools/list", "tools/call", "resources/list", "resources/templates/list", "resources/read"}
     assert {template.json["method"] for template in TEMPLATES[MCP]} == methods

@@ -52,7 +52,7 @@ class Ground:
 @pytest.fixture(scope="module")
 async def ground(database: DatabaseUrls, postgres_server: EmbeddedPostgres) -> Ground:
     name = database.app.rpartition("/")[2]
-    superuser = postgres_server.url(name)
+    superuser = postgres_server.build_url(name)
     connection = await asyncpg.connect(superuser)
     await connection.execute(f"grant temporary on database {name} to carrel_runtime")
     await connection.execute("grant execute on all functions in schema public to carrel_runtime")

@@ -10,7 +10,7 @@ import asyncpg
 import httpx
 
 from app.db.models.base import SYSTEM_TENANT
-from app.ids import decode_id, encode_id, new_id
+from app.ids import decode_id, encode_id, generate_id
 from tests.fixtures.service import Service, Tenant
 
 Ids = Mapping[str, str]
@@ -23,27 +23,27 @@ def invented(form: str) -> dict[str, str]:
     """Well-formed ids of nothing; ``form`` says how knowledge bases are named."""
     word = secrets.token_hex(6)
     return {
-        "kb": f"only-{word}" if form == "name" else encode_id("kb", new_id()),
+        "kb": f"only-{word}" if form == "name" else encode_id("kb", generate_id()),
         "kb_name": f"only-{word}",
-        "document": encode_id("doc", new_id()),
-        "node": encode_id("nod", new_id()),
-        "chunk": encode_id("chk", new_id()),
-        "api_key": encode_id("key", new_id()),
-        "deletion": encode_id("del", new_id()),
-        "webhook": encode_id("whk", new_id()),
-        "delivery": encode_id("dlv", new_id()),
+        "document": encode_id("doc", generate_id()),
+        "node": encode_id("nod", generate_id()),
+        "chunk": encode_id("chk", generate_id()),
+        "api_key": encode_id("key", generate_id()),
+        "deletion": encode_id("del", generate_id()),
+        "webhook": encode_id("whk", generate_id()),
+        "delivery": encode_id("dlv", generate_id()),
         "n": PICTURE,
         "prompt": "rewrite",
         "number": "1",
-        "tenant": encode_id("ten", new_id()),
+        "tenant": encode_id("ten", generate_id()),
         "taken": f"only-{secrets.token_hex(6)}",
         "external_id": f"external-{word}",
         "user_id": f"user-{word}",
         "chat_id": f"chat-{word}",
         "agent_id": f"agent-{word}",
-        "file": encode_id("file", new_id()),
-        "attached": encode_id("file", new_id()),
-        "batch": encode_id("vsfb", new_id()),
+        "file": encode_id("file", generate_id()),
+        "attached": encode_id("file", generate_id()),
+        "batch": encode_id("vsfb", generate_id()),
         "promoted_user": f"promoted-user-{word}",
         "promoted_chat": f"promoted-chat-{word}",
     }
@@ -164,7 +164,7 @@ EVERYTHING = (
 async def keep_picture(tenant: Tenant, document: str) -> None:
     """Give the document a picture as ingestion would with a vision model."""
     owner, of = decode_id("ten", tenant.id), decode_id("doc", document)
-    key = f"{owner}/{of}/{new_id()}"
+    key = f"{owner}/{of}/{generate_id()}"
     (tenant.service.settings.server.data_dir / "objects" / key).write_bytes(b"picture")
     connection = await asyncpg.connect(tenant.service.urls.owner)
     await connection.execute(
@@ -185,14 +185,14 @@ async def _add_generation(tenant: Tenant, kb: str, state: str) -> None:
         "   case when $4 = 'building' then jsonb_build_object('code', 'c', 'message', 'm') end"
         "   from search_index i join knowledge_base k on k.tenant_id = i.tenant_id and k.id = i.kb_id"
         "  where k.tenant_id = $1 and k.name = $2",
-        decode_id("ten", tenant.id), kb, new_id(), state,
+        decode_id("ten", tenant.id), kb, generate_id(), state,
     )  # fmt: skip
     await connection.close()
 
 
 async def _add_webhook(tenant: Tenant) -> tuple[str, str]:
     """A webhook that leads to nobody, and a delivery that was given up: no worker changes them meanwhile."""
-    owner, webhook, delivery = decode_id("ten", tenant.id), new_id(), new_id()
+    owner, webhook, delivery = decode_id("ten", tenant.id), generate_id(), generate_id()
     connection = await asyncpg.connect(tenant.service.urls.owner)
     await connection.execute(
         "insert into webhook (tenant_id, id, url, events, secret)"

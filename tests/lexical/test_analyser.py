@@ -5,8 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from app.errors import InvalidInput
-from app.lexical.analyser import DEFAULT_LANGUAGE, Analyser, analyser_for, languages
+from app.errors import InvalidInputError
+from app.lexical.analyser import DEFAULT_LANGUAGE, Analyzer, get_analyzer, list_languages
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ from app.lexical.analyser import DEFAULT_LANGUAGE, Analyser, analyser_for, langu
     ],
 )
 def test_english(text: str, terms: list[str]) -> None:
-    assert analyser_for().tokens(text) == terms
+    assert get_analyzer().tokenize(text) == terms
 
 
 @pytest.mark.parametrize(
@@ -61,19 +61,19 @@ def test_english(text: str, terms: list[str]) -> None:
     ],
 )
 def test_other_languages(language: str, text: str, terms: list[str]) -> None:
-    assert analyser_for(language).tokens(text) == terms
+    assert get_analyzer(language).tokenize(text) == terms
 
 
 def test_name_is_part_of_the_index_identity() -> None:
-    assert analyser_for().name == "english-v1"
-    assert analyser_for("german").name == "german-v1"
-    assert analyser_for(DEFAULT_LANGUAGE) is analyser_for()
+    assert get_analyzer().name == "english-v1"
+    assert get_analyzer("german").name == "german-v1"
+    assert get_analyzer(DEFAULT_LANGUAGE) is get_analyzer()
 
 
 @pytest.mark.parametrize("language", ["", "klingon", "English", "porter"])
 def test_unknown_language(language: str) -> None:
-    with pytest.raises(InvalidInput) as caught:
-        analyser_for(language)
+    with pytest.raises(InvalidInputError) as caught:
+        get_analyzer(language)
     assert caught.value.loc == ("body", "language")
     assert DEFAULT_LANGUAGE in caught.value.fields["known"]
     assert "german" in str(caught.value)
@@ -81,8 +81,8 @@ def test_unknown_language(language: str) -> None:
 
 def test_every_language_reads_every_kind_of_text() -> None:
     text = "Running v2.3.1 getUser Здравствуйте 東京都 مرحبا हिन्दी 3.14 l'eau"
-    for language in languages():
-        terms = analyser_for(language).tokens(text)
+    for language in list_languages():
+        terms = get_analyzer(language).tokenize(text)
         assert {"v2.3.1", "東京", "3.14"} <= set(terms)
         assert "" not in terms
 
@@ -93,23 +93,23 @@ def _texts() -> Iterator[str]:
 
 
 def test_more_words_than_are_remembered() -> None:
-    analyser = Analyser("english")
+    analyser = Analyzer("english")
     words = [f"Running-{n}" for n in range(45_000)]
-    first = [analyser.tokens(word) for word in words]
-    assert [analyser.tokens(word) for word in words[::500]] == first[::500]
+    first = [analyser.tokenize(word) for word in words]
+    assert [analyser.tokenize(word) for word in words[::500]] == first[::500]
     assert first[44_999] == ["running-44999", "running44999", "run", "44999"]
 
 
 def test_endless_words_make_short_terms() -> None:
-    analyser = analyser_for()
+    analyser = get_analyzer()
     for word in ("x" * 100_000, "x-" * 50_000 + "1", "a.b_" * 20_000, "xY" * 50_000, "1" * 100_000):
-        assert max(map(len, analyser.tokens(word))) <= 256
+        assert max(map(len, analyser.tokenize(word))) <= 256
 
 
 def test_threads_share_an_analyser() -> None:
-    shared, texts = Analyser("english"), list(_texts())
-    expected = [Analyser("english").tokens(text) for text in texts[:50]]
+    shared, texts = Analyzer("english"), list(_texts())
+    expected = [Analyzer("english").tokenize(text) for text in texts[:50]]
     with ThreadPoolExecutor(4) as pool:
-        results = list(pool.map(lambda _: [shared.tokens(text) for text in texts], range(4)))
+        results = list(pool.map(lambda _: [shared.tokenize(text) for text in texts], range(4)))
     assert all(result == results[0] for result in results)
     assert results[0][:50] == expected

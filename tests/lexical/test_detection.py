@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from app.lexical.analyser import languages
-from app.lexical.detection import WINDOW_CHARACTERS, WINDOWS, detect_language, sample
+from app.lexical.analyser import list_languages
+from app.lexical.detection import WINDOW_CHARACTERS, WINDOW_COUNT, detect_language, sample_text
 
 GERMAN = "Die Kündigungsfrist beträgt drei Monate zum Ende des Quartals, sofern nichts anderes vereinbart ist."
 ENGLISH = "The period of notice is three months to the end of a quarter, unless something else was agreed upon."
@@ -44,7 +44,7 @@ ENGLISH = "The period of notice is three months to the end of a quarter, unless 
 )
 def test_the_language_of_a_text(text: str, language: str | None) -> None:
     assert detect_language(text) == language
-    assert language is None or language in languages()
+    assert language is None or language in list_languages()
 
 
 def test_most_of_a_text_decides_wherever_it_stands() -> None:
@@ -59,12 +59,12 @@ def test_most_of_a_text_decides_wherever_it_stands() -> None:
 @pytest.mark.parametrize("length", [0, 1, 1999, 2000, 2001, 2007, 10_001, 1_000_000])
 def test_a_sample_is_bounded_and_reaches_both_ends(length: int) -> None:
     text = "".join(random.Random(length).choices("abcdefghij", k=length))
-    taken = sample(text)
-    if length <= WINDOWS * WINDOW_CHARACTERS:
+    taken = sample_text(text)
+    if length <= WINDOW_COUNT * WINDOW_CHARACTERS:
         assert taken == text
         return
     windows = taken.split("\n")
-    assert [len(window) for window in windows] == [WINDOW_CHARACTERS] * WINDOWS
+    assert [len(window) for window in windows] == [WINDOW_CHARACTERS] * WINDOW_COUNT
     assert text.startswith(windows[0])
     assert text.endswith(windows[-1])
     assert all(window in text for window in windows)

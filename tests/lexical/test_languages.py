@@ -6,29 +6,29 @@ from uuid import UUID
 
 import pytest
 
-from app.errors import InvalidInput
+from app.errors import InvalidInputError
 from app.ingestion.parsers.cleaning import clean_text
-from app.lexical.analyser import analyser_for
+from app.lexical.analyser import get_analyzer
 from app.lexical.languages import (
     AUTO,
-    TERMS_A_CHARACTER,
-    document_language,
-    identity_name,
-    lexical_entries,
-    meaningful,
-    query_tokens,
-    require_few_terms,
+    MAX_TERMS_PER_CHARACTER,
+    build_lexical_entries,
+    check_term_limit,
+    get_analyzer_id,
+    remove_stop_words,
+    resolve_document_language,
+    tokenize_query,
 )
-from app.lexical.weights import MOST_TERMS, TooManyTerms, document_entries, salt
+from app.lexical.weights import MAX_TERMS, TooManyTerms, build_entries, compute_salt
 
 INDEX = UUID(int=7)
 
 
 def test_auto_is_an_identity_of_its_own() -> None:
-    assert identity_name("german") == "german-v1"
-    assert identity_name(AUTO) == "auto-v1"
-    with pytest.raises(InvalidInput):
-        identity_name("klingon")
+    assert get_analyzer_id("german") == "german-v1"
+    assert get_analyzer_id(AUTO) == "auto-v1"
+    with pytest.raises(InvalidInputError):
+        get_analyzer_id("klingon")
 
 
 @pytest.mark.parametrize(
@@ -40,14 +40,14 @@ def test_auto_is_an_identity_of_its_own() -> None:
     ],
 )
 def test_the_language_of_a_document(setting: str, text: str, language: str) -> None:
-    assert document_language(setting, text) == language
+    assert resolve_document_language(setting, text) == language
 
 
 def test_entries_are_the_languages_own() -> None:
     texts = ["Die Häuser der Stadt", "Ein Haus"]
-    tokens = [analyser_for("german").tokens(text) for text in texts]
-    expected = document_entries(tokens, salt=salt(INDEX), avgdl=50.0)
-    assert list(lexical_entries(texts, language="german", index_id=INDEX, avgdl=50.0)) == expected
+    tokens = [get_analyzer("german").tokenize(text) for text in texts]
+    expected = build_entries(tokens, salt=compute_salt(INDEX), avgdl=50.0)
+    assert list(build_lexical_entries(texts, language="german", index_id=INDEX, avgdl=50.0)) == expected
 
 
 @pytest.mark.parametrize(
@@ -74,13 +74,13 @@ def test_entries_are_the_languages_own() -> None:
     ],
 )
 def test_a_query_in_all_languages_of_an_index(languages: list[str], query: str, terms: list[str]) -> None:
-    assert query_tokens(languages, query) == terms
+    assert tokenize_query(languages, query) == terms
 
 
 @pytest.mark.parametrize("language", ["english", "german", "chinese"])
 def test_one_language_alone_is_its_analyser(language: str) -> None:
     query = "What is the follow-up of AB-1234, and the Häuser of 東京都?"
-    assert query_tokens([language], query) == list(dict.fromkeys(analyser_for(language).tokens(query)))
+    assert tokenize_query([language], query) == list(dict.fromkeys(get_analyzer(language).tokenize(query)))
 
 
 @pytest.mark.parametrize(
@@ -97,12 +97,12 @@ def test_one_language_alone_is_its_analyser(language: str) -> None:
 )
 def test_a_query_is_read_as_a_text_is_stored(text: str) -> None:
     for languages in (["english"], ["english", "german", "hindi"]):
-        assert query_tokens(languages, text) == query_tokens(languages, clean_text(text)) != []
+        assert tokenize_query(languages, text) == tokenize_query(languages, clean_text(text)) != []
 
 
 def test_a_title_is_found_as_it_was_pasted_and_as_it_is_typed() -> None:
     """It is stored as it was sent, and so is a ready chunk."""
-    sent, typed = lexical_entries(["Auf\u200clage", "Auflage"], language="german", index_id=INDEX, avgdl=50.0)
+    sent, typed = build_lexical_entries(["Auf\u200clage", "Auflage"], language="german", index_id=INDEX, avgdl=50.0)
     assert sent == typed
 
 
@@ -117,10 +117,10 @@ def test_a_title_is_found_as_it_was_pasted_and_as_it_is_typed() -> None:
     ],
 )
 def test_words_that_mean_something(language: str, text: str, left: str) -> None:
-    assert meaningful(language, text) == left
+    assert remove_stop_words(language, text) == left
 
 
-@pytest.mark.parametrize("count", [MOST_TERMS, MOST_TERMS + 1])
+@pytest.mark.parametrize("count", [MAX_TERMS, MAX_TERMS + 1])
 @pytest.mark.parametrize("kind", ["words", "bigrams"])
 def test_what_is_refused_beforehand_is_what_has_no_entries(kind: str, count: int) -> None:
     texts = {
@@ -128,15 +128,15 @@ def test_what_is_refused_beforehand_is_what_has_no_entries(kind: str, count: int
         "bigrams": "".join(chr(0x4E00 + number) for number in range(count + 1)),
     }
     given = ["short", texts[kind]]
-    if count > MOST_TERMS:
+    if count > MAX_TERMS:
         with pytest.raises(TooManyTerms) as told:
-            require_few_terms(given, setting="english", whole="")
+            check_term_limit(given, setting="english", document_text="")
         assert told.value.fields == {"index": 1}
         with pytest.raises(TooManyTerms):
-            lexical_entries(given, language="english", index_id=INDEX, avgdl=50.0)
+            build_lexical_entries(given, language="english", index_id=INDEX, avgdl=50.0)
     else:
-        require_few_terms(given, setting="english", whole="")
-        assert len(lexical_entries(given, language="english", index_id=INDEX, avgdl=50.0)[1].term_ids) == count
+        check_term_limit(given, setting="english", document_text="")
+        assert len(build_lexical_entries(given, language="english", index_id=INDEX, avgdl=50.0)[1].term_ids) == count
 
 
 @pytest.mark.parametrize("language", ["english", "french", "chinese"])
@@ -155,8 +155,8 @@ def test_a_text_has_no_more_terms_than_its_length_allows(language: str) -> None:
         for length in (1, 2, 3, 4, 7, 20, 200):
             for _ in range(100):
                 text = "".join(rng.choices(alphabet, k=length))
-                found = analyser_for(language).tokens(text)
-                assert len(found) <= TERMS_A_CHARACTER * len(unicodedata.normalize("NFKC", text)), text
+                found = get_analyzer(language).tokenize(text)
+                assert len(found) <= MAX_TERMS_PER_CHARACTER * len(unicodedata.normalize("NFKC", text)), text
 
 
 @pytest.mark.parametrize(
@@ -175,4 +175,4 @@ def test_a_text_has_no_more_terms_than_its_length_allows(language: str) -> None:
     ],
 )
 def test_accents_are_as_the_page_of_search_says(language: str, plain: str, accented: str, *, same: bool) -> None:
-    assert (query_tokens([language], plain) == query_tokens([language], accented)) is same
+    assert (tokenize_query([language], plain) == tokenize_query([language], accented)) is same

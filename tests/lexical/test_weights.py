@@ -11,17 +11,17 @@ import pytest
 from app.lexical.weights import (
     DIMENSIONS,
     K1,
-    MOST_TERMS,
+    MAX_TERMS,
     B,
     LexicalEntry,
     TooManyTerms,
-    document_entries,
-    document_entry,
-    mix32,
-    query_terms,
-    salt,
-    term_id,
-    term_key,
+    build_entries,
+    build_entry,
+    compute_query_terms,
+    compute_salt,
+    compute_term_id,
+    compute_term_key,
+    murmur_finalize,
 )
 
 INDEX = UUID("01890a5d-ac96-774b-bcce-b302099a8057")
@@ -51,12 +51,12 @@ def test_scores_are_those_of_bm25s(sizes: tuple[float, float]) -> None:
     reference = bm25s.BM25(method="lucene", k1=k1, b=b)
     reference.index(documents, show_progress=False)
     avgdl = sum(map(len, documents)) / len(documents)
-    entries = document_entries(documents, salt=salt(INDEX), k1=k1, b=b, avgdl=avgdl)
+    entries = build_entries(documents, salt=compute_salt(INDEX), k1=k1, b=b, avgdl=avgdl)
     frequencies = Counter(key for entry in entries for key in entry.keys)
     weights = [dict(zip(entry.term_ids, entry.weights, strict=True)) for entry in entries]
     for query in corpus(2, 20):
         distinct = list(dict.fromkeys(query))[:8]
-        term_ids, keys = query_terms(distinct, salt(INDEX))
+        term_ids, keys = compute_query_terms(distinct, compute_salt(INDEX))
         idf = {
             each: math.log(1 + (len(documents) - frequencies[key] + 0.5) / (frequencies[key] + 0.5))
             for each, key in zip(term_ids, keys, strict=True)
@@ -69,74 +69,84 @@ def test_scores_are_those_of_bm25s(sizes: tuple[float, float]) -> None:
 
 
 def test_entry() -> None:
-    entry = document_entry(["b", "a", "b", "c"], salt=7, avgdl=8)
+    entry = build_entry(["b", "a", "b", "c"], salt=7, avgdl=8)
     assert entry.length == 4
-    assert entry.term_ids == sorted(map(term_id, "abc"))
+    assert entry.term_ids == sorted(map(compute_term_id, "abc"))
     norm = K1 * (1 - B + B * 4 / 8)
     assert dict(zip(entry.term_ids, entry.weights, strict=True)) == pytest.approx(
-        {term_id("a"): 1 / (1 + norm), term_id("b"): 2 / (2 + norm), term_id("c"): 1 / (1 + norm)}
+        {
+            compute_term_id("a"): 1 / (1 + norm),
+            compute_term_id("b"): 2 / (2 + norm),
+            compute_term_id("c"): 1 / (1 + norm),
+        }
     )
-    assert entry.keys == [term_key(each, 7) for each in entry.term_ids]
+    assert entry.keys == [compute_term_key(each, 7) for each in entry.term_ids]
     assert all(type(key) is int for key in entry.keys + entry.term_ids)
     assert all(type(weight) is float for weight in entry.weights)
 
 
 def test_empty_document_and_no_documents() -> None:
-    assert document_entry([], salt=1, avgdl=10) == LexicalEntry(0, [], [], [])
-    assert document_entries([], salt=1, avgdl=10) == []
+    assert build_entry([], salt=1, avgdl=10) == LexicalEntry(0, [], [], [])
+    assert build_entries([], salt=1, avgdl=10) == []
 
 
 @pytest.mark.parametrize("avgdl", [0, -1, float("nan")])
 def test_average_length_is_checked(avgdl: float) -> None:
     with pytest.raises(ValueError, match="avgdl"):
-        document_entry(["a"], salt=1, avgdl=avgdl)
+        build_entry(["a"], salt=1, avgdl=avgdl)
 
 
 def test_batch_equals_single() -> None:
     documents = corpus(3, 40)
-    batch = document_entries(iter(documents), salt=salt(INDEX), avgdl=80)
-    assert batch == [document_entry(tokens, salt=salt(INDEX), avgdl=80) for tokens in documents]
+    batch = build_entries(iter(documents), salt=compute_salt(INDEX), avgdl=80)
+    assert batch == [build_entry(tokens, salt=compute_salt(INDEX), avgdl=80) for tokens in documents]
 
 
 def test_keys_fit_and_differ() -> None:
-    tokens = [f"term{n}" for n in range(MOST_TERMS)]
-    for index_salt in (salt(INDEX), 0, 0xFFFFFFFF):
-        entry = document_entry(tokens, salt=index_salt, avgdl=100)
+    tokens = [f"term{n}" for n in range(MAX_TERMS)]
+    for index_salt in (compute_salt(INDEX), 0, 0xFFFFFFFF):
+        entry = build_entry(tokens, salt=index_salt, avgdl=100)
         assert len(entry.keys) == len(set(entry.keys)) == len(entry.term_ids)
         assert -(2**31) <= min(entry.keys) < 0 < max(entry.keys) < 2**31
-        assert sorted(query_terms(tokens, index_salt)[1]) == sorted(entry.keys)
+        assert sorted(compute_query_terms(tokens, index_salt)[1]) == sorted(entry.keys)
         assert 0 <= entry.term_ids[0] < entry.term_ids[-1] < DIMENSIONS
         assert entry.term_ids == sorted(set(entry.term_ids))
 
 
 def test_a_chunk_with_more_terms_than_a_row_holds_is_named() -> None:
-    most = [f"term{n}" for n in range(MOST_TERMS)]
-    assert len(document_entry([*most, "term7"], salt=1, avgdl=100).term_ids) == MOST_TERMS
+    most = [f"term{n}" for n in range(MAX_TERMS)]
+    assert len(build_entry([*most, "term7"], salt=1, avgdl=100).term_ids) == MAX_TERMS
     with pytest.raises(TooManyTerms, match="index 1 has 16,001 different terms; it can be found by 16,000") as told:
-        document_entries([most, [*most, "other"]], salt=1, avgdl=100)
+        build_entries([most, [*most, "other"]], salt=1, avgdl=100)
     assert (told.value.code, told.value.fields) == ("too_large", {"index": 1})
 
 
 def test_mix32_is_a_bijection() -> None:
     rng = random.Random(4)
     values = [0, 1, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, *(rng.randrange(1 << 32) for _ in range(5_000))]
-    assert [unmix32(mix32(value)) for value in values] == values
-    assert mix32(1) == 0x514E28B7
-    assert mix32(0) == 0
+    assert [unmix32(murmur_finalize(value)) for value in values] == values
+    assert murmur_finalize(1) == 0x514E28B7
+    assert murmur_finalize(0) == 0
 
 
 def test_hashes_are_the_same_for_ever() -> None:
-    assert (term_id("retrieval"), term_id("日本"), salt(INDEX)) == (720185183, 566445370, 749178157)
+    assert (compute_term_id("retrieval"), compute_term_id("日本"), compute_salt(INDEX)) == (
+        720185183,
+        566445370,
+        749178157,
+    )
 
 
 def test_indexes_do_not_share_keys() -> None:
     terms = [f"term{n}" for n in range(2_000)]
-    assert salt(INDEX) != salt(OTHER)
-    assert not set(query_terms(terms, salt(INDEX))[1]) & set(query_terms(terms, salt(OTHER))[1])
+    assert compute_salt(INDEX) != compute_salt(OTHER)
+    assert not set(compute_query_terms(terms, compute_salt(INDEX))[1]) & set(
+        compute_query_terms(terms, compute_salt(OTHER))[1]
+    )
 
 
 def test_query_terms_are_distinct_and_in_one_order() -> None:
-    term_ids, keys = query_terms(["b", "a", "b"], 5)
-    assert term_ids == [term_id("b"), term_id("a")]
-    assert keys == [term_key(term_id("b"), 5), term_key(term_id("a"), 5)]
-    assert query_terms([], 5) == ([], [])
+    term_ids, keys = compute_query_terms(["b", "a", "b"], 5)
+    assert term_ids == [compute_term_id("b"), compute_term_id("a")]
+    assert keys == [compute_term_key(compute_term_id("b"), 5), compute_term_key(compute_term_id("a"), 5)]
+    assert compute_query_terms([], 5) == ([], [])

@@ -17,70 +17,70 @@ from uuid import UUID
 from fastapi import Request
 from tokenizers import Tokenizer
 
-from app.answering.citations import UsedSources
-from app.answering.context import fitting
-from app.answering.overlap import shares
-from app.answering.prompt import to_answer, to_cite
-from app.answering.thoughts import without_thoughts
-from app.answering.types import Source
+from app.answering.citations import CitedSourceNumbers
+from app.answering.context import select_within_budget
+from app.answering.overlap import compute_overlap_ratios
+from app.answering.prompt import build_answer_messages, build_citation_messages
+from app.answering.thoughts import strip_reasoning
+from app.answering.types import AnswerSource
 from app.api import idempotency, problems
-from app.api.bodies import Body, Text
-from app.api.body_digest import BodyDigest
-from app.api.dify.conditions import condition_filter
-from app.api.json_limits import JsonCount, JsonLimit
-from app.api.mcp.documents import _ADDRESS
-from app.api.middleware import _SANE_ID, _STREAMED
-from app.api.openai.filters import Comparison, filter_of
-from app.api.streamed import content_type
+from app.api.bodies import RequestModel, Text
+from app.api.body_digest import BodyHasher
+from app.api.dify.conditions import build_condition_filter
+from app.api.json_limits import JsonLimit, JsonValueCounter
+from app.api.mcp.documents import _URI_PATTERN
+from app.api.middleware import _STREAMED_PATHS, _VALID_REQUEST_ID
+from app.api.openai.filters import ComparisonFilter, translate_filter
+from app.api.streamed import parse_content_type
 from app.api.v1.schemas import WebAddress
-from app.characters import normalize_characters
+from app.characters import normalize_text
 from app.documents.given_chunks import decode_chunks, encode_chunks
-from app.documents.offsets import utf16_offsets
-from app.documents.text_sniffing import kind_of_text
-from app.documents.text_types import type_of_text
-from app.documents.types import GivenChunk
+from app.documents.offsets import create_utf16_converter
+from app.documents.text_sniffing import sniff_text_type
+from app.documents.text_types import guess_text_type
+from app.documents.types import ProvidedChunk
 from app.documents.uploads import clean_filename
 from app.filters import check_metadata, compile_filter
-from app.filters.metadata import filterable_metadata
+from app.filters.metadata import build_filter_metadata
 from app.filters.predicates import ends_with
-from app.filters.values import instant
+from app.filters.values import parse_instant
 from app.http_sources.checking import _NAME, _VALUE
 from app.http_sources.gate import _ODD, _PLAIN
-from app.http_sources.reading import read_reply
-from app.http_sources.templates import filled
-from app.http_sources.types import Asked, HttpSource, ResponsePaths
+from app.http_sources.reading import parse_response
+from app.http_sources.templates import render_template
+from app.http_sources.types import HttpSource, ResponsePaths, SourceQuery
 from app.inference.embedding import EmbeddingIdentity
-from app.inference.embedding.estimating import estimate
-from app.inference.embedding.minilm import _encodable, _tokenizer
-from app.inference.structured import read_answer
+from app.inference.embedding.estimating import estimate_tokens
+from app.inference.embedding.minilm import _load_tokenizer, _replace_surrogates
+from app.inference.structured import parse_structured_output
 from app.ingestion.chunkers import CHUNKERS, ChunkSizes, ChunkTools
-from app.ingestion.flags import suspicions
-from app.ingestion.given_chunks import given_passages
+from app.ingestion.flags import detect_prompt_injection
+from app.ingestion.given_chunks import read_provided_chunks
 from app.ingestion.parsers.cleaning import clean_code, clean_line, clean_text
-from app.ingestion.passages import passage_texts
-from app.ingestion.preview import first_blocks
-from app.ingestion.quality import garbled_ratio
-from app.ingestion.sentences import sentence_spans, stripped
+from app.ingestion.passages import contextualize_chunks
+from app.ingestion.preview import take_first_blocks
+from app.ingestion.quality import compute_garbled_ratio
+from app.ingestion.sentences import find_sentence_spans, strip_range
 from app.ingestion.tree import add_sentences, build_tree
 from app.ingestion.types import Block, BlockKind, ChunkDraft, ParsedDocument
-from app.knowledge_bases.stores import plain_name
-from app.lexical.analyser import analyser_for
+from app.knowledge_bases.stores import slugify_title
+from app.lexical.analyser import get_analyzer
 from app.lexical.languages import (
-    document_language,
-    lexical_entries,
-    meaningful,
-    query_tokens,
-    require_few_terms,
+    build_lexical_entries,
+    check_term_limit,
+    remove_stop_words,
+    resolve_document_language,
+    tokenize_query,
 )
 from app.object_store import disposition
-from app.publications.types import collection_of
-from app.retrieval.rewriting import conversation_queries
-from app.retrieval.sources import words_of
-from app.retrieval.transformers.context import tidied
-from app.retrieval.transformers.prompting import conversation, given
+from app.publications.types import build_default_view_name
+from app.retrieval.rewriting import build_conversation_queries
+from app.retrieval.sources import get_normalized_text
+from app.retrieval.transformers.context import normalize_queries
+from app.retrieval.transformers.prompting import create_user_message, select_recent_turns
 from app.retrieval.types import Message
-from app.tenants.types import looks_like_key
-from app.transfer.records import ChunkRecord, NodeRecord, read_lines, read_record
+from app.tenants.types import has_key_format
+from app.transfer.records import ChunkRecord, NodeRecord, parse_record, read_lines
 from app.transfer.types import ArchiveDamaged
 from app.webhooks import addresses
 from tests.ingestion.chunkers.cutting import embed
@@ -103,7 +103,7 @@ def _chunker(name: str) -> Function:
         spec = CHUNKERS[name]
         parts = [Block(kind, text) for kind in _CUT_KINDS]
         tree = build_tree(ParsedDocument(parts))
-        if spec.sentences:
+        if spec.needs_sentences:
             add_sentences(tree)
         return spec.chunk(tree, ChunkSizes(64, 8), spec.options(), ChunkTools(quarters, embed, 256))
 
@@ -115,19 +115,19 @@ _CUT_KINDS = (BlockKind.PARAGRAPH, BlockKind.TABLE, BlockKind.CODE, BlockKind.LI
 
 def _given_chunks(text: str) -> object:
     titles = (text[:64],)
-    body = encode_chunks([GivenChunk("word " + text, {"a": text}, titles)], model=_MODEL, without=()).encode(
+    body = encode_chunks([ProvidedChunk("word " + text, {"a": text}, titles)], model=_MODEL, excluded_keys=()).encode(
         "utf-8", "replace"
     )
     decode_chunks(body, model=_MODEL)
     with TemporaryDirectory() as folder:
         path = Path(folder) / "original"
         path.write_bytes(body)
-        return given_passages(path, text[:500], _MODEL, ChunkTools(quarters, embed, 1 << 30))
+        return read_provided_chunks(path, text[:500], _MODEL, ChunkTools(quarters, embed, 1 << 30))
 
 
 def _passages(text: str) -> object:
     drafts = [ChunkDraft(text, 0, len(text), section_titles=(text, text[:500]))]
-    return passage_texts(text, drafts, count_tokens=quarters, limit=8)
+    return contextualize_chunks(text, drafts, count_tokens=quarters, max_tokens=8)
 
 
 def _stream(text: str) -> AsyncIterator[str]:
@@ -140,7 +140,7 @@ def _stream(text: str) -> AsyncIterator[str]:
 
 def _answer_without_thoughts(text: str) -> object:
     async def read() -> list[str]:
-        return [piece async for piece in without_thoughts(_stream(text))]
+        return [piece async for piece in strip_reasoning(_stream(text))]
 
     return asyncio.run(read())
 
@@ -151,27 +151,27 @@ def _request(text: str) -> Request:
 
 
 def _count_json(text: str) -> object:
-    count = JsonCount(JsonLimit(1 << 40, 1 << 40))
+    count = JsonValueCounter(JsonLimit(1 << 40, 1 << 40))
     data = text.encode("utf-8", "replace")
     for start in range(0, len(data), 65_536):
-        count.feed(data[start : start + 65_536])
+        count.update(data[start : start + 65_536])
     return count
 
 
 def _digest(text: str) -> bytes:
-    digest = BodyDigest("multipart/form-data; boundary=-----")
+    digest = BodyHasher("multipart/form-data; boundary=-----")
     data = text.encode("utf-8", "replace")
     for start in range(0, len(data), 65_536):
-        digest.feed(data[start : start + 65_536])
+        digest.update(data[start : start + 65_536])
     return digest.digest()
 
 
-class _Bodied(Body):
+class _Bodied(RequestModel):
     text: Text = ""
     address: WebAddress | None = None
 
 
-class _Answered(Body):
+class _Answered(RequestModel):
     text: str
 
 
@@ -190,7 +190,7 @@ _SOURCE = HttpSource("https://a.b/c", ResponsePaths("items", "text", "title", "u
 def _reply(text: str) -> object:
     item = {"text": text, "title": text, "url": f"http://{text}", "score": 1}
     content = json.dumps({"items": [item, {**item, "url": text}]}).encode()
-    return read_reply(content, _SOURCE, most=10, flags=suspicions)
+    return parse_response(content, _SOURCE, max_results=10, detect_flags=detect_prompt_injection)
 
 
 def _records(text: str) -> None:
@@ -198,15 +198,15 @@ def _records(text: str) -> None:
     line = json.dumps(node).encode() + b"\n"
     chunk = {"start": 0, "end": 1, "tokens": 1, "sections": [text], "metadata": {"a": text[:8000]}}
     with suppress(ArchiveDamaged):  # of long titles
-        for place, one in read_lines(BytesIO(line * 2), "nodes.jsonl", most=10):
-            read_record(NodeRecord, one, place)
+        for place, one in read_lines(BytesIO(line * 2), "nodes.jsonl", max_lines=10):
+            parse_record(NodeRecord, one, place)
     with suppress(ArchiveDamaged):
-        read_record(ChunkRecord, json.dumps(chunk).encode(), "chunks.jsonl")
+        parse_record(ChunkRecord, json.dumps(chunk).encode(), "chunks.jsonl")
 
 
 def _told(text: str) -> object:
     errors = [{"loc": ("body", text, f"function-after[{text}]"), "msg": f"Value error, {text}"}]
-    return problems.faults(errors)
+    return problems.format_validation_errors(errors)
 
 
 def _filters(text: str) -> object:
@@ -216,24 +216,26 @@ def _filters(text: str) -> object:
 
 def _metadata(text: str) -> object:
     checked = check_metadata({text[:1000]: text[:12_000], "a": [text[:1000]]})
-    return filterable_metadata(checked, reserved={})
+    return build_filter_metadata(checked, reserved={})
 
 
 def _asked(text: str) -> object:
-    source = Source(1, hit(text, 0.5))
-    fitting([source], most_tokens=1 << 30)
-    return to_answer(text, [source], [Message("user", text)], None, own=text), to_cite(text, text, [source])
+    source = AnswerSource(1, hit(text, 0.5))
+    select_within_budget([source], max_tokens=1 << 30)
+    return build_answer_messages(
+        text, [source], [Message("user", text)], None, custom_prompt=text
+    ), build_citation_messages(text, text, [source])
 
 
 def _entries(text: str) -> object:
     half = len(text) // 2
-    return lexical_entries([text[:half], text[half:]], language="english", index_id=_INDEX, avgdl=50.0)
+    return build_lexical_entries([text[:half], text[half:]], language="english", index_id=_INDEX, avgdl=50.0)
 
 
 @cache
 def _model_tokenizer() -> Tokenizer:
     """The tokenizer of the model that comes with the service."""
-    return _tokenizer(Path("models/all-MiniLM-L6-v2/tokenizer.json"))
+    return _load_tokenizer(Path("models/all-MiniLM-L6-v2/tokenizer.json"))
 
 
 def _patterns(*patterns: "object") -> Function:
@@ -249,96 +251,113 @@ def _patterns(*patterns: "object") -> Function:
 
 
 FUNCTIONS: Mapping[str, Mapping[str, Function]] = {
-    "app.answering.citations": {"UsedSources": lambda text: UsedSources.model_validate({"numbers": [f"{text}1"]})},
+    "app.answering.citations": {
+        "UsedSources": lambda text: CitedSourceNumbers.model_validate({"numbers": [f"{text}1"]})
+    },
     "app.answering.context": {"to_answer": _asked},
-    "app.answering.overlap": {"shares": lambda text: shares(text, [text], languages=["english", "german"])},
+    "app.answering.overlap": {
+        "shares": lambda text: compute_overlap_ratios(text, [text], languages=["english", "german"])
+    },
     "app.answering.thoughts": {"without_thoughts": _answer_without_thoughts},
     "app.api.bodies": {"Text": _body},
-    "app.api.body_digest": {"BodyDigest": _digest, "header": lambda text: BodyDigest(f"multipart/form-data; {text}")},
+    "app.api.body_digest": {"BodyHasher": _digest, "header": lambda text: BodyHasher(f"multipart/form-data; {text}")},
     "app.api.dify.conditions": {
-        "condition_filter": lambda text: [
-            condition_filter([text], operator, text) for operator in ("in", "=", "before", "contains")
+        "build_condition_filter": lambda text: [
+            build_condition_filter([text], operator, text) for operator in ("in", "=", "before", "contains")
         ]
     },
     "app.api.idempotency": {
         "answers": lambda text: (
-            idempotency._subjects(text.encode("utf-8", "replace")),
-            idempotency._reason_to_withhold(text.encode("utf-8", "replace")),
-            idempotency._KEY.fullmatch(text),
+            idempotency._find_object_ids(text.encode("utf-8", "replace")),
+            idempotency._find_withholding_error(text.encode("utf-8", "replace")),
+            idempotency._KEY_PATTERN.fullmatch(text),
         )
     },
-    "app.api.json_limits": {"JsonCount": _count_json},
-    "app.api.mcp.documents": {"addresses": _patterns(_ADDRESS)},
-    "app.api.middleware": {"requests": _patterns(_SANE_ID, _STREAMED)},
+    "app.api.json_limits": {"JsonValueCounter": _count_json},
+    "app.api.mcp.documents": {"addresses": _patterns(_URI_PATTERN)},
+    "app.api.middleware": {"requests": _patterns(_VALID_REQUEST_ID, _STREAMED_PATHS)},
     "app.api.openai.filters": {
-        "filter_of": lambda text: filter_of(Comparison.model_validate({"type": "eq", "key": text, "value": text}))
+        "translate_filter": lambda text: translate_filter(
+            ComparisonFilter.model_validate({"type": "eq", "key": text, "value": text})
+        )
     },
-    "app.api.problems": {"faults": _told},
-    "app.api.streamed": {"content_type": lambda text: content_type(_request(text))},
+    "app.api.problems": {"format_validation_errors": _told},
+    "app.api.streamed": {"parse_content_type": lambda text: parse_content_type(_request(text))},
     "app.api.v1.schemas": {"WebAddress": _address},
-    "app.characters": {"normalize_characters": normalize_characters},
+    "app.characters": {"normalize_text": normalize_text},
     "app.documents.given_chunks": {"encode_chunks": _given_chunks},
-    "app.documents.offsets": {"utf16_offsets": utf16_offsets},
+    "app.documents.offsets": {"create_utf16_converter": create_utf16_converter},
     "app.documents.text_sniffing": {
-        "kind_of_text": lambda text: [
-            kind_of_text(text.encode("utf-8", "replace"), filename=name, declared=text, whole=whole)
+        "sniff_text_type": lambda text: [
+            sniff_text_type(text.encode("utf-8", "replace"), filename=name, declared=text, is_complete=whole)
             for name, whole in (("a", True), ("a", False), ("a.txt", True), (f"a.{text}", True))
         ]
     },
-    "app.documents.text_types": {"type_of_text": type_of_text},
+    "app.documents.text_types": {"guess_text_type": guess_text_type},
     "app.documents.uploads": {"clean_filename": clean_filename},
     "app.filters.metadata": {"check_metadata": _metadata},
     "app.filters.predicates": {"ends_with": lambda text: ends_with(["a", text], text)},
-    "app.filters.values": {"instant": instant, "compile_filter": _filters},
+    "app.filters.values": {"instant": parse_instant, "compile_filter": _filters},
     "app.http_sources.checking": {"headers": _patterns(_NAME, _VALUE)},
     "app.http_sources.gate": {"addresses": _patterns(_PLAIN, _ODD)},
     "app.http_sources.reading": {"read_reply": _reply},
     "app.http_sources.templates": {
-        "filled": lambda text: [filled({"a": text}, Asked("q", 5)), filled({"a": "{query}"}, Asked(text, 5))]
+        "filled": lambda text: [
+            render_template({"a": text}, SourceQuery("q", 5)),
+            render_template({"a": "{query}"}, SourceQuery(text, 5)),
+        ]
     },
-    "app.inference.embedding.estimating": {"estimate": estimate},
+    "app.inference.embedding.estimating": {"estimate_tokens": estimate_tokens},
     "app.inference.embedding.minilm": {
-        "count_tokens": lambda text: _model_tokenizer().encode_batch_fast([_encodable(text)], add_special_tokens=False)
+        "count_tokens": lambda text: _model_tokenizer().encode_batch_fast(
+            [_replace_surrogates(text)], add_special_tokens=False
+        )
     },
-    "app.inference.structured": {"read_answer": lambda text: read_answer(f'{text} {{"text": "a"}}', _Answered)},
+    "app.inference.structured": {
+        "parse_structured_output": lambda text: parse_structured_output(f'{text} {{"text": "a"}}', _Answered)
+    },
     "app.ingestion.chunkers.splitting": {name: _chunker(name) for name in CHUNKERS},
-    "app.ingestion.flags": {"suspicions": suspicions},
+    "app.ingestion.flags": {"detect_prompt_injection": detect_prompt_injection},
     "app.ingestion.parsers.cleaning": {"clean": lambda text: (clean_text(text), clean_line(text), clean_code(text))},
-    "app.ingestion.passages": {"passage_texts": _passages},
-    "app.ingestion.preview": {"first_blocks": lambda text: first_blocks([Block(BlockKind.CODE, text)] * 3, 200_000)},
-    "app.ingestion.quality": {"garbled_ratio": lambda text: garbled_ratio([text])},
+    "app.ingestion.passages": {"contextualize_chunks": _passages},
+    "app.ingestion.preview": {
+        "take_first_blocks": lambda text: take_first_blocks([Block(BlockKind.CODE, text)] * 3, 200_000)
+    },
+    "app.ingestion.quality": {"compute_garbled_ratio": lambda text: compute_garbled_ratio([text])},
     "app.ingestion.sentences": {
-        "sentence_spans": lambda text: list(sentence_spans(text, 0, len(text))),
-        "stripped": lambda text: stripped(text, 0, len(text)),
+        "find_sentence_spans": lambda text: list(find_sentence_spans(text, 0, len(text))),
+        "strip_range": lambda text: strip_range(text, 0, len(text)),
     },
     "app.ingestion.tree": {kind.value: lambda text, kind=kind: _tree(text, kind) for kind in BlockKind},  # type: ignore[misc]
-    "app.knowledge_bases.stores": {"plain_name": plain_name},
+    "app.knowledge_bases.stores": {"slugify_title": slugify_title},
     "app.lexical.analyser": {
-        language: lambda text, language=language: analyser_for(language).tokens(text)  # type: ignore[misc]
+        language: lambda text, language=language: get_analyzer(language).tokenize(text)  # type: ignore[misc]
         for language in ("english", "german", "japanese", "arabic", "hindi")
     },
-    "app.lexical.detection": {"document_language": lambda text: document_language("auto", text)},
+    "app.lexical.detection": {"document_language": lambda text: resolve_document_language("auto", text)},
     "app.lexical.languages": {
-        "query_tokens": lambda text: query_tokens(["english", "german", "french"], text),
-        "meaningful": lambda text: meaningful("english", text),
-        "require_few_terms": lambda text: require_few_terms([text], setting="english", whole=text),
+        "query_tokens": lambda text: tokenize_query(["english", "german", "french"], text),
+        "meaningful": lambda text: remove_stop_words("english", text),
+        "require_few_terms": lambda text: check_term_limit([text], setting="english", document_text=text),
     },
     "app.lexical.weights": {"lexical_entries": _entries},
     "app.object_store.disposition": {
-        "content_disposition": lambda text: disposition.content_disposition(text, inline=False),
-        "safe_media_type": disposition.safe_media_type,
+        "format_content_disposition": lambda text: disposition.format_content_disposition(text, inline=False),
+        "sanitize_media_type": disposition.sanitize_media_type,
     },
-    "app.publications.types": {"collection_of": collection_of},
-    "app.retrieval.rewriting": {"conversation_queries": lambda text: conversation_queries([Message("user", text)] * 3)},
-    "app.retrieval.sources": {"words_of": lambda text: words_of(hit(text, 0.5))},
-    "app.retrieval.transformers.context": {"tidied": lambda text: tidied([text])},
+    "app.publications.types": {"build_default_view_name": build_default_view_name},
+    "app.retrieval.rewriting": {
+        "conversation_queries": lambda text: build_conversation_queries([Message("user", text)] * 3)
+    },
+    "app.retrieval.sources": {"words_of": lambda text: get_normalized_text(hit(text, 0.5))},
+    "app.retrieval.transformers.context": {"tidied": lambda text: normalize_queries([text])},
     "app.retrieval.transformers.prompting": {
-        "given": lambda text: given({"text": text}),
-        "conversation": lambda text: conversation([Message("user", text)] * 3),
+        "given": lambda text: create_user_message({"text": text}),
+        "CitedSourceNumbers": lambda text: select_recent_turns([Message("user", text)] * 3),
     },
-    "app.tenants.types": {"looks_like_key": looks_like_key},
-    "app.transfer.records": {"read_record": _records},
-    "app.webhooks.addresses": {"addresses": _patterns(addresses._PLAIN, addresses._ODD)},
+    "app.tenants.types": {"has_key_format": has_key_format},
+    "app.transfer.records": {"parse_record": _records},
+    "app.webhooks.addresses": {"addresses": _patterns(addresses._VISIBLE_URL, addresses._AMBIGUOUS_CHARACTERS)},
 }
 
 _SERVICE = "It reads what the operator or the service itself has written."

@@ -42,7 +42,7 @@ def open_s3(s3_server: S3Server) -> S3Opener:
             access_key_id=s3_server.access_key_id,
             secret_access_key=s3_server.secret_access_key,
             region=None,
-            silence_seconds=silence_seconds,
+            read_timeout_seconds=silence_seconds,
         )
 
     return opened

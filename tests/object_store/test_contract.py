@@ -26,7 +26,7 @@ async def test_what_goes_in_comes_out(
     await store.put(f"{tenant}/doc/1", a_file(content))
     await store.get(f"{tenant}/doc/1", tmp_path / "target")
     assert (tmp_path / "target").read_bytes() == content
-    assert await store.size(f"{tenant}/doc/1") == length
+    assert await store.get_size(f"{tenant}/doc/1") == length
 
 
 async def test_a_second_put_replaces(store: ObjectStore, tenant: str, a_file: AFile, tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ async def test_a_missing_object(store: ObjectStore, tenant: str, a_file: AFile, 
             await store.get(key, tmp_path / "target")
         assert not (tmp_path / "target").exists()
         with pytest.raises(ObjectMissing):
-            await store.size(key)
+            await store.get_size(key)
         for length in (0, 1):
             with pytest.raises(ObjectMissing):
                 await streamed(store, key, 0, length)
@@ -102,7 +102,7 @@ async def test_a_stream_may_be_left_early(store: ObjectStore, tenant: str, a_fil
         pieces = store.stream(f"{tenant}/doc/1", start=0, length=1_000_000)
         assert len(await anext(pieces)) > 0
         await pieces.aclose()  # type: ignore[attr-defined]  # the protocol promises an iterator, the stores are generators
-    assert await store.size(f"{tenant}/doc/1") == 1_000_000
+    assert await store.get_size(f"{tenant}/doc/1") == 1_000_000
 
 
 async def test_delete_and_delete_again(store: ObjectStore, tenant: str, a_file: AFile) -> None:
@@ -112,8 +112,8 @@ async def test_delete_and_delete_again(store: ObjectStore, tenant: str, a_file: 
     await store.delete(f"{tenant}/doc/1")
     await store.delete(f"{tenant}/never/was")
     with pytest.raises(ObjectMissing):
-        await store.size(f"{tenant}/doc/1")
-    assert await store.size(f"{tenant}/doc/2") == 1
+        await store.get_size(f"{tenant}/doc/1")
+    assert await store.get_size(f"{tenant}/doc/2") == 1
 
 
 async def test_delete_prefix_takes_what_is_below_and_nothing_beside(
@@ -128,9 +128,9 @@ async def test_delete_prefix_takes_what_is_below_and_nothing_beside(
     assert await store.delete_prefix(f"{tenant}/") == 0
     for key in below:
         with pytest.raises(ObjectMissing):
-            await store.size(key)
+            await store.get_size(key)
     for key in beside:
-        assert await store.size(key) == 1
+        assert await store.get_size(key) == 1
 
 
 @pytest.mark.parametrize("key", BAD_KEYS)
@@ -140,7 +140,7 @@ async def test_a_key_that_could_leave_its_place_is_refused(
     calls: list[Awaitable[object]] = [
         store.put(key, a_file(b"x")),
         store.get(key, tmp_path / "target"),
-        store.size(key),
+        store.get_size(key),
         streamed(store, key, 0, 0),
         streamed(store, key, 0, 1),
         store.presign(key, filename="a", media_type="text/plain", inline=False),
@@ -157,7 +157,7 @@ async def test_a_prefix_ends_with_a_slash_and_is_never_everything(store: ObjectS
     with pytest.raises(InvalidObjectKey):
         await store.delete_prefix(prefix)
     with pytest.raises(InvalidObjectKey):
-        await store.discard_unfinished(prefix, before=datetime.now(UTC))
+        await store.abort_incomplete_uploads(prefix, before=datetime.now(UTC))
     with pytest.raises(InvalidObjectKey):
         [found async for found in store.list_objects(prefix)]
 

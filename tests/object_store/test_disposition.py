@@ -4,7 +4,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from app.object_store.disposition import content_disposition, safe_media_type
+from app.object_store.disposition import format_content_disposition, sanitize_media_type
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ from app.object_store.disposition import content_disposition, safe_media_type
     ],
 )
 def test_names(filename: str, plain: str, extended: str) -> None:
-    header = content_disposition(filename, inline=False)
+    header = format_content_disposition(filename, inline=False)
     head, _, tail = header.partition("; filename*=UTF-8''")
     assert head == f'attachment; filename="{plain}"'
     assert unquote(tail) == extended
@@ -36,7 +36,7 @@ def test_names(filename: str, plain: str, extended: str) -> None:
 
 
 def test_inline() -> None:
-    assert content_disposition("a.pdf", inline=True) == "inline; filename=\"a.pdf\"; filename*=UTF-8''a.pdf"
+    assert format_content_disposition("a.pdf", inline=True) == "inline; filename=\"a.pdf\"; filename*=UTF-8''a.pdf"
 
 
 @pytest.mark.parametrize(
@@ -50,4 +50,4 @@ def test_inline() -> None:
     ],
 )
 def test_media_types(given: str, used: str) -> None:
-    assert safe_media_type(given) == used
+    assert sanitize_media_type(given) == used

@@ -120,7 +120,7 @@ async def test_puts_hold_their_own_against_the_removal_of_empty_directories(
     async def again_and_again(key: str) -> None:
         for _ in range(60):
             await store.put(key, source)
-            assert await store.size(key) == 1
+            assert await store.get_size(key) == 1
             await store.delete(key)
 
     # In a process of its own: within this one the interpreter's lock would keep the two apart.
@@ -130,7 +130,7 @@ async def test_puts_hold_their_own_against_the_removal_of_empty_directories(
         finally:
             remover.kill()
     with pytest.raises(ObjectMissing):
-        await store.size("t/d/0")
+        await store.get_size("t/d/0")
 
 
 async def test_what_a_killed_put_left_goes_with_the_prefix(store: FileObjectStore, root: Path, a_file: AFile) -> None:
@@ -152,7 +152,7 @@ async def test_what_killed_puts_left_is_no_object_and_goes_when_it_is_old(
         if name.endswith("old"):
             os.utime(root / name, (0, 0))
     assert {found.key async for found in store.list_objects()} == {"t/d/1", "u/d/1"}
-    assert await store.discard_unfinished("t/", before=datetime.now(UTC) - timedelta(minutes=1)) == 2
+    assert await store.abort_incomplete_uploads("t/", before=datetime.now(UTC) - timedelta(minutes=1)) == 2
     assert everything(root) == {"t", "t/d", "t/d/1", "t/d/~young", "u", "u/d", "u/d/1", "v", "v/d", "v/d/~old"}
 
 
@@ -166,7 +166,7 @@ async def test_a_list_of_many_is_whole(store: FileObjectStore, root: Path) -> No
 
 async def test_a_root_that_is_not_there_yet_holds_nothing(store: FileObjectStore) -> None:
     assert [found async for found in store.list_objects()] == []
-    assert await store.discard_unfinished("t/", before=datetime.now(UTC)) == 0
+    assert await store.abort_incomplete_uploads("t/", before=datetime.now(UTC)) == 0
 
 
 async def test_a_root_that_is_no_directory_is_unavailable(tmp_path: Path, a_file: AFile) -> None:

@@ -54,11 +54,11 @@ async def outcomes(store: S3ObjectStore, a_file: AFile, target: Path) -> list[Ba
     calls: list[Awaitable[object]] = [
         store.put("t/d/1", a_file(b"x")),
         store.get("t/d/1", target),
-        store.size("t/d/1"),
+        store.get_size("t/d/1"),
         streamed(),
         store.delete("t/d/1"),
         store.delete_prefix("t/"),
-        store.discard_unfinished("t/", before=datetime.now(UTC)),
+        store.abort_incomplete_uploads("t/", before=datetime.now(UTC)),
         listed(),
         store.check(),
     ]
@@ -104,7 +104,7 @@ async def test_frozen_server_every_call_ends_after_one_silence(
     assert time.monotonic() - started < 3 * SILENCE_SECONDS  # one silence, not one for each of three attempts
     freezable_s3.thaw()
     await store.put("t/d/1", a_file(b"xy"))
-    assert await store.size("t/d/1") == 2
+    assert await store.get_size("t/d/1") == 2
     await store.close()
 
 
@@ -225,7 +225,7 @@ async def test_what_is_put_and_not_seen_at_once_is_looked_for_again(
     store = open_s3(endpoint_url=awkward.url)
     hidden = range(1, 3)
     await store.put(f"{tenant}/d/1", a_file(b"x"))
-    assert await store.size(f"{tenant}/d/1") == 1
+    assert await store.get_size(f"{tenant}/d/1") == 1
     hidden = range(1, 100)
     with pytest.raises(ObjectStoreUnavailable, match="fewer bytes"):
         await store.put(f"{tenant}/d/2", a_file(b"x"))
@@ -306,10 +306,10 @@ async def test_uploads_that_a_killed_process_left_go_when_they_are_old(
         s3_server.client.create_multipart_upload(Bucket=s3_server.bucket, Key=key)
     # moto has every upload begin in 2010, Swift in the second that is to come
     now, long_ago = datetime.now(UTC) + timedelta(minutes=1), datetime(2000, 1, 1, tzinfo=UTC)
-    assert await s3_store.discard_unfinished(f"{tenant}/", before=long_ago) == 0
-    assert await s3_store.discard_unfinished(f"{tenant}/", before=now) == 1
+    assert await s3_store.abort_incomplete_uploads(f"{tenant}/", before=long_ago) == 0
+    assert await s3_store.abort_incomplete_uploads(f"{tenant}/", before=now) == 1
     assert uploads_below(s3_server, tenant) == [f"{tenant}-beside/d/1"]
-    assert await s3_store.discard_unfinished(f"{tenant}-beside/", before=now) == 1
+    assert await s3_store.abort_incomplete_uploads(f"{tenant}-beside/", before=now) == 1
 
 
 @pytest.mark.parametrize(
@@ -362,7 +362,7 @@ async def test_a_link_is_made_without_the_server(s3_store: S3ObjectStore, tenant
     assert query["response-content-type"] == ["application/octet-stream"]
     assert query["response-content-disposition"][0].startswith("inline; ")
     with pytest.raises(ObjectMissing):
-        await s3_store.size(f"{tenant}/d/none")
+        await s3_store.get_size(f"{tenant}/d/none")
 
 
 @pytest.mark.skipif(os.environ.get("S3_SERVER") != "swift", reason="moto takes any secret and any link")

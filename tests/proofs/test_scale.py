@@ -10,8 +10,8 @@ import pytest
 from pgvector import SparseVector
 
 from app.embedded_postgres import EmbeddedPostgres
-from app.lexical.analyser import analyser_for
-from app.lexical.weights import document_entries, term_key
+from app.lexical.analyser import get_analyzer
+from app.lexical.weights import build_entries, compute_term_key
 from app.settings import load_settings
 from benchmarks.embedding_endpoint import DIMENSIONS
 from benchmarks.loader import Batch, Loader, TermTable, lexical_rows
@@ -28,13 +28,13 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def test_lexical_rows_are_those_of_ingestion() -> None:
-    tokens = [analyser_for("english").tokens(text) for text in TEXTS]
+    tokens = [get_analyzer("english").tokenize(text) for text in TEXTS]
     table = TermTable.of(term for each in tokens for term in each)
     numbers = np.array([table.numbers[term] for each in tokens for term in each])
     batch = Batch(TEXTS, np.zeros((3, 4), np.float16), numbers, np.array([len(each) for each in tokens]))
-    keys = np.array([term_key(int(each), 7) for each in table.ids], np.int32)
+    keys = np.array([compute_term_key(int(each), 7) for each in table.ids], np.int32)
     made = lexical_rows(batch, table, keys, avgdl=3.5)
-    for number, entry in enumerate(document_entries(tokens, salt=7, avgdl=3.5)):
+    for number, entry in enumerate(build_entries(tokens, salt=7, avgdl=3.5)):
         stored = SparseVector.from_binary(made.terms[number].to_binary())
         assert stored.indices() == entry.term_ids
         assert stored.values() == pytest.approx(entry.weights, rel=1e-6)

@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 
 from app.db.maintenance import OwnerDatabase
-from app.db.publishing import PublicationOwner
+from app.db.publishing import SqlViewManager
 from app.embedded_postgres import EmbeddedPostgres
 from app.ids import decode_id
 from tests.api.problems import problem
@@ -38,7 +38,7 @@ def tenant(publishing: Service) -> Tenant:
 async def _open_functions(postgres_server: EmbeddedPostgres, publishing: Service) -> None:
     """As on a server where no superuser has taken large objects and advisory locks away."""
     database = urlsplit(publishing.urls.owner).path.strip("/")
-    connection = await asyncpg.connect(postgres_server.url(database))
+    connection = await asyncpg.connect(postgres_server.build_url(database))
     for function in OPEN:
         await connection.execute(f"grant execute on function {function} to public")
     await connection.close()
@@ -90,7 +90,7 @@ def test_delete_tenant_login_with_leavings_finishes(publishing: Service, tenant:
 @pytest.fixture
 async def unreachable(postgres_server: EmbeddedPostgres) -> str:
     """A database of the same server to which the tables' owner may not connect."""
-    connection = await asyncpg.connect(postgres_server.url("postgres"))
+    connection = await asyncpg.connect(postgres_server.build_url("postgres"))
     await connection.execute("create database beyond_reach")
     await connection.execute("revoke connect on database beyond_reach from public")
     await connection.close()
@@ -103,7 +103,7 @@ def test_delete_tenant_role_that_cannot_go_keeps_no_data(
     """The role owns something in a database that nobody of ours reaches: rows and originals do not wait for it."""
     tenant.add_text(HERON)
     published = publish(tenant)
-    login, there = published.manifest["user"], postgres_server.url(unreachable)
+    login, there = published.manifest["user"], postgres_server.build_url(unreachable)
     asyncio.run(value(there, "select lo_from_bytea(0, 'abc')"))
     asyncio.run(value(there, _GIVE.format(login=login)))
     reply = publishing.operator.delete(f"/v1/tenants/{tenant.id}")
@@ -159,7 +159,9 @@ async def end_overdue(service: Service, login: str) -> int:
     owner = OwnerDatabase(service.urls.owner)
     async with owner.connect() as connection:
         # As if the statement had begun long ago: the limits are arguments of the query.
-        await PublicationOwner(connection, owner).end_overdue_sessions(statement_seconds=0, transaction_seconds=0)
+        await SqlViewManager(connection, owner).terminate_overdue_sessions(
+            max_statement_seconds=0, max_transaction_seconds=0
+        )
         found: int = await connection.driver.fetchval("select count(*) from pg_stat_activity where usename = $1", login)
         return found
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from app.publications.types import Address, collection_of
-from app.settings import PublicationSettings
+from app.publications.types import ConnectionAddress, build_default_view_name
+from app.settings import SqlViewSettings
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from app.settings import PublicationSettings
     ],
 )
 def test_a_name_becomes_an_identifier(name: str, collection: str) -> None:
-    assert collection_of(name) == collection
+    assert build_default_view_name(name) == collection
 
 
 @pytest.mark.parametrize(
@@ -47,5 +47,5 @@ def test_a_name_becomes_an_identifier(name: str, collection: str) -> None:
 def test_an_address_is_what_is_set_over_what_the_service_uses(
     settings: dict[str, Any], url: str, is_embedded: bool, address: tuple[object, ...]
 ) -> None:
-    found = Address.of(PublicationSettings(**settings), url, is_embedded=is_embedded)
+    found = ConnectionAddress.from_settings(SqlViewSettings(**settings), url, is_embedded=is_embedded)
     assert (found.host, found.port, found.database, found.sslmode) == address

@@ -5,8 +5,8 @@ import asyncio
 import asyncpg
 import pytest
 
-from app.db.maintenance import OwnerDatabase, PromotedIndex
-from app.documents.scopes import Scope
+from app.db.maintenance import OwnerDatabase, VectorIndexSpec
+from app.documents.scopes import DocumentScope
 from app.ids import decode_id
 from tests.fixtures.database import run_sql
 from tests.fixtures.service import Service
@@ -185,7 +185,7 @@ async def test_the_policy_knows_the_tenants_level(publishing: Service) -> None:
         "select qual from pg_policies where tablename = 'chunk_embedding' and policyname = 'publication'"
     )
     await owner.close()
-    assert str(Scope().key()) in policy
+    assert str(DocumentScope().to_key()) in policy
 
 
 async def test_a_search_walks_the_index_of_its_rows(world: tuple[Published, Published], publishing: Service) -> None:
@@ -197,7 +197,7 @@ async def test_a_search_walks_the_index_of_its_rows(world: tuple[Published, Publ
     )
     await owner.close()
     async with OwnerDatabase(publishing.urls.owner).connect() as connection:
-        await connection.make(PromotedIndex(index["tenant_id"], index["index_id"], 384), chunks=1)
+        await connection.build(VectorIndexSpec(index["tenant_id"], index["index_id"], 384), chunks=1)
     async with world[0].connected() as reader:
         await reader.execute("set enable_sort = off")
         query = "[" + ",".join(["1"] * 384) + "]"

@@ -6,7 +6,7 @@ import pytest
 
 from app.access import Principal, Quotas, Role
 from app.quotas.local import LocalLimits
-from app.quotas.types import RateLimited
+from app.quotas.types import RateLimitExceeded
 
 ONE, OTHER, LINE = UUID(int=1), UUID(int=2), UUID(int=3)
 
@@ -30,47 +30,47 @@ def caller(tenant_id: UUID, **quotas: int) -> Principal:
 def test_default_rate_allows_two_seconds_of_it_at_once_and_then_the_rate() -> None:
     clock = Clock()
     made = limits(clock)
-    states = [made.take_search(ONE) for _ in range(10)]
-    assert (states[0].limit, states[0].remaining, states[-1].remaining, states[-1].reset) == (10, 9, 0, 2)
-    with pytest.raises(RateLimited) as refused:
-        made.take_search(ONE)
+    states = [made.acquire_search(ONE) for _ in range(10)]
+    assert (states[0].limit, states[0].remaining, states[-1].remaining, states[-1].reset_seconds) == (10, 9, 0, 2)
+    with pytest.raises(RateLimitExceeded) as refused:
+        made.acquire_search(ONE)
     assert refused.value.retry_after == pytest.approx(0.2)
-    assert made.take_search(OTHER).remaining == 9
+    assert made.acquire_search(OTHER).remaining == 9
     clock.now += 0.2
-    made.take_search(ONE)
-    with pytest.raises(RateLimited):
-        made.take_search(ONE)
+    made.acquire_search(ONE)
+    with pytest.raises(RateLimitExceeded):
+        made.acquire_search(ONE)
 
 
 def test_searches_at_once_are_limited_by_tenant_and_free_at_the_end() -> None:
     made = limits(Clock())
-    with made.using(caller(ONE), "concurrent_searches"), made.using(caller(ONE), "concurrent_searches"):
+    with made.track(caller(ONE), "concurrent_searches"), made.track(caller(ONE), "concurrent_searches"):
         with (
-            pytest.raises(RateLimited, match="2 searches at once") as refused,
-            made.using(caller(ONE), "concurrent_searches"),
+            pytest.raises(RateLimitExceeded, match="2 searches at once") as refused,
+            made.track(caller(ONE), "concurrent_searches"),
         ):
             raise AssertionError
         assert refused.value.fields == {"limit": 2, "quota": "concurrent_searches"}
-        with made.using(caller(OTHER), "concurrent_searches"):
+        with made.track(caller(OTHER), "concurrent_searches"):
             pass
-        with made.using(caller(ONE, concurrent_searches=3), "concurrent_searches"):
+        with made.track(caller(ONE, concurrent_searches=3), "concurrent_searches"):
             pass
-    with made.using(caller(ONE), "concurrent_searches"):
+    with made.track(caller(ONE), "concurrent_searches"):
         pass
-    assert not made._used
+    assert not made._in_use
 
 
 def test_a_key_with_a_quota_is_limited_inside_its_tenant() -> None:
     made = limits(Clock(), searches=3)
     narrow = Principal(
-        ONE, "a tenant", Role.READER, key_quotas=Quotas(concurrent_searches=1), line_id=LINE, quotas=Quotas()
+        ONE, "a tenant", Role.READER, key_quotas=Quotas(concurrent_searches=1), key_lineage_id=LINE, quotas=Quotas()
     )
-    with made.using(narrow, "concurrent_searches"):
+    with made.track(narrow, "concurrent_searches"):
         with (
-            pytest.raises(RateLimited, match="This key has 1 searches at once"),
-            made.using(narrow, "concurrent_searches"),
+            pytest.raises(RateLimitExceeded, match="This key has 1 searches at once"),
+            made.track(narrow, "concurrent_searches"),
         ):
             raise AssertionError
-        with made.using(caller(ONE), "concurrent_searches"), made.using(caller(ONE), "concurrent_searches"):
+        with made.track(caller(ONE), "concurrent_searches"), made.track(caller(ONE), "concurrent_searches"):
             pass
-    assert not made._used
+    assert not made._in_use

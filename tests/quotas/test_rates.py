@@ -8,12 +8,12 @@ from uuid import UUID
 
 import pytest
 
-from app.db.models.control_plane import Tenant
+from app.db.models.control_plane import TenantRow
 from app.db.session import Database
 from app.embedded_postgres import DatabaseUrls
-from app.ids import new_id
-from app.quotas.rates import AHEAD_SECONDS, Rates, Share
-from app.quotas.types import NO_KEY, RateLimited
+from app.ids import generate_id
+from app.quotas.rates import PREFETCH_WINDOW_SECONDS, LocalBucket, SearchRateLimiter
+from app.quotas.types import NO_KEY, RateLimitExceeded
 
 SLOW = 0.01
 
@@ -29,14 +29,14 @@ class Clock:
 
 
 @dataclass(slots=True)
-class Process(Rates):
+class Process(SearchRateLimiter):
     """Counts how often the database is asked."""
 
     asked: int = 0
 
-    async def _take_ahead(self, share: Share, tenant_id: UUID, bucket: UUID, rate: float) -> None:
+    async def _prefetch(self, local_bucket: LocalBucket, tenant_id: UUID, bucket_id: UUID, rate: float) -> None:
         self.asked += 1
-        await Rates._take_ahead(self, share, tenant_id, bucket, rate)
+        await SearchRateLimiter._prefetch(self, local_bucket, tenant_id, bucket_id, rate)
 
 
 @pytest.fixture
@@ -52,29 +52,29 @@ async def tenant_id(connected: Database) -> UUID:
 
 
 async def new_tenant(database: Database) -> UUID:
-    tenant_id = new_id()
+    tenant_id = generate_id()
     async with database.transaction(tenant_id) as session:
-        session.add(Tenant(id=tenant_id, name="a tenant"))
+        session.add(TenantRow(id=tenant_id, name="a tenant"))
     return tenant_id
 
 
-async def admitted(rates: Rates, tenant_id: UUID, rate: float, *, bucket: UUID = NO_KEY) -> bool:
+async def admitted(rates: SearchRateLimiter, tenant_id: UUID, rate: float, *, bucket: UUID = NO_KEY) -> bool:
     try:
-        await rates.take(tenant_id, bucket, rate)
-    except RateLimited:
+        await rates.acquire(tenant_id, bucket, rate)
+    except RateLimitExceeded:
         return False
     return True
 
 
 async def test_processes_share_one_bucket(connected: Database, tenant_id: UUID) -> None:
-    one, other = Rates(connected), Rates(connected)
+    one, other = SearchRateLimiter(connected), SearchRateLimiter(connected)
     assert await admitted(one, tenant_id, SLOW)
     assert not await admitted(other, tenant_id, SLOW)
     assert not await admitted(one, tenant_id, SLOW)
 
 
 async def test_tenants_and_keys_have_buckets_of_their_own(connected: Database, tenant_id: UUID) -> None:
-    rates, key = Rates(connected), new_id()
+    rates, key = SearchRateLimiter(connected), generate_id()
     for tenant in (tenant_id, await new_tenant(connected)):
         for bucket in (NO_KEY, key):
             assert await admitted(rates, tenant, SLOW, bucket=bucket)
@@ -82,12 +82,12 @@ async def test_tenants_and_keys_have_buckets_of_their_own(connected: Database, t
 
 
 async def test_a_refusal_says_how_long_to_wait(connected: Database, tenant_id: UUID) -> None:
-    rates = Rates(connected)
-    state = await rates.take(tenant_id, NO_KEY, SLOW)
+    rates = SearchRateLimiter(connected)
+    state = await rates.acquire(tenant_id, NO_KEY, SLOW)
     assert (state.limit, state.remaining) == (1, 0)
-    assert 95 <= state.reset <= 100
-    with pytest.raises(RateLimited) as refusal:
-        await rates.take(tenant_id, NO_KEY, SLOW)
+    assert 95 <= state.reset_seconds <= 100
+    with pytest.raises(RateLimitExceeded) as refusal:
+        await rates.acquire(tenant_id, NO_KEY, SLOW)
     assert 90 < refusal.value.retry_after <= 100
 
 
@@ -113,7 +113,7 @@ async def test_many_at_once_are_admitted_as_if_one_by_one(connected: Database, t
     )
     seconds = time.monotonic() - begun
     # The burst, and what has come in meanwhile; what a process had ahead when it was refused is all it may have lost.
-    assert 120 - 3 * rate * AHEAD_SECONDS <= sum(answers) <= 120 + rate * seconds + 1
+    assert 120 - 3 * rate * PREFETCH_WINDOW_SECONDS <= sum(answers) <= 120 + rate * seconds + 1
 
 
 async def test_a_busy_process_asks_seldom(connected: Database, tenant_id: UUID) -> None:
@@ -127,28 +127,28 @@ async def test_what_was_taken_ahead_is_given_up(connected: Database, tenant_id: 
     clock = Clock()
     process = Process(connected, clock=clock)
     for _ in range(10):
-        await process.take(tenant_id, NO_KEY, 100.0)
+        await process.acquire(tenant_id, NO_KEY, 100.0)
     asked = process.asked
-    clock.now += AHEAD_SECONDS
-    await process.take(tenant_id, NO_KEY, 100.0)
+    clock.now += PREFETCH_WINDOW_SECONDS
+    await process.acquire(tenant_id, NO_KEY, 100.0)
     assert process.asked == asked + 1
-    await process.take(tenant_id, NO_KEY, 100.0)  # it had taken no more than it needed
+    await process.acquire(tenant_id, NO_KEY, 100.0)  # it had taken no more than it needed
     assert process.asked == asked + 2
 
 
 async def test_what_is_given_back_can_be_taken(connected: Database, tenant_id: UUID) -> None:
     clock = Clock()
-    rates = Rates(connected, clock=clock)
-    await rates.take(tenant_id, NO_KEY, SLOW)
-    rates.give_back(tenant_id, NO_KEY, SLOW)
+    rates = SearchRateLimiter(connected, clock=clock)
+    await rates.acquire(tenant_id, NO_KEY, SLOW)
+    rates.release(tenant_id, NO_KEY, SLOW)
     clock.now += 1 / SLOW - 1
     assert await admitted(rates, tenant_id, SLOW)
     assert not await admitted(rates, tenant_id, SLOW)
 
 
 async def test_another_rate_holds_at_once(connected: Database, tenant_id: UUID) -> None:
-    rates = Rates(connected, clock=Clock())
-    assert (await rates.take(tenant_id, NO_KEY, 1000.0)).limit == 2000
-    assert (await rates.take(tenant_id, NO_KEY, 2.0)).limit == 4
+    rates = SearchRateLimiter(connected, clock=Clock())
+    assert (await rates.acquire(tenant_id, NO_KEY, 1000.0)).limit == 2000
+    assert (await rates.acquire(tenant_id, NO_KEY, 2.0)).limit == 4
     taken = [await admitted(rates, tenant_id, 2.0) for _ in range(8)]
     assert 3 <= sum(taken) <= 5

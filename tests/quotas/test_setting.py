@@ -9,23 +9,23 @@ import pytest
 
 from app.access import UNLIMITED, Quotas
 from app.db.session import Database, Session
-from app.db.system import SystemDatabase
+from app.db.system import ControlPlaneDatabase
 from app.embedded_postgres import DatabaseUrls
 from app.job_queue import JobQueue
 from app.quotas.repository import QuotaRepository
-from app.settings import Limits
-from app.tenants.known_keys import KnownKeys
+from app.settings import QuotaLimits
+from app.tenants.known_keys import CredentialCache
 from app.tenants.service import TenantService
 
 
 def test_the_settings_know_the_same_quotas() -> None:
-    assert set(Limits.model_fields) == {field.name for field in fields(Quotas)}
+    assert set(QuotaLimits.model_fields) == {field.name for field in fields(Quotas)}
 
 
 def test_quotas_of_a_newer_version_are_passed_over() -> None:
-    assert Quotas.stored({"documents": 3, "wishes": 3}) == Quotas(documents=3)
-    assert Quotas.stored(None) == Quotas.stored({}) == UNLIMITED
-    assert Quotas(documents=0, searches_per_second=0.5).given() == {"documents": 0, "searches_per_second": 0.5}
+    assert Quotas.from_json({"documents": 3, "wishes": 3}) == Quotas(documents=3)
+    assert Quotas.from_json(None) == Quotas.from_json({}) == UNLIMITED
+    assert Quotas(documents=0, searches_per_second=0.5).to_json() == {"documents": 0, "searches_per_second": 0.5}
 
 
 @pytest.mark.parametrize(
@@ -45,10 +45,12 @@ async def test_what_a_new_tenant_is_given(
         """These tenants need nothing."""
 
     connected = Database.connect(database.app, pool_size=2)
-    system = SystemDatabase(connected)
-    service = TenantService(connected, system, JobQueue(connected, system, 5), KnownKeys(system), furnish, default)
+    system = ControlPlaneDatabase(connected)
+    service = TenantService(
+        connected, system, JobQueue(connected, system, 5), CredentialCache(system), furnish, default
+    )
     tenant, _ = await service.create("a tenant", quotas=given)
-    assert Quotas.stored((await service.get(tenant.id)).quotas) == expected
+    assert Quotas.from_json((await service.get(tenant.id)).quotas) == expected
     async with connected.transaction(tenant.id) as session:
-        assert (await QuotaRepository(session, tenant.id).counted() is not None) is is_counted
+        assert (await QuotaRepository(session, tenant.id).find_counted_storage() is not None) is is_counted
     await connected.close()

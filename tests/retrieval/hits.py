@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from app.retrieval.types import FoundChunk, FoundDocument, Hit, Stamp
+from app.retrieval.types import Hit, HitChunk, HitDocument, LazyMetadata
 
 
 def hit(
@@ -16,8 +16,8 @@ def hit(
     title: str | None = None,
 ) -> Hit:
     """A chunk of this text."""
-    stamp = Stamp.of({"$source": "notes.txt", "$title": title})
-    chunk = FoundChunk(
+    stamp = LazyMetadata.from_entries({"$source": "notes.txt", "$title": title})
+    chunk = HitChunk(
         id=UUID(int=1000 * document + ordinal),
         version=1,
         ordinal=ordinal,
@@ -29,14 +29,14 @@ def hit(
         slide=None,
         section_titles=[],
         node_path=[],
-        media_ordinal=None,
+        image_ordinal=None,
         media_type=None,
-        stamp=stamp,
+        metadata=stamp,
     )
-    found = FoundDocument(
+    found = HitDocument(
         tenant_id=UUID(int=1),
         id=UUID(int=document),
         chunk_count=1,
-        stamp=stamp,
+        metadata=stamp,
     )
     return Hit(UUID(int=index).bytes + chunk.id.bytes, chunk, found, "default", score, similarity)

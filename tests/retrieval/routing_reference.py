@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import NamedTuple
 from uuid import UUID
 
-from app.retrieval.routes import Reason, RoutedKnowledgeBase
+from app.retrieval.routes import RoutingDecision, RoutingReason
 from app.retrieval.routing import Candidate
-from app.retrieval.sources import counted
+from app.retrieval.sources import apply_weight
 
 
 class Likeness(NamedTuple):
@@ -22,21 +22,21 @@ def narrowed(
     candidates: Sequence[Candidate], only: Collection[UUID] | None, holding: Collection[UUID]
 ) -> list[Candidate]:
     return [
-        replace(one, free="own_documents") if one.free is None and one.kb_id in holding else one
+        replace(one, exempt_reason="own_documents") if one.exempt_reason is None and one.kb_id in holding else one
         for one in candidates
         if only is None or one.kb_id in only
     ]
 
 
 def models_to_ask(candidates: Sequence[Candidate], *, top_n: int) -> set[UUID]:
-    each = ({profile.model for profile in one.profiles} for one in candidates if one.free is None)
+    each = ({profile.model for profile in one.profiles} for one in candidates if one.exempt_reason is None)
     counts = Counter(model for models in each for model in models)
     return {model for model, count in counts.items() if count > top_n}
 
 
 def routed(
     candidates: Sequence[Candidate], likeness: Mapping[UUID, Likeness], asked: Set[UUID], *, top_n: int
-) -> list[RoutedKnowledgeBase]:
+) -> list[RoutingDecision]:
     """Every candidate with what became of it; ``likeness`` is by search index."""
     compared = {one.kb_id: found for one in candidates if (found := _compared(one, likeness, asked)) is not None}
     best = set()
@@ -47,27 +47,29 @@ def routed(
     told = []
     for one in candidates:
         if one.kb_id not in compared:
-            told.append(RoutedKnowledgeBase(one.kb_id, one.name, True, one.free or "not_compared", scale=one.scale))
+            told.append(
+                RoutingDecision(one.kb_id, one.name, True, one.exempt_reason or "not_compared", weight=one.weight)
+            )
             continue
         score, like = max(compared[one.kb_id].values(), key=lambda pair: pair[0])
         chosen = one.kb_id in best
-        reason: Reason = "best" if chosen else "less_alike"
-        told.append(RoutedKnowledgeBase(one.kb_id, one.name, chosen, reason, score, *like, one.scale))
-    return sorted(told, key=lambda one: (not one.chosen, one.score is None, -(one.score or 0.0), one.name))
+        reason: RoutingReason = "best" if chosen else "less_alike"
+        told.append(RoutingDecision(one.kb_id, one.name, chosen, reason, score, *like, one.weight))
+    return sorted(told, key=lambda one: (not one.is_chosen, one.score is None, -(one.score or 0.0), one.name))
 
 
 def _compared(
     one: Candidate, likeness: Mapping[UUID, Likeness], asked: Set[UUID]
 ) -> dict[UUID, tuple[float, Likeness]] | None:
     """By model the better of its own index and the shared one; None where nothing, or not all of it, is compared."""
-    if one.free is not None:
+    if one.exempt_reason is not None:
         return None
     found: dict[UUID, tuple[float, Likeness]] = {}
     for profile in one.profiles:
         like = likeness.get(profile.index_id) if profile.model in asked else None
         if like is None:
             return None
-        score = score_of(like, weight=profile.weight, scale=one.scale)
+        score = score_of(like, weight=profile.description_weight, scale=one.weight)
         if profile.model not in found or score > found[profile.model][0]:
             found[profile.model] = (score, like)
     return found or None
@@ -80,4 +82,4 @@ def score_of(likeness: Likeness, *, weight: float, scale: float) -> float:
         assert mixed is not None
     else:
         mixed = (1 - weight) * centroids + weight * texts
-    return counted(mixed, scale)
+    return apply_weight(mixed, scale)

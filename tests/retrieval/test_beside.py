@@ -9,15 +9,15 @@ from threading import Event
 import pytest
 
 from app.bootstrap import TenantServices
-from app.documents.types import DocumentFacts
+from app.documents.types import DocumentFields
 from app.embedded_postgres import DatabaseUrls
-from app.errors import InvalidInput
+from app.errors import InvalidInputError
 from app.indexing.service import CENTROIDS_JOB
 from app.job_handlers import JobContext
 from app.knowledge_bases.types import NewKnowledgeBase, Retrieval
-from app.retrieval.course import Course
-from app.retrieval.queries import KnownVectors
-from app.retrieval.routes import Routing
+from app.retrieval.course import SearchRun
+from app.retrieval.queries import QueryVectorCache
+from app.retrieval.routes import RoutingOptions
 from app.retrieval.service import RetrievalService
 from app.retrieval.types import Message, Query, Reformulation, SearchRequest
 from tests.ingestion.workshop import Workshop, open_workshop
@@ -33,7 +33,7 @@ TEXTS = {
 }
 QUESTION, STANDALONE = "and where does it wait?", "where does the heron wait"
 TALK = [Message("user", "tell me of the heron"), Message("agent", "gladly"), Message("user", QUESTION)]
-REQUEST = SearchRequest(messages=TALK, routing=Routing(2), transformers=["reformulate"], timeout_seconds=60)
+REQUEST = SearchRequest(messages=TALK, routing=RoutingOptions(2), transformers=["reformulate"], timeout_seconds=60)
 
 
 @pytest.fixture(scope="module")
@@ -58,9 +58,9 @@ async def tenant(workshop: Workshop) -> TenantServices:
     for name, text in TEXTS.items():
         own = Retrieval(strategy="lexical") if name == "moons" else Retrieval()
         await made.knowledge_bases.create(NewKnowledgeBase(name, retrieval=own))
-        uploaded = await made.uploads.upload_text(name, text, DocumentFacts(), media_type="text/plain")
+        uploaded = await made.uploads.upload_text(name, text, DocumentFields(), media_type="text/plain")
         await workshop.ingest(uploaded.document)
-    await JobContext(workshop.resources, workshop.pipeline).maintenance.look_after_all()
+    await JobContext(workshop.resources, workshop.pipeline).index_maintenance.scan()
     await workshop.run_jobs("maintain_index")
     assert await workshop.run_jobs(CENTROIDS_JOB) == len(TEXTS)
     await workshop.drop_jobs()
@@ -106,7 +106,7 @@ def meeting(workshop: Workshop, running_chat: ChatServer, tenant: TenantServices
 @pytest.fixture
 def retrieval(tenant: TenantServices) -> RetrievalService:
     """One to which no question is known yet."""
-    return replace(tenant.retrieval, known=KnownVectors())
+    return replace(tenant.retrieval, query_vector_cache=QueryVectorCache())
 
 
 async def test_knowledge_bases_are_chosen_while_the_model_thinks(retrieval: RetrievalService, meeting: Meeting) -> None:
@@ -126,16 +126,16 @@ async def test_what_looks_at_the_knowledge_bases_waits_for_them(retrieval: Retri
 
 
 async def test_the_one_that_is_chosen_has_its_own_settings(retrieval: RetrievalService, meeting: Meeting) -> None:
-    request = SearchRequest([Query("jupiter has moons")], knowledge_bases=list(TEXTS), routing=Routing(1))
+    request = SearchRequest([Query("jupiter has moons")], knowledge_bases=list(TEXTS), routing=RoutingOptions(1))
     assert (await retrieval.search(request)).strategy == "lexical"
-    assert (await retrieval.search(replace(request, routing=Routing(2)))).strategy == "hybrid"
+    assert (await retrieval.search(replace(request, routing=RoutingOptions(2)))).strategy == "hybrid"
 
 
 async def test_what_matters_of_a_conversation_is_found_out_beside_retrieval(
     retrieval: RetrievalService, meeting: Meeting
 ) -> None:
     meeting.waited_for = "analysis"
-    request = replace(REQUEST, knowledge_bases=["birds"], routing=None, analysed=True)
+    request = replace(REQUEST, knowledge_bases=["birds"], routing=None, needs_analysis=True)
     result = await retrieval.search(request)
     assert meeting.met == [True]
     assert sorted(meeting.events) == ["analysis", "chat", "embedding of 1"]
@@ -145,7 +145,7 @@ async def test_what_matters_of_a_conversation_is_found_out_beside_retrieval(
 
 async def test_a_search_that_is_refused_leaves_nothing_behind(retrieval: RetrievalService, meeting: Meeting) -> None:
     before = asyncio.all_tasks()
-    with pytest.raises(InvalidInput):
+    with pytest.raises(InvalidInputError):
         await retrieval.search(replace(REQUEST, transformers=["magic"]))
     begun = asyncio.all_tasks() - before
     await asyncio.wait_for(asyncio.gather(*begun, return_exceptions=True), PATIENCE_SECONDS)
@@ -153,8 +153,8 @@ async def test_a_search_that_is_refused_leaves_nothing_behind(retrieval: Retriev
 
 
 async def test_what_is_beside_a_search_ends_with_it() -> None:
-    course = Course.of(1)
-    task = course.beside(asyncio.sleep(60))
-    course.end()
+    course = SearchRun.from_timeout(1)
+    task = course.start_background(asyncio.sleep(60))
+    course.cancel_background()
     await asyncio.wait([task])
     assert task.cancelled()

@@ -33,7 +33,7 @@ async def tenant(workshop: Workshop) -> TenantServices:
 
 async def find(services: TenantServices, query: str, top_k: int, **wishes: Any) -> SearchResult:
     """Each lane gives as few rows as are wanted, so that many are found by one of them alone."""
-    retrieval = replace(services.retrieval, lane_rows=1)
+    retrieval = replace(services.retrieval, retriever_candidates=1)
     return await retrieval.search(SearchRequest([query], **{"top_k": top_k, "timeout_seconds": 20.0, **wishes}))
 
 
@@ -75,12 +75,12 @@ async def test_of_several_queries_the_nearest_counts(workshop: Workshop, tenant:
     # All are nearer to the second, whose few rows and words are of others than the first one finds.
     near = np.sum(await tenant.resources.embedders.default.embed_queries(TEXTS), axis=0)
     queries = [Query("wool or geese", vector=-near), Query("Zwingli", vector=near)]
-    retrieval = replace(tenant.retrieval, lane_rows=1)
+    retrieval = replace(tenant.retrieval, retriever_candidates=1)
     request = SearchRequest(queries, strategy=strategy, top_k=6, score_threshold=-1, explain=True, timeout_seconds=20.0)
     hits = list((await retrieval.search(request)).hits)
     cosines = [await cosine(workshop, tenant, near, hit.chunk.id) for hit in hits]
     assert [hit.similarity for hit in hits] == pytest.approx(cosines, abs=1e-6)
-    assert any({place.query for place in hit.places} == {0} for hit in hits)
+    assert any({place.query for place in hit.ranks} == {0} for hit in hits)
     least = round(min(cosines), 6) - 1e-6
     assert hits == list((await retrieval.search(replace(request, score_threshold=least))).hits)
     if strategy != "lexical":
@@ -104,7 +104,7 @@ async def test_where_the_best_are_gone_the_next_have_theirs(workshop: Workshop) 
     query = "How goats are fed."
     (vector,) = await services.resources.embedders.default.embed_queries([query])
     retrieval, request = (
-        replace(services.retrieval, lane_rows=6),
+        replace(services.retrieval, retriever_candidates=6),
         SearchRequest([Query("Zwingli", vector)], top_k=2, timeout_seconds=20.0),
     )
     best = [hit.document.id for hit in (await retrieval.search(request)).hits]

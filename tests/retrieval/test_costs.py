@@ -8,9 +8,9 @@ from uuid import UUID
 import pytest
 
 from app.filters import CompiledFilter, compile_filter
-from app.quotas.types import RateLimited
+from app.quotas.types import RateLimitExceeded
 from app.retrieval.costs import MAX_LIGHT_CALLS, FilterTooExpensive, SearchCosts
-from app.retrieval.repository import LaneCall
+from app.retrieval.repository import RetrieverQuery
 
 ONE, OTHER, INDEX = UUID(int=1), UUID(int=2), UUID(int=3)
 PATTERNS: Mapping[str, object] = {"or": [{"blob": {"contains": f"part {number}"}} for number in range(16)]}
@@ -24,15 +24,15 @@ class Clock:
         return self.now
 
 
-def calls(expression: Mapping[str, object] | None, count: int = 1) -> list[LaneCall]:
+def calls(expression: Mapping[str, object] | None, count: int = 1) -> list[RetrieverQuery]:
     made = compile_filter(expression) if expression else CompiledFilter()
-    return [LaneCall(ONE, INDEX, 4, None, [1], [1], [], made)] * count
+    return [RetrieverQuery(ONE, INDEX, 4, None, [1], [1], [], made)] * count
 
 
 def admitted(
-    costs: SearchCosts, tenant: UUID, asked: list[LaneCall], *, remaining: float = 0.02, first: float = 2.0
+    costs: SearchCosts, tenant: UUID, asked: list[RetrieverQuery], *, remaining: float = 0.02, first: float = 2.0
 ) -> AbstractAsyncContextManager[None]:
-    return costs.admitted(tenant, asked, remaining=remaining, database_seconds=first)
+    return costs.acquire_slot(tenant, asked, remaining_seconds=remaining, database_timeout_seconds=first)
 
 
 def test_weights_say_what_is_read() -> None:
@@ -44,7 +44,7 @@ def test_weights_say_what_is_read() -> None:
 
 
 @pytest.mark.parametrize("asked", [calls(None), calls({"year": {"gte": 2024}}), calls(None, MAX_LIGHT_CALLS)])
-async def test_usual_searches_wait_for_nobody(asked: list[LaneCall]) -> None:
+async def test_usual_searches_wait_for_nobody(asked: list[RetrieverQuery]) -> None:
     costs = SearchCosts(1, 1)
     async with AsyncExitStack() as held:
         for _ in range(50):
@@ -54,12 +54,12 @@ async def test_usual_searches_wait_for_nobody(asked: list[LaneCall]) -> None:
 async def test_filter_of_unknown_cost_takes_its_turn_and_a_cheap_one_no_more() -> None:
     costs = SearchCosts(1, 2)
     async with admitted(costs, ONE, calls(FEW)):
-        with pytest.raises(RateLimited):
+        with pytest.raises(RateLimitExceeded):
             async with admitted(costs, ONE, calls(FEW)):
                 raise AssertionError
         async with admitted(costs, OTHER, calls(FEW)):
             pass
-        costs.note(ONE, calls(FEW), 0.01, ran_out=False)
+        costs.record_cost(ONE, calls(FEW), 0.01, timed_out=False)
         async with admitted(costs, ONE, calls(FEW)):
             pass
     assert not costs._running
@@ -69,7 +69,7 @@ async def test_expensive_searches_of_all_tenants_have_two_places() -> None:
     costs = SearchCosts(1, 2)
     wide = calls(None, MAX_LIGHT_CALLS + 1)
     async with admitted(costs, ONE, wide), admitted(costs, OTHER, wide):
-        with pytest.raises(RateLimited):
+        with pytest.raises(RateLimitExceeded):
             async with admitted(costs, INDEX, wide):
                 raise AssertionError
         waiting = asyncio.create_task(admitted(costs, INDEX, wide, remaining=60).__aenter__())
@@ -82,7 +82,7 @@ async def test_expensive_searches_of_all_tenants_have_two_places() -> None:
 async def test_filter_that_ran_out_of_time_is_refused_for_a_minute() -> None:
     clock = Clock()
     costs = SearchCosts(1, 2, clock)
-    costs.note(ONE, calls(PATTERNS), 2.0, ran_out=True)
+    costs.record_cost(ONE, calls(PATTERNS), 2.0, timed_out=True)
     with pytest.raises(FilterTooExpensive) as refused:
         async with admitted(costs, ONE, calls(PATTERNS)):
             raise AssertionError

@@ -13,7 +13,7 @@ import asyncpg
 import httpx
 import pytest
 
-from app.logging import configure
+from app.logging import configure_logging
 from app.retrieval import shares
 from tests.fixtures.database import MakeDatabase
 from tests.fixtures.service import Service, Tenant, run_service, settings_for
@@ -121,7 +121,7 @@ def stream() -> Iterator[io.StringIO]:
     root = logging.getLogger()
     before, level = root.handlers[:], root.level
     written = io.StringIO()
-    configure("info", stream=written)
+    configure_logging("info", stream=written)
     yield written
     root.handlers[:] = before
     root.setLevel(level)
@@ -187,7 +187,7 @@ def test_an_agent_is_answered_whatever_is_broken(world: World) -> None:
 
 def test_without_time_the_reranker_is_not_asked(world: World) -> None:
     asked = len(world.reranker.received)
-    reply = world.search(rerank=True, timeout_seconds=shares.RERANK_LEAST_SECONDS)
+    reply = world.search(rerank=True, timeout_seconds=shares.MIN_RERANK_SECONDS)
     assert reply.status_code == 200
     assert reply.json()["results"]
     assert "rerank: no_time" in dropped_by(reply)

@@ -13,16 +13,16 @@ import asyncpg
 import pytest
 
 from app.db.session import Database, TenantDatabase
-from app.documents.scopes import Scope
+from app.documents.scopes import DocumentScope
 from app.filters import CompiledFilter
 from app.ids import decode_id, encode_id
-from app.lexical.analyser import analyser_for
-from app.lexical.weights import query_terms, salt
-from app.retrieval.course import MAYBE_MORE, Course
-from app.retrieval.finder import Finder
-from app.retrieval.lanes import Ranking, best_of, collect
-from app.retrieval.repository import LaneCall, LaneList
-from app.retrieval.types import Hit, Searched
+from app.lexical.analyser import get_analyzer
+from app.lexical.weights import compute_query_terms, compute_salt
+from app.retrieval.course import RESULTS_MAY_BE_INCOMPLETE, SearchRun
+from app.retrieval.finder import HybridRetriever
+from app.retrieval.lanes import Ranking, group_by_query, merge_by_best_score
+from app.retrieval.repository import RetrieverHits, RetrieverQuery
+from app.retrieval.types import Hit, IndexRef
 from tests.fixtures.database import MakeDatabase
 from tests.fixtures.service import Service, Tenant, run_service, settings_for
 from tests.protocol_servers.embedding import EmbeddingServer
@@ -294,7 +294,7 @@ def test_a_lock_before_the_lanes_ends_inside_the_budget(fragile: Fragile) -> Non
 
 
 @asynccontextmanager
-async def open_finder(fragile: Fragile, top_k: int) -> AsyncIterator[tuple[Finder, LaneCall]]:
+async def open_finder(fragile: Fragile, top_k: int) -> AsyncIterator[tuple[HybridRetriever, RetrieverQuery]]:
     """A finder on the service's database, and a call that asks the lexical lane for the lantern."""
     tenant_id = decode_id("ten", fragile.tenant.id)
     assert tenant_id is not None
@@ -303,12 +303,14 @@ async def open_finder(fragile: Fragile, top_k: int) -> AsyncIterator[tuple[Finde
     try:
         sql = "select i.id from search_index i where i.tenant_id = $1 and i.state = 'live'"
         index_id: UUID = await connection.fetchval(sql, tenant_id)
-        terms, keys = query_terms(analyser_for("english").tokens("lantern"), salt(index_id))
-        call = LaneCall(tenant_id, index_id, 64, None, terms, keys, Scope().visible(), CompiledFilter())
-        finder = Finder(
+        terms, keys = compute_query_terms(get_analyzer("english").tokenize("lantern"), compute_salt(index_id))
+        call = RetrieverQuery(
+            tenant_id, index_id, 64, None, terms, keys, DocumentScope().list_visible_keys(), CompiledFilter()
+        )
+        finder = HybridRetriever(
             db=TenantDatabase(database, tenant_id),
-            course=Course.of(BUDGET),
-            searched={index_id.bytes: Searched(tenant_id, "default")},
+            search_run=SearchRun.from_timeout(BUDGET),
+            indexes={index_id.bytes: IndexRef(tenant_id, "default")},
             top_k=top_k,
             score_threshold=None,
         )
@@ -325,13 +327,13 @@ def test_what_is_deleted_between_lanes_and_texts_is_found_as_it_was(fragile: Fra
     async def find() -> list[Hit]:
         async with open_finder(fragile, top_k=1) as (finder, call):
 
-            def rank(lists: Sequence[LaneList]) -> Ranking:
+            def rank(lists: Sequence[RetrieverHits]) -> Ranking:
                 url = f"/v1/knowledge-bases/default/documents/{victim}"
                 assert fragile.tenant.admin.delete(url).status_code == 204
-                found = collect([call], lists, queries=1)
-                return Ranking(found, best_of(found.lexical), fused=False)
+                found = group_by_query([call], lists, query_count=1)
+                return Ranking(found, merge_by_best_score(found.lexical), is_fused=False)
 
-            return await finder.find([call], rank)
+            return await finder.retrieve([call], rank)
 
     (hit,) = asyncio.run(find())
     assert (encode_id("doc", hit.document.id), hit.chunk.content) == (victim, "lantern lantern lantern")
@@ -347,12 +349,12 @@ def test_a_lane_brings_as_many_rows_as_are_set_and_never_fewer_than_asked_for(
     async def find() -> list[Hit]:
         async with open_finder(fragile, top_k=top_k) as (finder, call):
 
-            def rank(lists: Sequence[LaneList]) -> Ranking:
+            def rank(lists: Sequence[RetrieverHits]) -> Ranking:
                 brought.extend(len(one.chunk_ids) for one in lists)
-                found = collect([call], lists, queries=1)
-                return Ranking(found, best_of(found.lexical), fused=False)
+                found = group_by_query([call], lists, query_count=1)
+                return Ranking(found, merge_by_best_score(found.lexical), is_fused=False)
 
-            return await replace(finder, lane_rows=lane_rows).find([call], rank)
+            return await replace(finder, retriever_candidates=lane_rows).retrieve([call], rank)
 
     assert len(asyncio.run(find())) == top_k
     assert brought == [rows]
@@ -363,21 +365,21 @@ def test_that_nothing_reaches_a_threshold_is_an_answer_where_all_were_asked(frag
     """Where the lanes could not be asked once more nobody knows, and for an agent it is none."""
     asked: list[int] = []
 
-    async def find() -> tuple[list[Hit], Course]:
+    async def find() -> tuple[list[Hit], SearchRun]:
         async with open_finder(fragile, top_k=2) as (finder, call):
 
-            def rank(lists: Sequence[LaneList]) -> Ranking:
+            def rank(lists: Sequence[RetrieverHits]) -> Ranking:
                 asked.extend(len(one.chunk_ids) for one in lists)
                 if len(asked) > 1 and not reached:
                     raise TimeoutError
-                return Ranking(collect([call], lists, queries=1), [], fused=False)
+                return Ranking(group_by_query([call], lists, query_count=1), [], is_fused=False)
 
-            deep = replace(finder, lane_rows=2, score_threshold=0.5)
-            return await deep.find([call], rank), finder.course
+            deep = replace(finder, retriever_candidates=2, score_threshold=0.5)
+            return await deep.retrieve([call], rank), finder.search_run
 
     hits, course = asyncio.run(find())
     assert (hits, asked) == ([], [2, 2])
-    assert course.warnings == ([] if reached else [MAYBE_MORE])
+    assert course.warnings == ([] if reached else [RESULTS_MAY_BE_INCOMPLETE])
 
 
 @pytest.mark.parametrize(("wanted", "times"), [(2, 2), (1, 1)])
@@ -385,34 +387,34 @@ def test_what_was_found_stands_where_more_is_not_to_be_had(fragile: Fragile, wan
     """Of the first rows too few become hits, and asking for more fails; who has enough does not ask."""
     asked: list[int] = []
 
-    async def find() -> tuple[list[Hit], Course]:
+    async def find() -> tuple[list[Hit], SearchRun]:
         async with open_finder(fragile, top_k=wanted) as (finder, call):
 
-            def rank(lists: Sequence[LaneList]) -> Ranking:
+            def rank(lists: Sequence[RetrieverHits]) -> Ranking:
                 asked.extend(len(one.chunk_ids) for one in lists)
                 if len(asked) > 1:
                     raise TimeoutError
-                found = collect([call], lists, queries=1)
-                return Ranking(found, best_of(found.lexical)[:1], fused=False)
+                found = group_by_query([call], lists, query_count=1)
+                return Ranking(found, merge_by_best_score(found.lexical)[:1], is_fused=False)
 
-            return await replace(finder, lane_rows=2).reading(2).find([call], rank), finder.course
+            return await replace(finder, retriever_candidates=2).with_limit(2).retrieve([call], rank), finder.search_run
 
     hits, course = asyncio.run(find())
     assert (len(hits), asked) == (1, [2] * times)
     more = "There may be more results, behind the passages that the lanes were asked for."
-    assert (course.remarks, course.warnings, course.dropped) == ([more] * (times - 1), [], {})
+    assert (course.notices, course.warnings, course.degraded_steps) == ([more] * (times - 1), [], {})
 
 
 def test_in_the_place_of_what_is_gone_comes_what_follows(fragile: Fragile) -> None:
     async def find() -> list[Hit]:
         async with open_finder(fragile, top_k=2) as (finder, call):
 
-            def rank(lists: Sequence[LaneList]) -> Ranking:
-                found = collect([call], lists, queries=1)
+            def rank(lists: Sequence[RetrieverHits]) -> Ranking:
+                found = group_by_query([call], lists, query_count=1)
                 gone = [(call.index_id.bytes + uuid4().bytes, 9.0 - number) for number in range(3)]
-                return Ranking(found, [*gone, *best_of(found.lexical)], fused=False)
+                return Ranking(found, [*gone, *merge_by_best_score(found.lexical)], is_fused=False)
 
-            return await finder.find([call], rank)
+            return await finder.retrieve([call], rank)
 
     wanted = ids_of(results_of(ask(fragile.tenant.admin, query=fresh(), strategy="lexical")))
     assert [encode_id("doc", hit.document.id) for hit in asyncio.run(find())] == wanted

@@ -10,10 +10,10 @@ from uuid import UUID
 import pytest
 
 from app.bootstrap import TenantServices
-from app.documents.types import DocumentFacts
+from app.documents.types import DocumentFields
 from app.ids import encode_id
 from app.knowledge_bases.types import Chunking, NewKnowledgeBase
-from app.retrieval.admission import certain
+from app.retrieval.admission import require_complete
 from app.retrieval.types import Expansion, Hit, Query, SearchRequest, SearchResult, SearchUnavailable
 from tests.ingestion.workshop import Workshop, add_text
 from tests.retrieval.statements import statements
@@ -26,7 +26,7 @@ SMALL = Chunking("recursive", max_tokens=16)
 
 async def find(services: TenantServices, query: str | Query, *, rows: int = FEW, **wishes: Any) -> SearchResult:
     """Each lane gives so many rows at first."""
-    retrieval = replace(services.retrieval, lane_rows=rows)
+    retrieval = replace(services.retrieval, retriever_candidates=rows)
     return await retrieval.search(SearchRequest([query], **{"top_k": 5, "timeout_seconds": 20.0, **wishes}))
 
 
@@ -47,7 +47,7 @@ async def book(workshop: Workshop, *texts: str) -> TenantServices:
     services = await workshop.new_tenant()
     await services.knowledge_bases.create(NewKnowledgeBase("book", chunking=SMALL))
     for text in texts:
-        uploaded = await services.uploads.upload_text("book", text, DocumentFacts(), media_type="text/markdown")
+        uploaded = await services.uploads.upload_text("book", text, DocumentFields(), media_type="text/markdown")
         await workshop.ingest(uploaded.document)
     return services
 
@@ -81,7 +81,7 @@ async def test_what_becomes_one_takes_one_place(workshop: Workshop, kind: Any) -
     services = await book(workshop, "\n\n".join(sections))
     found = await find(services, "ferry timetable", knowledge_bases=["book"], expansion=Expansion(kind))
     assert len(found.hits) == 5
-    assert len({(hit.passage.start, hit.passage.end) for hit in found.hits}) == 5
+    assert len({(hit.text_span.start, hit.text_span.end) for hit in found.hits}) == 5
     assert found.warnings == []
 
 
@@ -93,9 +93,9 @@ async def test_a_section_that_is_too_long_is_not_told_twice(workshop: Workshop) 
     )
     assert len(found.hits) >= 4
     for place, hit in enumerate(found.hits):
-        assert len(hit.passage.text) == 400
+        assert len(hit.text_span.text) == 400
         for better in found.hits[:place]:
-            assert not better.passage.start <= hit.chunk.start < hit.chunk.end <= better.passage.end
+            assert not better.text_span.start <= hit.chunk.start < hit.chunk.end <= better.text_span.end
 
 
 async def test_equal_texts_of_one_knowledge_base_stay_beside_another(workshop: Workshop) -> None:
@@ -113,7 +113,7 @@ async def test_texts_that_several_knowledge_bases_have_take_one_place(workshop: 
     services = await shelf(workshop, [*(f"The office number {number}." for number in range(4)), same[0]])
     await services.knowledge_bases.create(NewKnowledgeBase("other"))
     for text in same:
-        uploaded = await services.uploads.upload_text("other", text, DocumentFacts(), media_type="text/plain")
+        uploaded = await services.uploads.upload_text("other", text, DocumentFields(), media_type="text/plain")
         await workshop.ingest(uploaded.document)
     found = await find(services, "out of the office", knowledge_bases=["default", "other"], top_k=20)
     assert {hit.knowledge_base for hit in found.hits if "out of" in hit.chunk.content} in ({"default"}, {"other"})
@@ -227,4 +227,4 @@ async def test_it_is_told_where_the_most_rows_are_too_few(workshop: Workshop) ->
     assert found.hits == []
     assert found.warnings == [MORE]
     with pytest.raises(SearchUnavailable):
-        certain(found)  # for an agent an empty answer is one
+        require_complete(found)  # for an agent an empty answer is one

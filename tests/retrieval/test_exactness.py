@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from pgvector.asyncpg import register_vector
 
-from app.documents.scopes import Scope
+from app.documents.scopes import DocumentScope
 from app.ids import decode_id, encode_id
-from app.lexical.analyser import analyser_for
-from app.retrieval.fusion import Lane, fuse_rrf, fuse_weighted
+from app.lexical.analyser import get_analyzer
+from app.retrieval.fusion import RankedList, fuse_rrf, fuse_weighted
 from tests.lexical.reference import bm25s_scorer
 from tests.retrieval.conftest import Corpus, Passage, ask, ids_of
 
@@ -65,9 +65,9 @@ def cosines(corpus: Corpus, query: str, expected: dict[str, Passage]) -> dict[st
 
 def bm25_scores(corpus: Corpus, query: str, expected: dict[str, Passage]) -> dict[str, float]:
     """Of the documents with at least one of the query's terms."""
-    analyser = analyser_for("english")
-    tokens = [analyser.tokens(passage.text) for passage in corpus.passages.values()]
-    scores = bm25s_scorer(tokens, avgdl=AVGDL)(analyser.tokens(query))
+    analyser = get_analyzer("english")
+    tokens = [analyser.tokenize(passage.text) for passage in corpus.passages.values()]
+    scores = bm25s_scorer(tokens, avgdl=AVGDL)(analyser.tokenize(query))
     by_id = dict(zip(corpus.passages, scores, strict=True))
     return {key: score for key, score in by_id.items() if key in expected and score > 0}
 
@@ -121,7 +121,7 @@ def test_hybrid_is_the_fusion_of_both(corpus: Corpus, options: dict[str, Any]) -
         lane.sort(key=lambda result: (-result["score"], result["chunk_id"]))
     weight = options.get("dense_weight", 0.45)
     fused = [
-        Lane(share, [(result["document"]["id"], result["score"]) for result in lane])
+        RankedList(share, [(result["document"]["id"], result["score"]) for result in lane])
         for share, lane in zip((weight, 1 - weight), lanes, strict=True)
     ]
     wanted = fuse_rrf(fused, k=options.get("rrf_k", 60)) if options.get("fusion") == "rrf" else fuse_weighted(fused)
@@ -162,8 +162,14 @@ def test_an_agent_without_a_chat_is_refused(corpus: Corpus) -> None:
 
 
 def test_scope_keys_never_run_into_each_other() -> None:
-    scopes = [Scope("a", None), Scope(None, "a"), Scope(None, "a", "b"), Scope(None, "a|1:b"), Scope(None, "ab", "")]
-    assert len({scope.key() for scope in scopes}) == len(scopes)
+    scopes = [
+        DocumentScope("a", None),
+        DocumentScope(None, "a"),
+        DocumentScope(None, "a", "b"),
+        DocumentScope(None, "a|1:b"),
+        DocumentScope(None, "ab", ""),
+    ]
+    assert len({scope.to_key() for scope in scopes}) == len(scopes)
 
 
 def test_threshold_compares_with_the_similarity(corpus: Corpus) -> None:

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from app.retrieval.fusion import Lane, fuse_rrf, fuse_weighted
+from app.retrieval.fusion import RankedList, fuse_rrf, fuse_weighted
 
 Hits = list[tuple[str, float]]
 
@@ -52,8 +52,8 @@ RANKED: list[tuple[str, list[tuple[float, Hits]], Hits]] = [
 ]
 
 
-def lanes(given: list[tuple[float, Hits]]) -> list[Lane[str]]:
-    return [Lane(weight, hits) for weight, hits in given]
+def lanes(given: list[tuple[float, Hits]]) -> list[RankedList[str]]:
+    return [RankedList(weight, hits) for weight, hits in given]
 
 
 @pytest.mark.parametrize(("given", "fused"), [row[1:] for row in WEIGHTED], ids=[row[0] for row in WEIGHTED])
@@ -75,14 +75,14 @@ def test_smaller_k_favours_the_top() -> None:
 
 def test_keys_need_not_be_text() -> None:
     keys = [UUID(int=number) for number in (2, 1)]
-    assert [key for key, _ in fuse_weighted([Lane(1.0, [(key, 1.0) for key in keys])])] == sorted(keys)
+    assert [key for key, _ in fuse_weighted([RankedList(1.0, [(key, 1.0) for key in keys])])] == sorted(keys)
 
 
 def test_random_lanes_against_the_definitions() -> None:
     rng = random.Random(11)
     for _ in range(200):
         given = [
-            Lane(
+            RankedList(
                 rng.random(),
                 sorted(((rng.randrange(30), rng.random()) for _ in range(rng.randint(0, 40))), key=lambda h: -h[1]),
             )

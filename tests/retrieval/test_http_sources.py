@@ -9,11 +9,11 @@ from uuid import UUID
 import numpy as np
 import pytest
 
-from app.http_sources.client import HttpSources
+from app.http_sources.client import HttpSourceClient
 from app.knowledge_bases.stored import LiveIndex, StoredKnowledgeBase
 from app.knowledge_bases.types import KnowledgeBaseView
-from app.retrieval.course import Course
-from app.retrieval.http_sources import MOST_SOURCES, Outside
+from app.retrieval.course import SearchRun
+from app.retrieval.http_sources import MAX_SOURCES, FederatedSearch
 from app.retrieval.sources import fuse_sources
 from app.retrieval.types import Hit, Query, SearchRequest, SearchUnavailable
 from app.settings.http_sources import HttpSourceSettings
@@ -30,9 +30,9 @@ def site() -> Iterator[SiteSearchServer]:
 
 
 @pytest.fixture
-async def sources(site: SiteSearchServer) -> AsyncIterator[HttpSources]:
+async def sources(site: SiteSearchServer) -> AsyncIterator[HttpSourceClient]:
     given: dict[str, Any] = bound_to(site)
-    made = HttpSources.open(HttpSourceSettings(**given), lambda _text: [])
+    made = HttpSourceClient.from_settings(HttpSourceSettings(**given), lambda _text: [])
     yield made
     await made.close()
 
@@ -75,13 +75,13 @@ def view(site: SiteSearchServer, number: int = 1, **response: str) -> KnowledgeB
     return KnowledgeBaseView(row, index, "")
 
 
-def outside(sources: HttpSources, *views: KnowledgeBaseView, **request: Any) -> Outside:
-    return Outside.of(sources, None, Course.of(60), SearchRequest(**request), views)
+def outside(sources: HttpSourceClient, *views: KnowledgeBaseView, **request: Any) -> FederatedSearch:
+    return FederatedSearch.from_views(sources, None, SearchRun.from_timeout(60), SearchRequest(**request), views)
 
 
-async def ask(search: Outside, lanes: Any, *texts: str) -> list[Hit]:
+async def ask(search: FederatedSearch, lanes: Any, *texts: str) -> list[Hit]:
     queries = [Query(text) for text in texts or ("harbour museum",)]
-    return fuse_sources(await search.beside(lanes, queries, top_k=5, scale=plain))
+    return fuse_sources(await search.run_with(lanes, queries, top_k=5, get_weight=plain))
 
 
 def plain(_hits: Sequence[Hit]) -> float:
@@ -96,7 +96,7 @@ async def failing() -> list[Hit]:
     raise SearchUnavailable
 
 
-async def test_lanes_and_sources_are_asked_at_the_same_time(site: SiteSearchServer, sources: HttpSources) -> None:
+async def test_lanes_and_sources_are_asked_at_the_same_time(site: SiteSearchServer, sources: HttpSourceClient) -> None:
     site.fail("late")
 
     async def lanes() -> list[Hit]:
@@ -107,20 +107,20 @@ async def test_lanes_and_sources_are_asked_at_the_same_time(site: SiteSearchServ
 
     search = outside(sources, view(site))
     found = await ask(search, lanes)
-    assert [one.outside for one in found] == [False, True, True, True]
-    assert search.course.warnings == []
+    assert [one.is_external for one in found] == [False, True, True, True]
+    assert search.search_run.warnings == []
 
 
-async def test_the_sources_answer_where_the_lanes_cannot(site: SiteSearchServer, sources: HttpSources) -> None:
+async def test_the_sources_answer_where_the_lanes_cannot(site: SiteSearchServer, sources: HttpSourceClient) -> None:
     search = outside(sources, view(site))
-    assert {one.passage.text for one in await ask(search, failing)} <= {text for _, text in PAGES.values()}
-    assert search.course.warnings == ["The knowledge bases with documents could not be searched."]
+    assert {one.text_span.text for one in await ask(search, failing)} <= {text for _, text in PAGES.values()}
+    assert search.search_run.warnings == ["The knowledge bases with documents could not be searched."]
     site.fail(500)
     with pytest.raises(SearchUnavailable):
         await ask(search, failing)
 
 
-async def test_a_refused_search_asks_nobody_on(site: SiteSearchServer, sources: HttpSources) -> None:
+async def test_a_refused_search_asks_nobody_on(site: SiteSearchServer, sources: HttpSourceClient) -> None:
     site.fail("late")
 
     async def lanes() -> list[Hit]:
@@ -131,31 +131,35 @@ async def test_a_refused_search_asks_nobody_on(site: SiteSearchServer, sources: 
         await ask(outside(sources, view(site)), lanes)
 
 
-async def test_only_so_many_are_asked(site: SiteSearchServer, sources: HttpSources) -> None:
-    search = outside(sources, *(view(site, number) for number in range(MOST_SOURCES + 2)))
+async def test_only_so_many_are_asked(site: SiteSearchServer, sources: HttpSourceClient) -> None:
+    search = outside(sources, *(view(site, number) for number in range(MAX_SOURCES + 2)))
     await ask(search, local)
-    assert len(site.received) == MOST_SOURCES
-    assert search.course.warnings == ["'site8', 'site9' were left out: a search asks at most 8 HTTP sources."]
+    assert len(site.received) == MAX_SOURCES
+    assert search.search_run.warnings == ["'site8', 'site9' were left out: a search asks at most 8 HTTP sources."]
 
 
-async def test_scores_are_those_of_the_source_or_of_its_order(site: SiteSearchServer, sources: HttpSources) -> None:
+async def test_scores_are_those_of_the_source_or_of_its_order(
+    site: SiteSearchServer, sources: HttpSourceClient
+) -> None:
     by_place = await ask(outside(sources, view(site)), None)
     assert [one.score for one in by_place] == pytest.approx([1.0, 2 / 3, 1 / 3])
     by_score = await ask(outside(sources, view(site, score="rank")), None)
     assert [one.score for one in by_score] == pytest.approx([1.0, 1.0, 0.5])
 
 
-async def test_queries_of_one_source_become_one_list(site: SiteSearchServer, sources: HttpSources) -> None:
+async def test_queries_of_one_source_become_one_list(site: SiteSearchServer, sources: HttpSourceClient) -> None:
     search = outside(sources, view(site), transformers=[])
     found = await ask(search, None, "lighthouse", "lighthouse ferry", "the ferry", "children", "a fifth")
-    texts = [one.passage.text for one in found]
+    texts = [one.text_span.text for one in found]
     assert sorted(texts) == sorted({PAGES["/ferry"][1], PAGES["/tickets"][1], PAGES["/opening"][1]})
-    assert search.asked == {UUID(int=1): ["lighthouse", "lighthouse ferry", "the ferry", "children"]}
+    assert search.queries_by_source == {UUID(int=1): ["lighthouse", "lighthouse ferry", "the ferry", "children"]}
 
 
-async def test_what_is_no_word_is_not_asked_for(site: SiteSearchServer, sources: HttpSources) -> None:
+async def test_what_is_no_word_is_not_asked_for(site: SiteSearchServer, sources: HttpSourceClient) -> None:
     search = outside(sources, view(site))
-    found = fuse_sources(await search.beside(local, [Query(vector=np.ones(1, np.float32))], top_k=5, scale=plain))
-    assert [one.passage.text for one in found] == [LOCAL.passage.text]
-    assert search.course.warnings == ["'site1' was left out: an HTTP source is asked for words alone."]
+    found = fuse_sources(
+        await search.run_with(local, [Query(vector=np.ones(1, np.float32))], top_k=5, get_weight=plain)
+    )
+    assert [one.text_span.text for one in found] == [LOCAL.text_span.text]
+    assert search.search_run.warnings == ["'site1' was left out: an HTTP source is asked for words alone."]
     assert site.received == []

@@ -9,19 +9,19 @@ from typing import Any, cast
 import pytest
 
 from app.bootstrap import TenantServices
-from app.db.driver import Outdated
-from app.documents.types import DocumentFacts
+from app.db.driver import StaleCacheError
+from app.documents.types import DocumentFields
 from app.errors import AppError
-from app.ids import new_id
+from app.ids import generate_id
 from app.inference.embedding import Embedder, EmbeddingUnavailable, Vectors
 from app.inference.embedding.registry import Embedders
-from app.knowledge_bases.known import MOST, KnownKnowledgeBases
+from app.knowledge_bases.known import MAX_ENTRIES, KnowledgeBaseCache
 from app.knowledge_bases.types import KnowledgeBaseNotFound, NewKnowledgeBase
 from app.plugins import STRATEGIES
-from app.retrieval.course import Course
-from app.retrieval.routes import Routing
-from app.retrieval.strategies.context import NoOptions, SearchContext, Strategy
-from app.retrieval.strategies.plugged import read_strategy
+from app.retrieval.course import SearchRun
+from app.retrieval.routes import RoutingOptions
+from app.retrieval.strategies.context import NoStrategyOptions, SearchContext, Strategy
+from app.retrieval.strategies.plugged import wrap_plugin_strategy
 from app.retrieval.types import Hit, SearchRequest, SearchResult, SearchUnavailable
 from tests.ingestion.workshop import Workshop, add_text
 from tests.retrieval.statements import nothing_lent, statements
@@ -59,7 +59,7 @@ async def test_it_is_read_once_and_made_sure_of_by_every_search(workshop: Worksh
 
 async def test_what_is_to_be_chosen_is_read(workshop: Workshop, tenant: TenantServices) -> None:
     assert await sent_by(workshop, tenant, knowledge_bases=None) == (1, 0)
-    assert await sent_by(workshop, tenant, routing=Routing(1)) == (1, 0)
+    assert await sent_by(workshop, tenant, routing=RoutingOptions(1)) == (1, 0)
 
 
 @pytest.mark.parametrize(
@@ -102,10 +102,10 @@ async def test_documents_come_and_go_without_it(workshop: Workshop, tenant: Tena
 async def test_one_that_is_deleted_is_not_there_whatever_is_asked(
     workshop: Workshop, tenant: TenantServices, wishes: dict[str, Any]
 ) -> None:
-    kept = tenant.resources.known_knowledge_bases
-    elsewhere = replace(kept, _kept=copy(kept._kept))  # another process, which nobody tells
+    kept = tenant.resources.knowledge_base_cache
+    elsewhere = replace(kept, _views=copy(kept._views))  # another process, which nobody tells
     await tenant.knowledge_bases.delete("default")
-    other = TenantServices(tenant.principal, replace(tenant.resources, known_knowledge_bases=elsewhere))
+    other = TenantServices(tenant.principal, replace(tenant.resources, knowledge_base_cache=elsewhere))
     assert elsewhere.get(tenant.principal.tenant_id, "default") is not None
     for services in (tenant, other, other):
         with pytest.raises(KnowledgeBaseNotFound):
@@ -155,18 +155,21 @@ async def test_an_index_of_another_model_is_no_longer_refused(workshop: Workshop
 
 
 async def test_a_narrowed_key_does_not_find_what_others_have_searched(tenant: TenantServices) -> None:
-    narrowed = replace(tenant.principal, knowledge_base_ids=frozenset({new_id()}))
+    narrowed = replace(tenant.principal, knowledge_base_ids=frozenset({generate_id()}))
     with pytest.raises(KnowledgeBaseNotFound):
         await search(TenantServices(narrowed, tenant.resources))
 
 
 async def test_what_another_tenant_has_is_never_as_it_was(workshop: Workshop, tenant: TenantServices) -> None:
     kept, other = await tenant.knowledge_bases.find("default"), await workshop.new_tenant()
-    states = {kept.row.id: kept.state_of_both}
-    async with replace(tenant.db, unchanged=states).transaction():
+    states = {kept.row.id: kept.cache_token}
+    async with replace(tenant.db, expected_states=states).transaction():
         pass
-    for wrong in (replace(other.db, unchanged=states), replace(tenant.db, unchanged={kept.row.id: "1 (0,1) 1 (0,1)"})):
-        with pytest.raises(Outdated):
+    for wrong in (
+        replace(other.db, expected_states=states),
+        replace(tenant.db, expected_states={kept.row.id: "1 (0,1) 1 (0,1)"}),
+    ):
+        with pytest.raises(StaleCacheError):
             async with wrong.transaction():
                 pass
     await nothing_lent(workshop)
@@ -186,7 +189,7 @@ async def test_a_shared_one_of_its_name_is_found_when_it_comes(workshop: Worksho
         assert (await search(tenant, knowledge_bases=[name])).hits == []
     await workshop.operator.knowledge_bases.create(NewKnowledgeBase(name))
     uploads, text = workshop.operator.uploads, "everybody's lantern"
-    uploaded = await uploads.upload_text(name, text, DocumentFacts(), media_type="text/plain")
+    uploaded = await uploads.upload_text(name, text, DocumentFields(), media_type="text/plain")
     await workshop.ingest(uploaded.document)
     assert len((await search(tenant, knowledge_bases=[name])).hits) == 1
     assert await sent_by(workshop, tenant, knowledge_bases=[name]) == (0, 1)
@@ -217,26 +220,26 @@ async def test_models_are_asked_after_it_was_made_sure_of(workshop: Workshop, te
 async def test_a_plugins_strategy_is_not_blamed_for_it() -> None:
     """It is no failure of the strategy's that the search begins again."""
 
-    async def run(_context: SearchContext, _options: NoOptions) -> list[Hit]:
-        raise Outdated
+    async def run(_context: SearchContext, _options: NoStrategyOptions) -> list[Hit]:
+        raise StaleCacheError
 
     entry = EntryPoint("outdated", "nowhere:it", STRATEGIES)
-    (strategy,) = read_strategy(entry, Strategy("outdated", "", NoOptions, run), {}).values()
-    course = Course.of(5.0)
+    (strategy,) = wrap_plugin_strategy(entry, Strategy("outdated", "", NoStrategyOptions, run), {}).values()
+    course = SearchRun.from_timeout(5.0)
     context = SearchContext(cast(Any, None), cast(Any, None), course, [], [])
-    with pytest.raises(Outdated):
-        await strategy.run(context, NoOptions())
-    assert (course.dropped, course.remarks) == ({}, [])
+    with pytest.raises(StaleCacheError):
+        await strategy.run(context, NoStrategyOptions())
+    assert (course.degraded_steps, course.notices) == ({}, [])
 
 
 async def test_only_so_many_are_kept_and_no_http_sources(tenant: TenantServices) -> None:
-    known, tenant_id = KnownKnowledgeBases(), tenant.principal.tenant_id
+    known, tenant_id = KnowledgeBaseCache(), tenant.principal.tenant_id
     plain = await tenant.knowledge_bases.find("default")
-    for number in range(MOST + 1):
-        known.keep(tenant_id, str(number), plain)
+    for number in range(MAX_ENTRIES + 1):
+        known.put(tenant_id, str(number), plain)
     assert known.get(tenant_id, "0") is None
     assert known.get(tenant_id, "1") is plain
     source = replace(plain, row=replace(plain.row, source={"url": "https://sources.example"}))
-    for one in (source, replace(plain, twin=source)):
-        known.keep(tenant_id, "source", one)
+    for one in (source, replace(plain, shared_counterpart=source)):
+        known.put(tenant_id, "source", one)
         assert known.get(tenant_id, "source") is None

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from app.inference.embedding import Embedder, EmbeddingIdentity
-from app.retrieval.queries import KEPT, LONGEST_KEPT, KnownVectors
+from app.retrieval.queries import MAX_CACHED_CHARACTERS, MAX_CACHED_VECTORS, QueryVectorCache
 
 ONE, OTHER = UUID(int=1), UUID(int=2)
 IDENTITY = EmbeddingIdentity("counting", 2, "fp32", "", "")
@@ -28,20 +28,20 @@ class CountingEmbedder:
         return np.array([[len(text), 1] for text in texts], np.float32)
 
 
-def embed(known: KnownVectors, embedder: CountingEmbedder, tenant: UUID, *texts: str) -> list[Any]:
+def embed(known: QueryVectorCache, embedder: CountingEmbedder, tenant: UUID, *texts: str) -> list[Any]:
     vectors = asyncio.run(known.embed(cast(Embedder, embedder), tenant, texts))
     return [vector.tolist() for vector in vectors]
 
 
 def test_only_what_is_not_known_is_asked_for_and_each_text_once() -> None:
-    known, embedder = KnownVectors(), CountingEmbedder()
+    known, embedder = QueryVectorCache(), CountingEmbedder()
     assert embed(known, embedder, ONE, "a", "bb", "a") == [[1, 1], [2, 1], [1, 1]]
     assert embed(known, embedder, ONE, "ccc", "bb") == [[3, 1], [2, 1]]
     assert embedder.asked == ["a", "bb", "ccc"]
 
 
 def test_nothing_is_known_to_another_tenant_or_of_another_model() -> None:
-    known, embedder = KnownVectors(), CountingEmbedder()
+    known, embedder = QueryVectorCache(), CountingEmbedder()
     embed(known, embedder, ONE, "a")
     embed(known, embedder, OTHER, "a")
     embedder.identity = replace(IDENTITY, query_prefix="query: ")
@@ -50,8 +50,8 @@ def test_nothing_is_known_to_another_tenant_or_of_another_model() -> None:
 
 
 def test_the_longest_unasked_goes_first() -> None:
-    known, embedder = KnownVectors(), CountingEmbedder()
-    texts = [str(number) for number in range(KEPT)]
+    known, embedder = QueryVectorCache(), CountingEmbedder()
+    texts = [str(number) for number in range(MAX_CACHED_VECTORS)]
     embed(known, embedder, ONE, *texts)
     embed(known, embedder, ONE, texts[0], "new")
     embedder.asked.clear()
@@ -60,9 +60,9 @@ def test_the_longest_unasked_goes_first() -> None:
 
 
 def test_long_texts_are_not_kept() -> None:
-    known, embedder = KnownVectors(), CountingEmbedder()
-    for size in (LONGEST_KEPT, LONGEST_KEPT + 1):
+    known, embedder = QueryVectorCache(), CountingEmbedder()
+    for size in (MAX_CACHED_CHARACTERS, MAX_CACHED_CHARACTERS + 1):
         embedder.asked.clear()
         for _ in range(2):
             embed(known, embedder, ONE, "x" * size)
-        assert len(embedder.asked) == size - LONGEST_KEPT + 1
+        assert len(embedder.asked) == size - MAX_CACHED_CHARACTERS + 1

@@ -6,27 +6,31 @@ from uuid import UUID
 import pytest
 
 from app.filters import CompiledFilter
-from app.retrieval.lanes import LaneResults, Ranking, collect
-from app.retrieval.repository import LaneCall, LaneList
+from app.retrieval.lanes import Ranking, RetrieverResults, group_by_query
+from app.retrieval.repository import RetrieverHits, RetrieverQuery
 from app.retrieval.strategies import hybrid
-from app.retrieval.strategies.simple import nearest
-from app.retrieval.types import Lane, LanePlace, Scores
+from app.retrieval.strategies.simple import rank_by_cosine
+from app.retrieval.types import RetrieverName, RetrieverRank, Scores
 
 TENANT, FIRST, SECOND = UUID(int=1), UUID(int=2), UUID(int=3)
 # Two queries in two search indexes.
-CALLS = [LaneCall(TENANT, index, 4, None, [], [], [], CompiledFilter()) for index in (FIRST, SECOND, FIRST, SECOND)]
+CALLS = [
+    RetrieverQuery(TENANT, index, 4, None, [], [], [], CompiledFilter()) for index in (FIRST, SECOND, FIRST, SECOND)
+]
 
 
-def listed(call: int, lane: Lane, *rows: tuple[int, float, float | None]) -> LaneList:
-    return LaneList(call, lane, [UUID(int=row[0]) for row in rows], [row[1] for row in rows], [row[2] for row in rows])
+def listed(call: int, lane: RetrieverName, *rows: tuple[int, float, float | None]) -> RetrieverHits:
+    return RetrieverHits(
+        call, lane, [UUID(int=row[0]) for row in rows], [row[1] for row in rows], [row[2] for row in rows]
+    )
 
 
 def key(index: UUID, chunk: int) -> bytes:
     return index.bytes + UUID(int=chunk).bytes
 
 
-def collected(*lists: LaneList) -> tuple[Sequence[object], Sequence[object], object]:
-    found = collect(CALLS, lists, queries=2)
+def collected(*lists: RetrieverHits) -> tuple[Sequence[object], Sequence[object], object]:
+    found = group_by_query(CALLS, lists, query_count=2)
     (dense,) = found.dense
     return dense, found.lexical, found.similarity
 
@@ -50,7 +54,7 @@ def test_of_several_queries_the_best_cosine_is_known_and_none_where_none_was_tol
     assert similarity == {key(FIRST, 5): 0.7, key(FIRST, 6): -0.4, key(SECOND, 5): 0.1}
 
 
-def of_two_models() -> LaneResults:
+def of_two_models() -> RetrieverResults:
     """Two queries in two search indexes of two models: the second's cosines are all small."""
     lists = (
         listed(0, "dense", (5, 0.9, 0.9), (6, 0.8, 0.8)),
@@ -59,7 +63,7 @@ def of_two_models() -> LaneResults:
         listed(3, "dense", (8, 0.02, 0.02)),
         listed(1, "lexical", (8, 3.0, 0.01)),
     )
-    return collect(CALLS, lists, queries=2, models=(0, 1))
+    return group_by_query(CALLS, lists, query_count=2, models=(0, 1))
 
 
 def test_each_model_has_dense_lists_of_its_own() -> None:
@@ -69,15 +73,15 @@ def test_each_model_has_dense_lists_of_its_own() -> None:
         [[(key(SECOND, 7), 0.03), (key(SECOND, 8), 0.01)], [(key(SECOND, 8), 0.02)]],
     ]
     assert found.lexical == [[(key(SECOND, 8), 3.0)], []]
-    assert found.places()[key(SECOND, 8)] == [
-        LanePlace(0, "dense", 2, 0.01),
-        LanePlace(0, "lexical", 1, 3.0),
-        LanePlace(1, "dense", 1, 0.02),
+    assert found.collect_ranks()[key(SECOND, 8)] == [
+        RetrieverRank(0, "dense", 2, 0.01),
+        RetrieverRank(0, "lexical", 1, 3.0),
+        RetrieverRank(1, "dense", 1, 0.02),
     ]
 
 
 def test_cosines_of_two_models_are_scaled_apart() -> None:
-    assert nearest(of_two_models()) == [
+    assert rank_by_cosine(of_two_models()) == [
         (key(FIRST, 5), 1.0),
         (key(SECOND, 7), 1.0),
         (key(FIRST, 6), 0.0),
@@ -94,13 +98,18 @@ def test_cosines_of_two_models_are_scaled_apart() -> None:
 
 def test_the_cosine_stands_where_one_model_alone_found_something() -> None:
     lists = [listed(1, "dense", (7, 0.03, 0.03), (8, 0.01, 0.01))]
-    assert nearest(collect(CALLS, lists, queries=2, models=(0, 1))) == [(key(SECOND, 7), 0.03), (key(SECOND, 8), 0.01)]
-    assert nearest(collect(CALLS, [], queries=2, models=(0, 1))) == []
+    assert rank_by_cosine(group_by_query(CALLS, lists, query_count=2, models=(0, 1))) == [
+        (key(SECOND, 7), 0.03),
+        (key(SECOND, 8), 0.01),
+    ]
+    assert rank_by_cosine(group_by_query(CALLS, [], query_count=2, models=(0, 1))) == []
 
 
 def test_what_the_lanes_gave_is_told_of_every_model() -> None:
     found = of_two_models()
-    ranked = nearest(found)
-    told = dict(zip((place for place, _ in ranked), Ranking(found, ranked, fused=False).scores(ranked), strict=True))
+    ranked = rank_by_cosine(found)
+    told = dict(
+        zip((place for place, _ in ranked), Ranking(found, ranked, is_fused=False).get_scores(ranked), strict=True)
+    )
     assert told[key(FIRST, 6)] == Scores(0.8, None, None)
     assert told[key(SECOND, 8)] == Scores(0.02, 3.0, None)

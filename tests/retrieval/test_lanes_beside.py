@@ -13,7 +13,7 @@ import asyncpg
 import pytest
 
 from app.bootstrap import TenantServices
-from app.documents.types import DocumentFacts
+from app.documents.types import DocumentFields
 from app.embedded_postgres import EmbeddedPostgres
 from app.retrieval.types import Hit, SearchRequest, SearchResult, SearchUnavailable
 from tests.fixtures.database import run_sql
@@ -29,7 +29,7 @@ async def tenant(workshop: Workshop) -> TenantServices:
     services = await workshop.new_tenant()
     for number in range(30):
         text = f"the lantern of harbor {number} " + "shines " * (number % 7) + "moss " * (number % 3)
-        facts = DocumentFacts(metadata={"kind": "ab"[number % 2], "number": number})
+        facts = DocumentFields(metadata={"kind": "ab"[number % 2], "number": number})
         uploaded = await services.uploads.upload_text("default", text, facts, media_type="text/plain")
         await workshop.ingest(uploaded.document)
     return services
@@ -51,7 +51,7 @@ async def find(services: TenantServices, query: str = "lantern moss", **wishes: 
 
 def told(result: SearchResult) -> list[Hit]:
     """All but how long it took."""
-    return [replace(hit, places=()) for hit in result.hits]
+    return [replace(hit, ranks=()) for hit in result.hits]
 
 
 async def sent_by(workshop: Workshop, services: TenantServices, *, lent: int = 0, **wishes: Any) -> list[str]:
@@ -116,7 +116,7 @@ async def test_where_no_second_connection_is_to_be_had_one_is_enough(
     workshop: Workshop, tenant: TenantServices, postgres_server: EmbeddedPostgres, caplog: pytest.LogCaptureFixture
 ) -> None:
     expected = told(await find(tenant))
-    name, superuser = workshop.urls.app.rpartition("/")[2], postgres_server.url("postgres")
+    name, superuser = workshop.urls.app.rpartition("/")[2], postgres_server.build_url("postgres")
     engine = workshop.resources.database.engine
     await nothing_lent(workshop)
     await engine.dispose()
@@ -130,7 +130,7 @@ async def test_where_no_second_connection_is_to_be_had_one_is_enough(
         assert engine.sync_engine.pool.checkedin() == 1  # type: ignore[attr-defined]
     finally:
         await asyncio.to_thread(run_sql, superuser, f"alter database {name} connection limit -1")
-    assert (told(result), list(result.warnings), list(result.dropped)) == (expected, [], [])
+    assert (told(result), list(result.warnings), list(result.degraded_steps)) == (expected, [], [])
     assert [record.getMessage() for record in caplog.records] == ["search.not_beside"]
 
 

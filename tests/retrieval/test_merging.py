@@ -6,8 +6,8 @@ from uuid import UUID
 
 import pytest
 
-from app.retrieval.merging import Span, largest_parts
-from app.retrieval.repository import FoundParts
+from app.retrieval.merging import Span, find_largest_parents
+from app.retrieval.repository import ParentSpans
 from tests.api.problems import problem
 from tests.fixtures.service import Service, Tenant
 
@@ -35,19 +35,19 @@ FIRST, SECOND, WHOLE = (0, 28), (30, 58), (0, 58)
 )
 def test_the_largest_part_with_enough_of_its_passages(share: float, hits: list[int], chosen: dict[int, Span]) -> None:
     parts = {place: [SECOND if number > 2 else FIRST, WHOLE] for place, number in enumerate(hits)}
-    found = FoundParts(parts, {A: PASSAGES})
-    made = largest_parts([(A, PASSAGES[number]) for number in hits], found, share=share)
+    found = ParentSpans(parts, {A: PASSAGES})
+    made = find_largest_parents([(A, PASSAGES[number]) for number in hits], found, min_share=share)
     assert {hits[place]: part for place, part in made.items()} == chosen
 
 
 def test_documents_are_counted_apart() -> None:
     hits = [(A, PASSAGES[0]), (B, PASSAGES[1]), (B, PASSAGES[2])]
-    found = FoundParts({place: [FIRST] for place in range(3)}, {A: PASSAGES, B: PASSAGES})
-    assert largest_parts(hits, found, share=0.5) == {1: FIRST, 2: FIRST}
+    found = ParentSpans({place: [FIRST] for place in range(3)}, {A: PASSAGES, B: PASSAGES})
+    assert find_largest_parents(hits, found, min_share=0.5) == {1: FIRST, 2: FIRST}
 
 
 def test_a_text_without_a_part_stays() -> None:
-    assert largest_parts([(A, PASSAGES[0])], FoundParts({}, {A: PASSAGES}), share=0.5) == {}
+    assert find_largest_parents([(A, PASSAGES[0])], ParentSpans({}, {A: PASSAGES}), min_share=0.5) == {}
 
 
 @pytest.fixture(scope="module")

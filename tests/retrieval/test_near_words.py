@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from app.bootstrap import TenantServices
-from app.documents.scopes import Scope
+from app.documents.scopes import DocumentScope
 from app.filters import compile_filter
-from app.lexical.analyser import analyser_for
-from app.lexical.weights import query_terms, salt
-from app.retrieval.repository import LaneCall, LaneList, RetrievalRepository
+from app.lexical.analyser import get_analyzer
+from app.lexical.weights import compute_query_terms, compute_salt
+from app.retrieval.repository import RetrievalRepository, RetrieverHits, RetrieverQuery
 from tests.ingestion.workshop import Workshop, add_text
 
 WORDS = ["anchor", "candle", "dagger", "eagle", "ferry", "forest", "goblet", "harbor", "lantern", "meadow"]
@@ -26,7 +26,9 @@ async def tenant(workshop: Workshop) -> TenantServices:
     for number in range(60):
         text = f"{' '.join(rng.choices(WORDS, k=rng.randint(1, 9)))} {number}"
         metadata = {"odd": number % 2 == 1, "number": number}
-        document = await add_text(services, text, metadata=metadata, scope=Scope(user_id="u" if number % 3 else None))
+        document = await add_text(
+            services, text, metadata=metadata, scope=DocumentScope(user_id="u" if number % 3 else None)
+        )
         await workshop.ingest(document)
     await workshop.owner.execute(
         "delete from chunk_embedding where tenant_id = $1 and chunk_id = (select min(id::text)::uuid from chunk"
@@ -36,10 +38,10 @@ async def tenant(workshop: Workshop) -> TenantServices:
     return services
 
 
-async def asked(services: TenantServices, call: LaneCall, *, size: int) -> list[Row]:
+async def asked(services: TenantServices, call: RetrieverQuery, *, size: int) -> list[Row]:
     """The lexical lane's rows, best first."""
-    async with services.documents.db.reading() as reader:
-        found: list[LaneList] = await RetrievalRepository(reader).run_lanes([call], size=size)
+    async with services.documents.db.read_transaction() as reader:
+        found: list[RetrieverHits] = await RetrievalRepository(reader).run_retrievers([call], size=size)
     rows = [
         (-score, str(chunk), similarity)
         for one in found
@@ -50,30 +52,30 @@ async def asked(services: TenantServices, call: LaneCall, *, size: int) -> list[
 
 @pytest.mark.parametrize("size", [3, 1000])
 @pytest.mark.parametrize("filter", FILTERS, ids=str)
-@pytest.mark.parametrize("scope", [Scope(), Scope(user_id="u")], ids=["tenant", "user"])
+@pytest.mark.parametrize("scope", [DocumentScope(), DocumentScope(user_id="u")], ids=["tenant", "user"])
 async def test_what_is_near_of_what_the_lane_finds(
-    tenant: TenantServices, scope: Scope, filter: dict[str, Any] | None, size: int
+    tenant: TenantServices, scope: DocumentScope, filter: dict[str, Any] | None, size: int
 ) -> None:
     kb = await tenant.knowledge_bases.find("default")
     counts = set()
     for query in ("ferry", "ferry lantern harbor", "anchor unknownword eagle meadow"):
         (vector,) = await tenant.resources.embedders.default.embed_queries([query])
-        terms, keys = query_terms(analyser_for("english").tokens(query), salt(kb.index.id))
-        visible = scope.of_tenant(tenant.principal.tenant_id).visible()
-        call = LaneCall(
+        terms, keys = compute_query_terms(get_analyzer("english").tokenize(query), compute_salt(kb.index.id))
+        visible = scope.with_tenant(tenant.principal.tenant_id).list_visible_keys()
+        call = RetrieverQuery(
             tenant.principal.tenant_id, kb.index.id, kb.index.dim, vector, terms, keys, visible,
             compile_filter(filter), only_similarity=True,
         )  # fmt: skip
         whole = await asked(tenant, call, size=1000)
         for least in (-1.0, 0.1, 0.3, 0.5, 1.0):
             near = [row for row in whole if row[2] is None or row[2] >= least]
-            assert await asked(tenant, replace(call, least=least), size=size) == near[:size]
+            assert await asked(tenant, replace(call, min_similarity=least), size=size) == near[:size]
             counts.add(len(near))
         # Near to any of several: here to that one alone, for its own vector is the opposite of what is looked for.
-        opposite = replace(call, vector=-vector, others=[-vector, vector])
+        opposite = replace(call, vector=-vector, other_vectors=[-vector, vector])
         for least in (0.1, 0.3, 0.5):
             near = [row for row in whole if row[2] is None or row[2] >= least]
-            found = await asked(tenant, replace(opposite, least=least), size=size)
+            found = await asked(tenant, replace(opposite, min_similarity=least), size=size)
             assert [row[:2] for row in found] == [row[:2] for row in near[:size]]
             assert [row[2] for row in found] == pytest.approx([row[2] and -row[2] for row in near[:size]], abs=1e-6)
     assert len(counts) > 3

@@ -7,7 +7,7 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from app.documents.scopes import Scope
+from app.documents.scopes import DocumentScope
 from app.embedded_postgres import DatabaseUrls
 from app.ids import decode_id
 from tests.fixtures.service import Service, Tenant
@@ -110,7 +110,7 @@ async def test_a_small_one_is_sampled_only_with_a_vector_index(
         index = await owner.fetchval("select id from search_index where tenant_id = $1", tenant_id)
         await owner.execute(f"set role carrel_search; select set_config('app.tenant_id', '{tenant_id}', false)")
         sample = 'select share from search_sample($1, $2, $3, \'{"kind": "rare"}\', null, null)'
-        found = await owner.fetchval(sample, tenant_id, index, Scope().visible())
+        found = await owner.fetchval(sample, tenant_id, index, DocumentScope().list_visible_keys())
     finally:
         await owner.close()
         await pretend(service, tenant_id, LARGE, "hnsw")

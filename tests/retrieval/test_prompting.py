@@ -4,7 +4,12 @@ import json
 
 import pytest
 
-from app.retrieval.transformers.prompting import CONVERSATION_CHARACTERS, TURN_CHARACTERS, conversation, prompt
+from app.retrieval.transformers.prompting import (
+    MAX_CONVERSATION_CHARACTERS,
+    MAX_TURN_CHARACTERS,
+    build_prompt,
+    select_recent_turns,
+)
 from app.retrieval.types import Message
 
 HOSTILE = [
@@ -22,9 +27,11 @@ HOSTILE = [
 
 @pytest.mark.parametrize("text", HOSTILE, ids=ascii)
 def test_hostile_text_stays_material(text: str) -> None:
-    system, user = prompt("do it.", {"query": text, "conversation": [{"index": 0, "role": "user", "content": text}]})
+    system, user = build_prompt(
+        "do it.", {"query": text, "conversation": [{"index": 0, "role": "user", "content": text}]}
+    )
     assert (system.role, user.role) == ("system", "user")
-    assert system == prompt("do it.", {"query": "harmless"})[0]
+    assert system == build_prompt("do it.", {"query": "harmless"})[0]
     # One object with just what was put in, on one line, without a mark that a chat template knows.
     assert json.loads(user.content) == {
         "query": text,
@@ -37,19 +44,19 @@ def test_hostile_text_stays_material(text: str) -> None:
 
 def test_a_conversation_keeps_its_places() -> None:
     messages = [Message("customer", " one "), Message("tool", " \n"), Message("agent", "two"), Message("customer", "?")]
-    assert conversation(messages) == [
+    assert select_recent_turns(messages) == [
         {"index": 0, "role": "customer", "content": "one"},
         {"index": 2, "role": "agent", "content": "two"},
         {"index": 3, "role": "customer", "content": "?"},
     ]
-    assert conversation([]) == []
+    assert select_recent_turns([]) == []
 
 
 def test_the_newest_turns_have_room() -> None:
-    turns = CONVERSATION_CHARACTERS // TURN_CHARACTERS
-    long = "y" * TURN_CHARACTERS
+    turns = MAX_CONVERSATION_CHARACTERS // MAX_TURN_CHARACTERS
+    long = "y" * MAX_TURN_CHARACTERS
     messages = [Message("user", f"{number}{long}!") for number in range(10)]
-    kept = conversation(messages)
+    kept = select_recent_turns(messages)
     assert [turn["index"] for turn in kept] == list(range(10 - turns, 10))
     assert {turn["content"] for turn in kept} == {long[1:] + "!"}
-    assert [turn["index"] for turn in conversation([*messages, Message("user", "short")])] == [8, 9, 10]
+    assert [turn["index"] for turn in select_recent_turns([*messages, Message("user", "short")])] == [8, 9, 10]

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from pgvector import SparseVector
 
-from app.db.maintenance import PromotedIndex
+from app.db.maintenance import VectorIndexSpec
 from app.embedded_postgres import DatabaseUrls
-from app.lexical.weights import DIMENSIONS, LexicalEntry, document_entries, query_terms, salt
+from app.lexical.weights import DIMENSIONS, LexicalEntry, build_entries, compute_query_terms, compute_salt
 from tests.indexing.world import SCOPE, FilledIndex, open_world
 
 # Above 5,000 chunks not all of them are scored; above 20,000, which is pretended, a sample tells what a filter passes.
@@ -102,7 +102,7 @@ class Lane:
         await owner.execute("update search_index set vector_index = $2 where id = $1", self.index.id, vector_index)
 
     async def search(self, terms: Sequence[str], asked: Filter, *, k: int, looks_up: bool) -> list[tuple[UUID, float]]:
-        ids, keys = query_terms(terms, salt(self.index.id))
+        ids, keys = compute_query_terms(terms, compute_salt(self.index.id))
         async with self.index.world.maintenance.database.transaction(self.index.tenant) as session:
             rows: list[asyncpg.Record] = await session._driver.fetch(
                 "select * from bm25_search($1, $2, $3, $4, $5, $6::jsonb, $7::jsonpath, $8, $9::jsonb)",
@@ -114,7 +114,7 @@ class Lane:
     def expected(self, terms: Sequence[str], asked: Filter, *, chunks: int) -> dict[UUID, float]:
         """Every chunk that passes and has one of the terms, with its score."""
         scores = np.zeros(len(self.ids))
-        for term in query_terms(terms, 0)[0]:
+        for term in compute_query_terms(terms, 0)[0]:
             numbers, weights = self.postings.get(term, ([], []))
             frequency = len(numbers)
             scores[numbers] += np.log(1 + (chunks - frequency + 0.5) / (frequency + 0.5)) * np.asarray(weights)
@@ -139,7 +139,7 @@ async def lane(database: DatabaseUrls) -> AsyncIterator[Lane]:
         texts = [rng.choices(TERMS, COMMON, k=rng.randint(3, 40)) for _ in range(CHUNKS)]
         # Terms that are repeated come close to what a term may add at most.
         texts[::3] = [rng.choices(TERMS, COMMON, k=2) * 15 for _ in texts[::3]]
-        entries = document_entries(texts, salt=salt(index.id), avgdl=20)
+        entries = build_entries(texts, salt=compute_salt(index.id), avgdl=20)
         ids = [UUID(int=rng.getrandbits(128)) for _ in texts]
         df = Counter(key for entry in entries for key in entry.keys)
         tops: dict[int, float] = {}
@@ -155,7 +155,7 @@ async def lane(database: DatabaseUrls) -> AsyncIterator[Lane]:
             ["{" + ",".join(map(str, entry.keys)) + "}" for entry in entries],
             list(df), list(df.values()), [tops[key] for key in df],
         )  # fmt: skip
-        definitions = PromotedIndex(index.tenant, index.id, 3).definitions("chunk_embedding_other")
+        definitions = VectorIndexSpec(index.tenant, index.id, 3).build_definitions("chunk_embedding_other")
         for indexed in (f"filter_{index.id.hex}", f"filterl_{index.id.hex}"):
             await world.owner.execute(f"create index {indexed} on {definitions[indexed]}")
         yield Lane(index, ids, postings_of(entries))

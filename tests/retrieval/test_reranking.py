@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.retrieval.reranking import reranked
+from app.retrieval.reranking import apply_rerank_scores
 from tests.retrieval.hits import hit
 
 
@@ -24,7 +24,7 @@ def test_order_and_scores(scores: dict[int, float], order: list[tuple[str, float
         hit("c", 0.7, document=1, ordinal=10),
         hit("d", 0.1, document=2, ordinal=1),
     ]
-    found = reranked(hits, scores)
+    found = apply_rerank_scores(hits, scores)
     assert [(one.chunk.content, one.score) for one in found] == order
     assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
 
@@ -32,13 +32,13 @@ def test_order_and_scores(scores: dict[int, float], order: list[tuple[str, float
 def test_ties_by_document_and_chunk_index() -> None:
     places = [(2, 10), (2, 9), (1, 11), (1, 3)]
     hits = [hit("same", 0.9, document=document, ordinal=ordinal) for document, ordinal in places]
-    found = reranked(hits, {0: 0.5, 2: 0.5, 1: 0.5, 3: 0.5})
+    found = apply_rerank_scores(hits, {0: 0.5, 2: 0.5, 1: 0.5, 3: 0.5})
     assert [(one.document.id.int, one.chunk.ordinal) for one in found] == sorted(places)
 
 
 def test_nothing_else_changes() -> None:
     before = hit("a", 0.9, similarity=0.4)
-    (after,) = reranked([before], {0: 0.2})
+    (after,) = apply_rerank_scores([before], {0: 0.2})
     assert (after.similarity, after.scores, after.document, after.chunk) == (
         0.4,
         before.scores,

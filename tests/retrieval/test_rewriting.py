@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.retrieval.rewriting import MAX_MESSAGES, MAX_QUERY_CHARACTERS, clip, conversation_queries
+from app.retrieval.rewriting import MAX_MESSAGES, MAX_QUERY_CHARACTERS, build_conversation_queries, truncate_query
 from app.retrieval.types import Message
 
 
@@ -28,19 +28,21 @@ def conversation(*turns: str) -> list[Message]:
     ],
 )
 def test_queries_of_a_conversation(turns: list[str], queries: list[str]) -> None:
-    assert conversation_queries(conversation(*turns)) == queries
+    assert build_conversation_queries(conversation(*turns)) == queries
 
 
 def test_old_messages_are_left_out() -> None:
     turns = ["customer: old", *["agent: so"] * (MAX_MESSAGES - 1), "customer: new"]
-    assert conversation_queries(conversation(*turns)) == ["new"]
+    assert build_conversation_queries(conversation(*turns)) == ["new"]
 
 
 def test_the_end_of_a_long_query_is_kept() -> None:
     question = "what is asked?"
-    assert clip("x" * MAX_QUERY_CHARACTERS + question).endswith(question)
-    assert len(clip("x" * MAX_QUERY_CHARACTERS + question)) == MAX_QUERY_CHARACTERS
-    first, context = conversation_queries(conversation(f"user: {'x' * MAX_QUERY_CHARACTERS}", f"user: {question}"))
+    assert truncate_query("x" * MAX_QUERY_CHARACTERS + question).endswith(question)
+    assert len(truncate_query("x" * MAX_QUERY_CHARACTERS + question)) == MAX_QUERY_CHARACTERS
+    first, context = build_conversation_queries(
+        conversation(f"user: {'x' * MAX_QUERY_CHARACTERS}", f"user: {question}")
+    )
     assert first == question
     assert context.endswith(question)
     assert len(context) == MAX_QUERY_CHARACTERS

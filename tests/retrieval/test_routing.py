@@ -7,9 +7,25 @@ from uuid import UUID
 import numpy as np
 import pytest
 
-from app.retrieval.routes import Reason, RoutedKnowledgeBase
-from app.retrieval.routing import Candidate, Candidates, Numbers, Profile, choose, explain, models_to_ask, narrowed
-from app.retrieval.routing_profiles import AT_ONCE, IndexVectors, KnownProfiles, ProfileMatrix, Profiles, matrices_of
+from app.retrieval.routes import RoutingDecision, RoutingReason
+from app.retrieval.routing import (
+    Candidate,
+    Candidates,
+    Numbers,
+    Profile,
+    explain_routing,
+    filter_candidates,
+    find_competing_models,
+    select_top_n,
+)
+from app.retrieval.routing_profiles import (
+    MAX_INLINE_OPERATIONS,
+    IndexVectors,
+    ProfileCache,
+    ProfileMatrix,
+    TenantProfiles,
+    build_matrices,
+)
 from tests.retrieval import routing_reference as reference
 from tests.retrieval.routing_reference import Likeness
 
@@ -18,7 +34,7 @@ MODELS = [A, B, UUID(int=300)]
 
 
 def candidate(
-    name: str, *models: UUID, scale: float = 1.0, weight: float = 0.3, free: Reason | None = None
+    name: str, *models: UUID, scale: float = 1.0, weight: float = 0.3, free: RoutingReason | None = None
 ) -> Candidate:
     """Its search indexes are named by the first letter, the second one's beside it: of the shared knowledge base."""
     profiles = [Profile(UUID(int=ord(name[0]) * 10 + place), model, weight) for place, model in enumerate(models)]
@@ -71,15 +87,15 @@ def test_the_best_of_each_model(
     candidates: list[Candidate], likeness: dict[UUID, Likeness], top_n: int, chosen: str
 ) -> None:
     told = routed(candidates, likeness, top_n=top_n)
-    assert sorted(one.name for one in told if one.chosen) == list(chosen)
+    assert sorted(one.name for one in told if one.is_chosen) == list(chosen)
     assert len(told) == len(candidates)
 
 
 def table(candidates: Candidates, likeness: Mapping[UUID, Likeness]) -> Numbers:
     """The tables that say the same."""
-    alike = candidates.nothing_alike()
+    alike = candidates.create_similarities()
     for index_id, cosines in likeness.items():
-        alike[:, *candidates.places[index_id]] = [np.nan if one is None else one for one in cosines]
+        alike[:, *candidates.positions[index_id]] = [np.nan if one is None else one for one in cosines]
     return alike
 
 
@@ -90,12 +106,12 @@ def routed(
     top_n: int,
     only: Sequence[UUID] | None = None,
     holding: Sequence[UUID] = (),
-) -> list[RoutedKnowledgeBase]:
-    candidates = Candidates.of(each)
-    readable, alike = narrowed(candidates, only, holding), table(candidates, likeness)
-    chosen = choose(readable, alike, top_n=top_n)
-    told = explain(readable, alike, chosen)
-    assert sorted(readable.ids(chosen)) == sorted(one.kb_id for one in told if one.chosen)
+) -> list[RoutingDecision]:
+    candidates = Candidates.from_candidates(each)
+    readable, alike = filter_candidates(candidates, only, holding), table(candidates, likeness)
+    chosen = select_top_n(readable, alike, top_n=top_n)
+    told = explain_routing(readable, alike, chosen)
+    assert sorted(readable.get_ids(chosen)) == sorted(one.kb_id for one in told if one.is_chosen)
     return told
 
 
@@ -105,7 +121,7 @@ def test_why_is_told_the_chosen_first() -> None:
         candidate("e", free="nothing_known"), candidate("f", UUID(int=3)),
     ]  # fmt: skip
     told = routed(candidates, alike(a=0.2, b=(0.5, 0.1)), top_n=1, holding=[UUID(int=ord("d"))])
-    assert [(one.name, one.chosen, one.reason) for one in told] == [
+    assert [(one.name, one.is_chosen, one.reason) for one in told] == [
         ("b", True, "best"), ("c", True, "always"), ("d", True, "own_documents"), ("e", True, "nothing_known"),
         ("f", True, "not_compared"), ("a", False, "less_alike"),
     ]  # fmt: skip
@@ -141,8 +157,8 @@ def test_only_what_may_be_read_and_what_holds_documents_of_ones_own() -> None:
 @pytest.mark.parametrize(("top_n", "asked"), [(1, {A, B}), (2, {A}), (3, set())])
 def test_a_model_is_asked_where_there_is_something_to_choose(top_n: int, asked: set[UUID]) -> None:
     each = [candidate("a", A), candidate("b", A, B), candidate("c", A), candidate("d", B)]
-    candidates = Candidates.of([*each, candidate("e", B, free="always"), candidate("f", B)])
-    assert models_to_ask(narrowed(candidates, None, [UUID(int=ord("f"))]), top_n=top_n) == asked
+    candidates = Candidates.from_candidates([*each, candidate("e", B, free="always"), candidate("f", B)])
+    assert find_competing_models(filter_candidates(candidates, None, [UUID(int=ord("f"))]), top_n=top_n) == asked
 
 
 def made_up(rng: random.Random, number: int) -> Candidate:
@@ -151,7 +167,7 @@ def made_up(rng: random.Random, number: int) -> Candidate:
         Profile(UUID(int=1000 + 2 * number + place), rng.choice(MODELS), rng.choice((0.0, 0.3, 1.0)))
         for place in range(rng.choice((0, 1, 1, 1, 2, 2)))
     ]
-    free: Reason | None = rng.choice(("always", *[None] * 8)) if profiles else "nothing_known"
+    free: RoutingReason | None = rng.choice(("always", *[None] * 8)) if profiles else "nothing_known"
     return Candidate(UUID(int=number + 1), f"kb {rng.random()}", rng.choice((0.5, 1.0, 1.0, 2.0)), profiles, free)
 
 
@@ -165,7 +181,7 @@ def test_the_tables_say_what_plain_python_says(seed: int) -> None:
     holding = [one for one in ids if rng.random() < 0.1]
     top_n = rng.choice((1, 2, 3, 10))
     readable = reference.narrowed(each, only, holding)
-    asked = models_to_ask(narrowed(Candidates.of(each), only, holding), top_n=top_n)
+    asked = find_competing_models(filter_candidates(Candidates.from_candidates(each), only, holding), top_n=top_n)
     assert asked == reference.models_to_ask(readable, top_n=top_n)
     answering = {model for model in asked if rng.random() < 0.8}
     known = {
@@ -192,45 +208,45 @@ async def test_the_most_alike_vector_counts_for_the_most_alike_query() -> None:
         UUID(int=980): IndexVectors(1, np.stack([y]), none),
         UUID(int=990): IndexVectors(1, none, np.stack([unit(1, 1, 0), z])),
     }
-    candidates = Candidates.of(
+    candidates = Candidates.from_candidates(
         [candidate("a", A), candidate("b", A), candidate("c", A), candidate("d", A), candidate("e")]
     )
-    matrix = matrices_of(candidates, indexes)[A]
-    alike = candidates.nothing_alike()
-    await matrix.compare([x], alike)
+    matrix = build_matrices(candidates, indexes)[A]
+    alike = candidates.create_similarities()
+    await matrix.fill_similarities([x], alike)
     own, nan = alike[:, 0], np.nan
     np.testing.assert_allclose(own, [[1.0, 0.0, nan, nan, nan], [0.0, nan, 0.5**0.5, nan, nan]], rtol=1e-6)
     assert np.isnan(alike[:, 1]).all()  # there is no shared one
-    await matrix.compare([x, y], alike)
+    await matrix.fill_similarities([x, y], alike)
     assert own[0, :2].tolist() == [1.0, 1.0]
 
 
 async def test_large_profiles_are_compared_in_the_same_way() -> None:
     """Beside the event loop."""
-    candidates = Candidates.of([candidate("a", A), candidate("b", A)])
-    many = np.zeros((AT_ONCE // 4, 2), np.float32)
+    candidates = Candidates.from_candidates([candidate("a", A), candidate("b", A)])
+    many = np.zeros((MAX_INLINE_OPERATIONS // 4, 2), np.float32)
     parts = [np.concatenate([many, [unit(*direction)]]).astype(np.float32) for direction in ((1, 0), (3, 4))]
     none = np.zeros((0, 2), np.float32)
     indexes = {UUID(int=number): IndexVectors(1, one, none) for number, one in zip((970, 980), parts, strict=True)}
-    alike = candidates.nothing_alike()
-    await matrices_of(candidates, indexes)[A].compare([unit(1, 0)], alike)
+    alike = candidates.create_similarities()
+    await build_matrices(candidates, indexes)[A].fill_similarities([unit(1, 0)], alike)
     np.testing.assert_allclose(alike[0, 0], [1.0, 0.6], rtol=1e-6)
 
 
 def test_the_longest_unused_profiles_go() -> None:
-    known = KnownProfiles()
+    known = ProfileCache()
     large = np.zeros((2**17, 64), np.float32)  # 32 MB
     matrix = ProfileMatrix(large, np.array([0]), tuple(np.zeros((3, 1), np.intp)))
     for number in range(6):
-        known.keep(UUID(int=number), Profiles(number, Candidates.of([]), {}, {A: matrix}))
+        known.put(UUID(int=number), TenantProfiles(number, Candidates.from_candidates([]), {}, {A: matrix}))
     assert [known.get(UUID(int=number)) is not None for number in range(6)] == [False, False, True, True, True, True]
 
 
 def test_profiles_larger_than_all_the_bytes_are_kept_alone() -> None:
-    known = KnownProfiles(most_bytes=1000)
+    known = ProfileCache(max_bytes=1000)
     small, large = (ProfileMatrix(np.zeros((rows, 25), np.float32), np.array([0]), ()) for rows in (1, 20))
     for number, matrix in enumerate((small, small, large)):
-        known.keep(UUID(int=number), Profiles(number, Candidates.of([]), {}, {A: matrix}))
+        known.put(UUID(int=number), TenantProfiles(number, Candidates.from_candidates([]), {}, {A: matrix}))
     assert [known.get(UUID(int=number)) is not None for number in range(3)] == [False, False, True]
-    known.keep(UUID(int=3), Profiles(3, Candidates.of([]), {}, {A: small}))
+    known.put(UUID(int=3), TenantProfiles(3, Candidates.from_candidates([]), {}, {A: small}))
     assert [known.get(UUID(int=number)) is not None for number in (2, 3)] == [False, True]

@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 
 from app.bootstrap import TenantServices
-from app.documents.types import DocumentFacts
+from app.documents.types import DocumentFields
 from app.embedded_postgres import DatabaseUrls
 from app.indexing.service import CENTROIDS_JOB
 from app.inference.embedding import Embedder, EmbeddingUnavailable
 from app.job_handlers import JobContext
 from app.knowledge_bases.routing_settings import RoutingSettings
 from app.knowledge_bases.service import ROUTING_JOB
-from app.knowledge_bases.types import NewKnowledgeBase, ReindexWishes
-from app.retrieval.routes import Routing
-from app.retrieval.routing_profiles import KnownProfiles
+from app.knowledge_bases.types import NewKnowledgeBase, ReindexOptions
+from app.retrieval.routes import RoutingOptions
+from app.retrieval.routing_profiles import ProfileCache
 from app.retrieval.types import Query, SearchRequest, SearchResult
 from tests.ingestion.workshop import Workshop, open_workshop, until
 from tests.protocol_servers.embedding import EmbeddingServer
@@ -52,7 +52,7 @@ async def workshop(
 
 
 async def add(workshop: Workshop, services: TenantServices, kb: str, text: str) -> UUID:
-    facts = DocumentFacts(external_id=text)
+    facts = DocumentFields(external_id=text)
     uploaded = await services.uploads.upload_text(kb, text, facts, media_type="text/plain")
     await workshop.ingest(uploaded.document)
     return uploaded.document.id
@@ -60,7 +60,7 @@ async def add(workshop: Workshop, services: TenantServices, kb: str, text: str) 
 
 async def look_after(workshop: Workshop) -> int:
     """What the periodic job finds, and the jobs that it makes; how many of them make centroids."""
-    await JobContext(workshop.resources, workshop.pipeline).maintenance.look_after_all()
+    await JobContext(workshop.resources, workshop.pipeline).index_maintenance.scan()
     await workshop.run_jobs("maintain_index")
     return await workshop.run_jobs(CENTROIDS_JOB)
 
@@ -92,13 +92,13 @@ async def answers(embedder: Embedder) -> bool:
 
 
 async def search(services: TenantServices, query: str, top_n: int | None = 1, **wishes: Any) -> SearchResult:
-    request = SearchRequest([Query(query)], routing=Routing(top_n), explain=True, **wishes)
+    request = SearchRequest([Query(query)], routing=RoutingOptions(top_n), explain=True, **wishes)
     return await services.retrieval.search(request)
 
 
 def scores(result: SearchResult) -> dict[str, float]:
     assert result.explanation is not None
-    return {one.name: one.score for one in result.explanation.routes if one.score is not None}
+    return {one.name: one.score for one in result.explanation.routing_decisions if one.score is not None}
 
 
 def searched(result: SearchResult) -> set[str]:
@@ -114,10 +114,10 @@ async def test_each_model_chooses_its_own(services: TenantServices) -> None:
 
 async def test_a_vector_is_compared_where_its_length_fits(services: TenantServices) -> None:
     vector = np.ones(OTHER_SIZE, np.float32) / np.sqrt(OTHER_SIZE)
-    request = SearchRequest([Query("chain", vector)], routing=Routing(1), explain=True)
+    request = SearchRequest([Query("chain", vector)], routing=RoutingOptions(1), explain=True)
     result = await services.retrieval.search(request)
     assert result.explanation is not None
-    reasons = {one.name: one.reason for one in result.explanation.routes}
+    reasons = {one.name: one.reason for one in result.explanation.routing_decisions}
     assert {name: reasons[name] for name in ("birds", "bikes")} == {"birds": "not_compared", "bikes": "not_compared"}
     assert sorted(reasons[name] for name in OF_OTHER_MODEL) == ["best", "less_alike"]
 
@@ -133,7 +133,7 @@ async def test_where_a_model_is_down_all_of_its_are_searched_and_it_is_asked_onc
         "The embedding model 'others' is not answering: only the lexical lane was searched in 'breads', 'moons'.",
         "Not routed: the embedding model 'others' is not answering; all of its knowledge bases were searched.",
     ]
-    assert result.whole is False
+    assert result.is_complete is False
 
 
 async def test_a_model_that_stalls_does_not_take_the_search_with_it(
@@ -159,12 +159,12 @@ async def test_profiles_follow_what_changes(services: TenantServices, workshop: 
 
 
 async def test_another_index_comes_with_a_profile(services: TenantServices, workshop: Workshop) -> None:
-    await services.reindexing.start("bikes", ReindexWishes(model="others"))
+    await services.reindexing.start("bikes", ReindexOptions(model="others"))
     await services.knowledge_bases.update("bikes", {"routing": RoutingSettings(["gears and spokes"])})
     await workshop.run_jobs("reindex_knowledge_base")
     result = await search(services, "gears", top_n=1)
     assert result.explanation is not None
-    told = {one.name: one for one in result.explanation.routes}
+    told = {one.name: one for one in result.explanation.routing_decisions}
     assert (told["birds"].reason, told["bikes"].reason) == ("not_compared", "best")
     assert told["bikes"].centroids is not None
     assert told["bikes"].texts is not None
@@ -190,16 +190,16 @@ async def test_descriptions_wait_for_a_model_that_is_down(
     assert other_model.requests == asked
     result = await search(services, "rye")
     assert result.explanation is not None
-    assert [one.texts for one in result.explanation.routes if one.name == "breads"] == [None]
+    assert [one.texts for one in result.explanation.routing_decisions if one.name == "breads"] == [None]
 
 
 async def test_what_is_too_much_to_keep_is_compared_in_the_database(services: TenantServices) -> None:
     """The same is chosen."""
-    without = KnownProfiles(most_bytes_of_one=100)
-    in_database = TenantServices(services.principal, replace(services.resources, known_profiles=without))
+    without = ProfileCache(max_tenant_bytes=100)
+    in_database = TenantServices(services.principal, replace(services.resources, routing_profile_cache=without))
     kept = [await search(services, query) for query in ("heron jupiter", "chain dough", "wheel moons")]
     asked = [await search(in_database, query) for query in ("heron jupiter", "chain dough", "wheel moons")]
-    known = [of.get(services.principal.tenant_id) for of in (services.retrieval.profiles, without)]
+    known = [of.get(services.principal.tenant_id) for of in (services.retrieval.profile_cache, without)]
     assert [bool(one and one.matrices) for one in known] == [True, False]
     for one, other in zip(kept, asked, strict=True):
         assert scores(one) == pytest.approx(scores(other), abs=1e-3)

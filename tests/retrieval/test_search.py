@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.retrieval.planning import CLIPPED
+from app.retrieval.planning import QUERY_TRUNCATED
 from tests.fixtures.service import Tenant
 from tests.retrieval.conftest import Corpus, ask, ids_of, post_text, results_of, settle
 
@@ -232,7 +232,7 @@ def test_odd_queries_are_answered(corpus: Corpus, query: str) -> None:
     for strategy in ("hybrid", "simple"):
         answer = ask(tenant, query=query, strategy=strategy, top_k=3)
         assert len(answer["results"]) == 3
-        assert answer["warnings"] == ([CLIPPED] if len(query.strip()) > 8000 else [])
+        assert answer["warnings"] == ([QUERY_TRUNCATED] if len(query.strip()) > 8000 else [])
     assert isinstance(results_of(ask(tenant, query=query, strategy="lexical")), list)
     snippets = tenant.post("/v1/agent-search", json={"messages": [{"role": "customer", "content": query}]})
     assert snippets.status_code == 200

@@ -9,8 +9,8 @@ import pytest
 
 from app.access import Principal, Role
 from app.bootstrap import TenantServices
-from app.db.models.tenant_data import Document
-from app.documents.types import DocumentFacts
+from app.db.models.tenant_data import DocumentRow
+from app.documents.types import DocumentFields
 from app.embedded_postgres import DatabaseUrls
 from app.ids import encode_id
 from app.knowledge_bases.types import KnowledgeBaseNotFound, NewKnowledgeBase
@@ -52,8 +52,8 @@ async def tenant(workshop: Workshop) -> TenantServices:
 async def add(
     workshop: Workshop, services: TenantServices, text: str, *, kb: str = "default", media_type: str = "text/plain",
     **facts: Any,
-) -> Document:  # fmt: skip
-    uploaded = await services.uploads.upload_text(kb, text, DocumentFacts(**facts), media_type=media_type)
+) -> DocumentRow:  # fmt: skip
+    uploaded = await services.uploads.upload_text(kb, text, DocumentFields(**facts), media_type=media_type)
     await workshop.ingest(uploaded.document)
     return uploaded.document
 
@@ -101,11 +101,11 @@ async def test_which_knowledge_bases_have_a_twin(workshop: Workshop, tenant: Ten
 async def test_narrowed_keys(workshop: Workshop, tenant: TenantServices) -> None:
     principal = tenant.principal
     for_a_user = Principal(principal.tenant_id, principal.tenant_name, Role.READER, user_id="u")
-    assert RULES in texts(await find(workshop.resources.for_tenant(for_a_user)))
+    assert RULES in texts(await find(workshop.resources.create_tenant_services(for_a_user)))
     for name, sees in (("default", True), ("alone", False)):
         only = frozenset({(await tenant.knowledge_bases.find(name)).row.id})
         key = Principal(principal.tenant_id, principal.tenant_name, Role.READER, knowledge_base_ids=only)
-        assert (RULES in texts(await find(workshop.resources.for_tenant(key)))) == sees
+        assert (RULES in texts(await find(workshop.resources.create_tenant_services(key)))) == sees
 
 
 async def test_filters_and_widening_reach_the_twin(workshop: Workshop) -> None:
@@ -115,14 +115,14 @@ async def test_filters_and_widening_reach_the_twin(workshop: Workshop) -> None:
     assert texts(await find(services, "handbook", filter={"from": "us"})) == {"a lantern of ours"}
     theirs: dict[str, Any] = {"filter": {"from": "operator"}, "strategy": "lexical"}
     (shared,) = await find(services, "handbook", **theirs, expansion=Expansion("section"))
-    assert shared.passage.text.strip().endswith("The lantern stays at home.")
+    assert shared.text_span.text.strip().endswith("The lantern stays at home.")
     (shared,) = await find(services, "handbook", **theirs, expansion=Expansion("window"))
-    assert "Take two." in shared.passage.text
+    assert "Take two." in shared.text_span.text
     result = await services.retrieval.search(
         SearchRequest(["lantern"], knowledge_bases=["handbook"], filter={"from": "operator"}, explain=True)
     )
     assert result.explanation is not None
-    plans = [(one.knowledge_base, one.shared, one.filter) for one in result.explanation.indexes]
+    plans = [(one.knowledge_base, one.is_shared, one.filter) for one in result.explanation.indexes]
     asked = {"from": "operator"}
     assert plans == [("handbook", False, asked), ("handbook", True, {"and": [asked, asked]})]
 
@@ -179,4 +179,4 @@ async def test_more_than_one_statement_takes(tenant: TenantServices) -> None:
     request = SearchRequest(queries, knowledge_bases=["alone"], strategy="lexical", explain=True, timeout_seconds=60)
     result = await tenant.retrieval.search(request)
     assert texts(list(result.hits)) == {"the lantern of one alone"}
-    assert [place.query for hit in result.hits for place in hit.places] == [3300]
+    assert [place.query for hit in result.hits for place in hit.ranks] == [3300]

@@ -1,7 +1,7 @@
 """Of what a search reads, metadata is decoded only where it becomes part of a result."""
 
 from app.retrieval.repository import RetrievalRepository
-from app.retrieval.types import Key, SearchRequest
+from app.retrieval.types import ChunkKey, SearchRequest
 from tests.ingestion.workshop import Workshop, add_text
 from tests.retrieval.statements import statements
 
@@ -32,11 +32,11 @@ async def test_ties_are_read_without_decoding_what_they_are_stamped_with(worksho
     found = await services.retrieval.search(
         SearchRequest(["the ferry"], knowledge_bases=["default"], top_k=TIED, timeout_seconds=20)
     )
-    keys: list[Key] = [hit.key for hit in found.hits]
+    keys: list[ChunkKey] = [hit.key for hit in found.hits]
     assert len(keys) == TIED
-    async with services.retrieval.db.reading() as reader:
+    async with services.retrieval.db.read_transaction() as reader:
         tenants = [services.retrieval.db.tenant_id] * TIED
-        rows = await RetrievalRepository(reader).read(keys, tenants=tenants, lane="lexical")
-    assert not any("facts" in vars(row.chunk.stamp) for row in rows.values())
+        rows = await RetrievalRepository(reader).load_chunks(keys, tenants=tenants, retriever="lexical")
+    assert not any("facts" in vars(row.chunk.metadata) for row in rows.values())
     assert all(row.document.attributes == row.chunk.attributes == LABELS for row in rows.values())
     assert {row.document.source_uri for row in rows.values()} == {f"https://a.example/{one}" for one in range(TIED)}

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from app.errors import InvalidInput
+from app.errors import InvalidInputError
 from app.inference.chat_openai import OpenAIChat
-from app.retrieval.course import Course
-from app.retrieval.transformers import TRANSFORMERS, find_steps, kept_steps
-from app.retrieval.transformers.context import MOST_CALLS, Rewritten, TransformContext
-from app.retrieval.transforming import Conversation, Ground, Rewriting
+from app.retrieval.course import SearchRun
+from app.retrieval.transformers import TRANSFORMERS, resolve_steps, resolve_stored_steps
+from app.retrieval.transformers.context import MAX_CALLS, TransformContext, TransformResult
+from app.retrieval.transforming import Conversation, CorpusContext, QueryTransformer
 from app.retrieval.types import Message, NamedTransformer, Query, Reformulation
 from tests.protocol_servers.chat import ChatServer, Failing, Talk
 
@@ -31,24 +31,24 @@ CONTEXT = TransformContext(
     question="how long is the leave?",
     languages=["english"],
     prompt=None,
-    most=16,
+    max_queries=16,
     chat=None,
-    course=Course.of(30),
+    search_run=SearchRun.from_timeout(30),
 )
 FOUND = ["Vans cost ninety euros.", "Bicycles are cheaper. " * 200]
 
 
-async def finds(_queries: Sequence[str], _course: Course, *, most: int) -> list[str] | None:
+async def finds(_queries: Sequence[str], _course: SearchRun, *, max_chunks: int) -> list[str] | None:
     """A first search."""
-    return FOUND[:most]
+    return FOUND[:max_chunks]
 
 
-async def ground() -> Ground:
+async def ground() -> CorpusContext:
     """Where nothing is to be known of what is searched."""
-    return Ground()
+    return CorpusContext()
 
 
-async def finds_nothing_in_time(_queries: Sequence[str], _course: Course, *, most: int) -> list[str] | None:
+async def finds_nothing_in_time(_queries: Sequence[str], _course: SearchRun, *, max_chunks: int) -> list[str] | None:
     """One that cannot be made."""
     return None
 
@@ -78,7 +78,7 @@ def server() -> Iterator[ChatServer]:
 
 @asynccontextmanager
 async def chat_at(server: ChatServer) -> AsyncIterator[OpenAIChat]:
-    chat = OpenAIChat(server.base_url, None, "talker", first_delay=0.01)
+    chat = OpenAIChat(server.base_url, None, "talker", first_delay_seconds=0.01)
     try:
         yield chat
     finally:
@@ -87,14 +87,14 @@ async def chat_at(server: ChatServer) -> AsyncIterator[OpenAIChat]:
 
 async def transform(
     wished: NamedTransformer, server: ChatServer | None = None, *, seconds: float = 30, **given: Any
-) -> tuple[Rewritten, list[str]]:
+) -> tuple[TransformResult, list[str]]:
     """What comes of it, and what the caller is told."""
-    (step,) = find_steps([wished], loc=())
-    context = replace(CONTEXT, name=step.transformer.name, course=Course.of(seconds), **given)
+    (step,) = resolve_steps([wished], loc=())
+    context = replace(CONTEXT, name=step.transformer.name, search_run=SearchRun.from_timeout(seconds), **given)
     if server is None:
-        return await step.transformer.run(context, step.options), context.course.remarks
+        return await step.transformer.run(context, step.options), context.search_run.notices
     async with chat_at(server) as chat:
-        return await step.transformer.run(replace(context, chat=chat), step.options), context.course.remarks
+        return await step.transformer.run(replace(context, chat=chat), step.options), context.search_run.notices
 
 
 async def queries(wished: NamedTransformer, server: ChatServer, **given: Any) -> list[str]:
@@ -110,7 +110,7 @@ async def test_a_conversation_becomes_one_query(server: ChatServer) -> None:
     asked: dict[str, Any] = {"queries": [QUESTION, "all of it"], "messages": TALK, "question": QUESTION}
     rewritten, remarks = await transform("reformulate", server, **asked)
     assert (list(rewritten.queries), remarks) == (["price of vans"], [])
-    assert await rewritten.understood() == Reformulation("price of vans")
+    assert await rewritten.await_reformulation() == Reformulation("price of vans")
     (talk,) = server.talks
     assert "indices_of_related_messages" not in tells(talk)
     assert material(talk) == {
@@ -142,14 +142,16 @@ async def test_what_matters_is_asked_for_beside_the_query(
 ) -> None:
     query = {"query": "price of vans"}
     server.reply = lambda talk: json.dumps(analysis if "indices_of_related_messages" in tells(talk) else query)
-    course = Course.of(30)
-    (step,) = find_steps(["reformulate"], loc=())
+    course = SearchRun.from_timeout(30)
+    (step,) = resolve_steps(["reformulate"], loc=())
     async with chat_at(server) as chat:
-        context = replace(CONTEXT, name="reformulate", messages=TALK, question=QUESTION, course=course, analysed=True)
+        context = replace(
+            CONTEXT, name="reformulate", messages=TALK, question=QUESTION, search_run=course, needs_analysis=True
+        )
         rewritten = await step.transformer.run(replace(context, chat=chat), step.options)
         assert list(rewritten.queries) == ["price of vans"]
-        assert await rewritten.understood() == expected
-    assert course.remarks == told
+        assert await rewritten.await_reformulation() == expected
+    assert course.notices == told
     assert [material(talk)["question"] for talk in server.talks] == [QUESTION, QUESTION]
 
 
@@ -212,7 +214,7 @@ async def test_no_more_queries_than_there_may_be(
     asked = [f"question {number} " for number in range(count)]
     rewritten, remarks = await transform(name, server, queries=asked, most=most)
     assert (rewritten.queries[:count], len(rewritten.queries)) == (asked, expected)
-    assert len(server.talks) == min(-(-(most - count) // 3), count, MOST_CALLS)
+    assert len(server.talks) == min(-(-(most - count) // 3), count, MAX_CALLS)
     cut = f"At most {most} queries may come of {name}: the others were left out."
     left = f"{name} was done for the first {len(server.talks)} of {count} queries: more would be too many."
     assert remarks == ([] if count * 4 <= most else [left] if (most - count) % 3 == 0 else [cut])
@@ -221,22 +223,22 @@ async def test_no_more_queries_than_there_may_be(
 async def test_the_first_hits_are_in_view_of_the_model(server: ChatServer) -> None:
     server.reply = writes(" (price)")
     wished = ("retrieval_rewrite", {"passages": 2})
-    assert await queries(wished, server, queries=["q", "p"], look=finds) == ["q (price)", "p (price)"]
+    assert await queries(wished, server, queries=["q", "p"], preview_search=finds) == ["q (price)", "p (price)"]
     for talk in server.talks:
         shown = material(talk)["passages"]
         assert (shown[0], len(shown), len(shown[1])) == (FOUND[0], 2, 800)
         assert FOUND[0] not in talk.messages[0]["content"]
     server.reset()
-    rewritten, remarks = await transform("retrieval_rewrite", server, look=finds_nothing_in_time)
+    rewritten, remarks = await transform("retrieval_rewrite", server, preview_search=finds_nothing_in_time)
     assert (list(rewritten.queries), server.talks) == (CONTEXT.queries, [])
     assert remarks == ["The first search could not be made in time: retrieval_rewrite was left out."]
 
 
 async def test_no_first_search_is_made_for_no_model() -> None:
-    async def fails(_queries: Sequence[str], _course: Course, *, most: int) -> list[str] | None:
+    async def fails(_queries: Sequence[str], _course: SearchRun, *, max_chunks: int) -> list[str] | None:
         raise AssertionError
 
-    rewritten, remarks = await transform("retrieval_rewrite", look=fails)
+    rewritten, remarks = await transform("retrieval_rewrite", preview_search=fails)
     assert list(rewritten.queries) == CONTEXT.queries
     assert remarks == ["No chat model is configured: retrieval_rewrite did what it can without."]
 
@@ -283,7 +285,9 @@ async def test_without_a_model_what_is_possible_is_done(name: str) -> None:
 @pytest.mark.parametrize("name", TRANSFORMERS)
 async def test_a_model_that_fails_is_told_of(server: ChatServer, name: str, how: Failing | int) -> None:
     server.fail(how, times=5)
-    rewritten, remarks = await transform(name, server, messages=TALK, prompt="Be brief.", seconds=5, look=finds)
+    rewritten, remarks = await transform(
+        name, server, messages=TALK, prompt="Be brief.", seconds=5, preview_search=finds
+    )
     assert list(rewritten.queries) == WITHOUT.get(name, CONTEXT.queries)
     assert remarks == [f"The chat model could not answer: {name} did what it can without."]
 
@@ -303,17 +307,19 @@ async def test_when_the_time_is_over_no_model_is_asked(server: ChatServer) -> No
 
 
 def test_those_that_fan_out_come_last() -> None:
-    steps = find_steps(["multi_query", "translate", ("hyde", {}), "reformulate"], loc=())
+    steps = resolve_steps(["multi_query", "translate", ("hyde", {}), "reformulate"], loc=())
     assert [step.transformer.name for step in steps] == ["translate", "reformulate", "multi_query", "hyde"]
 
 
 async def test_those_that_fan_out_multiply(server: ChatServer) -> None:
     async def made(*wished: NamedTransformer) -> tuple[list[str], list[str]]:
-        course = Course.of(30)
+        course = SearchRun.from_timeout(30)
         async with chat_at(server) as chat:
-            rewriting = Rewriting(chat, course, ground, None, hurried=False)
-            found, _ = await rewriting.run(find_steps(wished, loc=()), [Query("q")], Conversation((), asks=False))
-        return [query.text or "" for query in found], course.remarks
+            rewriting = QueryTransformer(chat, course, ground, None, uses_default_transformers=False)
+            found, _ = await rewriting.run(
+                resolve_steps(wished, loc=()), [Query("q")], Conversation((), is_query_source=False)
+            )
+        return [query.text or "" for query in found], course.notices
 
     def reply(talk: Talk) -> str:
         return writes(*("XYZ" if "several facts" in tells(talk) else "abcde"))(talk)
@@ -338,27 +344,27 @@ async def test_those_that_fan_out_multiply(server: ChatServer) -> None:
     ids=str,
 )
 def test_what_is_not_there_is_refused(wished: NamedTransformer, loc: tuple[str, ...]) -> None:
-    with pytest.raises(InvalidInput) as caught:
-        find_steps(["hyde", wished], loc=("body", "transformers"))
+    with pytest.raises(InvalidInputError) as caught:
+        resolve_steps(["hyde", wished], loc=("body", "transformers"))
     assert caught.value.loc == ("body", "transformers", 1, *loc)
     if not loc:
         assert all(name in caught.value.message for name in TRANSFORMERS)
 
 
 def test_a_kept_one_that_has_gone_is_left_out() -> None:
-    course = Course.of(1)
+    course = SearchRun.from_timeout(1)
     stored = [
         {"name": "gone", "options": {}},
         {"name": "hyde", "options": {"n_hypothetical": 2}},
         {"name": "keywords", "options": {"gone": 1}},
     ]
-    (step,) = kept_steps(stored, course) or []
+    (step,) = resolve_stored_steps(stored, course) or []
     assert (step.transformer.name, step.options.model_dump()) == ("hyde", {"n_hypothetical": 2, "replace": False})
-    assert kept_steps([], course) == []
-    assert ["'gone'" in course.remarks[0], "'keywords'" in course.remarks[1], len(course.remarks)] == [True, True, 2]
+    assert resolve_stored_steps([], course) == []
+    assert ["'gone'" in course.notices[0], "'keywords'" in course.notices[1], len(course.notices)] == [True, True, 2]
 
 
 def test_where_all_have_gone_it_is_as_if_none_had_been_named() -> None:
-    course = Course.of(1)
-    assert kept_steps([{"name": "gone", "options": {}}], course, owner="agent") is None
-    assert course.remarks == ["The transformer 'gone' of the agent was left out: it has changed or gone."]
+    course = SearchRun.from_timeout(1)
+    assert resolve_stored_steps([{"name": "gone", "options": {}}], course, owner="agent") is None
+    assert course.notices == ["The transformer 'gone' of the agent was left out: it has changed or gone."]

@@ -4,15 +4,15 @@ import asyncio
 import random
 from uuid import UUID
 
-from app.lexical.languages import query_tokens
-from app.lexical.weights import query_terms, salt
-from app.retrieval.course import Course
-from app.retrieval.words import MOST, TOO_MANY, Place, terms_of
+from app.lexical.languages import tokenize_query
+from app.lexical.weights import compute_query_terms, compute_salt
+from app.retrieval.course import SearchRun
+from app.retrieval.words import MAX_TERMS, TOO_MANY_TERMS, IndexLanguages, analyze_queries
 
 PLACES = [
-    Place(["english"], UUID(int=1)),
-    Place(["german", "english"], UUID(int=2)),
-    Place(["english"], UUID(int=3)),
+    IndexLanguages(["english"], UUID(int=1)),
+    IndexLanguages(["german", "english"], UUID(int=2)),
+    IndexLanguages(["english"], UUID(int=3)),
 ]
 
 
@@ -24,20 +24,24 @@ def chinese(length: int, seed: int = 1) -> str:
 
 def test_they_are_those_of_each_query_in_each_place() -> None:
     texts = ["the lantern above the door", "Wohnungen", "", chinese(30), chinese(3000), "the lantern above the door"]
-    course = Course.of(5)
-    found = asyncio.run(terms_of(texts, PLACES, course))
-    wanted = [query_terms(query_tokens(one.languages, text), salt(one.index_id)) for text in texts for one in PLACES]
+    course = SearchRun.from_timeout(5)
+    found = asyncio.run(analyze_queries(texts, PLACES, course))
+    wanted = [
+        compute_query_terms(tokenize_query(one.languages, text), compute_salt(one.index_id))
+        for text in texts
+        for one in PLACES
+    ]
     assert [tuple(terms) for terms in found] == wanted
     assert course.warnings == []
 
 
 def test_of_too_many_the_last_are_asked_for_and_that_is_told() -> None:
-    course = Course.of(5)
+    course = SearchRun.from_timeout(5)
     texts = [chinese(32_000, seed) for seed in range(4)]
-    found = asyncio.run(terms_of(texts, PLACES, course))
-    assert MOST * 0.99 < sum(len(terms.ids) for terms in found) <= MOST
-    assert course.warnings == [TOO_MANY]
-    whole, keys = query_terms(query_tokens(["english"], texts[0]), salt(PLACES[0].index_id))
+    found = asyncio.run(analyze_queries(texts, PLACES, course))
+    assert MAX_TERMS * 0.99 < sum(len(terms.ids) for terms in found) <= MAX_TERMS
+    assert course.warnings == [TOO_MANY_TERMS]
+    whole, keys = compute_query_terms(tokenize_query(["english"], texts[0]), compute_salt(PLACES[0].index_id))
     size = len(found[0].ids)
     assert (found[0].ids, found[0].keys) == (whole[-size:], keys[-size:])
 
@@ -52,6 +56,6 @@ async def test_others_go_on_meanwhile() -> None:
             await asyncio.sleep(0)
 
     other = asyncio.create_task(others())
-    await terms_of([chinese(32_000)], PLACES, Course.of(5))
+    await analyze_queries([chinese(32_000)], PLACES, SearchRun.from_timeout(5))
     other.cancel()
     assert turns > 1

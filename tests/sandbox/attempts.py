@@ -20,7 +20,7 @@ from app.sandbox.kernel import protect_memory
 from tests.ingestion.parsers.conftest import LIMITS
 from tests.sandbox.surroundings import PLAIN_UID, become_plain_user, refuse_confinement
 
-HOSTILE = ParserSpec("test/hostile", ("hostile",), "tests.sandbox.hostile", plugin=True)
+HOSTILE = ParserSpec("test/hostile", ("hostile",), "tests.sandbox.hostile", is_plugin=True)
 SECRET = "SECRET"
 
 

@@ -4,21 +4,21 @@ import os
 from pathlib import Path
 
 from app.sandbox.channel import Channel
-from app.sandbox.confinement import Limits
+from app.sandbox.confinement import SandboxLimits
 
 
 def main() -> None:
     channel = Channel()
     readable = tuple(Path(path) for path in channel.setup.get("readable", ()))
-    confined = channel.confine(Limits(memory_mb=channel.setup["memory_mb"], readable=readable))
-    for request, descriptors in channel.requests():
+    confined = channel.confine(SandboxLimits(memory_mb=channel.setup["memory_mb"], readable_paths=readable))
+    for request, descriptors in channel.iter_requests():
         match request["do"]:
             case "read":
                 channel.send({"lengths": [len(os.read(descriptor, 1 << 20)) for descriptor in descriptors]})
             case "open":
                 channel.send({"text": Path(f"/proc/self/fd/{descriptors[0]}").read_text()})
             case "read path":
-                channel.send({"text": _text(confined.path(request["path"]))})
+                channel.send({"text": _text(confined.resolve_path(request["path"]))})
             case "descriptors":
                 channel.send({"open": [number for number in range(64) if _is_open(number)]})
             case "say":

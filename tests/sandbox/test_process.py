@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import uvloop
 
-from app.sandbox.descriptors import sealed_copy
-from app.sandbox.process import AnswerTooLong, SandboxedProcess, SandboxUnavailable
+from app.sandbox.descriptors import create_sealed_copy
+from app.sandbox.process import ReplyTooLong, SandboxedProcess, SandboxUnavailable
 
 GUARD = 30
 PROGRAM = "tests.sandbox.program"
@@ -28,7 +28,7 @@ async def process() -> AsyncIterator[SandboxedProcess]:
 async def ask(process: SandboxedProcess, *descriptors: int, **request: Any) -> Any:
     async with asyncio.timeout(GUARD):
         await process.send(json.dumps(request).encode() + b"\n", descriptors)
-        line = await process.line(1 << 22)
+        line = await process.read_line(1 << 22)
     assert line is not None
     return json.loads(line)
 
@@ -54,7 +54,7 @@ async def test_sealed_copy_is_opened_by_name(process: SandboxedProcess, tmp_path
     path = tmp_path / "closed"
     path.write_text("x" * size)
     path.chmod(0o600)
-    async with sealed_copy(path) as descriptor:
+    async with create_sealed_copy(path) as descriptor:
         assert descriptor is not None
         answer = await ask(process, descriptor, do="open")
         with pytest.raises(PermissionError):
@@ -66,7 +66,7 @@ async def test_sealed_copy_is_opened_by_name(process: SandboxedProcess, tmp_path
 
 async def test_sealed_copy_of_missing_file_raises(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        async with sealed_copy(tmp_path / "missing"):
+        async with create_sealed_copy(tmp_path / "missing"):
             raise AssertionError("there is nothing to copy")
 
 
@@ -89,8 +89,8 @@ async def test_readable_path_below_a_closed_directory_is_read_and_its_neighbour_
 async def test_answer_above_limit_raises(process: SandboxedProcess) -> None:
     await process.send(json.dumps({"do": "say", "characters": 500_000}).encode() + b"\n")
     async with asyncio.timeout(GUARD):
-        with pytest.raises(AnswerTooLong):
-            await process.line(1000)
+        with pytest.raises(ReplyTooLong):
+            await process.read_line(1000)
 
 
 @pytest.mark.parametrize(("module", "setup"), [("tests.sandbox.no_such_module", SETUP), (PROGRAM, {})])

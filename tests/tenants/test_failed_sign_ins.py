@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from app.tenants.failed_sign_ins import WINDOW_SECONDS, FailedSignIns
-from app.tenants.types import TooManyFailures
+from app.tenants.failed_sign_ins import WINDOW_SECONDS, SignInThrottle
+from app.tenants.types import TooManyFailedSignIns
 
 
 @dataclass
@@ -18,18 +18,18 @@ class Clock:
         return self.now
 
 
-def refused(failures: FailedSignIns, address: str) -> float | None:
+def refused(failures: SignInThrottle, address: str) -> float | None:
     """How long to wait, where one more is too many."""
     try:
-        failures.count(address)
-    except TooManyFailures as error:
+        failures.record_failure(address)
+    except TooManyFailedSignIns as error:
         return error.retry_after
     return None
 
 
 def test_after_some_the_next_are_told_to_wait_for_the_rest_of_the_minute() -> None:
     clock = Clock()
-    failures = FailedSignIns(3, clock=clock)
+    failures = SignInThrottle(3, clock=clock)
     assert [refused(failures, "192.0.2.1") for _ in range(3)] == [None] * 3
     clock.now += 20
     assert refused(failures, "192.0.2.1") == WINDOW_SECONDS - 20
@@ -52,13 +52,13 @@ def test_after_some_the_next_are_told_to_wait_for_the_rest_of_the_minute() -> No
     ],
 )
 def test_whose_failures_count_together(first: str, second: str, same: bool) -> None:
-    failures = FailedSignIns(1, clock=Clock())
+    failures = SignInThrottle(1, clock=Clock())
     assert refused(failures, first) is None
     assert (refused(failures, second) is not None) is same
 
 
 def test_the_longest_quiet_are_forgotten_first() -> None:
-    failures = FailedSignIns(1, most_addresses=2, clock=Clock())
+    failures = SignInThrottle(1, max_addresses=2, clock=Clock())
     for address in ("a", "b"):
         assert refused(failures, address) is None
     assert refused(failures, "a") is not None

@@ -9,14 +9,14 @@ import asyncpg
 import pytest
 
 from app.access import Role
-from app.audit.types import SERVICE
+from app.audit.types import SERVICE_ACTOR
 from app.db.session import Database, Session, TenantDatabase
-from app.db.system import SystemDatabase
+from app.db.system import ControlPlaneDatabase
 from app.embedded_postgres import DatabaseUrls
-from app.ids import new_id
+from app.ids import generate_id
 from app.job_queue import JobQueue
-from app.tenants.key_uses import KeyUses
-from app.tenants.known_keys import KnownKeys
+from app.tenants.key_uses import KeyUsageRecorder
+from app.tenants.known_keys import CredentialCache
 from app.tenants.service import KeyService, TenantService
 from tests.tenants.test_failed_sign_ins import Clock
 
@@ -36,11 +36,11 @@ async def furnish(_session: Session, _tenant_id: UUID) -> None:
 
 async def new_keys(db: Database, count: int) -> tuple[UUID, list[UUID]]:
     """A tenant and some of its keys."""
-    system = SystemDatabase(db)
-    known = KnownKeys(system)
+    system = ControlPlaneDatabase(db)
+    known = CredentialCache(system)
     tenants = TenantService(db, system, JobQueue(db, system, 5), known, furnish)
     tenant, first = await tenants.create("a tenant")
-    keys = KeyService(TenantDatabase(db, tenant.id), known, SERVICE)
+    keys = KeyService(TenantDatabase(db, tenant.id), known, SERVICE_ACTOR)
     made = [first, *[await keys.issue("another", Role.READER) for _ in range(count - 1)]]
     return tenant.id, [issued.row.id for issued in made]
 
@@ -52,10 +52,10 @@ async def written(owner: asyncpg.Connection, tenant_id: UUID) -> dict[UUID, date
 
 async def test_a_use_is_written_in_the_background(db: Database, owner: asyncpg.Connection) -> None:
     (one, keys), (other, others) = await new_keys(db, 2), await new_keys(db, 1)
-    uses = KeyUses(db, look_seconds=0.01)
+    uses = KeyUsageRecorder(db, poll_interval_seconds=0.01)
     before = datetime.now(UTC)
     for tenant_id, key_id in ((one, keys[0]), (one, keys[1]), (other, others[0])):
-        uses.note(tenant_id, key_id)
+        uses.record(tenant_id, key_id)
     async with asyncio.timeout(20):
         while set(await written(owner, one)) != set(keys) or not await written(owner, other):
             await asyncio.sleep(0.01)
@@ -66,11 +66,11 @@ async def test_a_use_is_written_in_the_background(db: Database, owner: asyncpg.C
 async def test_a_key_is_written_once_in_a_while(db: Database, owner: asyncpg.Connection) -> None:
     tenant_id, (key,) = await new_keys(db, 1)
     clock = Clock()
-    uses = KeyUses(db, seconds=60, look_seconds=NEVER, clock=clock)
+    uses = KeyUsageRecorder(db, write_interval_seconds=60, poll_interval_seconds=NEVER, clock=clock)
 
     async def after(seconds: float) -> datetime:
         clock.now += seconds
-        uses.note(tenant_id, key)
+        uses.record(tenant_id, key)
         await uses.write()
         return (await written(owner, tenant_id))[key]
 
@@ -87,8 +87,8 @@ async def test_an_older_use_does_not_replace_a_newer_one(db: Database, owner: as
     tenant_id, (key,) = await new_keys(db, 1)
     later = datetime(2999, 1, 1, tzinfo=UTC)
     await owner.execute("insert into api_key_use values ($1, $2, $3)", tenant_id, key, later)
-    uses = KeyUses(db, look_seconds=NEVER)
-    uses.note(tenant_id, key)
+    uses = KeyUsageRecorder(db, poll_interval_seconds=NEVER)
+    uses.record(tenant_id, key)
     await uses.close()
     assert await written(owner, tenant_id) == {key: later}
 
@@ -96,9 +96,15 @@ async def test_an_older_use_does_not_replace_a_newer_one(db: Database, owner: as
 async def test_what_is_no_key_of_the_tenant_is_left_out(db: Database, owner: asyncpg.Connection) -> None:
     (one, keys), (other, others) = await new_keys(db, 2), await new_keys(db, 1)
     await owner.execute("delete from api_key where id = $1", keys[1])
-    uses = KeyUses(db, look_seconds=NEVER)
-    for tenant_id, key_id in ((one, keys[0]), (one, keys[1]), (one, others[0]), (one, new_id()), (new_id(), keys[0])):
-        uses.note(tenant_id, key_id)
+    uses = KeyUsageRecorder(db, poll_interval_seconds=NEVER)
+    for tenant_id, key_id in (
+        (one, keys[0]),
+        (one, keys[1]),
+        (one, others[0]),
+        (one, generate_id()),
+        (generate_id(), keys[0]),
+    ):
+        uses.record(tenant_id, key_id)
     await uses.close()
     assert set(await written(owner, one)) == {keys[0]}
     assert await written(owner, other) == {}
@@ -109,8 +115,8 @@ async def test_while_the_database_is_away_uses_wait(
 ) -> None:
     tenant_id, (key,) = await new_keys(db, 1)
     broken = Database.connect(database.app.rpartition(":")[0] + ":1/nothing", pool_size=1)
-    uses = KeyUses(broken, look_seconds=0.01)
-    uses.note(tenant_id, key)
+    uses = KeyUsageRecorder(broken, poll_interval_seconds=0.01)
+    uses.record(tenant_id, key)
     async with asyncio.timeout(20):
         while "key_uses.waiting" not in caplog.messages:
             await asyncio.sleep(0.01)
@@ -128,8 +134,8 @@ async def test_no_process_is_told_of_a_use(db: Database, owner: asyncpg.Connecti
     tenant_id, (key,) = await new_keys(db, 1)
     heard: list[str] = []
     await owner.add_listener("carrel_key", lambda *said: heard.append(said[-1]))
-    uses = KeyUses(db, look_seconds=NEVER)
-    uses.note(tenant_id, key)
+    uses = KeyUsageRecorder(db, poll_interval_seconds=NEVER)
+    uses.record(tenant_id, key)
     await uses.close()
     await owner.execute("select pg_notify('carrel_key', 'the end')")
     async with asyncio.timeout(20):

@@ -12,19 +12,19 @@ import asyncpg
 import pytest
 
 from app.access import Principal, Role
-from app.audit.types import SERVICE
+from app.audit.types import SERVICE_ACTOR
 from app.db.models.control_rows import AuthenticatedKey
 from app.db.session import Database, Session, TenantDatabase
-from app.db.system import SystemDatabase
+from app.db.system import ControlPlaneDatabase
 from app.embedded_postgres import DatabaseUrls, EmbeddedPostgres
-from app.errors import Unauthorized
+from app.errors import UnauthorizedError
 from app.job_queue import JobQueue
 from app.tenants.authentication import Authenticator
-from app.tenants.failed_sign_ins import FailedSignIns
-from app.tenants.key_uses import KeyUses
-from app.tenants.known_keys import CHANNEL, MOST_KEYS, KnownKeys
+from app.tenants.failed_sign_ins import SignInThrottle
+from app.tenants.key_uses import KeyUsageRecorder
+from app.tenants.known_keys import CHANNEL, MAX_KEYS, CredentialCache
 from app.tenants.service import KeyService, TenantService
-from app.tenants.types import IssuedKey, key_hash, new_key
+from app.tenants.types import IssuedKey, generate_key, hash_key
 from tests.db.test_broken_connections import cutting
 
 # Longer than any test takes: what ends earlier has been told of.
@@ -34,14 +34,14 @@ OPERATOR_KEY = "the operator's key of these tests"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked(SystemDatabase):
+class Asked(ControlPlaneDatabase):
     """Counts what is asked, and may hold an answer back."""
 
     asked: list[bytes] = field(default_factory=list)
     answers: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def authenticate(self, key_hash: bytes) -> AuthenticatedKey | None:
-        found = await SystemDatabase.authenticate(self, key_hash)
+        found = await ControlPlaneDatabase.authenticate(self, key_hash)
         self.asked.append(key_hash)
         await self.answers.wait()
         return found
@@ -56,7 +56,9 @@ class Process:
     tenants: TenantService
 
     def keys(self, tenant_id: UUID) -> KeyService:
-        return KeyService(TenantDatabase(self.system.database, tenant_id), self.authenticator.known, SERVICE)
+        return KeyService(
+            TenantDatabase(self.system.database, tenant_id), self.authenticator.credential_cache, SERVICE_ACTOR
+        )
 
     async def is_asked(self, key: IssuedKey) -> bool:
         """Whether the database was asked for the key."""
@@ -65,7 +67,7 @@ class Process:
         return len(self.system.asked) > before
 
     async def refuses(self, key: IssuedKey) -> bool:
-        with suppress(Unauthorized):
+        with suppress(UnauthorizedError):
             await self.authenticator.authenticate(key.secret)
             return False
         return True
@@ -90,7 +92,7 @@ async def until(condition: Callable[[], Awaitable[bool]]) -> float:
 
 @asynccontextmanager
 async def process(
-    url: str, *, seconds: float = LONG, most: int = MOST_KEYS, clock: Callable[[], float] = time.monotonic
+    url: str, *, seconds: float = LONG, most: int = MAX_KEYS, clock: Callable[[], float] = time.monotonic
 ) -> AsyncIterator[Process]:
     async def furnish(_session: Session, _tenant_id: UUID) -> None:
         """These tenants need nothing."""
@@ -98,8 +100,8 @@ async def process(
     database = Database.connect(url, pool_size=2)
     system = Asked(database)
     system.answers.set()
-    known = KnownKeys(system, seconds, most, clock)
-    authenticator = Authenticator(known, key_hash(OPERATOR_KEY), KeyUses(database), FailedSignIns(20))
+    known = CredentialCache(system, seconds, most, clock)
+    authenticator = Authenticator(known, hash_key(OPERATOR_KEY), KeyUsageRecorder(database), SignInThrottle(20))
     tenants = TenantService(database, system, JobQueue(database, system, 5), known, furnish)
     try:
         yield Process(system, authenticator, tenants)
@@ -144,13 +146,13 @@ async def test_a_key_is_looked_up_once(one: Process, key: IssuedKey) -> None:
         assert not await one.is_asked(key)
     principal = await one.authenticator.authenticate(key.secret)
     own = key.row.id
-    assert principal == Principal(key.row.tenant_id, "a tenant", Role.ADMIN, own, "first key", line_id=own)
+    assert principal == Principal(key.row.tenant_id, "a tenant", Role.ADMIN, own, "first key", key_lineage_id=own)
 
 
 async def test_many_requests_at_once_look_a_key_up_once(one: Process, key: IssuedKey) -> None:
     await one.keeps(key)
-    known = one.authenticator.known
-    known._kept.clear()
+    known = one.authenticator.credential_cache
+    known._cached.clear()
     before = len(one.system.asked)
     one.system.answers.clear()
     asking = [asyncio.create_task(one.authenticator.authenticate(key.secret)) for _ in range(100)]
@@ -161,14 +163,14 @@ async def test_many_requests_at_once_look_a_key_up_once(one: Process, key: Issue
     found = await asyncio.gather(*asking[1:])
     assert {principal.tenant_id for principal in found} == {key.row.tenant_id}
     assert len(one.system.asked) == before + 1
-    assert not known._asking
+    assert not known._pending
 
 
 @pytest.mark.usefixtures("untold")
 async def test_a_look_up_that_began_before_a_change_is_not_joined(one: Process, key: IssuedKey) -> None:
     issued = await one.keys(key.row.tenant_id).issue("for a moment", Role.READER)
     await one.keeps(issued)
-    one.authenticator.known._kept.clear()
+    one.authenticator.credential_cache._cached.clear()
     before = len(one.system.asked)
     one.system.answers.clear()
     first = asyncio.create_task(one.authenticator.authenticate(issued.secret))
@@ -295,7 +297,7 @@ async def test_while_nothing_can_be_heard_every_request_asks(
 
 @pytest.fixture
 async def superuser(postgres_server: EmbeddedPostgres) -> AsyncIterator[asyncpg.Connection]:
-    connection = await asyncpg.connect(postgres_server.url("postgres"))
+    connection = await asyncpg.connect(postgres_server.build_url("postgres"))
     yield connection
     await connection.close()
 
@@ -396,7 +398,7 @@ async def test_keys_that_are_none_push_nobody_out(database: DatabaseUrls, key: I
     async with process(database.app, most=1) as made:
         await made.keeps(key)
         row = key.row
-        for text in (new_key(), new_key(), "nonsense", ""):
+        for text in (generate_key(), generate_key(), "nonsense", ""):
             assert await made.refuses(IssuedKey(row, text))
         assert not await made.is_asked(key)
         before = len(made.system.asked)

@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from app.settings import IdentitySettings
-from app.tenants.opening import open_tokens
-from app.tenants.types import TokensMissing
+from app.tenants.opening import create_token_reader
+from app.tenants.types import OidcExtraMissing
 
 NAMED = {"CARREL_OIDC_ISSUER": "https://login.example", "CARREL_OIDC_AUDIENCE": "carrel"}
 
@@ -16,10 +16,10 @@ def test_it_is_not_imported_without_need() -> None:
     code = "import sys, app.main, app.bootstrap; print({'jwt', 'cryptography'} & set(sys.modules))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert found.stdout == "set()\n"
-    assert open_tokens(IdentitySettings()) is None
+    assert create_token_reader(IdentitySettings()) is None
 
 
 def test_where_it_is_missing_the_start_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "app.tenants.oidc", None)
-    with pytest.raises(TokensMissing, match=r"carrel\[oidc\]"):
-        open_tokens(IdentitySettings.model_validate(NAMED))
+    with pytest.raises(OidcExtraMissing, match=r"carrel\[oidc\]"):
+        create_token_reader(IdentitySettings.model_validate(NAMED))

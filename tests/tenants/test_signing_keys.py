@@ -10,12 +10,12 @@ import httpx2
 import pytest
 
 from app.tenants.signing_keys import (
-    AGAIN_SECONDS,
-    AGAIN_WITHOUT_ANY_SECONDS,
-    FRESH_SECONDS,
-    MOST_BYTES,
+    EMPTY_RETRY_INTERVAL_SECONDS,
+    MAX_AGE_SECONDS,
+    MAX_RESPONSE_BYTES,
+    REFRESH_INTERVAL_SECONDS,
     IssuerUnavailable,
-    SigningKeys,
+    JwksClient,
 )
 from tests.protocol_servers.issuer import Issuer, SigningKey
 from tests.tenants.test_failed_sign_ins import Clock
@@ -30,10 +30,8 @@ def issuer() -> Iterator[Issuer]:
 
 
 @asynccontextmanager
-async def opened(
-    issuer: Issuer, clock: Clock, *, jwks: str | None = None, name: str = ""
-) -> AsyncIterator[SigningKeys]:
-    keys = SigningKeys(name or issuer.url, jwks, clock)
+async def opened(issuer: Issuer, clock: Clock, *, jwks: str | None = None, name: str = "") -> AsyncIterator[JwksClient]:
+    keys = JwksClient(name or issuer.url, jwks, clock)
     try:
         yield keys
     finally:
@@ -46,7 +44,7 @@ async def test_keys_are_fetched_once_while_they_are_fresh(issuer: Issuer) -> Non
         assert issuer.asked == {}
         found = await asyncio.gather(*(keys.find("first") for _ in range(20)))
         assert all(found)
-        clock.now += FRESH_SECONDS - 1
+        clock.now += MAX_AGE_SECONDS - 1
         assert await keys.find("first")
         assert issuer.asked == {DISCOVERY: 1, "/keys": 1}
         clock.now += 1
@@ -68,7 +66,7 @@ async def test_an_unknown_key_is_asked_for_once_a_minute(issuer: Issuer) -> None
         for _ in range(10):
             assert await keys.find("second") is None
         assert issuer.asked["/keys"] == 1
-        clock.now += AGAIN_SECONDS
+        clock.now += REFRESH_INTERVAL_SECONDS
         assert await keys.find("second")
         for number in range(10):
             assert await keys.find(f"nobody's {number}") is None
@@ -80,7 +78,7 @@ async def test_a_key_that_the_issuer_drops_is_dropped(issuer: Issuer) -> None:
     async with opened(issuer, clock) as keys:
         assert await keys.find("first")
         issuer.keys[:] = [SigningKey.make("second")]
-        clock.now += FRESH_SECONDS
+        clock.now += MAX_AGE_SECONDS
         assert await keys.find("first") is None
         assert await keys.find("second")
 
@@ -91,12 +89,12 @@ async def test_keys_are_kept_while_the_issuer_is_down(issuer: Issuer, status: in
     async with opened(issuer, clock) as keys:
         assert await keys.find("first")
         issuer.failing = status
-        clock.now += FRESH_SECONDS
+        clock.now += MAX_AGE_SECONDS
         for _ in range(5):
             assert await keys.find("first")
         assert issuer.asked[DISCOVERY] == 2
         issuer.failing = None
-        clock.now += AGAIN_SECONDS
+        clock.now += REFRESH_INTERVAL_SECONDS
         assert await keys.find("first")
         assert issuer.asked[DISCOVERY] == 3
 
@@ -110,7 +108,7 @@ async def test_without_any_key_it_says_so_and_tries_again_soon(issuer: Issuer) -
                 await keys.find("first")
         assert issuer.asked[DISCOVERY] == 1
         issuer.failing = None
-        clock.now += AGAIN_WITHOUT_ANY_SECONDS
+        clock.now += EMPTY_RETRY_INTERVAL_SECONDS
         assert await keys.find("first")
 
 
@@ -144,7 +142,7 @@ PLAIN = {"kty": "oct", "k": "c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0LXNlY3JldA", "k
         ("/keys", {"keys": [PLAIN]}),
         ("/keys", {"keys": [{**PLAIN, "alg": "HS256"}]}),
         ("/keys", {"keys": [{**PLAIN, "alg": "none"}]}),
-        ("/keys", b" " * (MOST_BYTES + 1)),
+        ("/keys", b" " * (MAX_RESPONSE_BYTES + 1)),
     ],
     ids=range(19),
 )
@@ -175,7 +173,7 @@ async def test_a_safe_issuer_s_keys_are_not_fetched_in_the_open(scheme: str, fol
         return httpx2.Response(200, stream=httpx2.ByteStream(json.dumps(found).encode()))
 
     async with httpx2.AsyncClient(transport=httpx2.MockTransport(answer)) as client:
-        keys = SigningKeys(name, None, Clock(), client)
+        keys = JwksClient(name, None, Clock(), client)
         if followed:
             assert await keys.find("first")
         else:

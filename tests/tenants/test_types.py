@@ -2,31 +2,31 @@
 
 import pytest
 
-from app.tenants.types import key_hash, looks_like_key, new_key
+from app.tenants.types import generate_key, has_key_format, hash_key
 
 
 def test_new_keys_are_unlike_and_look_like_keys() -> None:
-    keys = {new_key() for _ in range(500)}
+    keys = {generate_key() for _ in range(500)}
     assert len(keys) == 500
-    assert all(looks_like_key(key) and len(key) == 45 for key in keys)
-    assert len({key_hash(key) for key in keys}) == 500
+    assert all(has_key_format(key) and len(key) == 45 for key in keys)
+    assert len({hash_key(key) for key in keys}) == 500
 
 
 def test_one_wrong_character_is_noticed() -> None:
-    key = new_key()
+    key = generate_key()
     for place in range(len("carrel_"), len(key)):
         other = "A" if key[place] != "A" else "B"
-        assert not looks_like_key(key[:place] + other + key[place + 1 :])
+        assert not has_key_format(key[:place] + other + key[place + 1 :])
 
 
 @pytest.mark.parametrize(
     "text", ["", "carrel_", "carrel_" + "A" * 38, "carrel_" + "é" * 38, "x" * 45, "carrel_" + "0" * 500]
 )
 def test_anything_else_is_no_key(text: str) -> None:
-    assert not looks_like_key(text)
+    assert not has_key_format(text)
 
 
 def test_a_key_with_something_around_it_is_none() -> None:
-    key = new_key()
+    key = generate_key()
     for text in (f" {key}", f"{key}\n", key.upper(), key[:-1], key + "0"):
-        assert not looks_like_key(text)
+        assert not has_key_format(text)

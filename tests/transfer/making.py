@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from app.transfer.tar import END, whole
+from app.transfer.tar import END_MARKER, build_member
 
 # That of a knowledge base that is made with nothing said, on the embedded model.
 IDENTITY = {
@@ -77,4 +77,4 @@ def archive(*documents: Doc, head: bytes | None = None) -> bytes:
 
 
 def tar(members: Mapping[str, bytes]) -> bytes:
-    return b"".join(whole(name, content) for name, content in members.items()) + END
+    return b"".join(build_member(name, content) for name, content in members.items()) + END_MARKER

@@ -44,7 +44,7 @@ def killed(postgres: EmbeddedPostgres, service: Service) -> int:
     """How many sessions wait for that lock and are ended."""
 
     async def run() -> int:
-        connection = await asyncpg.connect(postgres.url("postgres"))
+        connection = await asyncpg.connect(postgres.build_url("postgres"))
         try:
             return int(await connection.fetchval(KILL, service.urls.app.rsplit("/", 1)[1].partition("?")[0]))
         finally:

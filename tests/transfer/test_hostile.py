@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from app.ids import decode_id
-from app.lexical.weights import MOST_TERMS
-from app.transfer.tar import END, header, whole
-from app.transfer.types import PART_BYTES
+from app.lexical.weights import MAX_TERMS
+from app.transfer.tar import END_MARKER, build_header, build_member
+from app.transfer.types import MAX_PART_BYTES
 from tests.api.problems import problem
 from tests.fixtures.service import Service, Tenant
 from tests.transfer.making import IDENTITY, Doc, archive, lines, manifest, tar
@@ -63,7 +63,7 @@ def renamed(old: str, new: str) -> bytes:
 def linked() -> bytes:
     info = tarfile.TarInfo("documents/0000001/document.json")
     info.type, info.linkname = tarfile.SYMTYPE, "/etc/passwd"
-    return whole("manifest.json", manifest()) + info.tobuf() + END
+    return build_member("manifest.json", manifest()) + info.tobuf() + END_MARKER
 
 
 def changed_byte() -> bytes:
@@ -83,9 +83,9 @@ def huge(name: str) -> bytes:
     record = json.loads(made.members("d")["d/document.json"])
     for part in record["parts"]:
         if part["name"] == name:
-            part["bytes"] = PART_BYTES + 1 if name != "original" else 1 << 32
+            part["bytes"] = MAX_PART_BYTES + 1 if name != "original" else 1 << 32
     content = json.dumps(record).encode()
-    return whole("manifest.json", manifest()) + whole("documents/0000001/document.json", content)
+    return build_member("manifest.json", manifest()) + build_member("documents/0000001/document.json", content)
 
 
 def without_parts() -> bytes:
@@ -106,7 +106,7 @@ def deep() -> bytes:
 DAMAGED: dict[str, Callable[[], bytes]] = {
     "nothing": bytes,
     "no archive": lambda: b"PK\x03\x04" + bytes(600),
-    "zeros alone": lambda: END,
+    "zeros alone": lambda: END_MARKER,
     "no manifest": lambda: tar(Doc(TEXTS).members("documents/0000001")),
     "manifest is no JSON": lambda: archive(head=b"{"),
     "manifest nests for ever": lambda: archive(head=deep()),
@@ -119,7 +119,7 @@ DAMAGED: dict[str, Callable[[], bytes]] = {
     "no parts": without_parts,
     "a changed byte": changed_byte,
     "cut in the middle": lambda: archive(Doc(TEXTS))[:-2000],
-    "cut before its end": lambda: archive(Doc(TEXTS))[: -len(END)],
+    "cut before its end": lambda: archive(Doc(TEXTS))[: -len(END_MARKER)],
     "more behind its end": lambda: archive(Doc(TEXTS)) + b"x" * 600,
     "text is not UTF-8": lambda: with_parts(text=b"\xff" * 34),
     "text with NUL": lambda: with_parts(text=b"\0" * 34),
@@ -180,14 +180,14 @@ def test_what_is_damaged_is_refused(target: Tenant, kind: str) -> None:
         (lambda: archive(head=manifest(version=2)), 422, "archive_newer"),
         (lambda: huge("vectors.f16"), 413, "too_large"),
         (lambda: huge("original"), 413, "too_large"),
-        (lambda: whole("manifest.json", b" " * (1 << 20) + manifest()), 413, "too_large"),
-        (lambda: header("manifest.json", 1 << 32), 413, "too_large"),
+        (lambda: build_member("manifest.json", b" " * (1 << 20) + manifest()), 413, "too_large"),
+        (lambda: build_header("manifest.json", 1 << 32), 413, "too_large"),
         (lambda: archive(head=manifest(identity={**IDENTITY, "model": "other"})), 409, "archive_mismatch"),
         (lambda: archive(head=manifest(identity={**IDENTITY, "dimensions": 8})), 409, "archive_mismatch"),
         (lambda: archive(head=manifest(identity={**IDENTITY, "analyser": "german-v1"})), 409, "archive_mismatch"),
         (lambda: archive(head=manifest(identity={})), 409, "archive_mismatch"),
         (lambda: with_facts(user_id="u", chat_id="c"), 422, "invalid"),
-        (lambda: archive(Doc(["One.", " ".join(f"w{n}" for n in range(MOST_TERMS + 1))])), 413, "too_large"),
+        (lambda: archive(Doc(["One.", " ".join(f"w{n}" for n in range(MAX_TERMS + 1))])), 413, "too_large"),
     ],
     ids=[
         "newer", "vectors", "original", "manifest", "endless", "model", "size", "analyser", "identity", "scope", "terms"
@@ -238,7 +238,7 @@ def test_only_an_archive_is_read(target: Tenant) -> None:
 def test_a_key_for_a_user_takes_and_gives_nothing(target: Tenant) -> None:
     client = target.client("admin", user_id="u")
     problem(client.get("/v1/knowledge-bases/default/export"), 403, "forbidden")
-    reply = client.post("/v1/knowledge-bases/default/import", content=BytesIO(END).read(), headers=ARCHIVE)
+    reply = client.post("/v1/knowledge-bases/default/import", content=BytesIO(END_MARKER).read(), headers=ARCHIVE)
     problem(reply, 403, "forbidden")
 
 

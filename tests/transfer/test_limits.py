@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from app.ingestion.titles import MAX_TITLE
-from app.transfer.readers import Readers
+from app.ingestion.titles import MAX_TITLE_CHARACTERS
+from app.transfer.readers import ArchiveReaderPool
 from app.transfer.records import ChunkRecord, NodeRecord, read_lines
-from app.transfer.types import MAX_CHUNK_CHARACTERS, MAX_LINE_BYTES, MAX_OVERLAP, MAX_URI, ArchiveDamaged
+from app.transfer.types import MAX_CHUNK_CHARACTERS, MAX_LINE_BYTES, MAX_OVERLAP_FACTOR, MAX_URI_LENGTH, ArchiveDamaged
 from tests.api.problems import problem
 from tests.fixtures.service import Service, Tenant
 from tests.transfer.making import Doc, archive, lines
@@ -51,16 +51,19 @@ def repeating() -> bytes:
 
 PAGE = b'{"page":1,"width":1,"height":1,"lines":['
 REFUSED: dict[str, tuple[Callable[[], bytes], str]] = {
-    "title": (lambda: archive(Doc(TEXTS, {"title": "t" * (MAX_TITLE + 1)})), "document.json: title"),
-    "source uri": (lambda: archive(Doc(TEXTS, {"source_uri": "u" * (MAX_URI + 1)})), "document.json: source_uri"),
+    "title": (lambda: archive(Doc(TEXTS, {"title": "t" * (MAX_TITLE_CHARACTERS + 1)})), "document.json: title"),
+    "source uri": (
+        lambda: archive(Doc(TEXTS, {"source_uri": "u" * (MAX_URI_LENGTH + 1)})),
+        "document.json: source_uri",
+    ),
     "warning": (lambda: archive(Doc(TEXTS, {"warnings": ["w" * 3000]})), "document.json: warnings"),
     "source": (lambda: archive(Doc(TEXTS, {"source": "s" * 513})), "document.json: source"),
     "node title": (
-        lambda: edited("nodes.jsonl", second(title="t" * (MAX_TITLE + 1))),
+        lambda: edited("nodes.jsonl", second(title="t" * (MAX_TITLE_CHARACTERS + 1))),
         "nodes.jsonl, line 2: title",
     ),
     "section title": (
-        lambda: edited("chunks.jsonl", second(sections=["a", "s" * (MAX_TITLE + 1)])),
+        lambda: edited("chunks.jsonl", second(sections=["a", "s" * (MAX_TITLE_CHARACTERS + 1)])),
         "chunks.jsonl, line 2: sections.1",
     ),
     "many sections": (lambda: edited("chunks.jsonl", second(sections=["s"] * 65)), "chunks.jsonl, line 2: sections"),
@@ -80,7 +83,7 @@ REFUSED: dict[str, tuple[Callable[[], bytes], str]] = {
         lambda: archive(Doc(["a " * MAX_CHUNK_CHARACTERS])),
         f"chunks.jsonl, line 1: a chunk has more than {MAX_CHUNK_CHARACTERS} characters",
     ),
-    "repeating chunks": (repeating, f"the chunks repeat the text more than {MAX_OVERLAP} times"),
+    "repeating chunks": (repeating, f"the chunks repeat the text more than {MAX_OVERLAP_FACTOR} times"),
 }
 
 
@@ -97,9 +100,12 @@ def test_import_over_a_limit_names_file_and_line(target: Tenant, name: str) -> N
 
 def test_import_at_the_limits_is_taken(service: Service) -> None:
     tenant = service.new_tenant("at the limits")
-    made = Doc(["a " * (MAX_CHUNK_CHARACTERS // 2 - 1)], {"title": "t" * MAX_TITLE, "source_uri": "u" * MAX_URI})
+    made = Doc(
+        ["a " * (MAX_CHUNK_CHARACTERS // 2 - 1)],
+        {"title": "t" * MAX_TITLE_CHARACTERS, "source_uri": "u" * MAX_URI_LENGTH},
+    )
     chunk = json.loads(made.parts["chunks.jsonl"])
-    made.parts["chunks.jsonl"] = lines([{**chunk, "sections": ["s" * MAX_TITLE] * 64}])
+    made.parts["chunks.jsonl"] = lines([{**chunk, "sections": ["s" * MAX_TITLE_CHARACTERS] * 64}])
 
     assert take(tenant, "default", archive(made)).json()["documents"] == 1
 
@@ -108,12 +114,12 @@ def test_read_lines_holds_one_line_and_counts(tmp_path: Path) -> None:
     file = tmp_path / "lines"
     file.write_bytes(b"a\n\nb\n" + b"c" * (MAX_LINE_BYTES + 1))
     with file.open("rb") as opened:
-        found = read_lines(opened, "x.jsonl", most=10)
+        found = read_lines(opened, "x.jsonl", max_lines=10)
         assert [next(found), next(found)] == [("x.jsonl, line 1", b"a"), ("x.jsonl, line 3", b"b")]
         with pytest.raises(ArchiveDamaged, match=r"x\.jsonl, line 4"):
             next(found)
     with file.open("rb") as opened, pytest.raises(ArchiveDamaged, match="more than 2 lines"):
-        list(read_lines(opened, "x.jsonl", most=2))
+        list(read_lines(opened, "x.jsonl", max_lines=2))
 
 
 def folder_of(document: Doc, folder: Path) -> Path:
@@ -123,13 +129,13 @@ def folder_of(document: Doc, folder: Path) -> Path:
 
 
 async def test_readers_read_in_a_sandboxed_process_and_keep_it(tmp_path: Path) -> None:
-    readers, folder = Readers(), folder_of(Doc(TEXTS), tmp_path)
+    readers, folder = ArchiveReaderPool(), folder_of(Doc(TEXTS), tmp_path)
     try:
         for _ in range(2):
-            found = [type(one) async for one in readers.read(folder, pictures=[], max_characters=1000)]
+            found = [type(one) async for one in readers.read_records(folder, image_numbers=[], max_characters=1000)]
             assert found == [NodeRecord] * 3 + [ChunkRecord] * 2
             (process,) = readers._idle
-        assert process.calls == 2
+        assert process.request_count == 2
         assert process.confinement.level in ("full", "partial", "none")
     finally:
         await readers.close()
@@ -137,8 +143,8 @@ async def test_readers_read_in_a_sandboxed_process_and_keep_it(tmp_path: Path) -
 
 
 async def test_readers_caller_leaves_process_ends(tmp_path: Path) -> None:
-    readers, folder = Readers(), folder_of(Doc(["word"] * 50_000), tmp_path)
-    reading = readers.read(folder, pictures=[], max_characters=1_000_000)
+    readers, folder = ArchiveReaderPool(), folder_of(Doc(["word"] * 50_000), tmp_path)
+    reading = readers.read_records(folder, image_numbers=[], max_characters=1_000_000)
     first = await anext(reading)
     assert isinstance(first, NodeRecord)
     await reading.aclose()

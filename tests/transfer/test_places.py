@@ -9,7 +9,7 @@ from uuid import UUID
 import httpx
 import pytest
 
-from app.tenant_places import TenantPlaces
+from app.tenant_places import TenantSlots
 from app.transfer.types import TooManyTransfers, TransfersBusy
 from tests.api.problems import problem
 from tests.fixtures.service import Service
@@ -20,29 +20,29 @@ ONE, OTHER, THIRD = (UUID(int=number) for number in (1, 2, 3))
 
 
 async def test_take_more_than_a_tenants_share_is_refused() -> None:
-    places = TenantPlaces(4, 1, 0.01, TooManyTransfers, TransfersBusy)
-    async with places.take(ONE), places.take(OTHER):
+    places = TenantSlots(4, 1, 0.01, TooManyTransfers, TransfersBusy)
+    async with places.acquire(ONE), places.acquire(OTHER):
         with pytest.raises(TooManyTransfers) as refused:
-            async with places.take(ONE):
+            async with places.acquire(ONE):
                 pass
         assert refused.value.retry_after > 0
-    assert places.taken == 0
+    assert places.acquired_count == 0
 
 
 async def test_take_more_than_all_places_is_refused() -> None:
-    places = TenantPlaces(2, 2, 0.01, TooManyTransfers, TransfersBusy)
-    async with places.take(ONE), places.take(OTHER):
+    places = TenantSlots(2, 2, 0.01, TooManyTransfers, TransfersBusy)
+    async with places.acquire(ONE), places.acquire(OTHER):
         with pytest.raises(TransfersBusy):
-            async with places.take(THIRD):
+            async with places.acquire(THIRD):
                 pass
 
 
 async def test_take_waits_for_a_place_that_becomes_free() -> None:
-    places = TenantPlaces(1, 1, 60, TooManyTransfers, TransfersBusy)
+    places = TenantSlots(1, 1, 60, TooManyTransfers, TransfersBusy)
     held, free = asyncio.Event(), asyncio.Event()
 
     async def hold() -> None:
-        async with places.take(ONE):
+        async with places.acquire(ONE):
             held.set()
             await free.wait()
 
@@ -50,21 +50,21 @@ async def test_take_waits_for_a_place_that_becomes_free() -> None:
     await held.wait()
     waiting = asyncio.create_task(hold())
     await asyncio.sleep(0)
-    assert places.taken == 1
+    assert places.acquired_count == 1
     free.set()
     await asyncio.gather(holding, waiting)
-    assert places.taken == 0
+    assert places.acquired_count == 0
 
 
 async def test_take_cancelled_while_waiting_keeps_no_place() -> None:
-    places = TenantPlaces(1, 1, 60, TooManyTransfers, TransfersBusy)
-    async with places.take(ONE):
-        waiting = asyncio.create_task(places.take(OTHER).__aenter__())
+    places = TenantSlots(1, 1, 60, TooManyTransfers, TransfersBusy)
+    async with places.acquire(ONE):
+        waiting = asyncio.create_task(places.acquire(OTHER).__aenter__())
         await asyncio.sleep(0)
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
-    async with places.take(OTHER):
-        assert places.taken == 1
+    async with places.acquire(OTHER):
+        assert places.acquired_count == 1
 
 
 def test_import_above_the_tenants_share_is_429_and_later_taken(service: Service) -> None:
@@ -84,7 +84,7 @@ def test_import_above_the_tenants_share_is_429_and_later_taken(service: Service)
     with ThreadPoolExecutor(share) as threads:
         running = [threads.submit(send, number) for number in range(share)]
         try:
-            while service.resources.transfers.imports.taken < share:
+            while service.resources.transfer_slots.imports.acquired_count < share:
                 threading.Event().wait(0.02)
             refused = take(tenant, "default", archive(Doc(["One too many."])))
         finally:

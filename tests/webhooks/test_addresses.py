@@ -5,16 +5,16 @@ from ipaddress import ip_network
 
 import pytest
 
-from app.webhooks.addresses import AddressGate, AddressRefused
+from app.webhooks.addresses import AddressNotAllowed, AddressPolicy
 
 
-def knows(*addresses: str) -> AddressGate:
+def knows(*addresses: str) -> AddressPolicy:
     """A gate for which every name has these addresses."""
 
     async def resolve(host: str, port: int) -> Sequence[str]:
         return addresses
 
-    return AddressGate([ip_network("10.9.0.0/16")], resolve)
+    return AddressPolicy([ip_network("10.9.0.0/16")], resolve)
 
 
 async def test_a_name_leads_to_the_addresses_that_were_checked() -> None:
@@ -28,7 +28,7 @@ async def test_a_name_leads_to_the_addresses_that_were_checked() -> None:
     [("10.0.0.1",), ("1.1.1.1", "127.0.0.1"), ("10.9.0.1", "10.8.0.1"), ("168.63.129.16",), ("fec0::1",), ("3fff::1",)],
 )
 async def test_one_private_address_is_enough_to_be_refused(addresses: tuple[str, ...]) -> None:
-    with pytest.raises(AddressRefused, match="public internet"):
+    with pytest.raises(AddressNotAllowed, match="public internet"):
         await knows(*addresses).check("https://example.com/")
 
 
@@ -39,7 +39,7 @@ async def test_what_the_operator_allows() -> None:
 
 @pytest.mark.parametrize("addresses", [("1.1.1.1",), ("10.9.0.1", "1.1.1.1")])
 async def test_plain_http_is_for_allowed_networks_alone(addresses: tuple[str, ...]) -> None:
-    with pytest.raises(AddressRefused, match="https"):
+    with pytest.raises(AddressNotAllowed, match="https"):
         await knows(*addresses).check("http://example.com/")
 
 
@@ -52,7 +52,7 @@ async def test_plain_http_is_for_allowed_networks_alone(addresses: tuple[str, ..
     ],
 )  # fmt: skip
 async def test_what_is_no_address(url: str) -> None:
-    with pytest.raises(AddressRefused):
+    with pytest.raises(AddressNotAllowed):
         await knows("1.1.1.1").check(url)
 
 
@@ -61,14 +61,14 @@ async def test_what_is_no_address(url: str) -> None:
 )
 async def test_this_machine_by_any_name(host: str) -> None:
     """By the system's own look-up."""
-    with pytest.raises(AddressRefused):
-        await AddressGate().check(f"https://{host}/")
+    with pytest.raises(AddressNotAllowed):
+        await AddressPolicy().check(f"https://{host}/")
 
 
 async def test_a_name_that_nobody_knows() -> None:
     async def unknown(host: str, port: int) -> Sequence[str]:
         raise OSError("no such name")
 
-    for gate in (AddressGate(resolve=unknown), knows()):
-        with pytest.raises(AddressRefused, match="not known"):
+    for gate in (AddressPolicy(resolve=unknown), knows()):
+        with pytest.raises(AddressNotAllowed, match="not known"):
             await gate.check("https://example.com/")

@@ -13,8 +13,8 @@ from app.audit.types import EventFilters
 from app.bootstrap import TenantServices
 from app.documents.sweep_repository import SweepRepository
 from app.knowledge_bases.types import NewKnowledgeBase
-from app.webhooks.delivering import Delivering
-from app.webhooks.types import DeliveryFailed, Resting, Webhook
+from app.webhooks.delivering import WebhookDeliverer
+from app.webhooks.types import DeliveryFailed, Webhook, WebhookPaused
 from tests.ingestion.workshop import Workshop, until
 from tests.protocol_servers.webhook import Received, WebhookReceiver
 
@@ -49,7 +49,7 @@ async def attempt(workshop: Workshop, row: asyncpg.Record, *, is_last: bool = Fa
     """What the worker does with its job, whatever the time."""
     resources = workshop.resources
     made = resources.settings.webhooks.model_copy(update=settings)
-    delivering = Delivering(resources.database, resources.webhooks, made)
+    delivering = WebhookDeliverer(resources.database, resources.webhook_sender, made)
     await delivering.deliver(row["tenant_id"], row["id"], is_last=is_last)
 
 
@@ -148,7 +148,7 @@ async def test_after_a_failure_its_receiver_is_left_alone(
     assert failed.value.retry_after == 300
     seen = len(receiver.received)
     for row in (first, second):
-        with pytest.raises(Resting) as resting:
+        with pytest.raises(WebhookPaused) as resting:
             await attempt(workshop, row)
         assert resting.value.until == await workshop.owner.fetchval("select resting_until from webhook")
     assert len(receiver.received) == seen
@@ -214,7 +214,7 @@ async def test_a_webhook_is_disabled(
     await attempt(workshop, first, **settings)
     webhook = await services.webhooks.get(made.id)
     assert (webhook.enabled, webhook.disabled_reason, webhook.failures) == (False, reason, 1)
-    (event, *_) = await services.audit.page(EventFilters(), after=None, limit=1)
+    (event, *_) = await services.audit.list_events(EventFilters(), after=None, limit=1)
     assert (event.event.action, event.event.object_ids, event.actor.kind) == ("webhook.disable", [made.id], "service")
     await attempt(workshop, second)
     assert [(row["status"], row["reason"]) for row in await rows(workshop)] == [
@@ -224,7 +224,7 @@ async def test_a_webhook_is_disabled(
     assert len(receiver.received) == 1
     await create(services, "three")
     assert len(await rows(workshop)) == 2
-    enabled = await services.webhooks.change(made.id, {"enabled": True})
+    enabled = await services.webhooks.update(made.id, {"enabled": True})
     assert (enabled.enabled, enabled.disabled_reason, enabled.failures) == (True, None, 0)
     receiver.status = 200
     await services.webhooks.replay(made.id, second["id"])
@@ -237,7 +237,7 @@ async def test_nothing_is_sent_of_a_tenant_that_is_deleted(
 ) -> None:
     await listening(services, receiver)
     await create(services, "one")
-    await workshop.resources.tenants.shut_out(services.principal.tenant_id)
+    await workshop.resources.tenants.disable(services.principal.tenant_id)
     await create(services, "two")
     (row,) = await rows(workshop)
     await attempt(workshop, row)

@@ -9,10 +9,10 @@ from uuid import UUID
 import pytest
 
 from app.bootstrap import TenantServices
-from app.documents.deletion import Selection
-from app.ids import new_id
-from app.knowledge_bases.types import NewKnowledgeBase, ReindexWishes
-from app.webhooks.types import EventName
+from app.documents.deletion import DeletionSelection
+from app.ids import generate_id
+from app.knowledge_bases.types import NewKnowledgeBase, ReindexOptions
+from app.webhooks.types import WebhookEventName
 from tests.fixtures.waiting import day_with_time_left
 from tests.ingestion.workshop import Workshop, add_text
 
@@ -28,7 +28,7 @@ async def services(workshop: Workshop) -> AsyncIterator[TenantServices]:
 
 
 async def listen(services: TenantServices, *events: str, enabled: bool = True) -> UUID:
-    wanted = events or list(EventName)
+    wanted = events or list(WebhookEventName)
     return (await services.webhooks.create(NOWHERE, wanted, description=None, enabled=enabled))[0].id
 
 
@@ -61,7 +61,7 @@ async def test_documents(workshop: Workshop, services: TenantServices) -> None:
         "update document set status = 'failed', error = $2 where id = $1",
         bad.id, json.dumps({"code": "corrupt", "message": "The egret!", "retryable": False, "stage": "parsing"}),
     )  # fmt: skip
-    await services.deletions.delete_many("default", Selection(ids=[good.id]), confirm=None)
+    await services.deletions.delete_many("default", DeletionSelection(ids=[good.id]), confirm=None)
     common = {"knowledge_base": str(kb), "knowledge_base_name": "default", "version": 1}
     assert await told(workshop, services) == [
         ("document.ready", {**common, "document": str(good.id), "status": "ready", "error": None}),
@@ -91,7 +91,7 @@ async def test_knowledge_bases(workshop: Workshop, services: TenantServices) -> 
     made = (await services.knowledge_bases.create(NewKnowledgeBase("birds"))).row
     await services.knowledge_bases.update("birds", {"title": "Birds", "description": None})
     await services.knowledge_bases.update("birds", {"title": "Birds"})
-    await services.reindexing.start("birds", ReindexWishes())
+    await services.reindexing.start("birds", ReindexOptions())
     assert await workshop.run_jobs("reindex_knowledge_base") > 0
     data = {"knowledge_base": str(made.id), "knowledge_base_name": "birds"}
     assert await told(workshop, services) == [
@@ -224,7 +224,7 @@ async def test_tokens_of_a_day(workshop: Workshop, services: TenantServices) -> 
             tenant, key, tokens, day,
         )  # fmt: skip
 
-    one, other = new_id(), new_id()
+    one, other = generate_id(), generate_id()
     await use(one, 50)
     await use(other, 20)
     await use(other, 0)

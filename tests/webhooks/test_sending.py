@@ -12,17 +12,17 @@ from urllib.parse import urlsplit
 import pytest
 from standardwebhooks import WebhookVerificationError
 
-from app.ids import encode_id, new_id
-from app.webhooks.addresses import AddressGate
+from app.ids import encode_id, generate_id
+from app.webhooks.addresses import AddressPolicy
 from app.webhooks.sending import WebhookSender
-from app.webhooks.types import Delivery, DeliveryStatus, Outcome, Reason
+from app.webhooks.types import Delivery, DeliveryOutcome, DeliveryStatus, WebhookFailureReason
 from tests.protocol_servers.certificates import Authority
 from tests.protocol_servers.webhook import WebhookReceiver
 
 SECRETS = [b"a secret of twenty-four b", b"another of twenty-four by"]
-DOCUMENT = new_id()
+DOCUMENT = generate_id()
 DELIVERY = Delivery(
-    id=new_id(),
+    id=generate_id(),
     event="document.failed",
     data={"document": str(DOCUMENT), "status": "failed", "error": {"code": "corrupt", "retryable": False}},
     status=DeliveryStatus.PENDING,
@@ -46,19 +46,19 @@ def receiver() -> Iterator[WebhookReceiver]:
 
 
 @asynccontextmanager
-async def sending(gate: AddressGate, *, seconds: float = 20) -> AsyncIterator[WebhookSender]:
-    sender = WebhookSender(gate, seconds=seconds)
+async def sending(gate: AddressPolicy, *, seconds: float = 20) -> AsyncIterator[WebhookSender]:
+    sender = WebhookSender(gate, timeout_seconds=seconds)
     yield sender
     await sender.close()
 
 
-async def send(url: str, *, seconds: float = 20) -> Outcome:
-    async with sending(AddressGate([LOCAL]), seconds=seconds) as sender:
+async def send(url: str, *, seconds: float = 20) -> DeliveryOutcome:
+    async with sending(AddressPolicy([LOCAL]), seconds=seconds) as sender:
         return await sender.send(url, DELIVERY, SECRETS)
 
 
 async def test_what_is_sent(receiver: WebhookReceiver) -> None:
-    assert await send(f"{receiver.address}/hooks?a=b") == Outcome(200)
+    assert await send(f"{receiver.address}/hooks?a=b") == DeliveryOutcome(200)
     (request,) = receiver.received
     assert request.path == "/hooks?a=b"
     assert request.id == encode_id("dlv", DELIVERY.id)
@@ -89,13 +89,15 @@ async def test_what_is_sent(receiver: WebhookReceiver) -> None:
 )  # fmt: skip
 async def test_what_becomes_of_it(receiver: WebhookReceiver, status: int, reason: str | None) -> None:
     receiver.status = status
-    assert await send(receiver.address) == Outcome(status, None if reason is None else Reason(reason))
+    assert await send(receiver.address) == DeliveryOutcome(
+        status, None if reason is None else WebhookFailureReason(reason)
+    )
 
 
 async def test_a_redirect_is_not_followed(receiver: WebhookReceiver) -> None:
     with WebhookReceiver() as other:
         receiver.status, receiver.headers = 307, {"Location": other.address}
-        assert (await send(receiver.address)).reason == Reason.REDIRECT
+        assert (await send(receiver.address)).reason == WebhookFailureReason.REDIRECT
         assert (len(receiver.received), len(other.received)) == (1, 0)
 
 
@@ -107,19 +109,19 @@ async def test_a_receiver_may_ask_for_a_pause(receiver: WebhookReceiver, asked: 
 
 async def test_a_long_answer_is_not_read(receiver: WebhookReceiver) -> None:
     receiver.reply = b"x" * 30_000_000
-    assert await send(receiver.address) == Outcome(200)
+    assert await send(receiver.address) == DeliveryOutcome(200)
 
 
 async def test_one_who_says_nothing(receiver: WebhookReceiver) -> None:
     receiver.silent = True
-    assert await send(receiver.address, seconds=0.3) == Outcome(reason=Reason.TIMEOUT)
+    assert await send(receiver.address, seconds=0.3) == DeliveryOutcome(reason=WebhookFailureReason.TIMEOUT)
     assert len(receiver.received) == 1
 
 
 async def test_one_who_is_not_there() -> None:
     with WebhookReceiver() as gone:
         address = gone.address
-    assert await send(address) == Outcome(reason=Reason.UNREACHABLE)
+    assert await send(address) == DeliveryOutcome(reason=WebhookFailureReason.UNREACHABLE)
 
 
 async def test_a_name_that_leads_elsewhere_by_now(receiver: WebhookReceiver) -> None:
@@ -131,11 +133,11 @@ async def test_a_name_that_leads_elsewhere_by_now(receiver: WebhookReceiver) -> 
         return ["127.0.0.1"]
 
     url = receiver.address.replace("127.0.0.1", "rebinding.example")
-    async with sending(AddressGate(resolve=resolve)) as sender:
-        assert await sender.send(url, DELIVERY, SECRETS) == Outcome(reason=Reason.ADDRESS_REFUSED)
+    async with sending(AddressPolicy(resolve=resolve)) as sender:
+        assert await sender.send(url, DELIVERY, SECRETS) == DeliveryOutcome(reason=WebhookFailureReason.ADDRESS_REFUSED)
     assert receiver.received == []
-    async with sending(AddressGate([LOCAL], resolve)) as sender:
-        assert await sender.send(url, DELIVERY, SECRETS) == Outcome(200)
+    async with sending(AddressPolicy([LOCAL], resolve)) as sender:
+        assert await sender.send(url, DELIVERY, SECRETS) == DeliveryOutcome(200)
     # Once each: no second look-up, whose answer could be another, comes between check and connection.
     assert asked == ["rebinding.example"] * 2
     assert receiver.received[0].headers["host"] == url.removeprefix("http://")
@@ -145,9 +147,9 @@ async def test_the_next_address_is_tried(receiver: WebhookReceiver) -> None:
     async def resolve(host: str, port: int) -> Sequence[str]:
         return ["127.0.0.2", "127.0.0.1"]  # the receiver listens at the second alone
 
-    async with sending(AddressGate([LOCAL], resolve)) as sender:
+    async with sending(AddressPolicy([LOCAL], resolve)) as sender:
         url = receiver.address.replace("127.0.0.1", "several.example")
-        assert await sender.send(url, DELIVERY, SECRETS) == Outcome(200)
+        assert await sender.send(url, DELIVERY, SECRETS) == DeliveryOutcome(200)
 
 
 async def test_a_proxy_of_the_environment_is_not_asked(
@@ -156,15 +158,18 @@ async def test_a_proxy_of_the_environment_is_not_asked(
     with WebhookReceiver() as proxy:
         for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
             monkeypatch.setenv(name, proxy.address)
-        assert await send(receiver.address) == Outcome(200)
+        assert await send(receiver.address) == DeliveryOutcome(200)
         assert proxy.received == []
 
 
 @pytest.mark.parametrize(
     ("host", "outcome"),
-    [("hooks.example", Outcome(200)), ("other.example", Outcome(reason=Reason.UNREACHABLE))],
+    [
+        ("hooks.example", DeliveryOutcome(200)),
+        ("other.example", DeliveryOutcome(reason=WebhookFailureReason.UNREACHABLE)),
+    ],
 )
-async def test_the_certificate_must_be_for_the_name(tmp_path: Path, host: str, outcome: Outcome) -> None:
+async def test_the_certificate_must_be_for_the_name(tmp_path: Path, host: str, outcome: DeliveryOutcome) -> None:
     """Not for the address that is connected to; and the server is told which name is meant."""
 
     async def resolve(host: str, port: int) -> Sequence[str]:
@@ -175,11 +180,11 @@ async def test_the_certificate_must_be_for_the_name(tmp_path: Path, host: str, o
     context.sni_callback = lambda _socket, name, _context: meant.append(name)
     with WebhookReceiver(tls=context) as receiver:
         url = receiver.address.replace("http://127.0.0.1", f"https://{host}")
-        sender = WebhookSender(AddressGate([LOCAL], resolve), seconds=20, certificates=authority.trusting())
+        sender = WebhookSender(AddressPolicy([LOCAL], resolve), timeout_seconds=20, certificates=authority.trusting())
         assert await sender.send(url, DELIVERY, SECRETS) == outcome
         await sender.close()
-        strict = WebhookSender(AddressGate([LOCAL], resolve), seconds=20)
-        assert (await strict.send(url, DELIVERY, SECRETS)).reason == Reason.UNREACHABLE
+        strict = WebhookSender(AddressPolicy([LOCAL], resolve), timeout_seconds=20)
+        assert (await strict.send(url, DELIVERY, SECRETS)).reason == WebhookFailureReason.UNREACHABLE
         await strict.close()
     assert set(meant) == {host}
     assert len(receiver.received) == (outcome.reason is None)

@@ -5,34 +5,34 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from app.api.bodies import STORABLE, Body
+from app.api.bodies import STORABLE, RequestModel
 
-Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=32_000), STORABLE]
+QueryText = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=32_000), STORABLE]
 Name = Annotated[str, StringConstraints(max_length=512), STORABLE]
 
 
-class Arguments(Body):
+class ToolArguments(RequestModel):
     """What a tool is called with: one that is not known is refused, not ignored."""
 
     model_config = ConfigDict(extra="forbid")
 
 
-class SearchArguments(Arguments):
+class SearchArguments(ToolArguments):
     """Of ``search``."""
 
-    query: Words = Field(description="What to look for, in plain words")
+    query: QueryText = Field(description="What to look for, in plain words")
 
 
-class FetchArguments(Arguments):
+class FetchArguments(ToolArguments):
     """Of ``fetch``."""
 
     id: Name = Field(description="The id of a document, from a search result")
 
 
-class KnowledgeArguments(Arguments):
+class KnowledgeSearchArguments(ToolArguments):
     """Of ``search_knowledge``."""
 
-    query: Words = Field(description="What to look for, in plain words")
+    query: QueryText = Field(description="What to look for, in plain words")
     knowledge_bases: Annotated[list[Name], Field(min_length=1, max_length=100)] | None = Field(
         None, description="Names or ids of the knowledge bases to search; all of them without it"
     )
@@ -44,7 +44,7 @@ class KnowledgeArguments(Arguments):
     top_k: int | None = Field(None, ge=1, le=50, description="How many passages; 5 without it, or as configured")
 
 
-class ListArguments(Arguments):
+class KnowledgeBaseListArguments(ToolArguments):
     """Of ``list_knowledge_bases``."""
 
     cursor: Annotated[str, Field(max_length=512)] | None = Field(
@@ -52,7 +52,7 @@ class ListArguments(Arguments):
     )
 
 
-class FoundOut(BaseModel):
+class DocumentHitOut(BaseModel):
     """A document that was found; ``id`` is what ``fetch`` takes."""
 
     id: str
@@ -60,7 +60,7 @@ class FoundOut(BaseModel):
     url: str
 
 
-class CitedOut(BaseModel):
+class CitedDocumentOut(BaseModel):
     """The document of a passage. What an HTTP source has found has no ``id``, and its ``url`` is the source's."""
 
     id: str | None
@@ -68,13 +68,13 @@ class CitedOut(BaseModel):
     url: str | None
 
 
-class SearchResults(BaseModel):
+class DocumentSearchOut(BaseModel):
     """Of ``search``, best first: documents that ``fetch`` has."""
 
-    results: list[FoundOut]
+    results: list[DocumentHitOut]
 
 
-class FetchedDocument(BaseModel):
+class FetchedDocumentOut(BaseModel):
     """Of ``fetch``; ``metadata`` says whether there is more text than this."""
 
     id: str
@@ -84,7 +84,7 @@ class FetchedDocument(BaseModel):
     metadata: dict[str, Any]
 
 
-class PassageOut(BaseModel):
+class RetrievedChunkOut(BaseModel):
     """A passage: ``score`` orders, ``citation`` says where it stands, ``flags`` what in it speaks to a model."""
 
     text: str
@@ -92,7 +92,7 @@ class PassageOut(BaseModel):
     score: float
     similarity: float | None
     knowledge_base: str
-    document: CitedOut
+    document: CitedDocumentOut
     page: int | None
     slide: int | None
     section_titles: list[str]
@@ -100,14 +100,14 @@ class PassageOut(BaseModel):
     flags: list[str]
 
 
-class KnowledgeResults(BaseModel):
+class KnowledgeSearchOut(BaseModel):
     """Of ``search_knowledge``, best first."""
 
-    results: list[PassageOut]
+    results: list[RetrievedChunkOut]
     warnings: list[str]
 
 
-class KnowledgeBaseOut(BaseModel):
+class KnowledgeBaseSummaryOut(BaseModel):
     """A knowledge base, and how much is in it."""
 
     id: str
@@ -120,8 +120,8 @@ class KnowledgeBaseOut(BaseModel):
     created_at: datetime
 
 
-class KnowledgeBases(BaseModel):
+class KnowledgeBaseListOut(BaseModel):
     """Of ``list_knowledge_bases``, newest first."""
 
-    knowledge_bases: list[KnowledgeBaseOut]
+    knowledge_bases: list[KnowledgeBaseSummaryOut]
     next_cursor: str | None = None

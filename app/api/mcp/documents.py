@@ -5,17 +5,17 @@ from typing import Protocol
 from uuid import UUID
 
 from app.bootstrap import TenantServices
-from app.documents.library import LibraryText
+from app.documents.library import TextPage
 from app.documents.types import DocumentNotFound
 from app.ids import decode_id, encode_id
 
-MOST_CHARACTERS = 100_000
-TEMPLATE = "carrel://documents/{document}"
-PART_TEMPLATE = TEMPLATE + "/from/{start}"
-_ADDRESS = re.compile(r"carrel://documents/([^/]{1,64})(?:/from/([0-9]{1,9}))?")
+MAX_TEXT_CHARACTERS = 100_000
+URI_TEMPLATE = "carrel://documents/{document}"
+PART_URI_TEMPLATE = URI_TEMPLATE + "/from/{start}"
+_URI_PATTERN = re.compile(r"carrel://documents/([^/]{1,64})(?:/from/([0-9]{1,9}))?")
 
 
-class Titled(Protocol):
+class TitledDocument(Protocol):
     """A document as a search or a list has it."""
 
     @property
@@ -28,36 +28,36 @@ class Titled(Protocol):
     def source_uri(self) -> str | None: ...
 
 
-def title(document: Titled) -> str:
+def get_display_title(document: TitledDocument) -> str:
     """What people know it by."""
     return document.title or document.source
 
 
-def uri(document: UUID, *, start: int = 0) -> str:
+def build_uri(document: UUID, *, start: int = 0) -> str:
     """Of its resource, or of the part of it that begins there."""
-    whole = TEMPLATE.replace("{document}", encode_id("doc", document))
-    return f"{whole}/from/{start}" if start else whole
+    document_uri = URI_TEMPLATE.replace("{document}", encode_id("doc", document))
+    return f"{document_uri}/from/{start}" if start else document_uri
 
 
-def address(document: Titled) -> str:
+def get_source_url(document: TitledDocument) -> str:
     """To cite: where the document came from; the address of its resource where nobody has said so."""
-    return document.source_uri or uri(document.id)
+    return document.source_uri or build_uri(document.id)
 
 
-async def read_document(tenant: TenantServices, text: str) -> LibraryText:
+async def read_document(tenant: TenantServices, reference: str) -> TextPage:
     """By its id, from its beginning, as far as one answer goes. Raises DocumentNotFound, for no document's id too."""
-    document = decode_id("doc", text)
-    if document is None:
+    document_id = decode_id("doc", reference)
+    if document_id is None:
         raise DocumentNotFound
-    return await tenant.library.read(document, start=0, most=MOST_CHARACTERS)
+    return await tenant.catalog.read_text(document_id, start=0, max_characters=MAX_TEXT_CHARACTERS)
 
 
-async def read_address(tenant: TenantServices, text: str) -> tuple[LibraryText, str | None]:
+async def read_document_uri(tenant: TenantServices, resource_uri: str) -> tuple[TextPage, str | None]:
     """What the address names, and the address of what follows it. Raises DocumentNotFound."""
-    match = _ADDRESS.fullmatch(text)
-    document = None if match is None else decode_id("doc", match[1])
-    if match is None or document is None:
+    match = _URI_PATTERN.fullmatch(resource_uri)
+    document_id = None if match is None else decode_id("doc", match[1])
+    if match is None or document_id is None:
         raise DocumentNotFound
     start = int(match[2] or 0)
-    read = await tenant.library.read(document, start=start, most=MOST_CHARACTERS)
-    return read, uri(document, start=start + MOST_CHARACTERS) if read.more else None
+    library_text = await tenant.catalog.read_text(document_id, start=start, max_characters=MAX_TEXT_CHARACTERS)
+    return library_text, build_uri(document_id, start=start + MAX_TEXT_CHARACTERS) if library_text.has_more else None

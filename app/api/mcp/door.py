@@ -11,92 +11,94 @@ from fastapi import APIRouter, Request, Response
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.api.dependencies import CurrentReader, GuardedRoute
-from app.api.problems import PROBLEM
-from app.errors import Forbidden, TooLarge, Unsupported
+from app.api.dependencies import AuthenticatedRoute, CurrentReader
+from app.api.problems import PROBLEM_RESPONSE
+from app.errors import ForbiddenError, TooLargeError, UnsupportedMediaTypeError
 
-MOST_BYTES = 1024 * 1024
-JSON = "application/json"
-router = APIRouter(tags=["mcp"], route_class=GuardedRoute)
+MAX_MESSAGE_BYTES = 1024 * 1024
+JSON_MEDIA_TYPE = "application/json"
+router = APIRouter(tags=["mcp"], route_class=AuthenticatedRoute)
 
 
-class ForeignOrigin(Forbidden):
+class OriginNotAllowed(ForbiddenError):
     """A page of this origin may not call; CARREL_CORS_ORIGINS names those that may."""
 
     code = "foreign_origin"
 
 
-class NotJson(Unsupported):
+class NotJson(UnsupportedMediaTypeError):
     """A message is JSON: send it as application/json."""
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
+class McpTransport:
     """What serves a message, and the pages that may send one."""
 
     app: ASGIApp
-    origins: Collection[str]
+    allowed_origins: Collection[str]
 
-    def admit(self, request: Request) -> None:
+    def check_request(self, request: Request) -> None:
         """Raises ForeignOrigin, NotJson.
 
         A browser names the page's origin with every POST. So a page whose name was made to lead here (DNS rebinding)
         is refused, whatever host it names.
         """
         origin = request.headers.get("origin")
-        if origin is not None and not {origin, "*"} & set(self.origins):
-            raise ForeignOrigin
-        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
+        if origin is not None and not {origin, "*"} & set(self.allowed_origins):
+            raise OriginNotAllowed
+        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON_MEDIA_TYPE:
             raise NotJson
 
 
 @asynccontextmanager
-async def open_door(origins: Collection[str]) -> AsyncIterator[Door]:
+async def mcp_lifespan(allowed_origins: Collection[str]) -> AsyncIterator[McpTransport]:
     """Serves until the block ends."""
     # Here, for the SDK takes 0.8 s and 23 MB: workers and other commands import this module too.
-    from app.api.mcp.server import serving
+    from app.api.mcp.server import run_server
 
-    async with serving(most_bytes=MOST_BYTES) as app:
-        yield Door(app, origins)
+    async with run_server(max_bytes=MAX_MESSAGE_BYTES) as app:
+        yield McpTransport(app, allowed_origins)
 
 
-class Relayed(Response):
+class ForwardedResponse(Response):
     """What the SDK answers to this body; its work ends when the caller goes away."""
 
     def __init__(self, app: ASGIApp, body: bytes) -> None:
         super().__init__()
         self.app = app
-        self.message = body
+        self.request_body = body
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Raises ClientDisconnect."""
-        rest = deque[Message]([{"type": "http.request", "body": self.message, "more_body": False}])
-        answered = gone = False
+        pending = deque[Message]([{"type": "http.request", "body": self.request_body, "more_body": False}])
+        is_answered = is_disconnected = False
 
-        async def noticed(message: Message) -> None:
-            nonlocal answered
+        async def send_tracked(message: Message) -> None:
+            nonlocal is_answered
             # First: the server tells of a caller who goes away as soon as the whole reply is sent.
-            answered = answered or (message["type"] == "http.response.body" and not message.get("more_body", False))
+            is_answered = is_answered or (
+                message["type"] == "http.response.body" and not message.get("more_body", False)
+            )
             await send(message)
 
-        async def again() -> Message:
-            if not rest:
+        async def receive_body() -> Message:
+            if not pending:
                 await anyio.sleep_forever()
-            return rest.popleft()
+            return pending.popleft()
 
-        async def watch() -> None:
-            nonlocal gone
+        async def watch_disconnect() -> None:
+            nonlocal is_disconnected
             while (await receive())["type"] != "http.disconnect":
                 pass
-            if not answered:
-                gone = True
-                work.cancel_scope.cancel()
+            if not is_answered:
+                is_disconnected = True
+                task_group.cancel_scope.cancel()
 
-        async with anyio.create_task_group() as work:
-            work.start_soon(watch)
-            await self.app(scope, again, noticed)
-            work.cancel_scope.cancel()
-        if gone:
+        async with anyio.create_task_group() as task_group:
+            task_group.start_soon(watch_disconnect)
+            await self.app(scope, receive_body, send_tracked)
+            task_group.cancel_scope.cancel()
+        if is_disconnected:
             raise ClientDisconnect
 
 
@@ -105,12 +107,12 @@ async def read_body(request: Request) -> bytes:
     body = bytearray()
     async for part in request.stream():
         body += part
-        if len(body) > MOST_BYTES:
-            raise TooLarge(f"A message has at most {MOST_BYTES} bytes.")
+        if len(body) > MAX_MESSAGE_BYTES:
+            raise TooLargeError(f"A message has at most {MAX_MESSAGE_BYTES} bytes.")
     return bytes(body)
 
 
-MESSAGE: dict[str, Any] = {
+MESSAGE_SCHEMA: dict[str, Any] = {
     "type": "object",
     "required": ["jsonrpc", "method"],
     "properties": {
@@ -122,36 +124,36 @@ MESSAGE: dict[str, Any] = {
 }
 
 
-def _told(text: str) -> dict[str, Any]:
-    return {"description": text, **PROBLEM}
+def _describe_error(text: str) -> dict[str, Any]:
+    return {"description": text, **PROBLEM_RESPONSE}
 
 
 @router.post(
     "/mcp",
     response_class=Response,
-    openapi_extra={"requestBody": {"required": True, "content": {JSON: {"schema": MESSAGE}}}},
+    openapi_extra={"requestBody": {"required": True, "content": {JSON_MEDIA_TYPE: {"schema": MESSAGE_SCHEMA}}}},
     responses={
-        200: {"description": "The JSON-RPC reply", "content": {JSON: {"schema": {"type": "object"}}}},
+        200: {"description": "The JSON-RPC reply", "content": {JSON_MEDIA_TYPE: {"schema": {"type": "object"}}}},
         202: {"description": "A notification was taken"},
         400: {"description": "No JSON-RPC message, or of a protocol version that is not spoken"},
-        401: _told("No key, or one that is not valid"),
-        403: _told("From a page whose origin may not call"),
+        401: _describe_error("No key, or one that is not valid"),
+        403: _describe_error("From a page whose origin may not call"),
         404: {"description": "No such method"},
         406: {"description": "The client does not accept JSON"},
-        413: _told("Too large"),
-        415: _told("Not JSON"),
-        422: _told("Not valid"),
-        429: _told("Too many failed attempts to sign in; try again after Retry-After"),
-        431: _told("The address or a header is too long"),
-        503: _told("A dependency is down; try again"),
+        413: _describe_error("Too large"),
+        415: _describe_error("Not JSON"),
+        422: _describe_error("Not valid"),
+        429: _describe_error("Too many failed attempts to sign in; try again after Retry-After"),
+        431: _describe_error("The address or a header is too long"),
+        503: _describe_error("A dependency is down; try again"),
     },
 )
-async def message(request: Request, _tenant: CurrentReader) -> Response:
+async def handle_message(request: Request, _tenant: CurrentReader) -> Response:
     """One message of the Model Context Protocol (streamable HTTP, stateless; protocol versions 2024-11-05 and later).
 
     Tools: `search` and `fetch`, as assistants ask for them, `search_knowledge` and `list_knowledge_bases`. Resources:
     documents as text. The key alone says whose they are; there are no sessions, so any replica answers any message.
     """
-    door: Door = request.app.state.mcp
-    door.admit(request)
-    return Relayed(door.app, await read_body(request))
+    transport: McpTransport = request.app.state.mcp
+    transport.check_request(request)
+    return ForwardedResponse(transport.app, await read_body(request))

@@ -9,57 +9,59 @@ from mcp_types import (
     TextResourceContents,
 )
 
-from app.api.mcp.documents import PART_TEMPLATE, TEMPLATE, read_address, title, uri
+from app.api.mcp.documents import PART_URI_TEMPLATE, URI_TEMPLATE, build_uri, get_display_title, read_document_uri
 from app.bootstrap import TenantServices
-from app.db.models.tenant_data import Document
-from app.errors import InvalidInput
+from app.db.models.tenant_data import DocumentRow
+from app.errors import InvalidInputError
 from app.ids import decode_id, encode_id
 
-PAGE = 50
-TEXT = "text/plain"
-TEMPLATES = ListResourceTemplatesResult(
+PAGE_SIZE = 50
+TEXT_MEDIA_TYPE = "text/plain"
+RESOURCE_TEMPLATES = ListResourceTemplatesResult(
     resource_templates=[
         ResourceTemplate(
             name="document",
             title="A document",
-            uri_template=TEMPLATE,
-            mime_type=TEXT,
+            uri_template=URI_TEMPLATE,
+            mime_type=TEXT_MEDIA_TYPE,
             description="The text of a document by its id, which the tools search and search_knowledge give",
         ),
         ResourceTemplate(
             name="document_part",
             title="The rest of a long document",
-            uri_template=PART_TEMPLATE,
-            mime_type=TEXT,
+            uri_template=PART_URI_TEMPLATE,
+            mime_type=TEXT_MEDIA_TYPE,
             description="The text from this character on; a part that was cut names the next one in its _meta",
         ),
     ]
 )
 
 
-async def listed(tenant: TenantServices, cursor: str | None) -> ListResourcesResult:
+async def list_document_resources(tenant: TenantServices, cursor: str | None) -> ListResourcesResult:
     """A page. Raises InvalidInput for a cursor that is none."""
     before = None if cursor is None else decode_id("doc", cursor)
     if cursor is not None and before is None:
-        raise InvalidInput("The cursor is not one of ours.")
-    found = await tenant.library.page(before=before, limit=PAGE + 1)
-    shown = [_resource(document, kb) for document, kb in found[:PAGE]]
-    last = encode_id("doc", found[PAGE - 1][0].id) if found[PAGE:] else None
-    return ListResourcesResult(resources=shown, next_cursor=last)
+        raise InvalidInputError("The cursor is not one of ours.")
+    rows = await tenant.catalog.list_documents(before=before, limit=PAGE_SIZE + 1)
+    page_resources = [_to_resource(document, kb) for document, kb in rows[:PAGE_SIZE]]
+    next_cursor = encode_id("doc", rows[PAGE_SIZE - 1][0].id) if rows[PAGE_SIZE:] else None
+    return ListResourcesResult(resources=page_resources, next_cursor=next_cursor)
 
 
-def _resource(document: Document, knowledge_base: str) -> Resource:
+def _to_resource(document: DocumentRow, knowledge_base: str) -> Resource:
     return Resource(
-        uri=uri(document.id),
+        uri=build_uri(document.id),
         name=document.source,
-        title=title(document),
+        title=get_display_title(document),
         description=f"In the knowledge base {knowledge_base}",
-        mime_type=TEXT,
+        mime_type=TEXT_MEDIA_TYPE,
     )
 
 
-async def read(tenant: TenantServices, address: str) -> ReadResourceResult:
+async def read_document_resource(tenant: TenantServices, resource_uri: str) -> ReadResourceResult:
     """Raises DocumentNotFound."""
-    found, rest = await read_address(tenant, address)
-    more = None if rest is None else {"carrel/next": rest}
-    return ReadResourceResult(contents=[TextResourceContents(uri=address, mime_type=TEXT, text=found.text, _meta=more)])
+    library_text, next_uri = await read_document_uri(tenant, resource_uri)
+    meta = None if next_uri is None else {"carrel/next": next_uri}
+    return ReadResourceResult(
+        contents=[TextResourceContents(uri=resource_uri, mime_type=TEXT_MEDIA_TYPE, text=library_text.text, _meta=meta)]
+    )

@@ -3,9 +3,9 @@
 from fastapi import APIRouter
 
 from app.api.openai import file_batches, files, search, store_files, vector_stores
-from app.api.openai.envelope import PREFIX, envelope
+from app.api.openai.envelope import PREFIX, create_error_response
 
-__all__ = ["PREFIX", "envelope", "router"]
+__all__ = ["PREFIX", "create_error_response", "router"]
 
 router = APIRouter(prefix=PREFIX)
 for module in (search, file_batches, store_files, vector_stores, files):

@@ -7,32 +7,32 @@ from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, Field, model_validator
 
 from app.api.bodies import Text
-from app.api.dependencies import CurrentReader, CurrentWriter, GuardedRoute
-from app.api.openai.envelope import RESPONSES
+from app.api.dependencies import AuthenticatedRoute, CurrentReader, CurrentWriter
+from app.api.openai.envelope import ERROR_RESPONSES
 from app.api.openai.shapes import (
-    POLL_AFTER_MS,
-    Asked,
+    POLL_HEADERS,
     Attributes,
-    ChunkingStrategy,
-    CurrentWalk,
-    FileCounts,
-    Page,
-    Walk,
-    path_id,
-    seconds,
+    ChunkingStrategyRequest,
+    CurrentListParams,
+    FileCountsOut,
+    ListParams,
+    OpenAiListResponse,
+    OpenAiRequestModel,
+    decode_path_id,
+    to_unix_seconds,
 )
 from app.api.openai.store_files import (
-    Status,
-    StoreFileIn,
-    StoreFileOut,
-    last_error,
-    plain,
-    status_of,
-    store_file_out,
-    strategy_of,
+    VectorStoreFileCreate,
+    VectorStoreFileOut,
+    VectorStoreFileStatus,
+    flatten_attributes,
+    to_chunking_strategy,
+    to_file_error,
+    to_file_status,
+    to_vector_store_file_out,
 )
-from app.api.openai.vector_stores import counts_of, require_chunking
-from app.documents.file_batches import MOST_BATCH_FILES, BatchList, BatchView, FileBatchNotFound, FileState
+from app.api.openai.vector_stores import check_chunking, to_file_counts
+from app.documents.file_batches import MAX_BATCH_FILES, BatchFileState, FileBatchFiles, FileBatchNotFound, FileBatchView
 from app.documents.files import FileNotFound
 from app.ids import encode_id
 from app.knowledge_bases.types import KnowledgeBaseView
@@ -40,32 +40,32 @@ from app.knowledge_bases.types import KnowledgeBaseView
 router = APIRouter(
     prefix="/vector_stores/{kb}/file_batches",
     tags=["openai vector stores"],
-    route_class=GuardedRoute,
-    responses=RESPONSES,
+    route_class=AuthenticatedRoute,
+    responses=ERROR_RESPONSES,
 )
 
 
-class FileBatchIn(Asked):
+class FileBatchCreate(OpenAiRequestModel):
     """``file_ids``, with attributes for all, or ``files`` with attributes for each."""
 
-    file_ids: list[Text] | None = Field(None, min_length=1, max_length=MOST_BATCH_FILES)
-    files: list[StoreFileIn] | None = Field(None, min_length=1, max_length=MOST_BATCH_FILES)
+    file_ids: list[Text] | None = Field(None, min_length=1, max_length=MAX_BATCH_FILES)
+    files: list[VectorStoreFileCreate] | None = Field(None, min_length=1, max_length=MAX_BATCH_FILES)
     attributes: Attributes | None = None
-    chunking_strategy: ChunkingStrategy | None = None
+    chunking_strategy: ChunkingStrategyRequest | None = None
 
     @model_validator(mode="after")
-    def _one_of_both(self) -> Self:
+    def _check_exactly_one(self) -> Self:
         if (self.file_ids is None) == (self.files is None):
             raise ValueError("send either file_ids or files")
         return self
 
-    def wanted(self) -> Sequence[StoreFileIn]:
+    def list_requested_files(self) -> Sequence[VectorStoreFileCreate]:
         """Each file with what is said of it."""
         if self.files is not None:
             return self.files
         return [
-            StoreFileIn(file_id=one, attributes=self.attributes, chunking_strategy=self.chunking_strategy)
-            for one in self.file_ids or []
+            VectorStoreFileCreate(file_id=file_id, attributes=self.attributes, chunking_strategy=self.chunking_strategy)
+            for file_id in self.file_ids or []
         ]
 
 
@@ -77,98 +77,102 @@ class FileBatchOut(BaseModel):
     vector_store_id: str
     created_at: int
     status: Literal["in_progress", "completed", "cancelled"]
-    file_counts: FileCounts
+    file_counts: FileCountsOut
 
 
-def _status(file: FileState) -> Status:
+def _to_batch_file_status(file: BatchFileState) -> VectorStoreFileStatus:
     if file.document is not None:
-        return status_of(file.document)
+        return to_file_status(file.document)
     return "in_progress" if file.error is None else "failed"
 
 
-def _out(view: BatchView) -> FileBatchOut:
-    batch, counts = view.batch, counts_of(view.states)
+def _to_file_batch_out(view: FileBatchView) -> FileBatchOut:
+    batch, counts = view.batch, to_file_counts(view.status_counts)
     counts.cancelled = batch.cancelled
     counts.total += batch.cancelled
-    ended: Literal["cancelled", "completed"] = "completed" if batch.cancelled_at is None else "cancelled"
+    final_status: Literal["cancelled", "completed"] = "completed" if batch.cancelled_at is None else "cancelled"
     return FileBatchOut(
         id=encode_id("vsfb", batch.id),
         vector_store_id=encode_id("kb", batch.kb_id),
-        created_at=seconds(batch.created_at),
-        status="in_progress" if counts.in_progress and batch.cancelled_at is None else ended,
+        created_at=to_unix_seconds(batch.created_at),
+        status="in_progress" if counts.in_progress and batch.cancelled_at is None else final_status,
         file_counts=counts,
     )
 
 
-def _files_out(view: BatchList, kb: KnowledgeBaseView) -> list[StoreFileOut]:
-    found = []
+def _to_batch_files_out(view: FileBatchFiles, kb: KnowledgeBaseView) -> list[VectorStoreFileOut]:
+    items = []
     for file in view.files:
         if file.document is not None:
-            found.append(store_file_out(file.document, kb))
+            items.append(to_vector_store_file_out(file.document, kb))
             continue
-        without = StoreFileOut(
+        unattached = VectorStoreFileOut(
             id=encode_id("file", file.file_id),
             vector_store_id=encode_id("kb", view.batch.kb_id),
-            created_at=seconds(view.batch.created_at),
-            status=_status(file),
-            last_error=last_error(file.error),
+            created_at=to_unix_seconds(view.batch.created_at),
+            status=_to_batch_file_status(file),
+            last_error=to_file_error(file.error),
             usage_bytes=0,
-            attributes=plain(file.attributes or {}),
-            chunking_strategy=strategy_of(kb),
-            filename=view.names.get(file.file_id, ""),  # it may be gone by now
+            attributes=flatten_attributes(file.attributes or {}),
+            chunking_strategy=to_chunking_strategy(kb),
+            filename=view.filenames.get(file.file_id, ""),  # it may be gone by now
             document=None,
         )
-        found.append(without)
-    return found
+        items.append(unattached)
+    return items
 
 
-def _place(walk: Walk, files: Sequence[StoreFileOut]) -> Sequence[StoreFileOut]:
+def _apply_cursor(params: ListParams, files: Sequence[VectorStoreFileOut]) -> Sequence[VectorStoreFileOut]:
     """Those behind the cursor, in the order in which they are asked for. Raises InvalidInput."""
-    ordered = list(reversed(files)) if walk.newest_first else list(files)
-    if walk.cursor is None:
+    ordered = list(reversed(files)) if params.newest_first else list(files)
+    if params.cursor is None:
         return ordered
-    names = [file.id for file in ordered]
-    if walk.cursor not in names:
-        walk.refuse()
-    return ordered[names.index(walk.cursor) + 1 :]
+    ids = [file.id for file in ordered]
+    if params.cursor not in ids:
+        params.raise_invalid_cursor()
+    return ordered[ids.index(params.cursor) + 1 :]
 
 
 @router.post("", response_model=FileBatchOut)
-async def create_file_batch(kb: str, body: FileBatchIn, tenant: CurrentWriter, response: Response) -> FileBatchOut:
+async def create_vector_store_file_batch(
+    kb: str, body: FileBatchCreate, tenant: CurrentWriter, response: Response
+) -> FileBatchOut:
     """Have many files attached; what is wrong with one is told of it alone."""
-    view, wanted = await tenant.knowledge_bases.find(kb), body.wanted()
-    for one in wanted:
-        require_chunking(view, one.chunking_strategy)
-    files = [(path_id("file", one.file_id, FileNotFound), one.attributes) for one in wanted]
-    made = await tenant.file_batches.create(kb, files)
-    response.headers.update(POLL_AFTER_MS)
-    return _out(made)
+    view, requested_files = await tenant.knowledge_bases.find(kb), body.list_requested_files()
+    for file in requested_files:
+        check_chunking(view, file.chunking_strategy)
+    files = [(decode_path_id("file", file.file_id, FileNotFound), file.attributes) for file in requested_files]
+    batch_view = await tenant.file_batches.create(kb, files)
+    response.headers.update(POLL_HEADERS)
+    return _to_file_batch_out(batch_view)
 
 
 @router.get("/{batch}", response_model=FileBatchOut)
-async def get_file_batch(kb: str, batch: str, tenant: CurrentReader, response: Response) -> FileBatchOut:
+async def get_vector_store_file_batch(kb: str, batch: str, tenant: CurrentReader, response: Response) -> FileBatchOut:
     """One batch with how far it is."""
-    found = await tenant.file_batches.get(kb, path_id("vsfb", batch, FileBatchNotFound))
-    response.headers.update(POLL_AFTER_MS)
-    return _out(found)
+    batch_view = await tenant.file_batches.get(kb, decode_path_id("vsfb", batch, FileBatchNotFound))
+    response.headers.update(POLL_HEADERS)
+    return _to_file_batch_out(batch_view)
 
 
-@router.get("/{batch}/files", response_model=Page[StoreFileOut])
-async def list_batch_files(
+@router.get("/{batch}/files", response_model=OpenAiListResponse[VectorStoreFileOut])
+async def list_vector_store_batch_files(
     kb: str,
     batch: str,
-    walk: CurrentWalk,
+    params: CurrentListParams,
     tenant: CurrentReader,
-    filter: Annotated[Status | None, Query(description="Files that are so far")] = None,
+    filter: Annotated[VectorStoreFileStatus | None, Query(description="Files that are so far")] = None,
 ) -> dict[str, Any]:
     """The files of a batch."""
     view = await tenant.knowledge_bases.find(kb)
-    found = await tenant.file_batches.files(kb, path_id("vsfb", batch, FileBatchNotFound))
-    files = [file for file in _place(walk, _files_out(found, view)) if filter in (None, file.status)]
-    return walk.page(files[: walk.limit + 1], lambda file: file.id)
+    batch_view = await tenant.file_batches.list_files(kb, decode_path_id("vsfb", batch, FileBatchNotFound))
+    files = [
+        file for file in _apply_cursor(params, _to_batch_files_out(batch_view, view)) if filter in (None, file.status)
+    ]
+    return params.to_list_response(files[: params.limit + 1], lambda file: file.id)
 
 
 @router.post("/{batch}/cancel", response_model=FileBatchOut)
-async def cancel_file_batch(kb: str, batch: str, tenant: CurrentWriter) -> FileBatchOut:
+async def cancel_vector_store_file_batch(kb: str, batch: str, tenant: CurrentWriter) -> FileBatchOut:
     """Attach no more of it, and take what is not ready yet out of the vector store."""
-    return _out(await tenant.file_batches.cancel(kb, path_id("vsfb", batch, FileBatchNotFound)))
+    return _to_file_batch_out(await tenant.file_batches.cancel(kb, decode_path_id("vsfb", batch, FileBatchNotFound)))

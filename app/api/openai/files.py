@@ -9,22 +9,30 @@ from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
 
 from app.api.bodies import Text
-from app.api.dependencies import CurrentReader, CurrentResources, CurrentWriter, GuardedRoute
-from app.api.openai.envelope import RESPONSES
-from app.api.openai.shapes import Asked, Deleted, Order, Page, Walk, path_id, seconds
-from app.api.streamed import FORM, checked, content_type, refuse_large
-from app.db.models.openai import KeptFile
-from app.documents.files import FileFacts, FileNotFound
-from app.documents.uploads import OVERHEAD
-from app.errors import InvalidInput
+from app.api.dependencies import AuthenticatedRoute, CurrentReader, CurrentResources, CurrentWriter
+from app.api.openai.envelope import ERROR_RESPONSES
+from app.api.openai.shapes import (
+    ListParams,
+    OpenAiDeletedOut,
+    OpenAiListResponse,
+    OpenAiRequestModel,
+    Order,
+    decode_path_id,
+    to_unix_seconds,
+)
+from app.api.streamed import MULTIPART_FORM, parse_content_type, reject_oversized_body, validate_body
+from app.db.models.openai import StoredFile
+from app.documents.files import FileFields, FileNotFound
+from app.documents.uploads import MAX_FORM_OVERHEAD_BYTES
+from app.errors import InvalidInputError
 from app.ids import encode_id
-from app.object_store.disposition import content_disposition
+from app.object_store.disposition import format_content_disposition
 
-router = APIRouter(prefix="/files", tags=["openai files"], route_class=GuardedRoute, responses=RESPONSES)
+router = APIRouter(prefix="/files", tags=["openai files"], route_class=AuthenticatedRoute, responses=ERROR_RESPONSES)
 Purpose = Literal["assistants", "user_data", "vision", "evals"]
 
 
-class FileForm(Asked):
+class FileUploadForm(OpenAiRequestModel):
     """The fields beside the file; those of ``expires_after`` come one by one."""
 
     purpose: Purpose
@@ -46,51 +54,53 @@ class FileOut(BaseModel):
     status_details: None = None
 
 
-def file_out(file: KeptFile) -> FileOut:
+def to_file_out(file: StoredFile) -> FileOut:
     """The wire form of a file."""
     return FileOut(
         id=encode_id("file", file.id),
         bytes=file.bytes,
-        created_at=seconds(file.created_at),
-        expires_at=None if file.expires_at is None else seconds(file.expires_at),
+        created_at=to_unix_seconds(file.created_at),
+        expires_at=None if file.expires_at is None else to_unix_seconds(file.expires_at),
         filename=file.filename,
         purpose=file.purpose,
     )
 
 
-def _read_form(fields: Mapping[str, str]) -> FileFacts:
-    form = checked(FileForm, fields)
+def _parse_form(fields: Mapping[str, str]) -> FileFields:
+    form = validate_body(FileUploadForm, fields)
     if (form.anchor is None) != (form.lifetime is None):
-        raise InvalidInput("expires_after has an anchor and seconds.", loc=("body", "expires_after"))
-    return FileFacts(form.purpose, None if form.lifetime is None else timedelta(seconds=form.lifetime))
+        raise InvalidInputError("expires_after has an anchor and seconds.", loc=("body", "expires_after"))
+    return FileFields(form.purpose, None if form.lifetime is None else timedelta(seconds=form.lifetime))
 
 
-_FIELDS = {
+_FORM_FIELDS = {
     "file": {"type": "string", "format": "binary"},
     "purpose": {"type": "string", "enum": ["assistants", "user_data", "vision", "evals"]},
     "expires_after[anchor]": {"type": "string", "enum": ["created_at"]},
     "expires_after[seconds]": {"type": "integer", "minimum": 3600, "maximum": 2_592_000},
 }
-_BODY = {
+_REQUEST_BODY = {
     "requestBody": {
         "required": True,
-        "content": {FORM: {"schema": {"type": "object", "required": ["file", "purpose"], "properties": _FIELDS}}},
+        "content": {
+            MULTIPART_FORM: {"schema": {"type": "object", "required": ["file", "purpose"], "properties": _FORM_FIELDS}}
+        },
     }
 }
 
 
-@router.post("", response_model=FileOut, openapi_extra=_BODY)
+@router.post("", response_model=FileOut, openapi_extra=_REQUEST_BODY)
 async def create_file(request: Request, tenant: CurrentWriter) -> FileOut:
     """Keep a file, to attach it to vector stores later."""
-    kind, boundary = content_type(request)
-    limit = tenant.quotas.upload_bytes
-    refuse_large(request, limit + OVERHEAD, limit)
-    if kind != FORM or not boundary:
-        raise InvalidInput("Send multipart/form-data with a part named 'file'.", loc=("body", "file"))
-    return file_out(await tenant.files.keep(request.stream(), boundary, _read_form))
+    kind, boundary = parse_content_type(request)
+    limit = tenant.quotas.upload_limit_bytes
+    reject_oversized_body(request, limit + MAX_FORM_OVERHEAD_BYTES, limit)
+    if kind != MULTIPART_FORM or not boundary:
+        raise InvalidInputError("Send multipart/form-data with a part named 'file'.", loc=("body", "file"))
+    return to_file_out(await tenant.files.store(request.stream(), boundary, _parse_form))
 
 
-@router.get("", response_model=Page[FileOut])
+@router.get("", response_model=OpenAiListResponse[FileOut])
 async def list_files(
     tenant: CurrentReader,
     purpose: Annotated[Text | None, Query(max_length=100)] = None,
@@ -99,17 +109,17 @@ async def list_files(
     after: Annotated[Text | None, Query(max_length=100)] = None,
 ) -> dict[str, Any]:
     """Files, by default the newest first."""
-    walk = Walk(limit, order, after, None)
-    found = await tenant.files.page(
-        purpose=purpose, after=walk.beyond("file"), newest_first=walk.newest_first, limit=limit + 1
+    params = ListParams(limit, order, after, None)
+    rows = await tenant.files.list_files(
+        purpose=purpose, after=params.parse_cursor_id("file"), newest_first=params.newest_first, limit=limit + 1
     )
-    return walk.page([file_out(file) for file in found], lambda file: file.id)
+    return params.to_list_response([to_file_out(file) for file in rows], lambda file: file.id)
 
 
 @router.get("/{file}", response_model=FileOut)
 async def get_file(file: str, tenant: CurrentReader) -> FileOut:
     """One file."""
-    return file_out(await tenant.files.get(path_id("file", file, FileNotFound)))
+    return to_file_out(await tenant.files.get(decode_path_id("file", file, FileNotFound)))
 
 
 @router.get(
@@ -119,20 +129,20 @@ async def get_file(file: str, tenant: CurrentReader) -> FileOut:
 )
 async def get_file_content(file: str, tenant: CurrentReader, resources: CurrentResources) -> StreamingResponse:
     """The bytes."""
-    found = await tenant.files.get(path_id("file", file, FileNotFound))
-    size = await resources.objects.size(found.key)
+    stored_file = await tenant.files.get(decode_path_id("file", file, FileNotFound))
+    size = await resources.objects.get_size(stored_file.key)
     headers = {
         "Content-Length": str(size),
-        "Content-Disposition": content_disposition(found.filename, inline=False),
+        "Content-Disposition": format_content_disposition(stored_file.filename, inline=False),
         "Content-Security-Policy": "sandbox",
     }
-    stream = resources.objects.stream(found.key, start=0, length=size)
+    stream = resources.objects.stream(stored_file.key, start=0, length=size)
     return StreamingResponse(stream, headers=headers, media_type="application/octet-stream")
 
 
-@router.delete("/{file}", response_model=Deleted)
-async def delete_file(file: str, tenant: CurrentWriter) -> Deleted:
+@router.delete("/{file}", response_model=OpenAiDeletedOut)
+async def delete_file(file: str, tenant: CurrentWriter) -> OpenAiDeletedOut:
     """Delete a file, and take it out of every vector store."""
-    file_id = path_id("file", file, FileNotFound)
+    file_id = decode_path_id("file", file, FileNotFound)
     await tenant.files.delete(file_id)
-    return Deleted(id=encode_id("file", file_id), object="file")
+    return OpenAiDeletedOut(id=encode_id("file", file_id), object="file")

@@ -8,63 +8,66 @@ from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel
 
 from app.api.bodies import Text
-from app.api.dependencies import CurrentReader, CurrentWriter, GuardedRoute
-from app.api.openai.envelope import RESPONSES
+from app.api.dependencies import AuthenticatedRoute, CurrentReader, CurrentWriter
+from app.api.openai.envelope import ERROR_RESPONSES
 from app.api.openai.shapes import (
-    POLL_AFTER_MS,
-    Asked,
+    POLL_HEADERS,
     Attributes,
-    ChunkingStrategy,
-    CurrentWalk,
-    Deleted,
-    Page,
-    StaticSizes,
-    StaticStrategy,
-    Walk,
-    path_id,
-    seconds,
+    ChunkingStrategyRequest,
+    CurrentListParams,
+    ListParams,
+    OpenAiDeletedOut,
+    OpenAiListResponse,
+    OpenAiRequestModel,
+    StaticChunkingSizes,
+    StaticChunkingStrategyOut,
+    decode_path_id,
+    to_unix_seconds,
 )
-from app.api.openai.vector_stores import IN_PROGRESS, require_chunking
+from app.api.openai.vector_stores import IN_PROGRESS_STATUSES, check_chunking
 from app.bootstrap import TenantServices
-from app.db.models.tenant_data import Document
-from app.documents.attachment_repository import AttachmentPage
-from app.documents.attachments import name_of
+from app.db.models.tenant_data import DocumentRow
+from app.documents.attachment_repository import AttachmentListParams
+from app.documents.attachments import format_attachment_id
 from app.documents.files import FileNotFound
 from app.documents.types import DocumentNotFound
 from app.ids import encode_id
 from app.knowledge_bases.types import KnowledgeBaseView
 
 router = APIRouter(
-    prefix="/vector_stores/{kb}/files", tags=["openai vector stores"], route_class=GuardedRoute, responses=RESPONSES
+    prefix="/vector_stores/{kb}/files",
+    tags=["openai vector stores"],
+    route_class=AuthenticatedRoute,
+    responses=ERROR_RESPONSES,
 )
-Status = Literal["in_progress", "completed", "failed", "cancelled"]
-STATUSES: Mapping[str, tuple[str, ...]] = {
-    "in_progress": IN_PROGRESS,
+VectorStoreFileStatus = Literal["in_progress", "completed", "failed", "cancelled"]
+DOCUMENT_STATUSES: Mapping[str, tuple[str, ...]] = {
+    "in_progress": IN_PROGRESS_STATUSES,
     "completed": ("ready",),
     "failed": ("failed",),
     "cancelled": (),
 }
-_STATUS: Mapping[str, Status] = {"ready": "completed", "failed": "failed"}
+_FILE_STATUSES: Mapping[str, VectorStoreFileStatus] = {"ready": "completed", "failed": "failed"}
 # What ingestion says of a file, in the three words that there are here.
-_UNSUPPORTED = frozenset({"unsupported_media_type"})
-_INVALID = frozenset({"encrypted", "corrupt", "empty", "no_text", "too_large", "too_many_pages"})
+_UNSUPPORTED_CODES = frozenset({"unsupported_media_type"})
+_INVALID_CODES = frozenset({"encrypted", "corrupt", "empty", "no_text", "too_large", "too_many_pages"})
 
 
-class StoreFileIn(Asked):
+class VectorStoreFileCreate(OpenAiRequestModel):
     """A file to attach."""
 
     file_id: Text
     attributes: Attributes | None = None
-    chunking_strategy: ChunkingStrategy | None = None
+    chunking_strategy: ChunkingStrategyRequest | None = None
 
 
-class StoreFileChanges(Asked):
+class VectorStoreFileUpdate(OpenAiRequestModel):
     """What can be changed: all attributes together."""
 
     attributes: Attributes | None
 
 
-class LastError(BaseModel):
+class VectorStoreFileErrorOut(BaseModel):
     """Why a file failed; ``reason`` is the word of the other doors."""
 
     code: Literal["server_error", "unsupported_file", "invalid_file"]
@@ -72,52 +75,52 @@ class LastError(BaseModel):
     reason: str
 
 
-class StoreFileOut(BaseModel):
+class VectorStoreFileOut(BaseModel):
     """A file of a vector store; ``document`` is its name at the other doors."""
 
     id: str
     object: Literal["vector_store.file"] = "vector_store.file"
     vector_store_id: str
     created_at: int
-    status: Status
-    last_error: LastError | None
+    status: VectorStoreFileStatus
+    last_error: VectorStoreFileErrorOut | None
     usage_bytes: int
     attributes: dict[str, Any]
-    chunking_strategy: StaticStrategy
+    chunking_strategy: StaticChunkingStrategyOut
     filename: str
     document: str | None
 
 
-class TextPart(BaseModel):
+class TextContentOut(BaseModel):
     """A text."""
 
     type: Literal["text"] = "text"
     text: str
 
 
-class ContentPage(BaseModel):
+class VectorStoreFileContentOut(BaseModel):
     """What was read of a file; there is one page."""
 
     object: Literal["vector_store.file_content.page"] = "vector_store.file_content.page"
-    data: list[TextPart]
+    data: list[TextContentOut]
     has_more: Literal[False] = False
     next_page: None = None
 
 
-def last_error(error: Mapping[str, Any] | None) -> LastError | None:
+def to_file_error(error: Mapping[str, Any] | None) -> VectorStoreFileErrorOut | None:
     """What ingestion, or the upload, said."""
     if error is None:
         return None
     reason = str(error.get("code", ""))
     code: Literal["server_error", "unsupported_file", "invalid_file"] = "server_error"
-    if reason in _UNSUPPORTED:
+    if reason in _UNSUPPORTED_CODES:
         code = "unsupported_file"
-    elif reason in _INVALID:
+    elif reason in _INVALID_CODES:
         code = "invalid_file"
-    return LastError(code=code, message=str(error.get("message", "")), reason=reason)
+    return VectorStoreFileErrorOut(code=code, message=str(error.get("message", "")), reason=reason)
 
 
-def plain(metadata: Mapping[str, Any]) -> dict[str, Any]:
+def flatten_attributes(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Attributes are flat: what is nested in metadata is told as its JSON."""
     return {
         name: value if isinstance(value, str | int | float | bool) else json.dumps(value, ensure_ascii=False)
@@ -126,102 +129,110 @@ def plain(metadata: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def strategy_of(view: KnowledgeBaseView) -> StaticStrategy:
+def to_chunking_strategy(view: KnowledgeBaseView) -> StaticChunkingStrategyOut:
     """How its files are cut."""
-    own = view.chunking
-    return StaticStrategy(
-        static=StaticSizes.model_construct(
-            max_chunk_size_tokens=own.max_tokens, chunk_overlap_tokens=own.overlap_tokens
+    chunking = view.chunking
+    return StaticChunkingStrategyOut(
+        static=StaticChunkingSizes.model_construct(
+            max_chunk_size_tokens=chunking.max_tokens, chunk_overlap_tokens=chunking.overlap_tokens
         )
     )
 
 
-def status_of(document: Document) -> Status:
+def to_file_status(document: DocumentRow) -> VectorStoreFileStatus:
     """In the words of this door."""
-    return _STATUS.get(document.status, "in_progress")
+    return _FILE_STATUSES.get(document.status, "in_progress")
 
 
-def store_file_out(document: Document, view: KnowledgeBaseView) -> StoreFileOut:
+def to_vector_store_file_out(document: DocumentRow, view: KnowledgeBaseView) -> VectorStoreFileOut:
     """The wire form of a document as a file."""
-    return StoreFileOut(
-        id=name_of(document),
+    return VectorStoreFileOut(
+        id=format_attachment_id(document),
         vector_store_id=encode_id("kb", view.row.id),
-        created_at=seconds(document.created_at),
-        status=status_of(document),
-        last_error=last_error(document.error) if document.status == "failed" else None,
+        created_at=to_unix_seconds(document.created_at),
+        status=to_file_status(document),
+        last_error=to_file_error(document.error) if document.status == "failed" else None,
         usage_bytes=document.bytes,
-        attributes=plain(document.attributes),
-        chunking_strategy=strategy_of(view),
+        attributes=flatten_attributes(document.attributes),
+        chunking_strategy=to_chunking_strategy(view),
         filename=document.source,
         document=encode_id("doc", document.id),
     )
 
 
-@router.post("", response_model=StoreFileOut)
-async def attach_file(kb: str, body: StoreFileIn, tenant: CurrentWriter, response: Response) -> StoreFileOut:
+@router.post("", response_model=VectorStoreFileOut)
+async def create_vector_store_file(
+    kb: str, body: VectorStoreFileCreate, tenant: CurrentWriter, response: Response
+) -> VectorStoreFileOut:
     """Attach a file: it becomes a document of the knowledge base."""
     view = await tenant.knowledge_bases.find(kb)
-    require_chunking(view, body.chunking_strategy)
-    file_id = path_id("file", body.file_id, FileNotFound)
-    document = await tenant.attachments.attach(kb, file_id, body.attributes)
-    response.headers.update(POLL_AFTER_MS)
-    return store_file_out(document, view)
+    check_chunking(view, body.chunking_strategy)
+    file_id = decode_path_id("file", body.file_id, FileNotFound)
+    document = await tenant.vector_store_files.attach(kb, file_id, body.attributes)
+    response.headers.update(POLL_HEADERS)
+    return to_vector_store_file_out(document, view)
 
 
-async def beyond(tenant: TenantServices, kb: str, walk: Walk) -> Document | None:
+async def resolve_cursor(tenant: TenantServices, kb: str, params: ListParams) -> DocumentRow | None:
     """The document that the cursor names. Raises InvalidInput, also for one that is gone."""
-    if walk.cursor is None:
+    if params.cursor is None:
         return None
     try:
-        return await tenant.attachments.get(kb, walk.cursor)
+        return await tenant.vector_store_files.get(kb, params.cursor)
     except DocumentNotFound:
-        walk.refuse()
+        params.raise_invalid_cursor()
 
 
-@router.get("", response_model=Page[StoreFileOut])
-async def list_store_files(
+@router.get("", response_model=OpenAiListResponse[VectorStoreFileOut])
+async def list_vector_store_files(
     kb: str,
-    walk: CurrentWalk,
+    params: CurrentListParams,
     tenant: CurrentReader,
-    filter: Annotated[Status | None, Query(description="Files that are so far")] = None,
+    filter: Annotated[VectorStoreFileStatus | None, Query(description="Files that are so far")] = None,
 ) -> dict[str, Any]:
     """All documents of the knowledge base, by default the newest first."""
     view = await tenant.knowledge_bases.find(kb)
-    place = await beyond(tenant, kb, walk)
-    page = AttachmentPage(
-        statuses=None if filter is None else STATUSES[filter],
-        beyond=None if place is None else place.id,
-        newest_first=walk.newest_first,
-        limit=walk.limit + 1,
+    cursor_document = await resolve_cursor(tenant, kb, params)
+    page = AttachmentListParams(
+        statuses=None if filter is None else DOCUMENT_STATUSES[filter],
+        cursor_id=None if cursor_document is None else cursor_document.id,
+        newest_first=params.newest_first,
+        limit=params.limit + 1,
     )
-    found = await tenant.attachments.page(kb, page)
-    return walk.page([store_file_out(document, view) for document in found], lambda file: file.id)
+    rows = await tenant.vector_store_files.list_documents(kb, page)
+    return params.to_list_response(
+        [to_vector_store_file_out(document, view) for document in rows], lambda file: file.id
+    )
 
 
-@router.get("/{attached}", response_model=StoreFileOut)
-async def get_store_file(kb: str, attached: str, tenant: CurrentReader, response: Response) -> StoreFileOut:
+@router.get("/{attached}", response_model=VectorStoreFileOut)
+async def get_vector_store_file(
+    kb: str, attached: str, tenant: CurrentReader, response: Response
+) -> VectorStoreFileOut:
     """One file with how far it is."""
-    document = await tenant.attachments.get(kb, attached)
-    response.headers.update(POLL_AFTER_MS)
-    return store_file_out(document, await tenant.knowledge_bases.find(kb))
+    document = await tenant.vector_store_files.get(kb, attached)
+    response.headers.update(POLL_HEADERS)
+    return to_vector_store_file_out(document, await tenant.knowledge_bases.find(kb))
 
 
-@router.post("/{attached}", response_model=StoreFileOut)
-async def update_store_file(kb: str, attached: str, body: StoreFileChanges, tenant: CurrentWriter) -> StoreFileOut:
+@router.post("/{attached}", response_model=VectorStoreFileOut)
+async def update_vector_store_file(
+    kb: str, attached: str, body: VectorStoreFileUpdate, tenant: CurrentWriter
+) -> VectorStoreFileOut:
     """Change its attributes as a whole; searches see it at once."""
-    document = await tenant.attachments.update(kb, attached, body.attributes or {})
-    return store_file_out(document, await tenant.knowledge_bases.find(kb))
+    document = await tenant.vector_store_files.update(kb, attached, body.attributes or {})
+    return to_vector_store_file_out(document, await tenant.knowledge_bases.find(kb))
 
 
-@router.get("/{attached}/content", response_model=ContentPage)
-async def get_store_file_content(kb: str, attached: str, tenant: CurrentReader) -> ContentPage:
+@router.get("/{attached}/content", response_model=VectorStoreFileContentOut)
+async def get_vector_store_file_content(kb: str, attached: str, tenant: CurrentReader) -> VectorStoreFileContentOut:
     """The text that was read of it; nothing before it is ready."""
-    _, text = await tenant.attachments.text(kb, attached)
-    return ContentPage(data=[TextPart(text=text)] if text else [])
+    _, text = await tenant.vector_store_files.read_text(kb, attached)
+    return VectorStoreFileContentOut(data=[TextContentOut(text=text)] if text else [])
 
 
-@router.delete("/{attached}", response_model=Deleted)
-async def detach_file(kb: str, attached: str, tenant: CurrentWriter) -> Deleted:
+@router.delete("/{attached}", response_model=OpenAiDeletedOut)
+async def delete_vector_store_file(kb: str, attached: str, tenant: CurrentWriter) -> OpenAiDeletedOut:
     """Take a file out of the vector store; one that was uploaded for itself is kept."""
-    await tenant.attachments.detach(kb, attached)
-    return Deleted(id=attached, object="vector_store.file.deleted")
+    await tenant.vector_store_files.detach(kb, attached)
+    return OpenAiDeletedOut(id=attached, object="vector_store.file.deleted")

@@ -4,7 +4,7 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from app.api.problems import PROBLEM
+from app.api.problems import PROBLEM_RESPONSE
 from app.api.v1 import (
     agent_search,
     agents,
@@ -33,7 +33,7 @@ from app.api.v1 import (
 )
 
 _RESPONSES: dict[int | str, dict[str, Any]] = {
-    str(status): {"description": text, **PROBLEM}
+    str(status): {"description": text, **PROBLEM_RESPONSE}
     for status, text in {
         401: "No key, or one that is not valid",
         403: "The key's role is too low",
@@ -47,7 +47,7 @@ _RESPONSES: dict[int | str, dict[str, Any]] = {
 }
 
 # Routes are tried in this order: first what is asked most.
-_MODULES = (
+_ROUTE_MODULES = (
     search,
     agent_search,
     answers,
@@ -75,7 +75,7 @@ _MODULES = (
 )
 
 
-def install(app: FastAPI) -> None:
+def include_routers(app: FastAPI) -> None:
     """Each module by itself: of routers within routers the framework looks at all of them, at every level again."""
-    for module in _MODULES:
+    for module in _ROUTE_MODULES:
         app.include_router(module.router, prefix="/v1", responses=dict(_RESPONSES))

@@ -8,26 +8,26 @@ from pydantic import BaseModel, Field
 
 from app.answering.types import (
     AnswerEvent,
-    Asked,
+    AnswerFinished,
+    AnswerSource,
     Citation,
-    Cited,
-    Finished,
-    Source,
+    CitationsFound,
+    QueryResolved,
     SourcesFound,
     TextDelta,
 )
 from app.api.v1.search_results import (
-    ExplainOut,
-    FoundDocument,
+    ExplanationOut,
     ReformulationOut,
-    ResultOut,
-    explain_out,
-    reformulation_out,
-    result_out,
+    ResultDocumentOut,
+    SearchResultOut,
+    to_explanation_out,
+    to_reformulation_out,
+    to_result_out,
 )
 
 
-class QueryOut(BaseModel):
+class AnswerQueryOut(BaseModel):
     """The question as it is answered, and what was searched for.
 
     ``reformulation`` is what the conversation was understood as: null where no model has read it, and then the answer
@@ -38,144 +38,144 @@ class QueryOut(BaseModel):
     queries: list[str]
     strategy: str
     reformulation: ReformulationOut | None
-    explain: ExplainOut | None = Field(None, exclude_if=lambda explain: explain is None)
+    explain: ExplanationOut | None = Field(None, exclude_if=lambda explain: explain is None)
 
 
-class SourceOut(ResultOut):
+class AnswerSourceOut(SearchResultOut):
     """A passage that the answer is written from; ``digest`` is what the model read of it, where it was shortened."""
 
     number: int
     digest: str | None
 
 
-class SourcesOut(BaseModel):
+class AnswerSourcesOut(BaseModel):
     """What the answer is written from, the best first; none where nothing relevant was found."""
 
-    sources: list[SourceOut]
+    sources: list[AnswerSourceOut]
 
 
-class TokenOut(BaseModel):
+class AnswerTokenOut(BaseModel):
     """The next piece of the answer; all of them together are the answer."""
 
     text: str
 
 
-class CitationOut(BaseModel):
+class AnswerCitationOut(BaseModel):
     """A document that the answer rests on, by the numbers of its passages.
 
     ``method`` is ``model`` where the model has named them, looking back at its answer, and ``overlap`` where it could
     not: then they hold many of the answer's words.
     """
 
-    document: FoundDocument
+    document: ResultDocumentOut
     knowledge_base: str
     sources: list[int]
     citation: str
     method: Literal["model", "overlap"]
 
 
-class CitationsOut(BaseModel):
+class AnswerCitationsOut(BaseModel):
     """The documents that the answer rests on, one entry each."""
 
-    citations: list[CitationOut]
+    citations: list[AnswerCitationOut]
 
 
-class AnswerTokens(BaseModel):
+class TokenUsageOut(BaseModel):
     """Of the chat model, as it counts them, for the answer, its citations and digests; 0 where it does not tell."""
 
     prompt_tokens: int
     completion_tokens: int
 
 
-class DoneOut(BaseModel):
+class AnswerDoneOut(BaseModel):
     """The end; ``abstained`` where nothing relevant was found, so that no model was asked."""
 
     abstained: bool
     warnings: list[str]
-    usage: AnswerTokens
+    usage: TokenUsageOut
     timings_ms: dict[str, float]
 
 
-class WrittenOut(BaseModel):
+class AnswerTextOut(BaseModel):
     """All pieces in one."""
 
     answer: str
 
 
 # Fields come in the order of the events, so the bases in the other one.
-class AnswerOut(DoneOut, CitationsOut, SourcesOut, WrittenOut, QueryOut):
+class AnswerOut(AnswerDoneOut, AnswerCitationsOut, AnswerSourcesOut, AnswerTextOut, AnswerQueryOut):
     """The whole answer: the data of all events."""
 
 
-EVENTS: Mapping[str, type[BaseModel]] = {
-    "query": QueryOut,
-    "sources": SourcesOut,
-    "token": TokenOut,
-    "citations": CitationsOut,
-    "done": DoneOut,
+EVENT_MODELS: Mapping[str, type[BaseModel]] = {
+    "query": AnswerQueryOut,
+    "sources": AnswerSourcesOut,
+    "token": AnswerTokenOut,
+    "citations": AnswerCitationsOut,
+    "done": AnswerDoneOut,
 }
 
 
-def event_out(event: AnswerEvent) -> tuple[str, BaseModel]:
+def to_event_out(event: AnswerEvent) -> tuple[str, BaseModel]:
     """The name and the data of an event."""
     match event:
-        case Asked():
-            return "query", _query(event)
+        case QueryResolved():
+            return "query", _to_query_out(event)
         case SourcesFound():
-            return "sources", SourcesOut(sources=[_source(source) for source in event.sources])
+            return "sources", AnswerSourcesOut(sources=[_to_source_out(source) for source in event.sources])
         case TextDelta():
-            return "token", TokenOut(text=event.text)
-        case Cited():
-            return "citations", CitationsOut(citations=_citations(event.citations))
-        case Finished():
-            return "done", _done(event)
+            return "token", AnswerTokenOut(text=event.text)
+        case CitationsFound():
+            return "citations", AnswerCitationsOut(citations=_to_citations_out(event.citations))
+        case AnswerFinished():
+            return "done", _to_done_out(event)
 
 
-async def answer_out(events: AsyncGenerator[AnswerEvent]) -> AnswerOut:
+async def collect_answer(events: AsyncGenerator[AnswerEvent]) -> AnswerOut:
     """All events in one object. Raises as they do."""
-    told: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     pieces: list[str] = []
     async with aclosing(events):
         async for event in events:
             if isinstance(event, TextDelta):
                 pieces.append(event.text)
             else:
-                told |= dict(event_out(event)[1])
-    return AnswerOut(answer="".join(pieces), **told)
+                fields |= dict(to_event_out(event)[1])
+    return AnswerOut(answer="".join(pieces), **fields)
 
 
-def _query(event: Asked) -> QueryOut:
-    found = event.found
-    return QueryOut(
+def _to_query_out(event: QueryResolved) -> AnswerQueryOut:
+    result = event.search_result
+    return AnswerQueryOut(
         question=event.question,
-        queries=list(found.queries),
-        strategy=found.strategy,
-        reformulation=None if found.reformulation is None else reformulation_out(found.reformulation),
-        explain=explain_out(found),
+        queries=list(result.queries),
+        strategy=result.strategy,
+        reformulation=None if result.reformulation is None else to_reformulation_out(result.reformulation),
+        explain=to_explanation_out(result),
     )
 
 
-def _source(source: Source) -> SourceOut:
-    return SourceOut(number=source.number, digest=source.digest, **dict(result_out(source.hit)))
+def _to_source_out(source: AnswerSource) -> AnswerSourceOut:
+    return AnswerSourceOut(number=source.number, digest=source.compressed_text, **dict(to_result_out(source.hit)))
 
 
-def _citations(citations: Sequence[Citation]) -> list[CitationOut]:
+def _to_citations_out(citations: Sequence[Citation]) -> list[AnswerCitationOut]:
     return [
-        CitationOut(
-            document=result_out(one.sources[0].hit).document,
-            knowledge_base=one.sources[0].hit.knowledge_base,
-            sources=[source.number for source in one.sources],
-            citation=one.label,
-            method=one.method,
+        AnswerCitationOut(
+            document=to_result_out(citation.sources[0].hit).document,
+            knowledge_base=citation.sources[0].hit.knowledge_base,
+            sources=[source.number for source in citation.sources],
+            citation=citation.label,
+            method=citation.method,
         )
-        for one in citations
+        for citation in citations
     ]
 
 
-def _done(event: Finished) -> DoneOut:
-    return DoneOut(
+def _to_done_out(event: AnswerFinished) -> AnswerDoneOut:
+    return AnswerDoneOut(
         abstained=event.abstained,
         warnings=list(event.warnings),
-        usage=AnswerTokens(prompt_tokens=event.tokens.prompt, completion_tokens=event.tokens.completion),
+        usage=TokenUsageOut(prompt_tokens=event.tokens.prompt, completion_tokens=event.tokens.completion),
         timings_ms=dict(event.timings_ms),
     )

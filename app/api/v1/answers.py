@@ -9,26 +9,26 @@ from fastapi.sse import format_sse_event
 from pydantic import ConfigDict, Field, JsonValue
 
 from app.answering.types import DEFAULT_CONTEXT_TOKENS, AnswerEvent, AnswerRequest
-from app.api.dependencies import CurrentReader, GuardedRoute
-from app.api.problems import PROBLEM_SCHEMA, on_app_error
-from app.api.searching import admit
-from app.api.timings import server_timing
-from app.api.v1.answer_events import EVENTS, AnswerOut, answer_out, event_out
-from app.api.v1.event_streams import EventStreamResponse, pulsed, unless_left
-from app.api.v1.schemas import Input
-from app.api.v1.search import MultiSearchIn, SearchIn
+from app.api.dependencies import AuthenticatedRoute, CurrentReader
+from app.api.problems import PROBLEM_SCHEMA, handle_app_error
+from app.api.searching import consume_search_quota
+from app.api.timings import format_server_timing
+from app.api.v1.answer_events import EVENT_MODELS, AnswerOut, collect_answer, to_event_out
+from app.api.v1.event_streams import EventStreamResponse, add_keepalive, cancel_on_disconnect
+from app.api.v1.schemas import StrictRequestModel
+from app.api.v1.search import KnowledgeBaseSearchRequest, MultiSearchRequest
 from app.bootstrap import TenantServices
 from app.errors import AppError
 from app.retrieval.types import SearchRequest
 
-router = APIRouter(tags=["answers"], route_class=GuardedRoute)
+router = APIRouter(tags=["answers"], route_class=AuthenticatedRoute)
 EXAMPLES: list[JsonValue] = [
     {"query": "How many days of parental leave are there?"},
     {"messages": [{"role": "user", "content": "And for twins?"}], "stream": False, "max_context_tokens": 2000},
 ]
 
 
-class AnswerOptions(Input):
+class AnswerOptions(StrictRequestModel):
     """How an answer is given, beside what is searched for."""
 
     stream: bool = Field(True, description="Server-sent events; false for one JSON object")
@@ -42,34 +42,34 @@ class AnswerOptions(Input):
         False, description="Have the model shorten each source to what matters first, for small context windows"
     )
 
-    def answer_request(self, search: SearchRequest) -> AnswerRequest:
+    def to_answer_request(self, search: SearchRequest) -> AnswerRequest:
         """The room's form of it."""
         return AnswerRequest(search, self.max_context_tokens, self.digest)
 
 
-class AnswerIn(AnswerOptions, SearchIn):
+class KnowledgeBaseAnswerRequest(AnswerOptions, KnowledgeBaseSearchRequest):
     """A search, and how it is answered; ``top_k`` is the most passages that are read, by default as many as fit."""
 
     model_config = ConfigDict(json_schema_extra={"examples": EXAMPLES})
 
 
-class MultiAnswerIn(AnswerOptions, MultiSearchIn):
+class MultiAnswerRequest(AnswerOptions, MultiSearchRequest):
     """The same over the named knowledge bases, or all that the key may read."""
 
     model_config = ConfigDict(json_schema_extra={"examples": EXAMPLES})
 
 
-def _event_schema(name: str, data: Mapping[str, Any]) -> dict[str, Any]:
-    told = {key: value for key, value in data.items() if key != "$defs"}
-    string = {"type": "string", "contentMediaType": "application/json", "contentSchema": told}
+def _build_event_schema(name: str, data: Mapping[str, Any]) -> dict[str, Any]:
+    schema = {key: value for key, value in data.items() if key != "$defs"}
+    string = {"type": "string", "contentMediaType": "application/json", "contentSchema": schema}
     return {"type": "object", "required": ["event", "data"], "properties": {"event": {"const": name}, "data": string}}
 
 
-_SCHEMAS = {
+_EVENT_SCHEMAS = {
     name: model.model_json_schema(ref_template="#/components/schemas/{model}", mode="serialization")
-    for name, model in EVENTS.items()
+    for name, model in EVENT_MODELS.items()
 }
-RESPONSES: dict[int | str, dict[str, Any]] = {
+ANSWER_RESPONSES: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "With `stream` events in this order: `query`, `sources`, `token` as often as there is text, "
         "`citations`, `done`; or `error` with a problem, which ends them wherever it comes. Without it one object "
@@ -77,56 +77,62 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
         "content": {
             # As OpenAPI 3.2 tells a stream: the schema of one event.
             "text/event-stream": {
-                "itemSchema": {"oneOf": [_event_schema(*one) for one in {**_SCHEMAS, "error": PROBLEM_SCHEMA}.items()]}
+                "itemSchema": {
+                    "oneOf": [_build_event_schema(*one) for one in {**_EVENT_SCHEMAS, "error": PROBLEM_SCHEMA}.items()]
+                }
             }
         },
     }
 }
 
 
-@router.post("/answer", response_model=AnswerOut, responses=RESPONSES)
-async def answer(
-    body: MultiAnswerIn, tenant: CurrentReader, request: Request, response: Response
+@router.post("/answer", response_model=AnswerOut, responses=ANSWER_RESPONSES)
+async def answer_question(
+    body: MultiAnswerRequest, tenant: CurrentReader, request: Request, response: Response
 ) -> AnswerOut | Response:
     """Answer a question from several knowledge bases at once."""
-    return await _answer(tenant, body, body.answer_request(body.request(body.knowledge_bases)), request, response)
+    return await _respond(
+        tenant, body, body.to_answer_request(body.to_search_request(body.knowledge_bases)), request, response
+    )
 
 
-@router.post("/knowledge-bases/{kb}/answer", response_model=AnswerOut, responses=RESPONSES)
+@router.post("/knowledge-bases/{kb}/answer", response_model=AnswerOut, responses=ANSWER_RESPONSES)
 async def answer_from_knowledge_base(
-    kb: str, body: AnswerIn, tenant: CurrentReader, request: Request, response: Response
+    kb: str, body: KnowledgeBaseAnswerRequest, tenant: CurrentReader, request: Request, response: Response
 ) -> AnswerOut | Response:
     """Answer a question from one knowledge base."""
-    return await _answer(tenant, body, body.answer_request(body.request([kb])), request, response)
+    return await _respond(tenant, body, body.to_answer_request(body.to_search_request([kb])), request, response)
 
 
-async def _answer(
-    tenant: TenantServices, options: AnswerOptions, asked: AnswerRequest, request: Request, response: Response
+async def _respond(
+    tenant: TenantServices, options: AnswerOptions, answer_request: AnswerRequest, request: Request, response: Response
 ) -> AnswerOut | Response:
     """What goes wrong before the first event is an error as everywhere; it counts as a search."""
-    await admit(tenant, response)
-    events = tenant.answering.answer(asked)
+    await consume_search_quota(tenant, response)
+    events = tenant.answering.answer(answer_request)
     if not options.stream:
-        whole = await unless_left(request, answer_out(events))
+        result = await cancel_on_disconnect(request, collect_answer(events))
         tenant.quotas.count(searches=1)
-        response.headers["Server-Timing"] = server_timing(whole.timings_ms)
-        return whole
+        response.headers["Server-Timing"] = format_server_timing(result.timings_ms)
+        return result
     first = await anext(events)
     tenant.quotas.count(searches=1)
-    return EventStreamResponse(pulsed(_told(request, first, events)), dict(response.headers))
+    return EventStreamResponse(add_keepalive(_stream_events(request, first, events)), dict(response.headers))
 
 
-async def _told(request: Request, first: AnswerEvent, events: AsyncGenerator[AnswerEvent]) -> AsyncGenerator[bytes]:
+async def _stream_events(
+    request: Request, first: AnswerEvent, events: AsyncGenerator[AnswerEvent]
+) -> AsyncGenerator[bytes]:
     try:
         async with aclosing(events):
-            yield _event(first)
+            yield _format_event(first)
             async for event in events:
-                yield _event(event)
+                yield _format_event(event)
     except AppError as exc:
-        problem = await on_app_error(request, exc)
+        problem = await handle_app_error(request, exc)
         yield format_sse_event(event="error", data_str=bytes(problem.body).decode())
 
 
-def _event(event: AnswerEvent) -> bytes:
-    name, data = event_out(event)
+def _format_event(event: AnswerEvent) -> bytes:
+    name, data = to_event_out(event)
     return format_sse_event(event=name, data_str=data.model_dump_json())

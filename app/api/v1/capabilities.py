@@ -5,19 +5,19 @@ from typing import Any
 from fastapi import APIRouter
 from pydantic import BaseModel
 
-from app.api.dependencies import CurrentReader, CurrentResources, GuardedRoute
-from app.api.v1.knowledge_bases import ChunkingIn
-from app.api.v1.search_queries import MAX_PICTURE_BYTES
+from app.api.dependencies import AuthenticatedRoute, CurrentReader, CurrentResources
+from app.api.v1.knowledge_bases import ChunkingRequest
+from app.api.v1.search_queries import MAX_IMAGE_BYTES
 from app.ingestion.chunkers import DEFAULT_CHUNKER, ChunkerSpec
-from app.ingestion.chunkers.installed import installed_chunkers
-from app.ingestion.parsers.installed import installed_parsers
+from app.ingestion.chunkers.installed import load_chunkers
+from app.ingestion.parsers.installed import load_installed_parsers
 from app.ingestion.parsers.tessdata import find_language_data
-from app.lexical.analyser import languages
+from app.lexical.analyser import list_languages
 from app.lexical.languages import AUTO
-from app.retrieval.strategies import DEFAULT_STRATEGY, installed_strategies
-from app.retrieval.transformers import DEFAULT_TRANSFORMER, installed_transformers
+from app.retrieval.strategies import DEFAULT_STRATEGY, load_strategies
+from app.retrieval.transformers import DEFAULT_TRANSFORMER, load_transformers
 
-router = APIRouter(tags=["capabilities"], route_class=GuardedRoute)
+router = APIRouter(tags=["capabilities"], route_class=AuthenticatedRoute)
 
 
 class ParserOut(BaseModel):
@@ -27,7 +27,7 @@ class ParserOut(BaseModel):
     extensions: list[str]
 
 
-class NamedOut(BaseModel):
+class ComponentOut(BaseModel):
     """Something that is chosen by name; ``options`` is a JSON schema with defaults."""
 
     name: str
@@ -58,78 +58,78 @@ class CapabilitiesOut(BaseModel):
 
     parsers: list[ParserOut]
     ocr: OcrOut
-    chunkers: list[NamedOut]
-    strategies: list[NamedOut]
-    transformers: list[NamedOut]
+    chunkers: list[ComponentOut]
+    strategies: list[ComponentOut]
+    transformers: list[ComponentOut]
     embedding_models: list[EmbeddingModelOut]
     models: dict[str, bool]
     languages: list[str]
     limits: dict[str, int]
 
 
-def _chunking_options(chunker: ChunkerSpec[Any]) -> dict[str, Any]:
-    schema = ChunkingIn.model_json_schema()
+def _build_chunking_schema(chunker: ChunkerSpec[Any]) -> dict[str, Any]:
+    schema = ChunkingRequest.model_json_schema()
     del schema["properties"]["strategy"]
     schema["properties"]["options"] = chunker.options.model_json_schema()
     return schema
 
 
-def _chunkers() -> list[NamedOut]:
+def _list_chunkers() -> list[ComponentOut]:
     return [
-        NamedOut(
-            name=one.name,
-            description=one.description,
-            options=_chunking_options(one),
-            default=one.name == DEFAULT_CHUNKER,
+        ComponentOut(
+            name=chunker.name,
+            description=chunker.description,
+            options=_build_chunking_schema(chunker),
+            default=chunker.name == DEFAULT_CHUNKER,
         )
-        for one in installed_chunkers().values()
+        for chunker in load_chunkers().values()
     ]
 
 
-def _strategies() -> list[NamedOut]:
+def _list_strategies() -> list[ComponentOut]:
     return [
-        NamedOut(
-            name=one.name,
-            description=one.description,
-            options=one.options.model_json_schema(),
-            default=one.name == DEFAULT_STRATEGY,
+        ComponentOut(
+            name=strategy.name,
+            description=strategy.description,
+            options=strategy.options.model_json_schema(),
+            default=strategy.name == DEFAULT_STRATEGY,
         )
-        for one in installed_strategies().values()
+        for strategy in load_strategies().values()
     ]
 
 
-def _transformers() -> list[NamedOut]:
+def _list_transformers() -> list[ComponentOut]:
     return [
-        NamedOut(
-            name=one.name,
-            description=one.description,
-            options=one.options.model_json_schema(),
-            default=one.name == DEFAULT_TRANSFORMER,
+        ComponentOut(
+            name=transformer.name,
+            description=transformer.description,
+            options=transformer.options.model_json_schema(),
+            default=transformer.name == DEFAULT_TRANSFORMER,
         )
-        for one in installed_transformers().values()
+        for transformer in load_transformers().values()
     ]
 
 
 @router.get("/capabilities", response_model=CapabilitiesOut)
-async def capabilities(resources: CurrentResources, _: CurrentReader) -> dict[str, Any]:
+async def get_capabilities(resources: CurrentResources, _: CurrentReader) -> dict[str, Any]:
     """Parsers, chunkers, strategies, models and limits of this server."""
     settings = resources.settings
     ocr = find_language_data(settings.parser.ocr_languages, settings.parser.tessdata_dir)
     return {
         "parsers": [
             {"media_type": spec.media_type, "extensions": [f".{name}" for name in spec.extensions]}
-            for spec in installed_parsers().values()
+            for spec in load_installed_parsers().values()
         ],
         "ocr": {"languages": ocr.languages, "missing": ocr.missing},
-        "chunkers": _chunkers(),
-        "strategies": _strategies(),
-        "transformers": _transformers(),
+        "chunkers": _list_chunkers(),
+        "strategies": _list_strategies(),
+        "transformers": _list_transformers(),
         "embedding_models": [
             {
                 "model": embedder.identity.model,
                 "dimensions": embedder.identity.dimensions,
                 "max_tokens": embedder.max_tokens,
-                "multimodal": embedder.pictures is not None,
+                "multimodal": embedder.image_embedder is not None,
                 "default": embedder is resources.embedders.default,
             }
             for embedder in resources.embedders.all
@@ -137,16 +137,16 @@ async def capabilities(resources: CurrentResources, _: CurrentReader) -> dict[st
         "models": {
             "chat": settings.models.chat_model is not None,
             "vision": settings.models.vision_model is not None,
-            "rerank": settings.rerank.configured,
+            "rerank": settings.rerank.is_configured,
         },
-        "languages": [AUTO, *languages()],
+        "languages": [AUTO, *list_languages()],
         "limits": {
             "upload_bytes": settings.server.max_upload_bytes,
             "pages": settings.parser.max_pages,
             "characters": settings.parser.max_characters,
             "top_k": 500,
             "queries": 16,
-            "query_image_bytes": MAX_PICTURE_BYTES,
+            "query_image_bytes": MAX_IMAGE_BYTES,
             "messages": 20,
         },
     }

@@ -8,18 +8,20 @@ from uuid import UUID
 from fastapi import APIRouter, Query
 from pydantic import BaseModel
 
-from app.api.dependencies import CurrentPage, CurrentReader, GuardedRoute, next_cursor
-from app.api.v1.documents import document_id
-from app.api.v1.media import MediaOut, media_out
-from app.api.v1.nodes import OffsetUnit, PlacesOut, node_id, place_facts
-from app.api.v1.schemas import Listing
-from app.db.models.tenant_data import Chunk, Document
+from app.api.dependencies import AuthenticatedRoute, CurrentPageParams, CurrentReader, encode_cursor
+from app.api.v1.documents import decode_document_id
+from app.api.v1.media import ImageOut, to_image_out
+from app.api.v1.nodes import LineBoxesOut, OffsetUnit, decode_node_id, to_line_box_fields
+from app.api.v1.schemas import ListResponse
+from app.db.models.tenant_data import ChunkRow, DocumentRow
 from app.documents import types
-from app.documents.offsets import Offsets
+from app.documents.offsets import OffsetConverter
 from app.documents.types import ChunkNotFound
 from app.ids import decode_id, encode_id
 
-router = APIRouter(prefix="/knowledge-bases/{kb}/documents/{document}", tags=["documents"], route_class=GuardedRoute)
+router = APIRouter(
+    prefix="/knowledge-bases/{kb}/documents/{document}", tags=["documents"], route_class=AuthenticatedRoute
+)
 
 
 class ChunkOut(BaseModel):
@@ -42,37 +44,39 @@ class ChunkOut(BaseModel):
     section_titles: list[str]
     node_path: list[str]
     depth: int
-    media: MediaOut | None
+    media: ImageOut | None
     metadata: dict[str, Any]
 
 
-class SingleChunkOut(ChunkOut, PlacesOut):
+class ChunkDetailOut(ChunkOut, LineBoxesOut):
     """A chunk, where its text stands, and its neighbours; those are null at either end of the document."""
 
     previous_chunk_id: str | None
     next_chunk_id: str | None
 
 
-def chunk_id(text: str) -> UUID:
+def decode_chunk_id(text: str) -> UUID:
     """The id in a path. Raises ChunkNotFound for what is no chunk's id, as for one that is not there."""
-    found = decode_id("chk", text)
-    if found is None:
+    decoded = decode_id("chk", text)
+    if decoded is None:
         raise ChunkNotFound
-    return found
+    return decoded
 
 
-def node_ids(document: UUID, version: int, path: Sequence[int]) -> list[str]:
+def encode_node_path(document: UUID, version: int, path: Sequence[int]) -> list[str]:
     """The ids from the root to the node with this path."""
-    return list(_node_ids(document, version, tuple(path)))
+    return list(_encode_node_path(document, version, tuple(path)))
 
 
 # Passages of the same parts are found again and again, and an id is the digest of a text.
 @lru_cache(maxsize=10_000)
-def _node_ids(document: UUID, version: int, path: tuple[int, ...]) -> tuple[str, ...]:
-    return tuple(encode_id("nod", types.node_id(document, version, path[:depth])) for depth in range(len(path) + 1))
+def _encode_node_path(document: UUID, version: int, path: tuple[int, ...]) -> tuple[str, ...]:
+    return tuple(
+        encode_id("nod", types.build_node_id(document, version, path[:depth])) for depth in range(len(path) + 1)
+    )
 
 
-def chunk_facts(chunk: Chunk, document: Document, offsets: Offsets) -> dict[str, Any]:
+def to_chunk_fields(chunk: ChunkRow, document: DocumentRow, offsets: OffsetConverter) -> dict[str, Any]:
     """What the list and the single chunk have in common."""
     return {
         "id": encode_id("chk", chunk.id),
@@ -86,55 +90,57 @@ def chunk_facts(chunk: Chunk, document: Document, offsets: Offsets) -> dict[str,
         "page_end": chunk.page_end,
         "slide": chunk.slide,
         "section_titles": chunk.section_titles,
-        "node_path": node_ids(document.id, chunk.version, chunk.node_path),
+        "node_path": encode_node_path(document.id, chunk.version, chunk.node_path),
         "depth": len(chunk.node_path),
-        "media": media_out(encode_id("kb", document.kb_id), document.id, chunk.media_ordinal, chunk.media_type),
+        "media": to_image_out(encode_id("kb", document.kb_id), document.id, chunk.media_ordinal, chunk.media_type),
         "metadata": chunk.attributes,
     }
 
 
-def neighbour_id(chunk: Chunk, document: Document, *, step: int) -> str | None:
+def find_neighbour_id(chunk: ChunkRow, document: DocumentRow, *, step: int) -> str | None:
     """The id of the chunk before or behind; None where there is none."""
     ordinal = chunk.ordinal + step
     if not 0 <= ordinal < document.chunk_count:
         return None
-    return encode_id("chk", types.chunk_id(document.id, chunk.version, ordinal))
+    return encode_id("chk", types.build_chunk_id(document.id, chunk.version, ordinal))
 
 
-@router.get("/chunks", response_model=Listing[ChunkOut])
+@router.get("/chunks", response_model=ListResponse[ChunkOut])
 async def list_chunks(
     kb: str,
     document: str,
-    page: CurrentPage,
+    page: CurrentPageParams,
     tenant: CurrentReader,
     node: Annotated[str | None, Query(description="Only chunks with text of this node, be it a part of it")] = None,
     offsets: OffsetUnit = None,
-) -> Listing[ChunkOut]:
+) -> ListResponse[ChunkOut]:
     """The live version's chunks in order; with `node` those whose text lies at least partly in that node."""
-    below = None if node is None else node_id(node)
-    view = await tenant.reading.chunks(
+    below = None if node is None else decode_node_id(node)
+    view = await tenant.content.list_chunks(
         kb,
-        document_id(document),
-        below=below,
-        after=page.after_number(),
+        decode_document_id(document),
+        node_id=below,
+        after=page.parse_ordinal_cursor(),
         limit=page.limit + 1,
         utf16=offsets == "utf16",
     )
-    found = view.chunks[: page.limit]
-    items = [ChunkOut(**chunk_facts(chunk, view.document, view.offsets)) for chunk in found]
-    more = len(view.chunks) > page.limit
-    return Listing(items=items, next_cursor=next_cursor(found[-1].ordinal) if more else None)
+    chunks = view.chunks[: page.limit]
+    items = [ChunkOut(**to_chunk_fields(chunk, view.document, view.offsets)) for chunk in chunks]
+    has_more = len(view.chunks) > page.limit
+    return ListResponse(items=items, next_cursor=encode_cursor(chunks[-1].ordinal) if has_more else None)
 
 
-@router.get("/chunks/{chunk}", response_model=SingleChunkOut)
+@router.get("/chunks/{chunk}", response_model=ChunkDetailOut)
 async def get_chunk(
     kb: str, document: str, chunk: str, tenant: CurrentReader, offsets: OffsetUnit = None
-) -> SingleChunkOut:
+) -> ChunkDetailOut:
     """One chunk of the live version, its place in the tree and its neighbours."""
-    view = await tenant.reading.chunk(kb, document_id(document), chunk_id(chunk), utf16=offsets == "utf16")
-    return SingleChunkOut(
-        **chunk_facts(view.chunk, view.document, view.offsets),
-        **place_facts(view.places),
-        previous_chunk_id=neighbour_id(view.chunk, view.document, step=-1),
-        next_chunk_id=neighbour_id(view.chunk, view.document, step=1),
+    view = await tenant.content.get_chunk(
+        kb, decode_document_id(document), decode_chunk_id(chunk), utf16=offsets == "utf16"
+    )
+    return ChunkDetailOut(
+        **to_chunk_fields(view.chunk, view.document, view.offsets),
+        **to_line_box_fields(view.line_boxes),
+        previous_chunk_id=find_neighbour_id(view.chunk, view.document, step=-1),
+        next_chunk_id=find_neighbour_id(view.chunk, view.document, step=1),
     )

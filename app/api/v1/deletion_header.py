@@ -10,12 +10,12 @@ from app.ids import encode_id
 DELETION_HEADER = "Carrel-Deletion-Id"
 
 
-def gone(status: int, deletion: UUID) -> Response:
+def create_deletion_response(status: int, deletion: UUID) -> Response:
     """An answer without a body."""
     return Response(status_code=status, headers={DELETION_HEADER: encode_id("del", deletion)})
 
 
-def told_by_header(status: int, description: str) -> dict[int | str, dict[str, Any]]:
+def describe_deletion_header(status: int, description: str) -> dict[int | str, dict[str, Any]]:
     """How OpenAPI is told of it."""
     header = {"description": "The deletion; GET /v1/deletions/{id} is its receipt", "schema": {"type": "string"}}
     return {status: {"headers": {DELETION_HEADER: header}, "description": description}}

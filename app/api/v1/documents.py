@@ -10,34 +10,41 @@ from fastapi.responses import RedirectResponse, StreamingResponse
 from pydantic import BaseModel, Field
 
 from app.api.bodies import Text
-from app.api.dependencies import CurrentPage, CurrentReader, CurrentResources, CurrentWriter, GuardedRoute, next_cursor
-from app.api.problems import PROBLEM, problem
-from app.api.v1.schemas import Identifier, Input, Listing, Metadata, ScopeId, Time, Title, WebAddress
-from app.api.v1.scopes import Promotion, ScopeOut
-from app.db.models.tenant_data import Document
-from app.documents.repository import DocumentFilters
-from app.documents.scopes import Scope
+from app.api.dependencies import (
+    AuthenticatedRoute,
+    CurrentPageParams,
+    CurrentReader,
+    CurrentResources,
+    CurrentWriter,
+    encode_cursor,
+)
+from app.api.problems import PROBLEM_RESPONSE, create_problem_response
+from app.api.v1.schemas import Identifier, ListResponse, Metadata, ScopeId, StrictRequestModel, Time, Title, WebAddress
+from app.api.v1.scopes import ScopeOut, ScopePromotionRequest
+from app.db.models.tenant_data import DocumentRow
+from app.documents.repository import DocumentRowFilters
+from app.documents.scopes import DocumentScope
 from app.documents.types import DocumentNotFound
-from app.errors import InvalidInput
+from app.errors import InvalidInputError
 from app.filters import compile_filter
 from app.ids import decode_id, encode_id
-from app.object_store.disposition import content_disposition
-from app.times import GivenTime
+from app.object_store.disposition import format_content_disposition
+from app.times import ProvidedTime
 
-router = APIRouter(prefix="/knowledge-bases/{kb}/documents", tags=["documents"], route_class=GuardedRoute)
-MAX_DIGITS = 18
+router = APIRouter(prefix="/knowledge-bases/{kb}/documents", tags=["documents"], route_class=AuthenticatedRoute)
+MAX_RANGE_DIGITS = 18
 # Shown in a browser without a risk to the page's origin; anything else is a download.
-INLINE = frozenset({"application/pdf", "text/plain", "image/png", "image/jpeg", "image/gif", "image/webp"})
+INLINE_MEDIA_TYPES = frozenset({"application/pdf", "text/plain", "image/png", "image/jpeg", "image/gif", "image/webp"})
 
 
-class DocumentChanges(Input):
+class DocumentUpdate(StrictRequestModel):
     """What can be changed without uploading again."""
 
     metadata: Metadata | None = None
     title: Title | None = None
     source_uri: WebAddress | None = None
-    source_created_at: GivenTime | None = None
-    scope: Promotion | None = None
+    source_created_at: ProvidedTime | None = None
+    scope: ScopePromotionRequest | None = None
 
 
 class DocumentOut(BaseModel):
@@ -77,15 +84,15 @@ class DocumentOut(BaseModel):
     updated_at: Time
 
 
-def document_out(document: Document, knowledge_base: str) -> DocumentOut:
+def to_document_out(document: DocumentRow, knowledge_base: str) -> DocumentOut:
     """The wire form of a document."""
-    plain = {
+    fields = {
         name: getattr(document, name)
         for name in DocumentOut.model_fields
         if name not in ("id", "knowledge_base", "sha256", "metadata", "scope")
     }
     return DocumentOut(
-        **plain,
+        **fields,
         id=encode_id("doc", document.id),
         knowledge_base=knowledge_base,
         sha256=document.sha256.hex(),
@@ -99,18 +106,18 @@ def document_out(document: Document, knowledge_base: str) -> DocumentOut:
     )
 
 
-def document_id(text: str) -> UUID:
+def decode_document_id(text: str) -> UUID:
     """The id in a path. Raises DocumentNotFound for what is no document's id, as for one that is not there."""
-    found = decode_id("doc", text)
-    if found is None:
+    decoded = decode_id("doc", text)
+    if decoded is None:
         raise DocumentNotFound
-    return found
+    return decoded
 
 
-@router.get("", response_model=Listing[DocumentOut])
+@router.get("", response_model=ListResponse[DocumentOut])
 async def list_documents(
     kb: str,
-    page: CurrentPage,
+    page: CurrentPageParams,
     tenant: CurrentReader,
     status: Literal["queued", "parsing", "chunking", "embedding", "ready", "failed"] | None = None,
     external_id: Identifier | None = None,
@@ -121,19 +128,19 @@ async def list_documents(
     level: Annotated[Literal["shared"] | None, Query(description="What the operator shares under this name")] = None,
 ) -> dict[str, Any]:
     """Documents, newest first."""
-    scope = Scope(user_id, chat_id, agent_id, shared=level is not None)
+    scope = DocumentScope(user_id, chat_id, agent_id, shared=level is not None)
     compiled = compile_filter(parse_filter(filter), loc=("query", "filter"))
-    filters = DocumentFilters(
+    filters = DocumentRowFilters(
         status=status,
         external_id=external_id,
-        scope_key=scope.key(loc=("query",)) if scope != Scope() else None,
+        scope_key=scope.to_key(loc=("query",)) if scope != DocumentScope() else None,
         contains=compiled.contains,
         path=compiled.path,
     )
-    name, found = await tenant.documents.page(kb, filters, after=page.after(), limit=page.limit + 1)
-    items = found[: page.limit]
-    cursor = next_cursor(items[-1].created_at, items[-1].id) if found[page.limit :] else None
-    return {"items": [document_out(document, name) for document in items], "next_cursor": cursor}
+    name, rows = await tenant.documents.list_documents(kb, filters, after=page.parse_cursor(), limit=page.limit + 1)
+    items = rows[: page.limit]
+    cursor = encode_cursor(items[-1].created_at, items[-1].id) if rows[page.limit :] else None
+    return {"items": [to_document_out(document, name) for document in items], "next_cursor": cursor}
 
 
 def parse_filter(text: str | None) -> Mapping[str, object] | None:
@@ -141,19 +148,19 @@ def parse_filter(text: str | None) -> Mapping[str, object] | None:
     if text is None:
         return None
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
-        raise InvalidInput("The filter must be a JSON object.", loc=("query", "filter"))
-    return found
+        value = None
+    if not isinstance(value, dict):
+        raise InvalidInputError("The filter must be a JSON object.", loc=("query", "filter"))
+    return value
 
 
 @router.get("/{document}", response_model=DocumentOut)
 async def get_document(kb: str, document: str, tenant: CurrentReader) -> DocumentOut:
     """One document with its status."""
-    found = await tenant.documents.get(kb, document_id(document))
-    return document_out(found, (await tenant.knowledge_bases.find(kb)).row.name)
+    row = await tenant.documents.get(kb, decode_document_id(document))
+    return to_document_out(row, (await tenant.knowledge_bases.find(kb)).row.name)
 
 
 @router.patch(
@@ -163,11 +170,11 @@ async def get_document(kb: str, document: str, tenant: CurrentReader) -> Documen
         409: {
             "description": "Another document with the same identity is in that scope already, or a title would need an "
             "embedding model that is not configured",
-            **PROBLEM,
+            **PROBLEM_RESPONSE,
         }
     },
 )
-async def update_document(kb: str, document: str, body: DocumentChanges, tenant: CurrentWriter) -> DocumentOut:
+async def update_document(kb: str, document: str, body: DocumentUpdate, tenant: CurrentWriter) -> DocumentOut:
     """Change metadata (as a whole), title or source; null takes one away. A scope can only widen.
 
     Filters, scopes and what results show have it at once. A title is also among the words that passages are found by:
@@ -176,25 +183,25 @@ async def update_document(kb: str, document: str, body: DocumentChanges, tenant:
     """
     changes = body.model_dump(exclude_unset=True)
     if changes.get("metadata", ...) is None:
-        raise InvalidInput("metadata cannot be null; {} empties it.", loc=("body", "metadata"))
+        raise InvalidInputError("metadata cannot be null; {} empties it.", loc=("body", "metadata"))
     if body.scope is not None:
-        changes["scope"] = body.scope.scope()
+        changes["scope"] = body.scope.to_scope()
     elif "scope" in changes:
-        raise InvalidInput("scope cannot be null; the tenant's level is the widest.", loc=("body", "scope"))
-    found = await tenant.documents.update(kb, document_id(document), changes)
-    return document_out(found, (await tenant.knowledge_bases.find(kb)).row.name)
+        raise InvalidInputError("scope cannot be null; the tenant's level is the widest.", loc=("body", "scope"))
+    row = await tenant.documents.update(kb, decode_document_id(document), changes)
+    return to_document_out(row, (await tenant.knowledge_bases.find(kb)).row.name)
 
 
 @router.post(
     "/{document}/reindex",
     status_code=202,
     response_model=DocumentOut,
-    responses={409: {"description": "The knowledge base belongs to another embedding model", **PROBLEM}},
+    responses={409: {"description": "The knowledge base belongs to another embedding model", **PROBLEM_RESPONSE}},
 )
 async def reindex_document(kb: str, document: str, tenant: CurrentWriter) -> DocumentOut:
     """Ingest it again: brings back one that failed; searches see what is there until the new index of it is whole."""
-    found = await tenant.documents.reindex(kb, document_id(document))
-    return document_out(found, (await tenant.knowledge_bases.find(kb)).row.name)
+    row = await tenant.documents.reindex(kb, decode_document_id(document))
+    return to_document_out(row, (await tenant.knowledge_bases.find(kb)).row.name)
 
 
 @router.get(
@@ -204,30 +211,32 @@ async def reindex_document(kb: str, document: str, tenant: CurrentWriter) -> Doc
         200: {"description": "All of it", "content": {"*/*": {}}},
         206: {"description": "The bytes of `Range`", "content": {"*/*": {}}},
         302: {"description": "A link for a few minutes"},
-        416: {"description": "The range begins behind the end", **PROBLEM},
+        416: {"description": "The range begins behind the end", **PROBLEM_RESPONSE},
     },
 )
-async def get_content(
+async def get_document_content(
     kb: str, document: str, request: Request, tenant: CurrentReader, resources: CurrentResources
 ) -> Response:
     """The original: a link where the object store makes links, else a stream with Range."""
-    original = await tenant.documents.original(kb, document_id(document), inline=INLINE)
+    original = await tenant.documents.get_original(kb, decode_document_id(document), inline_types=INLINE_MEDIA_TYPES)
     if original.link is not None:
         return RedirectResponse(original.link, 302)
     row = original.document
-    size = await resources.objects.size(original.key)
+    size = await resources.objects.get_size(original.key)
     etag = f'"{row.sha256.hex()}"'
     headers = {
         "ETag": etag,
         "Accept-Ranges": "bytes",
-        "Content-Disposition": content_disposition(row.source, inline=row.media_type in INLINE),
+        "Content-Disposition": format_content_disposition(row.source, inline=row.media_type in INLINE_MEDIA_TYPES),
         "Content-Security-Policy": "sandbox",
     }
-    asked = request.headers.get("range", "") if request.headers.get("if-range", etag) == etag else ""
-    span = byte_range(asked, size)
+    range_header = request.headers.get("range", "") if request.headers.get("if-range", etag) == etag else ""
+    span = parse_byte_range(range_header, size)
     start, length = span or (0, size)
     if length == 0:
-        return problem(request, 416, "range", f"There are {size} bytes.", headers={"Content-Range": f"bytes */{size}"})
+        return create_problem_response(
+            request, 416, "range", f"There are {size} bytes.", headers={"Content-Range": f"bytes */{size}"}
+        )
     if span is not None:
         headers["Content-Range"] = f"bytes {start}-{start + length - 1}/{size}"
     headers["Content-Length"] = str(length)
@@ -235,12 +244,12 @@ async def get_content(
     return StreamingResponse(stream, 200 if span is None else 206, headers, media_type=row.media_type)
 
 
-def byte_range(header: str, size: int) -> tuple[int, int] | None:
+def parse_byte_range(header: str, size: int) -> tuple[int, int] | None:
     """Start and length of a single byte range (RFC 9110, section 14); None for the whole, length 0 behind the end."""
     unit, _, spans = header.partition("=")
     first, dash, last = spans.strip().partition("-")
-    known = unit.strip().lower() == "bytes" and dash and (first + last).isdecimal()
-    if not known or len(first) > MAX_DIGITS or len(last) > MAX_DIGITS:
+    is_valid = unit.strip().lower() == "bytes" and dash and (first + last).isdecimal()
+    if not is_valid or len(first) > MAX_RANGE_DIGITS or len(last) > MAX_RANGE_DIGITS:
         return None
     if not first:
         length = min(int(last), size)

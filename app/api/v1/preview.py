@@ -11,62 +11,62 @@ from fastapi.responses import Response
 from pydantic import BaseModel, Field, field_validator, model_validator
 
 from app.api.bodies import Text
-from app.api.dependencies import CurrentWriter, GuardedRoute
-from app.api.json_limits import LIMIT, MAX_JSON_BYTES
-from app.api.problems import PROBLEM, problem
-from app.api.streamed import FORM, checked, content_type, read_json, refuse_large
-from app.api.v1.knowledge_bases import ChunkingIn
+from app.api.dependencies import AuthenticatedRoute, CurrentWriter
+from app.api.json_limits import DEFAULT_JSON_LIMIT, MAX_JSON_BYTES
+from app.api.problems import PROBLEM_RESPONSE, create_problem_response
+from app.api.streamed import MULTIPART_FORM, parse_content_type, read_json_body, reject_oversized_body, validate_body
+from app.api.v1.knowledge_bases import ChunkingRequest
 from app.api.v1.nodes import MAX_DEPTH
-from app.api.v1.schemas import Identifier, Input
+from app.api.v1.schemas import Identifier, StrictRequestModel
 from app.api.v1.upload_forms import UploadForm
 from app.bootstrap import TenantServices
-from app.documents.uploads import OVERHEAD
-from app.errors import Unsupported
-from app.ingestion.preview import MOST_BYTES, Preview, PreviewWishes
+from app.documents.uploads import MAX_FORM_OVERHEAD_BYTES
+from app.errors import UnsupportedMediaTypeError
+from app.ingestion.preview import MAX_FILE_BYTES, Preview, PreviewOptions
 from app.ingestion.types import IngestionError, TreeNode
 
-router = APIRouter(tags=["preview"], route_class=GuardedRoute)
-MOST_CHUNKS = 200
-MOST_NODES = 2000
+router = APIRouter(tags=["preview"], route_class=AuthenticatedRoute)
+MAX_CHUNKS = 200
+MAX_NODES = 2000
 
 
-class Wishes(Input):
+class PreviewOptionsRequest(StrictRequestModel):
     """How to cut: as a knowledge base does, or as ``chunking`` says; without either by the defaults."""
 
     knowledge_base: Identifier | None = None
-    chunking: ChunkingIn | None = None
+    chunking: ChunkingRequest | None = None
 
     @model_validator(mode="after")
-    def _not_both(self) -> Self:
+    def _check_not_both(self) -> Self:
         if self.knowledge_base is not None and self.chunking is not None:
             raise ValueError("send either knowledge_base or chunking")
         return self
 
-    def wishes(self, encoding: str | None = None) -> PreviewWishes:
+    def to_preview_options(self, encoding: str | None = None) -> PreviewOptions:
         """The room's form of it. Raises InvalidInput for an option that the chunker does not know."""
-        return PreviewWishes(encoding, self.knowledge_base, self.chunking.settings() if self.chunking else None)
+        return PreviewOptions(encoding, self.knowledge_base, self.chunking.to_chunking() if self.chunking else None)
 
 
-class PreviewForm(Wishes):
+class PreviewForm(PreviewOptionsRequest):
     """The fields beside the file; ``chunking`` is JSON."""
 
     @field_validator("chunking", mode="before")
     @classmethod
-    def _parse(cls, value: Any) -> Any:
+    def _parse_chunking(cls, value: Any) -> Any:
         try:
             return json.loads(value)
         except (ValueError, RecursionError):
             raise ValueError("must be a JSON object") from None
 
 
-class TextPreview(Wishes):
+class TextPreviewRequest(PreviewOptionsRequest):
     """A text that comes in the body."""
 
     text: Text = Field(min_length=1)
     media_type: Literal["text/plain", "text/markdown", "text/html"] | None = None
 
 
-class QualityOut(BaseModel):
+class ParseQualityOut(BaseModel):
     """How well the file could be read; pages, or slides, count from 1.
 
     ``suspected_scans`` are pages of a PDF without any text; ``garbled_ratio`` is the share of noise in the text;
@@ -125,31 +125,31 @@ class PreviewOut(BaseModel):
     title: str | None
     page_count: int | None
     warnings: list[str]
-    quality: QualityOut
+    quality: ParseQualityOut
     tree: PreviewNodeOut
     chunks: list[PreviewChunkOut]
     total_chunks: int
     truncated: bool
 
 
-def tree_out(root: TreeNode, text: str) -> tuple[PreviewNodeOut, bool]:
+def to_tree_out(root: TreeNode, text: str) -> tuple[PreviewNodeOut, bool]:
     """The first nodes in reading order as a tree, and whether there are more."""
-    top = _node_out(root, text, 0)
-    waiting = [(child, top) for child in reversed(root.children)]
-    made, too_deep = 1, False
-    while waiting and made < MOST_NODES:
-        node, parent = waiting.pop()
+    root_out = _to_node_out(root, text, 0)
+    stack = [(child, root_out) for child in reversed(root.children)]
+    node_count, is_too_deep = 1, False
+    while stack and node_count < MAX_NODES:
+        node, parent = stack.pop()
         if parent.depth == MAX_DEPTH:
-            too_deep = True
+            is_too_deep = True
             continue
-        out = _node_out(node, text, parent.depth + 1)
+        out = _to_node_out(node, text, parent.depth + 1)
         parent.children.append(out)
-        waiting += [(child, out) for child in reversed(node.children)]
-        made += 1
-    return top, too_deep or bool(waiting)
+        stack += [(child, out) for child in reversed(node.children)]
+        node_count += 1
+    return root_out, is_too_deep or bool(stack)
 
 
-def _node_out(node: TreeNode, text: str, depth: int) -> PreviewNodeOut:
+def _to_node_out(node: TreeNode, text: str, depth: int) -> PreviewNodeOut:
     return PreviewNodeOut(
         kind=node.kind.value,
         level=node.level,
@@ -166,16 +166,16 @@ def _node_out(node: TreeNode, text: str, depth: int) -> PreviewNodeOut:
     )
 
 
-def preview_out(made: Preview) -> PreviewOut:
+def to_preview_out(result: Preview) -> PreviewOut:
     """The reply, cut to a size that a page can show."""
-    tree, more = tree_out(made.tree.root, made.tree.text)
-    shown = list(zip(made.drafts, made.counts, strict=True))[:MOST_CHUNKS]
+    tree, has_more_nodes = to_tree_out(result.tree.root, result.tree.text)
+    shown = list(zip(result.drafts, result.token_counts, strict=True))[:MAX_CHUNKS]
     return PreviewOut(
-        media_type=made.media_type,
-        title=made.title,
-        page_count=made.page_count,
-        warnings=list(made.warnings),
-        quality=QualityOut(**asdict(made.quality), tokens=made.tokens),
+        media_type=result.media_type,
+        title=result.title,
+        page_count=result.page_count,
+        warnings=list(result.warnings),
+        quality=ParseQualityOut(**asdict(result.quality), tokens=result.tokens),
         tree=tree,
         chunks=[
             PreviewChunkOut(
@@ -192,16 +192,16 @@ def preview_out(made: Preview) -> PreviewOut:
             )
             for index, (draft, tokens) in enumerate(shown)
         ],
-        total_chunks=len(made.drafts),
-        truncated=made.truncated or more or len(made.drafts) > MOST_CHUNKS,
+        total_chunks=len(result.drafts),
+        truncated=result.truncated or has_more_nodes or len(result.drafts) > MAX_CHUNKS,
     )
 
 
-_BODY = {
+_REQUEST_BODY = {
     "requestBody": {
         "required": True,
         "content": {
-            FORM: {
+            MULTIPART_FORM: {
                 "schema": {
                     "type": "object",
                     "required": ["file"],
@@ -213,45 +213,49 @@ _BODY = {
                     },
                 }
             },
-            "application/json": {"schema": TextPreview.model_json_schema(ref_template="#/components/schemas/{model}")},
+            "application/json": {
+                "schema": TextPreviewRequest.model_json_schema(ref_template="#/components/schemas/{model}")
+            },
         },
     }
 }
 
 
-def read_form(fields: Mapping[str, str]) -> PreviewWishes:
+def parse_form(fields: Mapping[str, str]) -> PreviewOptions:
     """A field that was left empty counts as not sent."""
-    given = {name: value for name, value in fields.items() if value != ""}
-    encoding = {name: given.pop(name) for name in ("encoding",) if name in given}
-    return checked(PreviewForm, given).wishes(checked(UploadForm, encoding).encoding)
+    provided = {name: value for name, value in fields.items() if value != ""}
+    encoding = {name: provided.pop(name) for name in ("encoding",) if name in provided}
+    return validate_body(PreviewForm, provided).to_preview_options(validate_body(UploadForm, encoding).encoding)
 
 
-async def _receive(request: Request, tenant: TenantServices) -> Preview:
-    kind, boundary = content_type(request)
-    most = MOST_BYTES + OVERHEAD if kind == FORM else MAX_JSON_BYTES
-    refuse_large(request, most, most)
-    if kind == FORM and boundary:
-        return await tenant.preview.preview(request.stream(), boundary, read_form)
+async def _receive_preview(request: Request, tenant: TenantServices) -> Preview:
+    kind, boundary = parse_content_type(request)
+    max_bytes = MAX_FILE_BYTES + MAX_FORM_OVERHEAD_BYTES if kind == MULTIPART_FORM else MAX_JSON_BYTES
+    reject_oversized_body(request, max_bytes, max_bytes)
+    if kind == MULTIPART_FORM and boundary:
+        return await tenant.preview.preview_upload(request.stream(), boundary, parse_form)
     if kind != "application/json":
-        raise Unsupported("Send multipart/form-data with a part named 'file', or application/json with 'text'.")
-    body = await read_json(request, TextPreview, most=MAX_JSON_BYTES, limit=LIMIT)
-    return await tenant.preview.preview_text(body.text, body.wishes(), media_type=body.media_type)
+        raise UnsupportedMediaTypeError(
+            "Send multipart/form-data with a part named 'file', or application/json with 'text'."
+        )
+    body = await read_json_body(request, TextPreviewRequest, max_bytes=MAX_JSON_BYTES, limit=DEFAULT_JSON_LIMIT)
+    return await tenant.preview.preview_text(body.text, body.to_preview_options(), media_type=body.media_type)
 
 
 @router.post(
     "/preview",
     response_model=PreviewOut,
-    openapi_extra=_BODY,
+    openapi_extra=_REQUEST_BODY,
     responses={
-        409: {"description": "The knowledge base's embedding model is not configured", **PROBLEM},
-        415: {"description": "No parser reads this kind of file", **PROBLEM},
+        409: {"description": "The knowledge base's embedding model is not configured", **PROBLEM_RESPONSE},
+        415: {"description": "No parser reads this kind of file", **PROBLEM_RESPONSE},
     },
 )
-async def preview(request: Request, tenant: CurrentWriter) -> PreviewOut | Response:
+async def preview_document(request: Request, tenant: CurrentWriter) -> PreviewOut | Response:
     """Show how a file, or a text, would be read and cut, and how well it can be read; nothing of it is stored."""
     try:
-        made = await _receive(request, tenant)
+        result = await _receive_preview(request, tenant)
     except IngestionError as exc:  # what an uploaded document would fail with
         errors = [{"loc": ["body"], "msg": exc.message}]
-        return problem(request, 422, exc.code, exc.message, errors=errors)
-    return await asyncio.to_thread(preview_out, made)
+        return create_problem_response(request, 422, exc.code, exc.message, errors=errors)
+    return await asyncio.to_thread(to_preview_out, result)

@@ -6,14 +6,14 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel, Field
 
-from app.api.dependencies import CurrentAdmin, CurrentPage, GuardedRoute, Page, next_cursor
-from app.api.v1.schemas import Listing, ScopeId, Time
+from app.api.dependencies import AuthenticatedRoute, CurrentAdmin, CurrentPageParams, PageParams, encode_cursor
+from app.api.v1.schemas import ListResponse, ScopeId, Time
 from app.ids import encode_id
-from app.prompts.types import PromptName, PromptVersion
+from app.prompts.types import PromptName, PromptVersionInfo
 
-router = APIRouter(tags=["prompts"], route_class=GuardedRoute)
-WhichPrompt = Annotated[PromptName | None, Query(description="Only this one; without it both")]
-Number = Annotated[int, Path(ge=1, le=2**31 - 1)]
+router = APIRouter(tags=["prompts"], route_class=AuthenticatedRoute)
+PromptFilter = Annotated[PromptName | None, Query(description="Only this one; without it both")]
+VersionNumber = Annotated[int, Path(ge=1, le=2**31 - 1)]
 
 
 class PromptVersionOut(BaseModel):
@@ -30,7 +30,7 @@ class PromptVersionOut(BaseModel):
     key: str | None = Field(description="The id of an API key")
 
 
-def _out(version: PromptVersion, *, in_use: bool) -> dict[str, Any]:
+def _to_version_out(version: PromptVersionInfo, *, in_use: bool) -> dict[str, Any]:
     return {
         "prompt": version.name,
         "number": version.number,
@@ -41,43 +41,48 @@ def _out(version: PromptVersion, *, in_use: bool) -> dict[str, Any]:
     }
 
 
-def _listing(found: Sequence[PromptVersion], page: Page) -> dict[str, Any]:
-    items = found[: page.limit]
-    cursor = next_cursor(items[-1].created_at, items[-1].id) if found[page.limit :] else None
-    return {"items": [_out(version, in_use=version.in_use) for version in items], "next_cursor": cursor}
+def _to_list_response(versions: Sequence[PromptVersionInfo], page: PageParams) -> dict[str, Any]:
+    items = versions[: page.limit]
+    cursor = encode_cursor(items[-1].created_at, items[-1].id) if versions[page.limit :] else None
+    return {"items": [_to_version_out(version, in_use=version.in_use) for version in items], "next_cursor": cursor}
 
 
-@router.get("/knowledge-bases/{kb}/prompts", response_model=Listing[PromptVersionOut])
+@router.get("/knowledge-bases/{kb}/prompts", response_model=ListResponse[PromptVersionOut])
 async def list_knowledge_base_prompts(
-    kb: str, page: CurrentPage, tenant: CurrentAdmin, prompt: WhichPrompt = None
+    kb: str, page: CurrentPageParams, tenant: CurrentAdmin, prompt: PromptFilter = None
 ) -> dict[str, Any]:
     """The versions of `retrieval.rewrite_prompt` and `retrieval.answer_prompt`, newest first.
 
     Setting a prompt makes a version with the next number, unless the same text was there before: then it has the number
     of that.
     """
-    return _listing(await tenant.prompts.page(kb, prompt, after=page.after(), limit=page.limit + 1), page)
+    return _to_list_response(
+        await tenant.prompts.list_versions(kb, prompt, after=page.parse_cursor(), limit=page.limit + 1), page
+    )
 
 
 @router.post("/knowledge-bases/{kb}/prompts/{prompt}/{number}/pin", response_model=PromptVersionOut)
 async def pin_knowledge_base_prompt(
-    kb: str, prompt: PromptName, number: Number, tenant: CurrentAdmin
+    kb: str, prompt: PromptName, number: VersionNumber, tenant: CurrentAdmin
 ) -> dict[str, Any]:
     """Use this version from now on: the same as setting its text again."""
-    return _out(await tenant.prompts.pin(kb, prompt, number), in_use=True)
+    return _to_version_out(await tenant.prompts.pin_version(kb, prompt, number), in_use=True)
 
 
-@router.get("/agents/{agent_id}/prompts", response_model=Listing[PromptVersionOut])
+@router.get("/agents/{agent_id}/prompts", response_model=ListResponse[PromptVersionOut])
 async def list_agent_prompts(
-    agent_id: ScopeId, page: CurrentPage, tenant: CurrentAdmin, prompt: WhichPrompt = None
+    agent_id: ScopeId, page: CurrentPageParams, tenant: CurrentAdmin, prompt: PromptFilter = None
 ) -> dict[str, Any]:
     """The versions of `rewrite_prompt` and `answer_prompt` of an agent's binding, newest first."""
-    return _listing(await tenant.agents.prompts(agent_id, prompt, after=page.after(), limit=page.limit + 1), page)
+    return _to_list_response(
+        await tenant.agents.list_prompt_versions(agent_id, prompt, after=page.parse_cursor(), limit=page.limit + 1),
+        page,
+    )
 
 
 @router.post("/agents/{agent_id}/prompts/{prompt}/{number}/pin", response_model=PromptVersionOut)
 async def pin_agent_prompt(
-    agent_id: ScopeId, prompt: PromptName, number: Number, tenant: CurrentAdmin
+    agent_id: ScopeId, prompt: PromptName, number: VersionNumber, tenant: CurrentAdmin
 ) -> dict[str, Any]:
     """Use this version from now on: the same as setting its text again."""
-    return _out(await tenant.agents.pin_prompt(agent_id, prompt, number), in_use=True)
+    return _to_version_out(await tenant.agents.pin_prompt(agent_id, prompt, number), in_use=True)

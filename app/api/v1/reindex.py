@@ -6,44 +6,44 @@ from fastapi import APIRouter, Response
 from pydantic import Field
 
 from app.api.bodies import Text
-from app.api.dependencies import CurrentAdmin, CurrentResources, GuardedRoute
-from app.api.problems import PROBLEM
-from app.api.v1.knowledge_bases import ChunkingIn, EmbeddingIn, KnowledgeBaseOut, knowledge_base_out
-from app.api.v1.schemas import Input
-from app.knowledge_bases.types import ReindexWishes
+from app.api.dependencies import AuthenticatedRoute, CurrentAdmin, CurrentResources
+from app.api.problems import PROBLEM_RESPONSE
+from app.api.v1.knowledge_bases import ChunkingRequest, EmbeddingModelRequest, KnowledgeBaseOut, to_knowledge_base_out
+from app.api.v1.schemas import StrictRequestModel
+from app.knowledge_bases.types import ReindexOptions
 
 router = APIRouter(
     prefix="/knowledge-bases/{kb}/reindex",
     tags=["knowledge bases"],
-    route_class=GuardedRoute,
-    responses={409: {"description": "Another one is under way, or there is nothing to go back to", **PROBLEM}},
+    route_class=AuthenticatedRoute,
+    responses={409: {"description": "Another one is under way, or there is nothing to go back to", **PROBLEM_RESPONSE}},
 )
 
 
-class ReindexIn(Input):
+class ReindexRequest(StrictRequestModel):
     """What is to be another; what is left out stays. Of chunking, what is left out is as by default."""
 
-    embedding: EmbeddingIn = Field(default_factory=EmbeddingIn)
-    chunking: ChunkingIn | None = None
+    embedding: EmbeddingModelRequest = Field(default_factory=EmbeddingModelRequest)
+    chunking: ChunkingRequest | None = None
     language: Text | None = None
 
 
 @router.post("", status_code=202, response_model=KnowledgeBaseOut)
 async def reindex_knowledge_base(
-    kb: str, tenant: CurrentAdmin, resources: CurrentResources, body: ReindexIn | None = None
+    kb: str, tenant: CurrentAdmin, resources: CurrentResources, body: ReindexRequest | None = None
 ) -> dict[str, Any]:
     """Build another index from what is stored of the documents; the live one answers until the new one is whole.
 
     The same again while it is being built changes nothing, and makes one go on that has failed.
     """
-    body = body or ReindexIn()
-    wishes = ReindexWishes(
+    body = body or ReindexRequest()
+    options = ReindexOptions(
         model=body.embedding.model,
         dimensions=body.embedding.dimensions,
-        chunking=None if body.chunking is None else body.chunking.settings(),
+        chunking=None if body.chunking is None else body.chunking.to_chunking(),
         language=body.language,
     )
-    return knowledge_base_out(await tenant.reindexing.start(kb, wishes), resources)
+    return to_knowledge_base_out(await tenant.reindexing.start(kb, options), resources)
 
 
 @router.delete("", status_code=204)
@@ -54,6 +54,6 @@ async def cancel_reindex(kb: str, tenant: CurrentAdmin) -> Response:
 
 
 @router.post("/undo", status_code=202, response_model=KnowledgeBaseOut)
-async def undo_reindex(kb: str, tenant: CurrentAdmin, resources: CurrentResources) -> dict[str, Any]:
+async def roll_back_reindex(kb: str, tenant: CurrentAdmin, resources: CurrentResources) -> dict[str, Any]:
     """Go back to the index of before, with its settings: it is brought up to date, then it is the live one again."""
-    return knowledge_base_out(await tenant.reindexing.undo(kb), resources)
+    return to_knowledge_base_out(await tenant.reindexing.rollback(kb), resources)

@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field
 
 from app.api.v1.schemas import Time
 from app.bootstrap import Resources
-from app.knowledge_bases.types import KnowledgeBaseView, Reindexing
+from app.knowledge_bases.types import KnowledgeBaseView, ReindexProgress
 
 
 class ChunkingOut(BaseModel):
@@ -26,14 +26,14 @@ class EmbeddingOut(BaseModel):
     dimensions: int
 
 
-class LastErrorOut(BaseModel):
+class ReindexLastErrorOut(BaseModel):
     """Why building waits: it is tried again."""
 
     code: str
     message: str
 
 
-class ReindexErrorOut(LastErrorOut):
+class ReindexErrorOut(ReindexLastErrorOut):
     """Why building has stopped, and at which document if it was one."""
 
     document: str | None
@@ -52,11 +52,11 @@ class ReindexOut(BaseModel):
     chunking: ChunkingOut
     language: str
     error: ReindexErrorOut | None
-    last_error: LastErrorOut | None
+    last_error: ReindexLastErrorOut | None
     started_at: Time
 
 
-def reindex_out(reindexing: Reindexing) -> dict[str, Any]:
+def to_reindex_out(reindexing: ReindexProgress) -> dict[str, Any]:
     """How far the one is that is being built."""
     return {
         "state": reindexing.state,
@@ -71,9 +71,9 @@ def reindex_out(reindexing: Reindexing) -> dict[str, Any]:
     }
 
 
-def undo_until(view: KnowledgeBaseView, resources: Resources) -> datetime | None:
+def get_rollback_deadline(view: KnowledgeBaseView, resources: Resources) -> datetime | None:
     """When the one before is forgotten."""
     if view.retired_at is None:
         return None
-    until = view.retired_at + timedelta(seconds=resources.settings.worker.reindex_undo_seconds)
-    return until if until > datetime.now(UTC) else None
+    deadline = view.retired_at + timedelta(seconds=resources.settings.worker.reindex_undo_seconds)
+    return deadline if deadline > datetime.now(UTC) else None

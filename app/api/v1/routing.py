@@ -5,20 +5,20 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, Field, StringConstraints
 
 from app.api.bodies import STORABLE
-from app.api.v1.schemas import Input
+from app.api.v1.schemas import StrictRequestModel
 from app.knowledge_bases.routing_settings import RoutingSettings
-from app.retrieval.routes import Routing
+from app.retrieval.routes import RoutingOptions
 
-_DEFAULTS = RoutingSettings()
+_DEFAULT_ROUTING = RoutingSettings()
 # As long as a passage of the default chunking may be, or so.
 Description = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=1000), STORABLE]
-ROUTE = (
+ROUTING_DESCRIPTION = (
     "How many knowledge bases of each embedding model are searched; `false` for all. By default "
-    f'`{{"top_n": {Routing().top_n}}}` where no knowledge base is named, and `false` where some are'
+    f'`{{"top_n": {RoutingOptions().top_n}}}` where no knowledge base is named, and `false` where some are'
 )
 
 
-class RoutingIn(Input):
+class RoutingSettingsRequest(StrictRequestModel):
     """What the knowledge base is about, for searches that name none; its passages say so too.
 
     ``descriptions`` and ``examples`` (passages or questions as they may come) are embedded in the background. Theirs is
@@ -29,16 +29,16 @@ class RoutingIn(Input):
 
     descriptions: Annotated[list[Description], Field(max_length=20)] = Field(default_factory=list)
     examples: Annotated[list[Description], Field(max_length=50)] = Field(default_factory=list)
-    description_weight: float = Field(_DEFAULTS.description_weight, ge=0, le=1)
-    scale: float = Field(_DEFAULTS.scale, ge=0.01, le=100)
-    always: bool = _DEFAULTS.always
+    description_weight: float = Field(_DEFAULT_ROUTING.description_weight, ge=0, le=1)
+    scale: float = Field(_DEFAULT_ROUTING.scale, ge=0.01, le=100)
+    always: bool = _DEFAULT_ROUTING.always
 
-    def settings(self) -> RoutingSettings:
+    def to_routing_settings(self) -> RoutingSettings:
         """The room's form of it."""
         return RoutingSettings(**self.model_dump())
 
 
-class RoutingOut(BaseModel):
+class RoutingSettingsOut(BaseModel):
     """How searches that name no knowledge base come to this one."""
 
     descriptions: list[str]
@@ -48,15 +48,15 @@ class RoutingOut(BaseModel):
     always: bool
 
 
-class TopN(Input):
+class TopNRouting(StrictRequestModel):
     """To so many of each embedding model, and to those that cannot be compared."""
 
     top_n: int = Field(3, ge=1, le=100)
 
 
-RouteIn = TopN | Literal[False]
+RoutingRequest = TopNRouting | Literal[False]
 
 
-def wished_route(given: RouteIn) -> Routing:
+def to_routing(requested: RoutingRequest) -> RoutingOptions:
     """The room's form of it."""
-    return Routing(given.top_n if isinstance(given, TopN) else None)
+    return RoutingOptions(requested.top_n if isinstance(requested, TopNRouting) else None)

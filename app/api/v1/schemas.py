@@ -6,62 +6,62 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainSerializer, StringConstraints
 
-from app.api.bodies import STORABLE, Body
+from app.api.bodies import STORABLE, RequestModel
 from app.characters import has_long_mark_run
-from app.documents.scopes import MAX_SCOPE_ID
-from app.errors import InvalidInput
+from app.documents.scopes import MAX_SCOPE_ID_LENGTH
+from app.errors import InvalidInputError
 from app.filters import check_metadata
-from app.times import readable_time
+from app.times import to_utc_time
 
 ItemT = TypeVar("ItemT")
 
 
-def _web_address(value: str) -> str:
+def _check_web_address(value: str) -> str:
     """http and https only; it is shown, never fetched."""
     if has_long_mark_run(value):  # to take it apart, its host is normalized
         raise ValueError("must be an http or https URL")
     parts = urlsplit(value)
-    plain = value.isprintable() and " " not in value
-    if parts.scheme.lower() not in ("http", "https") or not parts.hostname or not plain:
+    is_plain = value.isprintable() and " " not in value
+    if parts.scheme.lower() not in ("http", "https") or not parts.hostname or not is_plain:
         raise ValueError("must be an http or https URL")
     return value
 
 
-def _metadata(value: dict[str, Any]) -> dict[str, Any]:
+def _check_metadata(value: dict[str, Any]) -> dict[str, Any]:
     try:
         return check_metadata(value)
-    except InvalidInput as exc:
-        place = ".".join(map(str, exc.loc[1:]))
-        raise ValueError(f"{exc.message} ({place})" if place else exc.message) from None
+    except InvalidInputError as exc:
+        location = ".".join(map(str, exc.loc[1:]))
+        raise ValueError(f"{exc.message} ({location})" if location else exc.message) from None
 
 
-def _rfc3339(value: datetime) -> str:
-    return readable_time(value).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+def _format_rfc3339(value: datetime) -> str:
+    return to_utc_time(value).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-WebAddress = Annotated[str, StringConstraints(max_length=2048), STORABLE, AfterValidator(_web_address)]
+WebAddress = Annotated[str, StringConstraints(max_length=2048), STORABLE, AfterValidator(_check_web_address)]
 Identifier = Annotated[str, StringConstraints(min_length=1, max_length=512), STORABLE]
-ScopeId = Annotated[str, StringConstraints(min_length=1, max_length=MAX_SCOPE_ID), STORABLE]
+ScopeId = Annotated[str, StringConstraints(min_length=1, max_length=MAX_SCOPE_ID_LENGTH), STORABLE]
 Title = Annotated[str, StringConstraints(min_length=1, max_length=500), STORABLE]
-Metadata = Annotated[dict[str, Any], AfterValidator(_metadata)]
+Metadata = Annotated[dict[str, Any], AfterValidator(_check_metadata)]
 # Of a strategy and the like, which look at each name; none has so many.
 Options = Annotated[dict[str, Any], Field(max_length=100)]
-Time = Annotated[datetime, PlainSerializer(_rfc3339, return_type=str, when_used="json")]
+Time = Annotated[datetime, PlainSerializer(_format_rfc3339, return_type=str, when_used="json")]
 
 
-class Input(Body):
+class StrictRequestModel(RequestModel):
     """What callers send: a field that is not known is refused, not ignored."""
 
     model_config = ConfigDict(extra="forbid")
 
 
-class LargeInput(BaseModel):
+class LargeRequestModel(BaseModel):
     """The same for bodies of any size, which ``streamed.checked`` reads from their bytes."""
 
     model_config = ConfigDict(extra="forbid")
 
 
-class Listing(BaseModel, Generic[ItemT]):
+class ListResponse(BaseModel, Generic[ItemT]):
     """A page of a list; ``next_cursor`` is null on the last one."""
 
     items: list[ItemT]

@@ -4,8 +4,8 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, model_validator
 
-from app.api.v1.schemas import Input, ScopeId
-from app.documents.scopes import Scope
+from app.api.v1.schemas import ScopeId, StrictRequestModel
+from app.documents.scopes import DocumentScope
 
 
 class ScopeOut(BaseModel):
@@ -17,7 +17,7 @@ class ScopeOut(BaseModel):
     agent_id: str | None
 
 
-class Promotion(Input):
+class ScopePromotionRequest(StrictRequestModel):
     """The scope to move up to: one agent's document to its whole chat, a chat's to a user, anyone's to the tenant."""
 
     level: Literal["tenant", "user", "chat_shared"]
@@ -25,12 +25,12 @@ class Promotion(Input):
     chat_id: ScopeId | None = None
 
     @model_validator(mode="after")
-    def _whole(self) -> Self:
+    def _check_ids(self) -> Self:
         needed = {"tenant": [], "user": ["user_id"], "chat_shared": ["chat_id"]}[self.level]
         if needed != [name for name in ("user_id", "chat_id") if getattr(self, name) is not None]:
             raise ValueError(f"the level {self.level} takes {needed[0] if needed else 'no id'}")
         return self
 
-    def scope(self) -> Scope:
+    def to_scope(self) -> DocumentScope:
         """The room's form of it."""
-        return Scope(self.user_id, self.chat_id)
+        return DocumentScope(self.user_id, self.chat_id)

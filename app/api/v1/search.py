@@ -7,22 +7,22 @@ from fastapi import APIRouter, Response
 from pydantic import ConfigDict, Field, model_validator
 
 from app.api.bodies import Text
-from app.api.dependencies import CurrentReader, GuardedRoute
-from app.api.searching import admitted_search
-from app.api.v1.messages import MessageIn
-from app.api.v1.routing import ROUTE, RouteIn, wished_route
-from app.api.v1.schemas import Input, Options, ScopeId
-from app.api.v1.search_queries import QueryIn, Words, query_of
-from app.api.v1.search_results import SearchOut, search_reply
-from app.api.v1.transformers import TransformersIn, named
-from app.documents.scopes import Scope
-from app.errors import InvalidInput
+from app.api.dependencies import AuthenticatedRoute, CurrentReader
+from app.api.searching import search_with_quota
+from app.api.v1.messages import MessageRequest
+from app.api.v1.routing import ROUTING_DESCRIPTION, RoutingRequest, to_routing
+from app.api.v1.schemas import Options, ScopeId, StrictRequestModel
+from app.api.v1.search_queries import QueryRequest, QueryText, parse_query
+from app.api.v1.search_results import SearchOut, create_search_response
+from app.api.v1.transformers import TransformerConfigs, to_named_transformers
+from app.documents.scopes import DocumentScope
+from app.errors import InvalidInputError
 from app.retrieval.types import Expansion, Message, Query, SearchRequest
 
-router = APIRouter(tags=["search"], route_class=GuardedRoute)
+router = APIRouter(tags=["search"], route_class=AuthenticatedRoute)
 
 
-class ScopeIn(Input, frozen=True):
+class SearchScopeRequest(StrictRequestModel, frozen=True):
     """The levels that this search sees beside the tenant's own."""
 
     user_id: ScopeId | None = None
@@ -30,7 +30,7 @@ class ScopeIn(Input, frozen=True):
     agent_id: ScopeId | None = None
 
 
-class ExpandOptions(Input):
+class ExpandOptions(StrictRequestModel):
     """How far texts are widened: ``window`` so many passages on each side, and nothing above ``max_characters``.
 
     With ``merge`` a ``parent`` comes only where at least this share of its passages is among the results.
@@ -42,7 +42,7 @@ class ExpandOptions(Input):
     merge: float | None = Field(None, gt=0, le=1)
 
 
-class SearchIn(Input):
+class KnowledgeBaseSearchRequest(StrictRequestModel):
     """One of ``query``, ``queries`` and ``messages`` is needed.
 
     ``queries`` are searched together: words, ``{"vector": [...], "text"?}`` or ``{"image": "<base64>"}``. ``expand``
@@ -60,18 +60,18 @@ class SearchIn(Input):
         }
     )
 
-    query: Words | None = None
-    queries: Annotated[list[QueryIn], Field(min_length=1, max_length=16)] | None = None
-    messages: Annotated[list[MessageIn], Field(max_length=10_000)] | None = None
+    query: QueryText | None = None
+    queries: Annotated[list[QueryRequest], Field(min_length=1, max_length=16)] | None = None
+    messages: Annotated[list[MessageRequest], Field(max_length=10_000)] | None = None
     top_k: int | None = Field(None, ge=1, le=500)
     score_threshold: float | None = Field(None, ge=-1, le=1, description="The least cosine similarity of a result")
     strategy: Text | None = None
     strategy_options: Options = Field(default_factory=dict)
-    transformers: TransformersIn | None = Field(
+    transformers: TransformerConfigs | None = Field(
         None, description="What makes other queries; `[]` for none. By default the knowledge base's, else `reformulate`"
     )
     filter: dict[str, Any] | None = None
-    scope: ScopeIn = ScopeIn()
+    scope: SearchScopeRequest = SearchScopeRequest()
     exclude_dynamic: bool = Field(False, description="Leave out documents that were uploaded as dynamic")
     expand: Literal["none", "window", "section", "parent"] = "none"
     expand_options: ExpandOptions = ExpandOptions()
@@ -83,18 +83,20 @@ class SearchIn(Input):
     timeout_seconds: float = Field(5.0, gt=0, le=60)
 
     @model_validator(mode="after")
-    def _asks_something(self) -> "SearchIn":
+    def _check_has_query(self) -> "KnowledgeBaseSearchRequest":
         if self.query is None and self.queries is None and self.messages is None:
             raise ValueError("one of query, queries and messages is needed")
         return self
 
-    def request(self, knowledge_bases: list[str] | None) -> SearchRequest:
+    def to_search_request(self, knowledge_bases: list[str] | None) -> SearchRequest:
         """The room's form of it."""
         queries = [] if self.query is None else [Query(self.query)]
-        queries += [query_of(one, loc=("body", "queries", number)) for number, one in enumerate(self.queries or [])]
+        queries += [
+            parse_query(value, loc=("body", "queries", number)) for number, value in enumerate(self.queries or [])
+        ]
         messages = [Message(message.role, message.content) for message in self.messages or []]
         if self.scope.agent_id is not None and self.scope.chat_id is None:
-            raise InvalidInput("An agent_id is named together with a chat_id.", loc=("body", "scope", "agent_id"))
+            raise InvalidInputError("An agent_id is named together with a chat_id.", loc=("body", "scope", "agent_id"))
         return SearchRequest(
             queries=queries,
             messages=messages,
@@ -103,52 +105,58 @@ class SearchIn(Input):
             score_threshold=self.score_threshold,
             strategy=self.strategy,
             strategy_options=self.strategy_options,
-            transformers=None if self.transformers is None else named(self.transformers),
+            transformers=None if self.transformers is None else to_named_transformers(self.transformers),
             filter=self.filter,
-            scope=Scope(self.scope.user_id, self.scope.chat_id, self.scope.agent_id),
+            scope=DocumentScope(self.scope.user_id, self.scope.chat_id, self.scope.agent_id),
             exclude_dynamic=self.exclude_dynamic,
-            expansion=self._expansion(),
+            expansion=self._to_expansion(),
             rerank=self.rerank,
             return_vectors=self.return_vectors,
             explain=self.explain,
             timeout_seconds=self.timeout_seconds,
         )
 
-    def _expansion(self) -> Expansion | None:
+    def _to_expansion(self) -> Expansion | None:
         options = self.expand_options
         if options.merge is not None and self.expand != "parent":
-            raise InvalidInput("Only parents are merged.", loc=("body", "expand_options", "merge"))
+            raise InvalidInputError("Only parents are merged.", loc=("body", "expand_options", "merge"))
         if self.expand == "none":
             return None
         return Expansion(self.expand, options.window, options.max_characters, options.merge)
 
 
-class MultiSearchIn(SearchIn):
+class MultiSearchRequest(KnowledgeBaseSearchRequest):
     """The same over the named knowledge bases, or those of all that the key may read that are most like the query."""
 
     knowledge_bases: Annotated[list[Text], Field(min_length=1, max_length=100)] | None = None
-    routing: RouteIn | None = Field(None, description=ROUTE)
+    routing: RoutingRequest | None = Field(None, description=ROUTING_DESCRIPTION)
 
-    def request(self, knowledge_bases: list[str] | None) -> SearchRequest:
+    def to_search_request(self, knowledge_bases: list[str] | None) -> SearchRequest:
         """The room's form of it."""
-        asked = super().request(knowledge_bases)
-        return replace(asked, routing=None if self.routing is None else wished_route(self.routing))
+        request = super().to_search_request(knowledge_bases)
+        return replace(request, routing=None if self.routing is None else to_routing(self.routing))
 
 
 @router.post("/knowledge-bases/{kb}/search", response_model=SearchOut)
 async def search_knowledge_base(
-    kb: str, body: SearchIn, tenant: CurrentReader, response: Response
+    kb: str, body: KnowledgeBaseSearchRequest, tenant: CurrentReader, response: Response
 ) -> SearchOut | Response:
     """Search one knowledge base."""
-    return await search_reply(await admitted_search(tenant, body.request([kb]), response), response)
+    return await create_search_response(
+        await search_with_quota(tenant, body.to_search_request([kb]), response), response
+    )
 
 
 @router.post("/search", response_model=SearchOut)
-async def search(body: MultiSearchIn, tenant: CurrentReader, response: Response) -> SearchOut | Response:
+async def search_knowledge_bases(
+    body: MultiSearchRequest, tenant: CurrentReader, response: Response
+) -> SearchOut | Response:
     """Search several knowledge bases at once.
 
     Where none is named and the key may read more than three, the search is routed: it goes to the three of each
     embedding model that are most like the query, by what their passages and their `routing` say they are about, and to
     those that nothing is known of yet. `routing` says to how many, or `false` for all.
     """
-    return await search_reply(await admitted_search(tenant, body.request(body.knowledge_bases), response), response)
+    return await create_search_response(
+        await search_with_quota(tenant, body.to_search_request(body.knowledge_bases), response), response
+    )

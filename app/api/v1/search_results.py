@@ -6,18 +6,18 @@ from typing import Any
 from fastapi import Response
 from pydantic import BaseModel, Field
 
-from app.api.large_replies import reply_with_hits
-from app.api.v1.chunks import node_ids
-from app.api.v1.media import MediaOut, media_out
+from app.api.large_replies import create_hits_response
+from app.api.v1.chunks import encode_node_path
+from app.api.v1.media import ImageOut, to_image_out
 from app.api.v1.schemas import Time
 from app.ids import encode_id
 from app.prompts.types import PromptName
 from app.retrieval.explanation import Explanation
-from app.retrieval.routes import RoutedKnowledgeBase
+from app.retrieval.routes import RoutingDecision
 from app.retrieval.types import Hit, Reformulation, SearchResult
 
 
-class FoundDocument(BaseModel):
+class ResultDocumentOut(BaseModel):
     """The document of a result; one from an HTTP source has no id, and its address as ``source_uri``."""
 
     id: str | None
@@ -36,7 +36,7 @@ class ScoresOut(BaseModel):
     fused: float | None
 
 
-class PlaceOut(BaseModel):
+class RetrieverRankOut(BaseModel):
     """Where a lane had it for a query; ``rank`` counts from 1.
 
     ``query`` counts all that was searched for from 0, also the vectors and pictures that ``queries`` leaves out.
@@ -48,7 +48,7 @@ class PlaceOut(BaseModel):
     score: float
 
 
-class ResultOut(BaseModel):
+class SearchResultOut(BaseModel):
     """A passage; ``score`` orders, ``similarity`` is the cosine with the query (null: the query was not embedded).
 
     ``text`` is the range from ``start`` to ``end`` of the document's stored text: the passage itself, which is the one
@@ -71,22 +71,22 @@ class ResultOut(BaseModel):
     chunk_id: str | None
     chunk_index: int
     total_chunks: int
-    document: FoundDocument
+    document: ResultDocumentOut
     knowledge_base: str
     page: int | None
     page_end: int | None
     slide: int | None
     section_titles: list[str]
     node_path: list[str]
-    media: MediaOut | None
+    media: ImageOut | None
     metadata: dict[str, Any]
     flags: list[str]
     citation: str
     vector: list[float] | None = Field(None, exclude_if=lambda vector: vector is None)
-    places: list[PlaceOut] | None = Field(None, exclude_if=lambda places: places is None)
+    places: list[RetrieverRankOut] | None = Field(None, exclude_if=lambda places: places is None)
 
 
-class PlanOut(BaseModel):
+class QueryPlanOut(BaseModel):
     """How the lanes of a knowledge base were searched.
 
     ``share`` of its ``chunks`` passes scope and filter, by a sample. ``dense`` is index (exact where that comes short)
@@ -108,11 +108,11 @@ class ExplainedIndexOut(BaseModel):
     knowledge_base: str
     shared: bool
     filter: dict[str, Any] | None
-    plan: PlanOut | None
+    plan: QueryPlanOut | None
     asked: list[str] | None = Field(None, exclude_if=lambda asked: asked is None)
 
 
-class RoutedOut(BaseModel):
+class RoutingDecisionOut(BaseModel):
     """A knowledge base that the search could have gone to, with what it scored, null where it was not compared.
 
     ``reason``: ``best`` or ``less_alike``; or searched whatever it would score: ``always``, ``own_documents`` (it holds
@@ -145,7 +145,7 @@ class UsedPromptOut(BaseModel):
     version: int
 
 
-class ExplainOut(BaseModel):
+class ExplanationOut(BaseModel):
     """What the search was taken to mean.
 
     ``transformers`` were asked to change its queries; ``reformulation`` is there where one has understood the
@@ -157,40 +157,42 @@ class ExplainOut(BaseModel):
     knowledge_bases: list[ExplainedIndexOut]
     transformers: list[str]
     prompts: dict[PromptName, UsedPromptOut]
-    routing: list[RoutedOut] | None = Field(None, exclude_if=lambda routing: routing is None)
+    routing: list[RoutingDecisionOut] | None = Field(None, exclude_if=lambda routing: routing is None)
     reformulation: ReformulationOut | None = Field(None, exclude_if=lambda reformulation: reformulation is None)
 
 
 class SearchOut(BaseModel):
     """Results best first, and how they came about."""
 
-    results: list[ResultOut]
+    results: list[SearchResultOut]
     queries: list[str]
     strategy: str
     warnings: list[str]
     timings_ms: dict[str, float]
-    explain: ExplainOut | None = Field(None, exclude_if=lambda explain: explain is None)
+    explain: ExplanationOut | None = Field(None, exclude_if=lambda explain: explain is None)
 
 
-def result_out(hit: Hit) -> ResultOut:
+def to_result_out(hit: Hit) -> SearchResultOut:
     """As callers see it."""
-    chunk, document, passage = hit.chunk, hit.document, hit.passage
-    return ResultOut(
+    chunk, document, excerpt = hit.chunk, hit.document, hit.text_span
+    return SearchResultOut(
         score=round(hit.score, 6),
-        similarity=_rounded(hit.similarity),
+        similarity=_round_score(hit.similarity),
         scores=ScoresOut(
-            dense=_rounded(hit.scores.dense), lexical=_rounded(hit.scores.lexical), fused=_rounded(hit.scores.fused)
+            dense=_round_score(hit.scores.dense),
+            lexical=_round_score(hit.scores.lexical),
+            fused=_round_score(hit.scores.fused),
         ),
-        text=passage.text,
-        start=passage.start,
-        end=passage.end,
+        text=excerpt.text,
+        start=excerpt.start,
+        end=excerpt.end,
         passage_start=chunk.start,
         passage_end=chunk.end,
-        chunk_id=None if hit.outside else encode_id("chk", chunk.id),
+        chunk_id=None if hit.is_external else encode_id("chk", chunk.id),
         chunk_index=chunk.ordinal,
         total_chunks=document.chunk_count,
-        document=FoundDocument(
-            id=None if hit.outside else encode_id("doc", document.id),
+        document=ResultDocumentOut(
+            id=None if hit.is_external else encode_id("doc", document.id),
             source=document.source,
             title=document.title,
             source_uri=document.source_uri,
@@ -202,65 +204,69 @@ def result_out(hit: Hit) -> ResultOut:
         page_end=chunk.page_end,
         slide=chunk.slide,
         section_titles=chunk.section_titles,
-        node_path=[] if hit.outside else node_ids(document.id, chunk.version, chunk.node_path),
-        media=media_out(hit.knowledge_base, document.id, chunk.media_ordinal, chunk.media_type),
+        node_path=[] if hit.is_external else encode_node_path(document.id, chunk.version, chunk.node_path),
+        media=to_image_out(hit.knowledge_base, document.id, chunk.image_ordinal, chunk.media_type),
         metadata=chunk.attributes,
         flags=chunk.flags,
         citation=hit.citation,
         vector=None if hit.vector is None else list(hit.vector),
-        places=[PlaceOut(**place._asdict()) for place in hit.places] or None,
+        places=[RetrieverRankOut(**rank._asdict()) for rank in hit.ranks] or None,
     )
 
 
-def _rounded(score: float | None) -> float | None:
+def _round_score(score: float | None) -> float | None:
     return None if score is None else round(score, 6)
 
 
-def _explain(found: Explanation, understood: Reformulation | None) -> ExplainOut:
-    return ExplainOut(
-        strategy_options=dict(found.options),
+def _build_explanation_out(explanation: Explanation, reformulation: Reformulation | None) -> ExplanationOut:
+    return ExplanationOut(
+        strategy_options=dict(explanation.options),
         knowledge_bases=[
             ExplainedIndexOut(
-                knowledge_base=one.knowledge_base,
-                shared=one.shared,
-                filter=None if one.filter is None else dict(one.filter),
-                plan=None if one.plan is None else PlanOut(**one.plan._asdict()),
-                asked=None if one.asked is None else list(one.asked),
+                knowledge_base=item.knowledge_base,
+                shared=item.is_shared,
+                filter=None if item.filter is None else dict(item.filter),
+                plan=None if item.plan is None else QueryPlanOut(**item.plan._asdict()),
+                asked=None if item.source_queries is None else list(item.source_queries),
             )
-            for one in found.indexes
+            for item in explanation.indexes
         ],
-        transformers=list(found.transformers),
-        prompts={name: UsedPromptOut(owner=one.owner, version=one.version) for name, one in found.prompts.items()},
-        routing=[_routed(one) for one in found.routes] or None,
-        reformulation=None if understood is None else reformulation_out(understood),
+        transformers=list(explanation.transformers),
+        prompts={
+            name: UsedPromptOut(owner=item.owner, version=item.version) for name, item in explanation.prompts.items()
+        },
+        routing=[_to_routing_decision_out(item) for item in explanation.routing_decisions] or None,
+        reformulation=None if reformulation is None else to_reformulation_out(reformulation),
     )
 
 
-def _routed(one: RoutedKnowledgeBase) -> RoutedOut:
-    return RoutedOut(
-        knowledge_base=one.name,
-        chosen=one.chosen,
-        reason=one.reason,
-        score=_rounded(one.score),
-        centroids=_rounded(one.centroids),
-        texts=_rounded(one.texts),
-        scale=one.scale,
+def _to_routing_decision_out(routed: RoutingDecision) -> RoutingDecisionOut:
+    return RoutingDecisionOut(
+        knowledge_base=routed.name,
+        chosen=routed.is_chosen,
+        reason=routed.reason,
+        score=_round_score(routed.score),
+        centroids=_round_score(routed.centroids),
+        texts=_round_score(routed.texts),
+        scale=routed.weight,
     )
 
 
-def reformulation_out(understood: Reformulation) -> ReformulationOut:
+def to_reformulation_out(reformulation: Reformulation) -> ReformulationOut:
     """As callers see it."""
     return ReformulationOut(
-        query=understood.query, analysis=understood.analysis, indices_of_related_messages=list(understood.related)
+        query=reformulation.query,
+        analysis=reformulation.analysis,
+        indices_of_related_messages=list(reformulation.related),
     )
 
 
-def explain_out(result: SearchResult) -> ExplainOut | None:
+def to_explanation_out(result: SearchResult) -> ExplanationOut | None:
     """What the search was taken to mean, where that was asked."""
-    return None if result.explanation is None else _explain(result.explanation, result.reformulation)
+    return None if result.explanation is None else _build_explanation_out(result.explanation, result.reformulation)
 
 
-async def search_reply(result: SearchResult, response: Response) -> SearchOut | Response:
+async def create_search_response(result: SearchResult, response: Response) -> SearchOut | Response:
     """As callers see it."""
     out = SearchOut(
         results=[],
@@ -268,7 +274,7 @@ async def search_reply(result: SearchResult, response: Response) -> SearchOut | 
         strategy=result.strategy,
         warnings=list(result.warnings),
         timings_ms=dict(result.timings_ms),
-        explain=explain_out(result),
+        explain=to_explanation_out(result),
     )
-    made = ((hit, partial(result_out, hit)) for hit in result.hits)
-    return await reply_with_hits(out, "results", made, response)
+    results = ((hit, partial(to_result_out, hit)) for hit in result.hits)
+    return await create_hits_response(out, "results", results, response)

@@ -7,11 +7,11 @@ from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.access import Role
-from app.api.dependencies import CurrentAdmin, CurrentResources, GuardedRoute
-from app.documents.waiting_repository import WORKER_SILENCE
-from app.errors import Forbidden
+from app.api.dependencies import AuthenticatedRoute, CurrentAdmin, CurrentResources
+from app.documents.waiting_repository import MAX_WORKER_SILENCE
+from app.errors import ForbiddenError
 
-router = APIRouter(tags=["status"], route_class=GuardedRoute)
+router = APIRouter(tags=["status"], route_class=AuthenticatedRoute)
 EXAMPLE: dict[str, Any] = {
     "workers": {
         "alive": 1,
@@ -31,7 +31,7 @@ EXAMPLE: dict[str, Any] = {
 }
 
 
-class ConfinementOut(BaseModel):
+class ParserConfinementOut(BaseModel):
     """Confinement of the processes that read untrusted files."""
 
     level: str = Field(
@@ -55,13 +55,13 @@ class WorkersOut(BaseModel):
         description="A sentence about a worker that keeps ending, if this API process starts the worker. Only the "
         "operator gets it; null for admins."
     )
-    parser_confinement: ConfinementOut | None = Field(
+    parser_confinement: ParserConfinementOut | None = Field(
         description="Confinement of parser processes as these workers have measured it: that of the worker with the "
         "weakest one. Null if no worker has measured it yet."
     )
 
 
-class JobsOut(BaseModel):
+class JobCountsOut(BaseModel):
     """Jobs of the tenant, or of all tenants for the operator. The numbers stop at 1,000, except `running`."""
 
     waiting: int = Field(description="Number of jobs that can run now and wait for a worker.")
@@ -80,7 +80,7 @@ class StatusOut(BaseModel):
     model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE]})
 
     workers: WorkersOut
-    jobs: JobsOut
+    jobs: JobCountsOut
     open_circuits: list[str] = Field(
         description="Model endpoints whose circuit breaker is open in the API process that answers: `embedding`, "
         "`chat` or `rerank`. A circuit breaker is open from five failures in a row until the endpoint answers."
@@ -95,21 +95,21 @@ async def get_status(resources: CurrentResources, tenant: CurrentAdmin) -> Statu
     """
     principal = tenant.principal
     if principal.knowledge_base_ids is not None or principal.user_id is not None:
-        raise Forbidden("A restricted key cannot read the status. Use a key without restrictions.")
+        raise ForbiddenError("A restricted key cannot read the status. Use a key without restrictions.")
     is_operator = principal.role is Role.OPERATOR
-    system = resources.system
-    confinement = await system.weakest_confinement(within=WORKER_SILENCE)
-    figures = await system.queue_figures(None if is_operator else principal.tenant_id)
+    system = resources.control_plane
+    confinement = await system.find_weakest_confinement(within=MAX_WORKER_SILENCE)
+    figures = await system.get_queue_stats(None if is_operator else principal.tenant_id)
     oldest = figures.oldest_at
     return StatusOut(
         workers=WorkersOut(
-            alive=await system.count_workers(within=WORKER_SILENCE),
-            outages=await system.known_outages(within=WORKER_SILENCE),
-            restarting=resources.worker_ends.told() if is_operator else None,
+            alive=await system.count_workers(within=MAX_WORKER_SILENCE),
+            outages=await system.list_outages(within=MAX_WORKER_SILENCE),
+            restarting=resources.worker_exits.format_status() if is_operator else None,
             parser_confinement=confinement
-            and ConfinementOut(level=confinement.level, detail=confinement.detail if is_operator else None),
+            and ParserConfinementOut(level=confinement.level, detail=confinement.detail if is_operator else None),
         ),
-        jobs=JobsOut(
+        jobs=JobCountsOut(
             waiting=figures.waiting,
             oldest_waiting_since=oldest,
             oldest_waiting_seconds=None if oldest is None else max(0.0, (datetime.now(UTC) - oldest).total_seconds()),
@@ -117,5 +117,5 @@ async def get_status(resources: CurrentResources, tenant: CurrentAdmin) -> Statu
             running=figures.running,
             failed_24h=figures.failed,
         ),
-        open_circuits=resources.open_circuits(),
+        open_circuits=resources.list_open_circuits(),
     )

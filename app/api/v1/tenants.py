@@ -10,60 +10,62 @@ from pydantic import BaseModel, Field, StringConstraints, model_validator
 from app.access import Quotas
 from app.api.bodies import STORABLE
 from app.api.dependencies import (
+    AuthenticatedRoute,
     CurrentOperator,
-    CurrentPage,
+    CurrentPageParams,
     CurrentReader,
     CurrentResources,
-    GuardedRoute,
-    next_cursor,
+    encode_cursor,
 )
-from app.api.v1.deletion_header import gone, told_by_header
-from app.api.v1.schemas import Input, Listing, Time
+from app.api.v1.deletion_header import create_deletion_response, describe_deletion_header
+from app.api.v1.schemas import ListResponse, StrictRequestModel, Time
 from app.audit.types import Actor
-from app.db.models.control_plane import Tenant
+from app.db.models.control_plane import TenantRow
 from app.db.models.control_rows import ListedTenant
 from app.ids import decode_id, encode_id
-from app.settings import Limits
+from app.settings import QuotaLimits
 from app.tenants.types import TenantNotFound
 
-router = APIRouter(route_class=GuardedRoute)
-Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200), STORABLE]
+router = APIRouter(route_class=AuthenticatedRoute)
+TenantName = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200), STORABLE]
 
 
-_SQL_VIEWS = "Whether admins of the tenant may publish knowledge bases as SQL views, where the service allows it at all"
+_SQL_VIEWS_DESCRIPTION = (
+    "Whether admins of the tenant may publish knowledge bases as SQL views, where the service allows it at all"
+)
 
 
-class QuotasIn(Limits):
+class TenantQuotasRequest(QuotaLimits):
     """What a tenant may use; null is without a limit. What is left out is as the service gives it, or stays."""
 
 
-class QuotasOut(Limits):
+class TenantQuotasOut(QuotaLimits):
     """What a tenant may use; null is without a limit."""
 
 
-class TenantIn(Input):
+class TenantCreate(StrictRequestModel):
     """A new tenant."""
 
-    name: Name
-    quotas: QuotasIn | None = None
+    name: TenantName
+    quotas: TenantQuotasRequest | None = None
 
 
-class TenantChanges(Input):
+class TenantUpdate(StrictRequestModel):
     """What changes of a tenant; what is left out stays."""
 
-    name: Name | None = None
-    quotas: QuotasIn | None = None
-    sql_views: bool | None = Field(None, strict=True, description=_SQL_VIEWS)
+    name: TenantName | None = None
+    quotas: TenantQuotasRequest | None = None
+    sql_views: bool | None = Field(None, strict=True, description=_SQL_VIEWS_DESCRIPTION)
 
     @model_validator(mode="after")
-    def _changes_something(self) -> Self:
-        given = self.model_fields_set
-        if not given or any(getattr(self, name) is None for name in given):
+    def _check_not_empty(self) -> Self:
+        provided = self.model_fields_set
+        if not provided or any(getattr(self, name) is None for name in provided):
             raise ValueError("one of name, quotas and sql_views is needed, and none is null")
         return self
 
 
-class FirstKey(BaseModel):
+class InitialApiKeyOut(BaseModel):
     """The tenant's first key, shown once."""
 
     id: str
@@ -79,20 +81,20 @@ class TenantOut(BaseModel):
     created_at: Time
 
 
-class TenantFullOut(TenantOut):
+class TenantDetailOut(TenantOut):
     """A tenant and what it may use."""
 
-    quotas: QuotasOut
-    sql_views: bool = Field(description=_SQL_VIEWS)
+    quotas: TenantQuotasOut
+    sql_views: bool = Field(description=_SQL_VIEWS_DESCRIPTION)
 
 
-class NewTenantOut(TenantFullOut):
+class NewTenantOut(TenantDetailOut):
     """A tenant that was just made."""
 
-    api_key: FirstKey
+    api_key: InitialApiKeyOut
 
 
-class KeyFacts(BaseModel):
+class CallerKeyOut(BaseModel):
     """The key of this request; of a token there is no id, and its subject is the name."""
 
     id: str | None
@@ -102,72 +104,76 @@ class KeyFacts(BaseModel):
     user_id: str | None
 
 
-class MeOut(BaseModel):
+class CallerOut(BaseModel):
     """Who is calling; ``used`` says how much of those limits is gone that run out."""
 
     tenant: dict[str, str]
-    key: KeyFacts
+    key: CallerKeyOut
     limits: dict[str, int | float]
     used: dict[str, int]
 
 
-def tenant_out(tenant: Tenant | ListedTenant) -> dict[str, Any]:
+def to_tenant_out(tenant: TenantRow | ListedTenant) -> dict[str, Any]:
     """The wire form of a tenant."""
     return {"id": encode_id("ten", tenant.id), "name": tenant.name, "created_at": tenant.created_at}
 
 
-def _full_out(tenant: Tenant) -> dict[str, Any]:
-    quotas = QuotasOut.model_validate(asdict(Quotas.stored(tenant.quotas)))
-    return {**tenant_out(tenant), "quotas": quotas, "sql_views": tenant.sql_views}
+def _to_tenant_detail_out(tenant: TenantRow) -> dict[str, Any]:
+    quotas = TenantQuotasOut.model_validate(asdict(Quotas.from_json(tenant.quotas)))
+    return {**to_tenant_out(tenant), "quotas": quotas, "sql_views": tenant.sql_views}
 
 
-def _changes(quotas: QuotasIn | None) -> dict[str, Any] | None:
+def _to_quota_changes(quotas: TenantQuotasRequest | None) -> dict[str, Any] | None:
     return None if quotas is None else quotas.model_dump(exclude_unset=True)
 
 
-def tenant_id(text: str) -> UUID:
+def decode_tenant_id(text: str) -> UUID:
     """The id in a path. Raises TenantNotFound for what is no tenant's id."""
-    found = decode_id("ten", text)
-    if found is None:
+    decoded = decode_id("ten", text)
+    if decoded is None:
         raise TenantNotFound
-    return found
+    return decoded
 
 
 @router.post("/tenants", status_code=201, response_model=NewTenantOut, tags=["tenants"])
-async def create_tenant(body: TenantIn, resources: CurrentResources, operator: CurrentOperator) -> dict[str, Any]:
+async def create_tenant(body: TenantCreate, resources: CurrentResources, operator: CurrentOperator) -> dict[str, Any]:
     """Make a tenant with its first admin key and the knowledge base ``default``."""
-    by = Actor.of(operator.principal)
-    tenant, issued = await resources.tenants.create(body.name, quotas=_changes(body.quotas), by=by)
-    key = FirstKey(id=encode_id("key", issued.row.id), role=issued.row.role, key=issued.secret)
-    return {**_full_out(tenant), "api_key": key}
+    actor = Actor.from_principal(operator.principal)
+    tenant, issued = await resources.tenants.create(body.name, quotas=_to_quota_changes(body.quotas), actor=actor)
+    key = InitialApiKeyOut(id=encode_id("key", issued.row.id), role=issued.row.role, key=issued.secret)
+    return {**_to_tenant_detail_out(tenant), "api_key": key}
 
 
-@router.get("/tenants", response_model=Listing[TenantOut], tags=["tenants"])
-async def list_tenants(page: CurrentPage, resources: CurrentResources, _: CurrentOperator) -> dict[str, Any]:
+@router.get("/tenants", response_model=ListResponse[TenantOut], tags=["tenants"])
+async def list_tenants(page: CurrentPageParams, resources: CurrentResources, _: CurrentOperator) -> dict[str, Any]:
     """Tenants, newest first."""
-    found = await resources.tenants.page(after=page.after(), limit=page.limit + 1)
-    more = found[page.limit :]
-    items = found[: page.limit]
-    cursor = next_cursor(items[-1].created_at, items[-1].id) if more else None
-    return {"items": [tenant_out(tenant) for tenant in items if tenant.deleted_at is None], "next_cursor": cursor}
+    rows = await resources.tenants.list_tenants(after=page.parse_cursor(), limit=page.limit + 1)
+    overflow = rows[page.limit :]
+    items = rows[: page.limit]
+    cursor = encode_cursor(items[-1].created_at, items[-1].id) if overflow else None
+    return {"items": [to_tenant_out(tenant) for tenant in items if tenant.deleted_at is None], "next_cursor": cursor}
 
 
-@router.get("/tenants/{tenant}", response_model=TenantFullOut, tags=["tenants"])
+@router.get("/tenants/{tenant}", response_model=TenantDetailOut, tags=["tenants"])
 async def get_tenant(tenant: str, resources: CurrentResources, _: CurrentOperator) -> dict[str, Any]:
     """One tenant."""
-    return _full_out(await resources.tenants.get(tenant_id(tenant)))
+    return _to_tenant_detail_out(await resources.tenants.get(decode_tenant_id(tenant)))
 
 
-@router.patch("/tenants/{tenant}", response_model=TenantFullOut, tags=["tenants"])
-async def change_tenant(
-    tenant: str, body: TenantChanges, resources: CurrentResources, operator: CurrentOperator
+@router.patch("/tenants/{tenant}", response_model=TenantDetailOut, tags=["tenants"])
+async def update_tenant(
+    tenant: str, body: TenantUpdate, resources: CurrentResources, operator: CurrentOperator
 ) -> dict[str, Any]:
     """Change a tenant's name, quotas, or permission for SQL views; it holds at once, on every replica."""
-    by = Actor.of(operator.principal)
-    changed = await resources.tenants.update(
-        tenant_id(tenant), name=body.name, quotas=_changes(body.quotas), sql_views=body.sql_views, by=by
+    actor = Actor.from_principal(operator.principal)
+    updated = await resources.tenants.update(
+        decode_tenant_id(tenant),
+        name=body.name,
+        quotas=_to_quota_changes(body.quotas),
+        sql_views=body.sql_views,
+        actor=actor,
     )
-    return _full_out(changed)
+    return _to_tenant_detail_out(updated)
 
 
 @router.delete(
@@ -175,27 +181,29 @@ async def change_tenant(
     status_code=202,
     response_class=Response,
     tags=["tenants"],
-    responses=told_by_header(202, "Its keys are shut out"),
+    responses=describe_deletion_header(202, "Its keys are shut out"),
 )
 async def delete_tenant(tenant: str, resources: CurrentResources, operator: CurrentOperator) -> Response:
     """Shut its keys out at once; rows, vectors and objects are removed by a job."""
-    return gone(202, await resources.tenants.delete(tenant_id(tenant), by=Actor.of(operator.principal)))
+    return create_deletion_response(
+        202, await resources.tenants.delete(decode_tenant_id(tenant), actor=Actor.from_principal(operator.principal))
+    )
 
 
-@router.get("/me", response_model=MeOut, tags=["me"])
-async def me(tenant: CurrentReader) -> dict[str, Any]:
+@router.get("/me", response_model=CallerOut, tags=["me"])
+async def get_caller(tenant: CurrentReader) -> dict[str, Any]:
     """The tenant and the key of this request, and the limits that hold for it."""
     principal = tenant.principal
     allowed = principal.knowledge_base_ids
     return {
         "tenant": {"id": encode_id("ten", principal.tenant_id), "name": principal.tenant_name},
-        "key": KeyFacts(
+        "key": CallerKeyOut(
             id=encode_id("key", principal.key_id) if principal.key_id and principal.subject is None else None,
             name=principal.key_name,
             role=principal.role.value,
             knowledge_bases=None if allowed is None else sorted(encode_id("kb", kb) for kb in allowed),
             user_id=principal.user_id,
         ),
-        "limits": tenant.quotas.limits(),
-        "used": await tenant.quotas.used(),
+        "limits": tenant.quotas.get_limits(),
+        "used": await tenant.quotas.get_usage(),
     }

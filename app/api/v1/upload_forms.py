@@ -14,50 +14,50 @@ from pydantic import (
 )
 
 from app.api.bodies import STORABLE, Text
-from app.api.streamed import checked
-from app.api.v1.schemas import Identifier, LargeInput, Metadata, ScopeId, Title, WebAddress
-from app.documents.scopes import Scope
-from app.documents.types import MOST_CHUNKS, DocumentFacts, GivenChunk
-from app.times import GivenTime
+from app.api.streamed import validate_body
+from app.api.v1.schemas import Identifier, LargeRequestModel, Metadata, ScopeId, Title, WebAddress
+from app.documents.scopes import DocumentScope
+from app.documents.types import MAX_PROVIDED_CHUNKS, DocumentFields, ProvidedChunk
+from app.times import ProvidedTime
 
 
-def to_come(value: datetime) -> datetime:
+def require_future(value: datetime) -> datetime:
     """A time that is still to come."""
     if value <= datetime.now(UTC):
         raise ValueError("must be in the future")
     return value
 
 
-class Facts(LargeInput):
+class DocumentFieldsRequest(LargeRequestModel):
     """What a caller may say about a document."""
 
     metadata: Metadata | None = None
     title: Title | None = None
     external_id: Identifier | None = None
     source_uri: WebAddress | None = None
-    source_created_at: GivenTime | None = None
+    source_created_at: ProvidedTime | None = None
     user_id: ScopeId | None = None
     chat_id: ScopeId | None = None
     agent_id: ScopeId | None = None
     dynamic: bool | None = None
-    expires_at: Annotated[GivenTime, AfterValidator(to_come)] | None = None
+    expires_at: Annotated[ProvidedTime, AfterValidator(require_future)] | None = None
 
-    def facts(self) -> DocumentFacts:
+    def to_document_fields(self) -> DocumentFields:
         """The room's form of it. Raises InvalidInput for a combination of ids that names no scope."""
-        given = self.model_dump(exclude={"user_id", "chat_id", "agent_id", "text", "chunks", "media_type"})
-        scope = Scope(self.user_id, self.chat_id, self.agent_id)
-        scope.level()
-        return DocumentFacts(**given, scope=scope)
+        fields = self.model_dump(exclude={"user_id", "chat_id", "agent_id", "text", "chunks", "media_type"})
+        scope = DocumentScope(self.user_id, self.chat_id, self.agent_id)
+        scope.determine_level()
+        return DocumentFields(**fields, scope=scope)
 
 
-class UploadForm(Facts):
+class UploadForm(DocumentFieldsRequest):
     """The fields beside the file; ``metadata`` is JSON."""
 
     encoding: Annotated[str, StringConstraints(max_length=40), STORABLE] | None = None
 
     @field_validator("metadata", mode="before")
     @classmethod
-    def _parse(cls, value: Any) -> Any:
+    def _parse_metadata(cls, value: Any) -> Any:
         if not isinstance(value, str):
             return value
         try:
@@ -67,7 +67,7 @@ class UploadForm(Facts):
 
     @field_validator("encoding")
     @classmethod
-    def _known(cls, value: str | None) -> str | None:
+    def _check_encoding(cls, value: str | None) -> str | None:
         if value is not None:
             try:
                 b"".decode(value)
@@ -77,7 +77,7 @@ class UploadForm(Facts):
         return value
 
 
-class ChunkIn(LargeInput):
+class ProvidedChunkRequest(LargeRequestModel):
     """A chunk that was cut elsewhere; without a vector it is embedded here."""
 
     text: Text = Field(min_length=1)
@@ -86,20 +86,20 @@ class ChunkIn(LargeInput):
     page: int | None = Field(None, ge=1, lt=2**31)
     vector: list[float] | None = Field(None, min_length=1, max_length=4000)
 
-    def given(self) -> GivenChunk:
+    def to_provided_chunk(self) -> ProvidedChunk:
         """The room's form of it."""
-        return GivenChunk(self.text, self.metadata or {}, tuple(self.section_titles), self.page, self.vector)
+        return ProvidedChunk(self.text, self.metadata or {}, tuple(self.section_titles), self.page, self.vector)
 
 
-class TextDocument(Facts):
+class TextDocumentCreate(DocumentFieldsRequest):
     """A document that comes in the body: as text, or as chunks."""
 
     text: str | None = Field(None, min_length=1)
-    chunks: list[ChunkIn] | None = Field(None, min_length=1, max_length=MOST_CHUNKS)
+    chunks: list[ProvidedChunkRequest] | None = Field(None, min_length=1, max_length=MAX_PROVIDED_CHUNKS)
     media_type: Literal["text/plain", "text/markdown", "text/html"] | None = None
 
     @model_validator(mode="after")
-    def _one_of_both(self) -> Self:
+    def _check_exactly_one(self) -> Self:
         if (self.text is None) == (self.chunks is None):
             raise ValueError("send either text or chunks")
         if self.chunks is not None and self.media_type is not None:
@@ -107,6 +107,8 @@ class TextDocument(Facts):
         return self
 
 
-def read_form(fields: Mapping[str, str]) -> DocumentFacts:
+def parse_form(fields: Mapping[str, str]) -> DocumentFields:
     """A field that was left empty counts as not sent."""
-    return checked(UploadForm, {name: value for name, value in fields.items() if value != ""}).facts()
+    return validate_body(
+        UploadForm, {name: value for name, value in fields.items() if value != ""}
+    ).to_document_fields()

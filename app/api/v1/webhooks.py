@@ -8,47 +8,47 @@ from fastapi import APIRouter, Response
 from pydantic import BaseModel, Field, StringConstraints, field_validator
 
 from app.api.bodies import STORABLE
-from app.api.dependencies import CurrentAdmin, CurrentPage, GuardedRoute, next_cursor
-from app.api.v1.schemas import Input, Listing, Time, Title
+from app.api.dependencies import AuthenticatedRoute, CurrentAdmin, CurrentPageParams, encode_cursor
+from app.api.v1.schemas import ListResponse, StrictRequestModel, Time, Title
 from app.ids import decode_id, encode_id
-from app.webhooks.sending import public_data
-from app.webhooks.types import Delivery, DeliveryNotFound, DeliveryStatus, EventName, Webhook, WebhookNotFound
+from app.webhooks.sending import to_public_data
+from app.webhooks.types import Delivery, DeliveryNotFound, DeliveryStatus, Webhook, WebhookEventName, WebhookNotFound
 
-router = APIRouter(prefix="/webhooks", tags=["webhooks"], route_class=GuardedRoute)
+router = APIRouter(prefix="/webhooks", tags=["webhooks"], route_class=AuthenticatedRoute)
 Url = Annotated[str, StringConstraints(min_length=1, max_length=2048), STORABLE]
-Events = Annotated[list[EventName], Field(min_length=1, max_length=100)]
-LONGEST_OVERLAP = 7 * 86_400
+EventNames = Annotated[list[WebhookEventName], Field(min_length=1, max_length=100)]
+MAX_OVERLAP_SECONDS = 7 * 86_400
 
 
-class WebhookIn(Input):
+class WebhookCreate(StrictRequestModel):
     """An https address on the public internet, and what it is told of."""
 
     url: Url
-    events: Events
+    events: EventNames
     description: Title | None = None
     enabled: bool = True
 
 
-class WebhookChanges(Input):
+class WebhookUpdate(StrictRequestModel):
     """What is to be another; what is left out stays. Enabling one forgets its failures."""
 
     url: Url | None = None
-    events: Events | None = None
+    events: EventNames | None = None
     description: Title | None = None
     enabled: bool | None = None
 
     @field_validator("url", "events", "enabled")
     @classmethod
-    def _not_null(cls, value: Any) -> Any:
+    def _check_not_null(cls, value: Any) -> Any:
         if value is None:
             raise ValueError("must not be null")
         return value
 
 
-class RotationIn(Input):
+class WebhookSecretRotateRequest(StrictRequestModel):
     """For how long what is sent is signed with both secrets."""
 
-    overlap_seconds: int = Field(86_400, ge=0, le=LONGEST_OVERLAP)
+    overlap_seconds: int = Field(86_400, ge=0, le=MAX_OVERLAP_SECONDS)
 
 
 class WebhookOut(BaseModel):
@@ -61,7 +61,7 @@ class WebhookOut(BaseModel):
     id: str
     url: str
     description: str | None
-    events: list[EventName]
+    events: list[WebhookEventName]
     enabled: bool
     disabled_reason: str | None
     failures: int
@@ -76,7 +76,7 @@ class NewWebhookOut(WebhookOut):
     secret: str
 
 
-class DeliveryOut(BaseModel):
+class WebhookDeliveryOut(BaseModel):
     """What was sent, or is to be, and what became of it; ``id`` is the header ``webhook-id``.
 
     ``reason`` and ``response_status`` are of the last attempt.
@@ -93,7 +93,7 @@ class DeliveryOut(BaseModel):
     created_at: Time
 
 
-def _out(webhook: Webhook) -> dict[str, Any]:
+def _to_webhook_out(webhook: Webhook) -> dict[str, Any]:
     return {
         "id": encode_id("whk", webhook.id),
         "url": webhook.url,
@@ -108,11 +108,11 @@ def _out(webhook: Webhook) -> dict[str, Any]:
     }
 
 
-def _delivery_out(delivery: Delivery) -> dict[str, Any]:
+def _to_delivery_out(delivery: Delivery) -> dict[str, Any]:
     return {
         "id": encode_id("dlv", delivery.id),
         "event": delivery.event,
-        "data": public_data(delivery),
+        "data": to_public_data(delivery),
         "status": delivery.status,
         "attempts": delivery.attempts,
         "response_status": delivery.response_status,
@@ -122,83 +122,87 @@ def _delivery_out(delivery: Delivery) -> dict[str, Any]:
     }
 
 
-def _id(text: str) -> UUID:
-    found = decode_id("whk", text)
-    if found is None:
+def _decode_webhook_id(text: str) -> UUID:
+    decoded = decode_id("whk", text)
+    if decoded is None:
         raise WebhookNotFound
-    return found
+    return decoded
 
 
 @router.post("", status_code=201, response_model=NewWebhookOut)
-async def create_webhook(body: WebhookIn, tenant: CurrentAdmin) -> dict[str, Any]:
+async def create_webhook(body: WebhookCreate, tenant: CurrentAdmin) -> dict[str, Any]:
     """Tell an address of events from now on; its secret is in this reply and nowhere else."""
     events = list(dict.fromkeys(body.events))
-    made, secret = await tenant.webhooks.create(body.url, events, description=body.description, enabled=body.enabled)
-    return {**_out(made), "secret": secret}
+    created, secret = await tenant.webhooks.create(body.url, events, description=body.description, enabled=body.enabled)
+    return {**_to_webhook_out(created), "secret": secret}
 
 
-@router.get("", response_model=Listing[WebhookOut])
-async def list_webhooks(page: CurrentPage, tenant: CurrentAdmin) -> dict[str, Any]:
+@router.get("", response_model=ListResponse[WebhookOut])
+async def list_webhooks(page: CurrentPageParams, tenant: CurrentAdmin) -> dict[str, Any]:
     """Newest first."""
-    found = await tenant.webhooks.page(after=page.after(), limit=page.limit + 1)
-    items = found[: page.limit]
-    cursor = next_cursor(items[-1].created_at, items[-1].id) if found[page.limit :] else None
-    return {"items": [_out(webhook) for webhook in items], "next_cursor": cursor}
+    rows = await tenant.webhooks.list_webhooks(after=page.parse_cursor(), limit=page.limit + 1)
+    items = rows[: page.limit]
+    cursor = encode_cursor(items[-1].created_at, items[-1].id) if rows[page.limit :] else None
+    return {"items": [_to_webhook_out(webhook) for webhook in items], "next_cursor": cursor}
 
 
 @router.get("/{webhook}", response_model=WebhookOut)
 async def get_webhook(webhook: str, tenant: CurrentAdmin) -> dict[str, Any]:
     """One webhook, without its secret."""
-    return _out(await tenant.webhooks.get(_id(webhook)))
+    return _to_webhook_out(await tenant.webhooks.get(_decode_webhook_id(webhook)))
 
 
 @router.patch("/{webhook}", response_model=WebhookOut)
-async def update_webhook(webhook: str, body: WebhookChanges, tenant: CurrentAdmin) -> dict[str, Any]:
+async def update_webhook(webhook: str, body: WebhookUpdate, tenant: CurrentAdmin) -> dict[str, Any]:
     """Change some of it; what waits to be sent goes where it leads by then."""
     changes = body.model_dump(include=body.model_fields_set)
     if "events" in changes:
         changes["events"] = list(dict.fromkeys(changes["events"]))
-    return _out(await tenant.webhooks.change(_id(webhook), changes))
+    return _to_webhook_out(await tenant.webhooks.update(_decode_webhook_id(webhook), changes))
 
 
 @router.delete("/{webhook}", status_code=204)
 async def delete_webhook(webhook: str, tenant: CurrentAdmin) -> Response:
     """Nothing more is sent to it, and its deliveries are gone."""
-    await tenant.webhooks.delete(_id(webhook))
+    await tenant.webhooks.delete(_decode_webhook_id(webhook))
     return Response(status_code=204)
 
 
 @router.post("/{webhook}/rotate", response_model=NewWebhookOut)
-async def rotate_webhook_secret(webhook: str, tenant: CurrentAdmin, body: RotationIn | None = None) -> dict[str, Any]:
+async def rotate_webhook_secret(
+    webhook: str, tenant: CurrentAdmin, body: WebhookSecretRotateRequest | None = None
+) -> dict[str, Any]:
     """Make another secret; what is sent during the overlap is signed with both."""
-    overlap = timedelta(seconds=(body or RotationIn()).overlap_seconds)
-    changed, secret = await tenant.webhooks.rotate(_id(webhook), overlap=overlap)
-    return {**_out(changed), "secret": secret}
+    overlap = timedelta(seconds=(body or WebhookSecretRotateRequest()).overlap_seconds)
+    changed, secret = await tenant.webhooks.rotate(_decode_webhook_id(webhook), overlap=overlap)
+    return {**_to_webhook_out(changed), "secret": secret}
 
 
-@router.post("/{webhook}/test", status_code=202, response_model=DeliveryOut)
+@router.post("/{webhook}/test", status_code=202, response_model=WebhookDeliveryOut)
 async def test_webhook(webhook: str, tenant: CurrentAdmin) -> dict[str, Any]:
     """Send a `webhook.test`; the list of deliveries says what became of it."""
-    return _delivery_out(await tenant.webhooks.test(_id(webhook)))
+    return _to_delivery_out(await tenant.webhooks.send_test(_decode_webhook_id(webhook)))
 
 
-@router.get("/{webhook}/deliveries", response_model=Listing[DeliveryOut])
+@router.get("/{webhook}/deliveries", response_model=ListResponse[WebhookDeliveryOut])
 async def list_webhook_deliveries(
-    webhook: str, page: CurrentPage, tenant: CurrentAdmin, status: DeliveryStatus | None = None
+    webhook: str, page: CurrentPageParams, tenant: CurrentAdmin, status: DeliveryStatus | None = None
 ) -> dict[str, Any]:
     """What was sent, or is to be, newest first; they are kept for 30 days."""
-    found = await tenant.webhooks.deliveries(_id(webhook), status, after=page.after(), limit=page.limit + 1)
-    items = found[: page.limit]
-    cursor = next_cursor(items[-1].created_at, items[-1].id) if found[page.limit :] else None
-    return {"items": [_delivery_out(delivery) for delivery in items], "next_cursor": cursor}
+    deliveries = await tenant.webhooks.list_deliveries(
+        _decode_webhook_id(webhook), status, after=page.parse_cursor(), limit=page.limit + 1
+    )
+    items = deliveries[: page.limit]
+    cursor = encode_cursor(items[-1].created_at, items[-1].id) if deliveries[page.limit :] else None
+    return {"items": [_to_delivery_out(delivery) for delivery in items], "next_cursor": cursor}
 
 
-@router.post("/{webhook}/deliveries/{delivery}/replay", status_code=202, response_model=DeliveryOut)
+@router.post("/{webhook}/deliveries/{delivery}/replay", status_code=202, response_model=WebhookDeliveryOut)
 async def replay_webhook_delivery(webhook: str, delivery: str, tenant: CurrentAdmin) -> dict[str, Any]:
     """Send it again, whatever became of it, under the same id."""
-    key = decode_id("dlv", delivery)
-    webhook_id = _id(webhook)
-    if key is None:
+    delivery_id = decode_id("dlv", delivery)
+    webhook_id = _decode_webhook_id(webhook)
+    if delivery_id is None:
         await tenant.webhooks.get(webhook_id)
         raise DeliveryNotFound
-    return _delivery_out(await tenant.webhooks.replay(webhook_id, key))
+    return _to_delivery_out(await tenant.webhooks.replay(webhook_id, delivery_id))

@@ -9,14 +9,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from app.transfer.records import DOCUMENT, LEFT_OUT, MANIFEST, SUMS, DocumentRecord, read_manifest, read_record
-from app.transfer.tar import BLOCK, END
-from app.transfer.types import RECORD_BYTES, ArchiveDamaged, ArchiveTruncated
+from app.transfer.records import (
+    CHECKSUMS,
+    DOCUMENT,
+    MANIFEST,
+    SKIPPED_DOCUMENTS,
+    DocumentRecord,
+    parse_manifest,
+    parse_record,
+)
+from app.transfer.tar import BLOCK_BYTES, END_MARKER
+from app.transfer.types import MAX_RECORD_BYTES, ArchiveDamaged, ArchiveTruncated
 
-PIECE_BYTES = 1024 * 1024
+READ_BYTES = 1024 * 1024
 # A request is finished well before a client's patience is.
-PART_BYTES = 8 * 1024 * 1024
-PART_DOCUMENTS = 100
+MIN_PART_BYTES = 8 * 1024 * 1024
+MAX_PART_DOCUMENTS = 100
 _FOLDER = re.compile(r"(documents/[0-9]{7,})/[a-z0-9./-]+")
 
 
@@ -35,89 +43,93 @@ class Archive:
 
     path: Path
     settings: dict[str, Any] = field(default_factory=dict)
-    head: bytes = b""
+    manifest_bytes: bytes = b""
     documents: list[ArchivedDocument] = field(default_factory=list)
-    left_out: list[dict[str, Any]] = field(default_factory=list)
+    skipped: list[dict[str, Any]] = field(default_factory=list)
 
-    def parts(self, known: Collection[tuple[str | None, ...]]) -> Iterator[tuple[bytes, int]]:
+    def split(self, existing: Collection[tuple[str | None, ...]]) -> Iterator[tuple[bytes, int]]:
         """Archives of documents that are not known, and how many documents each part of the way is."""
         with self.path.open("rb") as file:
-            waiting: list[bytes] = []
+            pending: list[bytes] = []
             passed = 0
-            for one in self.documents:
+            for document in self.documents:
                 passed += 1
-                if one.identity not in known:
-                    file.seek(one.start)
-                    waiting.append(file.read(one.end - one.start))
-                if len(waiting) == PART_DOCUMENTS or sum(map(len, waiting)) >= PART_BYTES:
-                    yield b"".join([self.head, *waiting, END]), passed
-                    waiting, passed = [], 0
-            yield b"".join([self.head, *waiting, END]) if waiting else b"", passed
+                if document.identity not in existing:
+                    file.seek(document.start)
+                    pending.append(file.read(document.end - document.start))
+                if len(pending) == MAX_PART_DOCUMENTS or sum(map(len, pending)) >= MIN_PART_BYTES:
+                    yield b"".join([self.manifest_bytes, *pending, END_MARKER]), passed
+                    pending, passed = [], 0
+            yield b"".join([self.manifest_bytes, *pending, END_MARKER]) if pending else b"", passed
 
 
-def identity_of(external_id: str | None, sha256: str, scope: Sequence[str | None]) -> tuple[str | None, ...]:
+def build_document_identity(
+    external_id: str | None, sha256: str, scope: Sequence[str | None]
+) -> tuple[str | None, ...]:
     """What makes a document the same one."""
     return (external_id, sha256, *scope)
 
 
-def open_archive(path: Path, tell: Callable[[int], object]) -> Archive:
+def verify_archive(path: Path, on_progress: Callable[[int], object]) -> Archive:
     """Read all of it, against its own hashes; ``tell`` is told how far it is, in bytes.
 
     Raises ArchiveDamaged, ArchiveTruncated, ArchiveNewer, OSError.
     """
-    found, sums, is_whole = Archive(path), hashlib.sha256(), False
+    archive, sums, is_complete = Archive(path), hashlib.sha256(), False
     try:
         with tarfile.open(path, "r:") as tar:
             while (member := tar.next()) is not None:
                 tar.members = []  # type: ignore[attr-defined]  # not in typeshed; else it keeps them all
-                content, digest = _read(tar, member)
-                if is_whole:
+                content, digest = _read_member(tar, member)
+                if is_complete:
                     raise ArchiveDamaged("Something follows the archive's hashes.")
-                if member.name == SUMS:
+                if member.name == CHECKSUMS:
                     if digest != sums.hexdigest():
                         raise ArchiveDamaged("The archive's files have other hashes than it says.")
-                    is_whole = True
+                    is_complete = True
                 sums.update(f"{digest}  {member.name}\n".encode())
-                _add(found, member, content)
-                tell(_end(member))
+                _add_member(archive, member, content)
+                on_progress(_compute_end(member))
     except (tarfile.TarError, UnicodeError) as exc:
         raise ArchiveDamaged from exc
-    if not is_whole:
+    if not is_complete:
         raise ArchiveTruncated
-    return found
+    return archive
 
 
-def _read(tar: tarfile.TarFile, member: tarfile.TarInfo) -> tuple[bytes, str]:
+def _read_member(tar: tarfile.TarFile, member: tarfile.TarInfo) -> tuple[bytes, str]:
     """A small file's bytes, nothing of a large one, and its hash."""
     file: IO[bytes] | None = tar.extractfile(member) if member.isreg() else None
     if file is None:
         raise ArchiveDamaged("The archive holds something else than files.")
-    digest, kept = hashlib.sha256(), b""
-    while piece := file.read(PIECE_BYTES):
+    digest, content = hashlib.sha256(), b""
+    while piece := file.read(READ_BYTES):
         digest.update(piece)
-        kept = kept + piece if member.size <= RECORD_BYTES else b""
-    return kept, digest.hexdigest()
+        content = content + piece if member.size <= MAX_RECORD_BYTES else b""
+    return content, digest.hexdigest()
 
 
-def _add(found: Archive, member: tarfile.TarInfo, content: bytes) -> None:
+def _add_member(archive: Archive, member: tarfile.TarInfo, content: bytes) -> None:
     folder = _FOLDER.fullmatch(member.name)
-    if not found.head:
+    if not archive.manifest_bytes:
         if member.name != MANIFEST:
             raise ArchiveDamaged("That is no archive of a knowledge base.")
-        found.settings = read_manifest(content).settings
-        found.head = tarfile.TarInfo.tobuf(member, tarfile.USTAR_FORMAT) + content + bytes(-len(content) % BLOCK)
+        archive.settings = parse_manifest(content).settings
+        archive.manifest_bytes = (
+            tarfile.TarInfo.tobuf(member, tarfile.USTAR_FORMAT) + content + bytes(-len(content) % BLOCK_BYTES)
+        )
     elif folder is not None and member.name == f"{folder[1]}/{DOCUMENT}":
-        record = read_record(DocumentRecord, content, member.name)
+        record = parse_record(DocumentRecord, content, member.name)
         scope = (record.user_id, record.chat_id, record.agent_id)
-        identity = identity_of(record.external_id, record.checked().original.sha256, scope)
-        found.documents.append(ArchivedDocument(member.offset, _end(member), identity))
-    elif folder is not None and found.documents:
-        found.documents[-1].end = _end(member)
-    elif member.name == LEFT_OUT:
-        found.left_out = [json.loads(line) for line in content.splitlines()]
-    elif member.name != SUMS:
+        identity = build_document_identity(record.external_id, record.check_parts().original.sha256, scope)
+        archive.documents.append(ArchivedDocument(member.offset, _compute_end(member), identity))
+    elif folder is not None and archive.documents:
+        archive.documents[-1].end = _compute_end(member)
+    elif member.name == SKIPPED_DOCUMENTS:
+        archive.skipped = [json.loads(line) for line in content.splitlines()]
+    elif member.name != CHECKSUMS:
         raise ArchiveDamaged("The archive holds files that are none of its own.")
 
 
-def _end(member: tarfile.TarInfo) -> int:
-    return member.offset_data + member.size + -member.size % BLOCK
+def _compute_end(member: tarfile.TarInfo) -> int:
+    return member.offset_data + member.size + -member.size % BLOCK_BYTES

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from app.cli.client.options import AsJson, Kb, Key, Url, Yes, confirm, given, json_object, service
-from app.cli.client.printing import print_list, print_one
+from app.cli.client.options import AsJson, Kb, Key, Url, Yes, confirm, drop_unset, open_client, parse_json_object
+from app.cli.client.printing import print_item, print_list
 
 app = typer.Typer(help="Documents of a knowledge base.", no_args_is_help=True)
 Id = Annotated[str, typer.Argument(help="The document's id.")]
@@ -15,11 +15,11 @@ COLUMNS = ["id", "source", "external_id", "status", "chunk_count", "bytes", "upd
 
 
 @app.command("list")
-def list_some(
+def list_documents(
     kb: Kb = "default",
     status: Annotated[str | None, typer.Option(help="queued, parsing, chunking, embedding, ready, failed.")] = None,
     filter: Annotated[str | None, typer.Option(help="A filter, as JSON.")] = None,
-    most: Annotated[int, typer.Option("--limit", min=1, help="The newest so many.")] = 50,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="The newest so many.")] = 50,
     as_json: AsJson = False,
     url: Url = None,
     key: Key = None,
@@ -28,11 +28,11 @@ def list_some(
 
     Example: carrel documents list --kb handbook --status failed
     """
-    with service(url, key) as client:
-        parsed = json_object("--filter", filter) if filter is not None else None
-        filters: Any = given(status=status, filter=parsed)
-        found = list(islice(client.documents.list(kb, **filters), most))
-    print_list(found, COLUMNS, as_json=as_json)
+    with open_client(url, key) as client:
+        parsed = parse_json_object("--filter", filter) if filter is not None else None
+        filters: Any = drop_unset(status=status, filter=parsed)
+        documents = list(islice(client.documents.list(kb, **filters), limit))
+    print_list(documents, COLUMNS, as_json=as_json)
 
 
 @app.command()
@@ -41,9 +41,9 @@ def show(document: Id, kb: Kb = "default", as_json: AsJson = False, url: Url = N
 
     Example: carrel documents show doc_… --kb handbook
     """
-    with service(url, key) as client:
-        found = client.documents.get(kb, document)
-    print_one(found, as_json=as_json)
+    with open_client(url, key) as client:
+        result = client.documents.get(kb, document)
+    print_item(result, as_json=as_json)
 
 
 @app.command()
@@ -52,9 +52,9 @@ def chunks(document: Id, kb: Kb = "default", as_json: AsJson = False, url: Url =
 
     Example: carrel documents chunks doc_… --kb handbook
     """
-    with service(url, key) as client:
-        found = list(client.documents.chunks(kb, document))
-    print_list(found, ["chunk_index", "page", "text"], as_json=as_json)
+    with open_client(url, key) as client:
+        results = list(client.documents.chunks(kb, document))
+    print_list(results, ["chunk_index", "page", "text"], as_json=as_json)
 
 
 @app.command()
@@ -70,9 +70,9 @@ def download(
 
     Example: carrel documents download doc_… handbook.pdf --kb handbook
     """
-    with service(url, key) as client:
-        written = client.documents.download(kb, document, to)
-    print_one({"file": str(to), "bytes": written}, as_json=as_json)
+    with open_client(url, key) as client:
+        byte_count = client.documents.download(kb, document, to)
+    print_item({"file": str(to), "bytes": byte_count}, as_json=as_json)
 
 
 @app.command()
@@ -84,9 +84,9 @@ def delete(
     Example: carrel documents delete doc_… --kb handbook --yes
     """
     confirm(f"Delete {document}?", yes)
-    with service(url, key) as client:
+    with open_client(url, key) as client:
         deletion = client.documents.delete(kb, document)
-    print_one({"deletion": deletion}, as_json=as_json)
+    print_item({"deletion": deletion}, as_json=as_json)
 
 
 @app.command()
@@ -95,6 +95,6 @@ def reindex(document: Id, kb: Kb = "default", as_json: AsJson = False, url: Url 
 
     Example: carrel documents reindex doc_… --kb handbook
     """
-    with service(url, key) as client:
-        found = client.documents.reindex(kb, document)
-    print_one(found, as_json=as_json)
+    with open_client(url, key) as client:
+        result = client.documents.reindex(kb, document)
+    print_item(result, as_json=as_json)

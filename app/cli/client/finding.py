@@ -6,19 +6,19 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 
-from app.errors import InvalidInput
+from app.errors import InvalidInputError
 
-PIECE_BYTES = 1024 * 1024
+READ_BYTES = 1024 * 1024
 
 
-class BadPaths(InvalidInput):
+class BadPaths(InvalidInputError):
     """The paths cannot be uploaded together."""
 
     code = "bad_paths"
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class LocalFile:
     """A file and its external id: its path below the directory that was named."""
 
     path: Path
@@ -26,7 +26,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class FileSelection:
     """Globs over external ids and names: with ``include`` only those, without what ``exclude`` says.
 
     Of a directory the hidden files are left out, and the kinds that the service cannot read; of files that are named
@@ -38,46 +38,46 @@ class Selection:
     extensions: frozenset[str] = frozenset()
     prefix: str = ""
 
-    def files(self, paths: Iterable[Path]) -> list[Found]:
+    def list_files(self, paths: Iterable[Path]) -> list[LocalFile]:
         """In the order of their paths. Raises BadPaths where one is missing or two would be the same document."""
-        found: dict[str, Found] = {}
+        files: dict[str, LocalFile] = {}
         for path in paths:
-            for one in self._below(path):
-                there = found.setdefault(one.external_id, one)
-                if there.path.resolve() != one.path.resolve():
-                    both = f"{there.path} and {one.path} would both be {one.external_id!r}"
-                    raise BadPaths(f"{both}; upload them apart, with --prefix")
-        return list(found.values())
+            for file in self._iterate_files(path):
+                existing = files.setdefault(file.external_id, file)
+                if existing.path.resolve() != file.path.resolve():
+                    message = f"{existing.path} and {file.path} would both be {file.external_id!r}"
+                    raise BadPaths(f"{message}; upload them apart, with --prefix")
+        return list(files.values())
 
-    def _below(self, path: Path) -> Iterator[Found]:
+    def _iterate_files(self, path: Path) -> Iterator[LocalFile]:
         if path.is_file():
-            yield Found(path, self.prefix + path.name)
+            yield LocalFile(path, self.prefix + path.name)
         elif path.is_dir():
             for file in sorted(path.rglob("*")):
-                inner = file.relative_to(path)
-                hidden = any(part.startswith(".") for part in inner.parts)
-                if not hidden and file.is_file() and self._wanted(inner):
-                    yield Found(file, self.prefix + inner.as_posix())
+                relative_path = file.relative_to(path)
+                is_hidden = any(part.startswith(".") for part in relative_path.parts)
+                if not is_hidden and file.is_file() and self._is_selected(relative_path):
+                    yield LocalFile(file, self.prefix + relative_path.as_posix())
         else:
             raise BadPaths(f"{path} is not there")
 
-    def _wanted(self, inner: Path) -> bool:
-        name = inner.as_posix()
-        if any(fnmatch(name, glob) or fnmatch(inner.name, glob) for glob in self.exclude):
+    def _is_selected(self, relative_path: Path) -> bool:
+        name = relative_path.as_posix()
+        if any(fnmatch(name, glob) or fnmatch(relative_path.name, glob) for glob in self.exclude):
             return False
         if self.include:
-            return any(fnmatch(name, glob) or fnmatch(inner.name, glob) for glob in self.include)
-        return not self.extensions or inner.suffix.lower().removeprefix(".") in self.extensions
+            return any(fnmatch(name, glob) or fnmatch(relative_path.name, glob) for glob in self.include)
+        return not self.extensions or relative_path.suffix.lower().removeprefix(".") in self.extensions
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class RemoteIndex:
     """What is there: the digest by external id, and the external id, if any, by digest."""
 
     by_external_id: Mapping[str, str]
     by_digest: Mapping[str, str | None]
 
-    def verdict(self, external_id: str, digest: str) -> str:
+    def decide(self, external_id: str, digest: str) -> str:
         """``upload``, ``unchanged``, or ``duplicate`` where the same bytes are there under another id."""
         if self.by_external_id.get(external_id) == digest:
             return "unchanged"
@@ -86,10 +86,10 @@ class Known:
         return "upload"
 
 
-def digest_of(path: Path) -> str:
+def compute_sha256(path: Path) -> str:
     """SHA-256 of a file, in hex. Raises OSError."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
-        while piece := file.read(PIECE_BYTES):
+        while piece := file.read(READ_BYTES):
             digest.update(piece)
     return digest.hexdigest()

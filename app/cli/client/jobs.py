@@ -6,16 +6,16 @@ from typing import Annotated, Any, cast
 import typer
 from carrel_client import Client
 
-from app.cli.client.options import AsJson, Key, Url, service
+from app.cli.client.options import AsJson, Key, Url, open_client
 from app.cli.client.printing import print_json, print_list, print_table
 
 app = typer.Typer(help="Ingestion: what is under way, and what has failed.", no_args_is_help=True)
-UNFINISHED = ("embedding", "chunking", "parsing", "queued")
+UNFINISHED_STATUSES = ("embedding", "chunking", "parsing", "queued")
 Kbs = Annotated[list[str] | None, typer.Option("--kb", help="A knowledge base; may be repeated. Else all.")]
 
 
 @app.command("list")
-def list_all(
+def list_jobs(
     kb: Kbs = None,
     failed: Annotated[bool, typer.Option("--failed", help="Only what has failed, and why.")] = False,
     as_json: AsJson = False,
@@ -26,13 +26,16 @@ def list_all(
 
     Example: carrel jobs list --failed
     """
-    with service(url, key) as client:
-        statuses = ("failed",) if failed else (*UNFINISHED, "failed")
-        found = list(_documents(client, kb, statuses))
+    with open_client(url, key) as client:
+        statuses = ("failed",) if failed else (*UNFINISHED_STATUSES, "failed")
+        documents = list(_iterate_documents(client, kb, statuses))
     if as_json:
-        print_json(found)
+        print_json(documents)
         return
-    rows = [[each["knowledge_base"], each["id"], each["source"], each["status"], _detail(each)] for each in found]
+    rows = [
+        [document["knowledge_base"], document["id"], document["source"], document["status"], _format_detail(document)]
+        for document in documents
+    ]
     print_table(["kb", "id", "source", "status", "detail"], rows)
 
 
@@ -42,19 +45,25 @@ def retry(kb: Kbs = None, as_json: AsJson = False, url: Url = None, key: Key = N
 
     Example: carrel jobs retry --kb handbook
     """
-    with service(url, key) as client:
-        hopeful = [each for each in _documents(client, kb, ("failed",)) if (each["error"] or {}).get("retryable")]
-        found = [client.documents.reindex(each["knowledge_base"], each["id"]) for each in hopeful]
-    print_list(found, ["id", "source", "status"], as_json=as_json)
+    with open_client(url, key) as client:
+        retryable = [
+            document
+            for document in _iterate_documents(client, kb, ("failed",))
+            if (document["error"] or {}).get("retryable")
+        ]
+        results = [client.documents.reindex(document["knowledge_base"], document["id"]) for document in retryable]
+    print_list(results, ["id", "source", "status"], as_json=as_json)
 
 
-def _documents(client: Client, named: list[str] | None, statuses: tuple[str, ...]) -> Iterator[dict[str, Any]]:
-    for name in named or [each["name"] for each in client.knowledge_bases.list()]:
+def _iterate_documents(
+    client: Client, knowledge_bases: list[str] | None, statuses: tuple[str, ...]
+) -> Iterator[dict[str, Any]]:
+    for name in knowledge_bases or [knowledge_base["name"] for knowledge_base in client.knowledge_bases.list()]:
         for status in statuses:
             yield from cast(Iterator[dict[str, Any]], client.documents.list(name, status=cast(Any, status)))
 
 
-def _detail(document: dict[str, Any]) -> str:
+def _format_detail(document: dict[str, Any]) -> str:
     error, progress = document["error"], document["progress"]
     if error:
         return f"{error['code']}: {error['message']}"

@@ -4,22 +4,22 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from app.cli.client.options import AsJson, Key, Url, Yes, confirm, given, service
-from app.cli.client.printing import print_list, print_one
+from app.cli.client.options import AsJson, Key, Url, Yes, confirm, drop_unset, open_client
+from app.cli.client.printing import print_item, print_list
 
 app = typer.Typer(help="Keys of the tenant; needs an admin's.", no_args_is_help=True)
 Id = Annotated[str, typer.Argument(help="The key's id.")]
 
 
 @app.command("list")
-def list_all(as_json: AsJson = False, url: Url = None, key: Key = None) -> None:
+def list_keys(as_json: AsJson = False, url: Url = None, key: Key = None) -> None:
     """All that are valid, without their secrets.
 
     Example: carrel keys list
     """
-    with service(url, key) as client:
-        found = list(client.api_keys.list())
-    print_list(found, ["id", "name", "role", "hint", "expires_at", "last_used_at"], as_json=as_json)
+    with open_client(url, key) as client:
+        results = list(client.api_keys.list())
+    print_list(results, ["id", "name", "role", "hint", "expires_at", "last_used_at"], as_json=as_json)
 
 
 @app.command()
@@ -37,10 +37,10 @@ def create(
 
     Example: carrel keys create website --role reader --kb handbook
     """
-    settings: Any = given(knowledge_bases=kb, user_id=user_id, expires_at=expires_at)
-    with service(url, key) as client:
-        found = client.api_keys.create(name, role, **settings)
-    print_one(found, as_json=as_json)
+    settings: Any = drop_unset(knowledge_bases=kb, user_id=user_id, expires_at=expires_at)
+    with open_client(url, key) as client:
+        result = client.api_keys.create(name, role, **settings)
+    print_item(result, as_json=as_json)
 
 
 @app.command()
@@ -55,9 +55,9 @@ def rotate(
 
     Example: carrel keys rotate key_… --overlap-seconds 3600
     """
-    with service(url, key) as client:
-        found = client.api_keys.rotate(api_key, overlap_seconds=overlap_seconds)
-    print_one(found, as_json=as_json)
+    with open_client(url, key) as client:
+        result = client.api_keys.rotate(api_key, overlap_seconds=overlap_seconds)
+    print_item(result, as_json=as_json)
 
 
 @app.command()
@@ -67,6 +67,6 @@ def revoke(api_key: Id, yes: Yes = False, as_json: AsJson = False, url: Url = No
     Example: carrel keys revoke key_… --yes
     """
     confirm(f"Revoke {api_key}?", yes)
-    with service(url, key) as client:
+    with open_client(url, key) as client:
         client.api_keys.revoke(api_key)
-    print_one({"revoked": api_key}, as_json=as_json)
+    print_item({"revoked": api_key}, as_json=as_json)

@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from app.cli.client.options import AsJson, Key, Url, Yes, confirm, given, json_object, service
-from app.cli.client.printing import print_list, print_one
+from app.cli.client.options import AsJson, Key, Url, Yes, confirm, drop_unset, open_client, parse_json_object
+from app.cli.client.printing import print_item, print_list
 
 app = typer.Typer(help="Knowledge bases.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(help="Its name, or its id.")]
@@ -13,14 +13,14 @@ Settings = Annotated[str | None, typer.Option(help="Further settings, as JSON.")
 
 
 @app.command("list")
-def list_all(as_json: AsJson = False, url: Url = None, key: Key = None) -> None:
+def list_knowledge_bases(as_json: AsJson = False, url: Url = None, key: Key = None) -> None:
     """All that the key may read.
 
     Example: carrel kb list
     """
-    with service(url, key) as client:
-        found = list(client.knowledge_bases.list())
-    print_list(found, ["name", "id", "title", "language", "created_at"], as_json=as_json)
+    with open_client(url, key) as client:
+        results = list(client.knowledge_bases.list())
+    print_list(results, ["name", "id", "title", "language", "created_at"], as_json=as_json)
 
 
 @app.command()
@@ -29,9 +29,9 @@ def show(name: Name, as_json: AsJson = False, url: Url = None, key: Key = None) 
 
     Example: carrel kb show handbook
     """
-    with service(url, key) as client:
-        found = client.knowledge_bases.get(name)
-    print_one(found, as_json=as_json)
+    with open_client(url, key) as client:
+        result = client.knowledge_bases.get(name)
+    print_item(result, as_json=as_json)
 
 
 @app.command()
@@ -48,10 +48,10 @@ def create(
 
     Example: carrel kb create handbook --language english --settings '{"chunking": {"max_tokens": 300}}'
     """
-    with service(url, key) as client:
-        options = {**json_object("--settings", settings), **given(title=title, language=language)}
-        found = client.knowledge_bases.create(name, **options)
-    print_one(found, as_json=as_json)
+    with open_client(url, key) as client:
+        options = {**parse_json_object("--settings", settings), **drop_unset(title=title, language=language)}
+        result = client.knowledge_bases.create(name, **options)
+    print_item(result, as_json=as_json)
 
 
 @app.command()
@@ -66,9 +66,9 @@ def update(
 
     Example: carrel kb update handbook '{"retrieval": {"top_k": 8}}'
     """
-    with service(url, key) as client:
-        found = client.knowledge_bases.update(name, **json_object("SETTINGS", settings))
-    print_one(found, as_json=as_json)
+    with open_client(url, key) as client:
+        result = client.knowledge_bases.update(name, **parse_json_object("SETTINGS", settings))
+    print_item(result, as_json=as_json)
 
 
 @app.command()
@@ -77,9 +77,9 @@ def reindex(name: Name, settings: Settings = None, as_json: AsJson = False, url:
 
     Example: carrel kb reindex handbook --settings '{"chunking": {"max_tokens": 300}}'
     """
-    with service(url, key) as client:
-        found = client.knowledge_bases.reindex(name, **json_object("--settings", settings))
-    print_one(found, as_json=as_json)
+    with open_client(url, key) as client:
+        result = client.knowledge_bases.reindex(name, **parse_json_object("--settings", settings))
+    print_item(result, as_json=as_json)
 
 
 @app.command()
@@ -95,9 +95,9 @@ def publish(
 
     Example: carrel kb publish handbook --collection handbook
     """
-    with service(url, key) as client:
-        found = client.knowledge_bases.publish(name, collection=collection, content_key=content_key)
-    print_one(found, as_json=as_json)
+    with open_client(url, key) as client:
+        result = client.knowledge_bases.publish(name, collection=collection, content_key=content_key)
+    print_item(result, as_json=as_json)
     typer.echo("The password is told this once, and stored nowhere.", err=True)
 
 
@@ -107,9 +107,9 @@ def publication(name: Name, as_json: AsJson = False, url: Url = None, key: Key =
 
     Example: carrel kb publication handbook --json
     """
-    with service(url, key) as client:
-        found = client.knowledge_bases.publication(name)
-    print_one(found, as_json=as_json)
+    with open_client(url, key) as client:
+        result = client.knowledge_bases.publication(name)
+    print_item(result, as_json=as_json)
 
 
 @app.command()
@@ -119,9 +119,9 @@ def unpublish(name: Name, yes: Yes = False, as_json: AsJson = False, url: Url = 
     Example: carrel kb unpublish handbook --yes
     """
     confirm(f"End the publication of {name}?", yes)
-    with service(url, key) as client:
+    with open_client(url, key) as client:
         client.knowledge_bases.unpublish(name)
-    print_one({"unpublished": name}, as_json=as_json)
+    print_item({"unpublished": name}, as_json=as_json)
 
 
 @app.command()
@@ -131,6 +131,6 @@ def delete(name: Name, yes: Yes = False, as_json: AsJson = False, url: Url = Non
     Example: carrel kb delete handbook --yes
     """
     confirm(f"Delete the knowledge base {name} and all its documents?", yes)
-    with service(url, key) as client:
+    with open_client(url, key) as client:
         deletion = client.knowledge_bases.delete(name)
-    print_one({"deletion": deletion}, as_json=as_json)
+    print_item({"deletion": deletion}, as_json=as_json)

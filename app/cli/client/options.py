@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import typer
 from carrel_client import ApiError, CarrelError, Client
 
-from app.cli.connection import connect, read_json
-from app.errors import AppError, InvalidInput
+from app.cli.connection import connect, parse_json
+from app.errors import AppError, InvalidInputError
 
 Url = Annotated[str | None, typer.Option(help="The service; else CARREL_URL, else what serve left.")]
 Key = Annotated[str | None, typer.Option(help="Its key; else CARREL_API_KEY, else what serve left.")]
@@ -16,41 +16,41 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Kb = Annotated[str, typer.Option("--kb", help="The knowledge base, by its name or id.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 # What a command ends with: the service said no, or something else was wrong.
-REFUSED, WRONG = 1, 2
+REFUSED_STATUS, ERROR_STATUS = 1, 2
 
 
-class BadJson(InvalidInput):
+class BadJson(InvalidInputError):
     """An option takes a JSON object."""
 
     code = "bad_json"
 
 
 @contextmanager
-def service(url: str | None, key: str | None) -> Iterator[Client]:
+def open_client(url: str | None, key: str | None) -> Iterator[Client]:
     """A client; an error inside is one line and ends the command: status 1 for a refusal, else 2."""
     try:
         with connect(url, key) as client:
             yield client
     except ApiError as exc:
         typer.echo(f"carrel: {exc}", err=True)
-        raise typer.Exit(REFUSED) from exc
+        raise typer.Exit(REFUSED_STATUS) from exc
     except (AppError, CarrelError, OSError) as exc:
         typer.echo(f"carrel: {exc.message if isinstance(exc, AppError) else exc}", err=True)
-        raise typer.Exit(WRONG) from exc
+        raise typer.Exit(ERROR_STATUS) from exc
 
 
-def json_object(option: str, text: str | None) -> dict[str, Any]:
+def parse_json_object(option: str, text: str | None) -> dict[str, Any]:
     """The object that an option holds, nothing where it is not given. Raises BadJson."""
     try:
-        found = read_json(text) if text is not None else {}
+        value = parse_json(text) if text is not None else {}
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        value = None
+    if not isinstance(value, dict):
         raise BadJson(f"{option} takes a JSON object, such as '{{\"year\": 2026}}'")
-    return found
+    return value
 
 
-def given(**options: Any) -> Mapping[str, Any]:
+def drop_unset(**options: Any) -> Mapping[str, Any]:
     """What is not None."""
     return {name: value for name, value in options.items() if value is not None}
 

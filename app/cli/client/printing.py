@@ -10,9 +10,9 @@ from rich.markup import escape
 from rich.table import Table
 
 
-def print_json(found: Any) -> None:
+def print_json(value: Any) -> None:
     """As the service said it."""
-    typer.echo(json.dumps(found, ensure_ascii=False, indent=2))
+    typer.echo(json.dumps(value, ensure_ascii=False, indent=2))
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
@@ -21,18 +21,18 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     for number, column in enumerate(columns):
         table.add_column(column, overflow="fold", no_wrap=number == 0)
     for row in rows:
-        table.add_row(*("" if cell is None else _plain(str(cell)) for cell in row))
+        table.add_row(*("" if cell is None else _escape_text(str(cell)) for cell in row))
     Console(highlight=False).print(table)
 
 
-def print_facts(facts: Mapping[str, Any]) -> None:
+def print_fields(fields: Mapping[str, Any]) -> None:
     """One fact a line; what is nested as JSON."""
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
-    for name, value in facts.items():
+    for name, value in fields.items():
         shown = json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value
-        table.add_row(name, "" if value is None else _plain(str(shown)))
+        table.add_row(name, "" if value is None else _escape_text(str(shown)))
     Console(highlight=False).print(table)
 
 
@@ -44,14 +44,14 @@ def print_list(items: Sequence[Mapping[str, Any]], columns: Sequence[str], *, as
         print_table(columns, [[item.get(column) for column in columns] for item in items])
 
 
-def print_one(found: Mapping[str, Any], *, as_json: bool) -> None:
+def print_item(item: Mapping[str, Any], *, as_json: bool) -> None:
     """All of one thing."""
     if as_json:
-        print_json(found)
+        print_json(item)
     else:
-        print_facts(found)
+        print_fields(item)
 
 
-def _plain(text: str) -> str:
+def _escape_text(text: str) -> str:
     """Documents' text must not speak to the terminal, nor to the table."""
     return escape("".join(character if character.isprintable() or character == "\n" else " " for character in text))

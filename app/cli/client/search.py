@@ -4,10 +4,10 @@ from typing import Annotated, Any
 
 import typer
 
-from app.cli.client.options import AsJson, Key, Url, given, json_object, service
+from app.cli.client.options import AsJson, Key, Url, drop_unset, open_client, parse_json_object
 from app.cli.client.printing import print_json, print_table
 
-SHOWN_CHARACTERS = 400
+MAX_SHOWN_CHARACTERS = 400
 
 
 def search(
@@ -17,7 +17,7 @@ def search(
     strategy: Annotated[str | None, typer.Option(help="simple, lexical, hybrid, …")] = None,
     filter: Annotated[str | None, typer.Option(help="A filter, as JSON.")] = None,
     expand: Annotated[str | None, typer.Option(help="window, section or parent.")] = None,
-    whole: Annotated[bool, typer.Option("--whole", help="Show whole passages.")] = False,
+    full_text: Annotated[bool, typer.Option("--whole", help="Show whole passages.")] = False,
     as_json: AsJson = False,
     url: Url = None,
     key: Key = None,
@@ -30,27 +30,27 @@ def search(
 
     Example: carrel search leave --filter '{"year": {"gte": 2025}}' --json
     """
-    with service(url, key) as client:
-        parsed = json_object("--filter", filter) if filter is not None else None
-        options: Any = given(top_k=top_k, strategy=strategy, filter=parsed, expand=expand)
-        found = client.search(query, knowledge_bases=kb, **options)
+    with open_client(url, key) as client:
+        parsed = parse_json_object("--filter", filter) if filter is not None else None
+        options: Any = drop_unset(top_k=top_k, strategy=strategy, filter=parsed, expand=expand)
+        response = client.search(query, knowledge_bases=kb, **options)
     if as_json:
-        print_json(found)
+        print_json(response)
         return
-    for warning in found["warnings"]:
+    for warning in response["warnings"]:
         typer.echo(f"carrel: {warning}", err=True)
-    if not found["results"]:
+    if not response["results"]:
         typer.echo("Nothing found.")
         return
     rows = [
-        [number, f"{result['score']:.3f}", result["citation"], _shown(result["text"], whole=whole)]
-        for number, result in enumerate(found["results"], 1)
+        [number, f"{result['score']:.3f}", result["citation"], _format_text(result["text"], full_text=full_text)]
+        for number, result in enumerate(response["results"], 1)
     ]
     print_table(["#", "score", "where", "passage"], rows)
 
 
-def _shown(text: str, *, whole: bool) -> str:
-    if whole:
+def _format_text(text: str, *, full_text: bool) -> str:
+    if full_text:
         return text
     words = " ".join(text.split())
-    return words if len(words) <= SHOWN_CHARACTERS else f"{words[:SHOWN_CHARACTERS]}…"
+    return words if len(words) <= MAX_SHOWN_CHARACTERS else f"{words[:MAX_SHOWN_CHARACTERS]}…"

@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from app.cli.client.options import AsJson, Key, Url, Yes, confirm, given, json_object, service
-from app.cli.client.printing import print_list, print_one
+from app.cli.client.options import AsJson, Key, Url, Yes, confirm, drop_unset, open_client, parse_json_object
+from app.cli.client.printing import print_item, print_list
 
 app = typer.Typer(help="Tenants; needs the operator's key.", no_args_is_help=True)
 Id = Annotated[str, typer.Argument(help="The tenant's id.")]
@@ -13,14 +13,14 @@ QuotasAsJson = Annotated[str | None, typer.Option("--quotas", help="What it may 
 
 
 @app.command("list")
-def list_all(as_json: AsJson = False, url: Url = None, key: Key = None) -> None:
+def list_tenants(as_json: AsJson = False, url: Url = None, key: Key = None) -> None:
     """All tenants.
 
     Example: carrel tenants list --url http://127.0.0.1:8000 --key "$CARREL_OPERATOR_KEY"
     """
-    with service(url, key) as client:
-        found = list(client.tenants.list())
-    print_list(found, ["id", "name", "created_at"], as_json=as_json)
+    with open_client(url, key) as client:
+        results = list(client.tenants.list())
+    print_list(results, ["id", "name", "created_at"], as_json=as_json)
 
 
 @app.command()
@@ -29,9 +29,9 @@ def show(tenant: Id, as_json: AsJson = False, url: Url = None, key: Key = None) 
 
     Example: carrel tenants show ten_…
     """
-    with service(url, key) as client:
-        found = client.tenants.get(tenant)
-    print_one(found, as_json=as_json)
+    with open_client(url, key) as client:
+        result = client.tenants.get(tenant)
+    print_item(result, as_json=as_json)
 
 
 @app.command()
@@ -46,9 +46,9 @@ def create(
 
     Example: carrel tenants create acme --quotas '{"documents": 10000}'
     """
-    with service(url, key) as client:
-        found = client.tenants.create(name, quotas=json_object("--quotas", quotas) or None)
-    print_one(found, as_json=as_json)
+    with open_client(url, key) as client:
+        result = client.tenants.create(name, quotas=parse_json_object("--quotas", quotas) or None)
+    print_item(result, as_json=as_json)
 
 
 @app.command()
@@ -70,10 +70,10 @@ def update(
 
     Example: carrel tenants update ten_… --sql-views
     """
-    with service(url, key) as client:
-        changes = given(name=name, quotas=json_object("--quotas", quotas) or None, sql_views=sql_views)
-        found = client.tenants.update(tenant, **changes)
-    print_one(found, as_json=as_json)
+    with open_client(url, key) as client:
+        changes = drop_unset(name=name, quotas=parse_json_object("--quotas", quotas) or None, sql_views=sql_views)
+        result = client.tenants.update(tenant, **changes)
+    print_item(result, as_json=as_json)
 
 
 @app.command()
@@ -83,6 +83,6 @@ def delete(tenant: Id, yes: Yes = False, as_json: AsJson = False, url: Url = Non
     Example: carrel tenants delete ten_… --yes
     """
     confirm(f"Delete the tenant {tenant} and everything it has?", yes)
-    with service(url, key) as client:
+    with open_client(url, key) as client:
         deletion = client.tenants.delete(tenant)
-    print_one({"deletion": deletion}, as_json=as_json)
+    print_item({"deletion": deletion}, as_json=as_json)

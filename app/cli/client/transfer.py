@@ -11,15 +11,15 @@ from carrel_client.requesting import Request, path_of
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
 
-from app.cli.client.archive import Archive, identity_of, open_archive
-from app.cli.client.options import REFUSED, AsJson, Key, Url, service
+from app.cli.client.archive import Archive, build_document_identity, verify_archive
+from app.cli.client.options import REFUSED_STATUS, AsJson, Key, Url, open_client
 from app.cli.client.printing import print_json
-from app.errors import InvalidInput
+from app.errors import InvalidInputError
 
-INTERRUPTED = 130
+INTERRUPTED_STATUS = 130
 
 
-class FileThere(InvalidInput):
+class FileAlreadyExists(InvalidInputError):
     """The file is there already; name another one, or give --force."""
 
     code = "file_there"
@@ -27,7 +27,7 @@ class FileThere(InvalidInput):
 
 def export(
     name: Annotated[str, typer.Argument(help="The knowledge base, by its name or id.")],
-    to: Annotated[Path, typer.Option("--to", help="The archive to write.")],
+    target: Annotated[Path, typer.Option("--to", help="The archive to write.")],
     force: Annotated[bool, typer.Option("--force", help="Even where the file is there already.")] = False,
     as_json: AsJson = False,
     url: Url = None,
@@ -41,24 +41,26 @@ def export(
     Example: carrel export handbook --to handbook.tar
     """
     console = Console(stderr=True, quiet=as_json)
-    with service(url, key) as client:
-        if to.exists() and not force:
-            raise FileThere
-        unfinished = to.with_name(f"{to.name}.part")
+    with open_client(url, key) as client:
+        if target.exists() and not force:
+            raise FileAlreadyExists
+        unfinished = target.with_name(f"{target.name}.part")
         request = Request("GET", path_of("knowledge-bases", name, "export"))
-        with _progress(console) as progress:
+        with _create_progress(console) as progress:
             task = progress.add_task("exporting", total=None)
-            with client.stream(request) as found, unfinished.open("wb") as file:
-                for piece in found.iter_bytes():
+            with client.stream(request) as response, unfinished.open("wb") as file:
+                for piece in response.iter_bytes():
                     progress.advance(task, file.write(piece))
-            archive = _verified(unfinished, progress)
-        unfinished.replace(to)
-    told = {"file": str(to), "bytes": to.stat().st_size, "documents": len(archive.documents)}
-    for one in archive.left_out:
-        console.print(f"left out: {one.get('source')}: {one.get('reason')}", markup=False, highlight=False)
+            archive = _verify_archive(unfinished, progress)
+        unfinished.replace(target)
+    summary = {"file": str(target), "bytes": target.stat().st_size, "documents": len(archive.documents)}
+    for skipped in archive.skipped:
+        console.print(f"left out: {skipped.get('source')}: {skipped.get('reason')}", markup=False, highlight=False)
     if as_json:
-        print_json({**told, "left_out": archive.left_out})
-    console.print(f"{told['documents']} documents, {told['bytes']} bytes: {to}", markup=False, highlight=False)
+        print_json({**summary, "left_out": archive.skipped})
+    console.print(
+        f"{summary['documents']} documents, {summary['bytes']} bytes: {target}", markup=False, highlight=False
+    )
 
 
 def import_(
@@ -77,54 +79,54 @@ def import_(
     Example: carrel import handbook.tar --kb handbook-copy
     """
     console = Console(stderr=True, quiet=as_json)
-    done: Counter[str] = Counter(dict.fromkeys(("documents", "chunks", "present", "conflicts"), 0))
-    with service(url, key) as client:
+    counts: Counter[str] = Counter(dict.fromkeys(("documents", "chunks", "present", "conflicts"), 0))
+    with open_client(url, key) as client:
         try:
-            with _progress(console) as progress:
-                _send(client, kb, _verified(file, progress), done, progress)
+            with _create_progress(console) as progress:
+                _send_documents(client, kb, _verify_archive(file, progress), counts, progress)
         except KeyboardInterrupt:
             console.print("Interrupted. The same command goes on where it was.")
-            raise typer.Exit(INTERRUPTED) from None
+            raise typer.Exit(INTERRUPTED_STATUS) from None
     if as_json:
-        print_json(dict(done))
-    console.print(", ".join(f"{count} {name}" for name, count in done.items()), highlight=False)
-    raise typer.Exit(REFUSED if done["conflicts"] else 0)
+        print_json(dict(counts))
+    console.print(", ".join(f"{count} {name}" for name, count in counts.items()), highlight=False)
+    raise typer.Exit(REFUSED_STATUS if counts["conflicts"] else 0)
 
 
-def _send(client: Client, kb: str, archive: Archive, done: Counter[str], progress: Progress) -> None:
-    known = _known(client, kb, archive)
-    task = progress.add_task("importing", total=sum(one.end - one.start for one in archive.documents))
+def _send_documents(client: Client, kb: str, archive: Archive, counts: Counter[str], progress: Progress) -> None:
+    existing = _load_existing(client, kb, archive)
+    task = progress.add_task("importing", total=sum(document.end - document.start for document in archive.documents))
     passed = 0
-    for content, documents in archive.parts(known):
+    for content, documents in archive.split(existing):
         if content:
-            done.update(client.knowledge_bases.import_archive(kb, content))
+            counts.update(client.knowledge_bases.import_archive(kb, content))
         batch = archive.documents[passed : passed + documents]
-        done["present"] += sum(one.identity in known for one in batch)
-        progress.advance(task, sum(one.end - one.start for one in batch))
+        counts["present"] += sum(document.identity in existing for document in batch)
+        progress.advance(task, sum(document.end - document.start for document in batch))
         passed += documents
 
 
-def _known(client: Client, kb: str, archive: Archive) -> set[tuple[str | None, ...]]:
+def _load_existing(client: Client, kb: str, archive: Archive) -> set[tuple[str | None, ...]]:
     """What the knowledge base has; it is made with the archive's settings where there is none."""
     try:
         client.knowledge_bases.get(kb)
     except NotFound:
         client.knowledge_bases.create(kb, **archive.settings)
         return set()
-    found = set()
+    identities = set()
     for document in client.documents.list(kb):
         scope: Any = document["scope"]
         ids = (scope["user_id"], scope["chat_id"], scope["agent_id"])
-        found.add(identity_of(document["external_id"], document["sha256"], ids))
-    return found
+        identities.add(build_document_identity(document["external_id"], document["sha256"], ids))
+    return identities
 
 
-def _verified(path: Path, progress: Progress) -> Archive:
+def _verify_archive(path: Path, progress: Progress) -> Archive:
     task = progress.add_task("verifying", total=path.stat().st_size)
-    return open_archive(path, lambda at: progress.update(task, completed=at))
+    return verify_archive(path, lambda at: progress.update(task, completed=at))
 
 
-def _progress(console: Console) -> Progress:
+def _create_progress(console: Console) -> Progress:
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),

@@ -13,13 +13,13 @@ from carrel_client import Client
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-from app.cli.client.finding import Found, Selection
-from app.cli.client.options import REFUSED, AsJson, Kb, Key, Url, given, json_object, service
+from app.cli.client.finding import FileSelection, LocalFile
+from app.cli.client.options import REFUSED_STATUS, AsJson, Kb, Key, Url, drop_unset, open_client, parse_json_object
 from app.cli.client.printing import print_json
-from app.cli.client.uploading import Changes, Told, Uploader, follow, known_documents
+from app.cli.client.uploading import DirectoryWatcher, Uploader, UploadOutcome, load_remote_index, wait_for_ingestion
 
-LOOK_SECONDS = 2.0
-INTERRUPTED = 130
+POLL_INTERVAL_SECONDS = 2.0
+INTERRUPTED_STATUS = 130
 
 
 def upload(
@@ -47,25 +47,25 @@ def upload(
 
     Example: carrel upload docs --include '*.md' --exclude 'drafts/*' --watch
     """
-    with service(url, key) as client:
-        options = given(metadata=json_object("--metadata", metadata) or None, user_id=user_id)
-        selection = Selection(include or (), exclude or (), _extensions(client), prefix)
-        files = selection.files(paths)
-        level = given(user_id=user_id)
-        run = _Run(client, kb, options, level, parallel, wait, Console(stderr=True, quiet=as_json))
+    with open_client(url, key) as client:
+        options = drop_unset(metadata=parse_json_object("--metadata", metadata) or None, user_id=user_id)
+        selection = FileSelection(include or (), exclude or (), _list_extensions(client), prefix)
+        files = selection.list_files(paths)
+        filters = drop_unset(user_id=user_id)
+        run = _UploadRun(client, kb, options, filters, parallel, wait, Console(stderr=True, quiet=as_json))
         try:
-            told = run.once(files)
+            outcomes = run.upload_files(files)
             if as_json:
-                print_json([one.as_json() for one in told])
+                print_json([outcome.to_json() for outcome in outcomes])
             if watch:
                 run.watch(selection, paths, files)
         except KeyboardInterrupt:
             run.console.print("Interrupted. The same command goes on where it was.")
-            raise typer.Exit(INTERRUPTED) from None
-    raise typer.Exit(REFUSED if any(one.outcome == "failed" for one in told) else 0)
+            raise typer.Exit(INTERRUPTED_STATUS) from None
+    raise typer.Exit(REFUSED_STATUS if any(outcome.kind == "failed" for outcome in outcomes) else 0)
 
 
-def _extensions(client: Client) -> frozenset[str]:
+def _list_extensions(client: Client) -> frozenset[str]:
     return frozenset(
         extension.lower().removeprefix(".")
         for parser in client.capabilities()["parsers"]
@@ -74,69 +74,69 @@ def _extensions(client: Client) -> frozenset[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class _UploadRun:
     """One command: ``options`` are said of every document, ``level`` says whose documents are looked at."""
 
     client: Client
     kb: str
     options: Mapping[str, Any]
-    level: Mapping[str, str]
-    parallel: int
-    wait: bool
+    filters: Mapping[str, str]
+    concurrency: int
+    waits: bool
     console: Console
 
-    def once(self, files: Sequence[Found]) -> list[Told]:
+    def upload_files(self, files: Sequence[LocalFile]) -> list[UploadOutcome]:
         """Upload them, and wait for them where that is wished for; what failed is told at once."""
-        known = known_documents(self.client, self.kb, self.level)
-        uploader = Uploader(self.client, self.kb, self.options, known, self.parallel)
-        with self._progress() as progress:
-            told = self._upload(uploader, files, progress)
-            if self.wait:
-                told = self._follow(told, progress)
-        counts = Counter(one.outcome for one in told)
-        said = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
-        self.console.print(said or "No files.", highlight=False)
-        return told
+        remote_index = load_remote_index(self.client, self.kb, self.filters)
+        uploader = Uploader(self.client, self.kb, self.options, remote_index, self.concurrency)
+        with self._create_progress() as progress:
+            outcomes = self._upload_all(uploader, files, progress)
+            if self.waits:
+                outcomes = self._wait_for_ingestion(outcomes, progress)
+        counts = Counter(result.kind for result in outcomes)
+        summary = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
+        self.console.print(summary or "No files.", highlight=False)
+        return outcomes
 
-    def watch(self, selection: Selection, paths: Sequence[Path], files: Sequence[Found]) -> None:
+    def watch(self, selection: FileSelection, paths: Sequence[Path], files: Sequence[LocalFile]) -> None:
         """Look again and again, until Ctrl-C."""
-        changes = Changes()
-        changes.skip(files)
+        watcher = DirectoryWatcher()
+        watcher.mark_reported(files)
         self.console.print("Watching; Ctrl-C ends it.")
         while True:
-            time.sleep(LOOK_SECONDS)
-            if changed := changes.look(selection.files(paths)):
-                self.once(changed)
+            time.sleep(POLL_INTERVAL_SECONDS)
+            if changed := watcher.poll(selection.list_files(paths)):
+                self.upload_files(changed)
 
-    def _upload(self, uploader: Uploader, files: Sequence[Found], progress: Progress) -> list[Told]:
-        sizes = {file: _size(file) for file in files}
+    def _upload_all(self, uploader: Uploader, files: Sequence[LocalFile], progress: Progress) -> list[UploadOutcome]:
+        sizes = {file: _get_size(file) for file in files}
         task = progress.add_task("uploading", total=sum(sizes.values()))
-        told = []
-        for one in uploader.upload_all(files):
-            told.append(one)
-            progress.advance(task, sizes[one.file])
-            self._complain(one)
-        return told
+        outcomes = []
+        for outcome in uploader.upload_all(files):
+            outcomes.append(outcome)
+            progress.advance(task, sizes[outcome.file])
+            self._print_error(outcome)
+        return outcomes
 
-    def _follow(self, told: Sequence[Told], progress: Progress) -> list[Told]:
-        uploaded = {one.document: one.file for one in told if one.document is not None}
-        ended = {one.file: one for one in told}
+    def _wait_for_ingestion(self, outcomes: Sequence[UploadOutcome], progress: Progress) -> list[UploadOutcome]:
+        uploaded = {outcome.document_id: outcome.file for outcome in outcomes if outcome.document_id is not None}
+        latest = {outcome.file: outcome for outcome in outcomes}
         task = progress.add_task("ingesting", total=len(uploaded))
 
-        def end(one: Told) -> None:
-            ended[one.file] = one
+        def record_outcome(outcome: UploadOutcome) -> None:
+            latest[outcome.file] = outcome
             progress.advance(task)
-            self._complain(one)
+            self._print_error(outcome)
 
-        follow(self.client, self.kb, uploaded, end)
-        return list(ended.values())
+        wait_for_ingestion(self.client, self.kb, uploaded, record_outcome)
+        return list(latest.values())
 
-    def _complain(self, one: Told) -> None:
-        if one.error is not None:
-            said = f"{one.file.path}: {one.error['code']}: {one.error['message']}"
-            self.console.print(said, markup=False, highlight=False)
+    def _print_error(self, outcome: UploadOutcome) -> None:
+        if outcome.error is not None:
+            message = f"{outcome.file.path}: {outcome.error['code']}: {outcome.error['message']}"
+            self.console.print(message, markup=False, highlight=False)
 
-    def _progress(self) -> Progress:
+    def _create_progress(self) -> Progress:
         return Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -147,7 +147,7 @@ class _Run:
         )
 
 
-def _size(file: Found) -> int:
+def _get_size(file: LocalFile) -> int:
     try:
         return file.path.stat().st_size
     except OSError:

@@ -10,43 +10,43 @@ from typing import Any, Literal, cast
 
 from carrel_client import ApiError, Client
 
-from app.cli.client.finding import Found, Known, digest_of
+from app.cli.client.finding import LocalFile, RemoteIndex, compute_sha256
 
-UNFINISHED = ("queued", "parsing", "chunking", "embedding")
-POLL_SECONDS = 1.0
+UNFINISHED_STATUSES = ("queued", "parsing", "chunking", "embedding")
+POLL_INTERVAL_SECONDS = 1.0
 # What else is wrong with a file is no reason to stop; this is.
-HOPELESS = frozenset({401, 403, 404})
-Outcome = Literal["uploaded", "unchanged", "duplicate", "failed"]
+FATAL_STATUS_CODES = frozenset({401, 403, 404})
+OutcomeKind = Literal["uploaded", "unchanged", "duplicate", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class UploadOutcome:
     """What became of a file; ``document`` is its id where it was uploaded, ``error`` has a code and a message."""
 
-    file: Found
-    outcome: Outcome
-    document: str | None = None
+    file: LocalFile
+    kind: OutcomeKind
+    document_id: str | None = None
     error: Mapping[str, str] | None = None
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """For programs."""
-        facts = {"path": str(self.file.path), "external_id": self.file.external_id, "outcome": self.outcome}
-        more = {"document": self.document, "error": self.error}
-        return {**facts, **{name: value for name, value in more.items() if value is not None}}
+        required = {"path": str(self.file.path), "external_id": self.file.external_id, "outcome": self.kind}
+        optional = {"document": self.document_id, "error": self.error}
+        return {**required, **{name: value for name, value in optional.items() if value is not None}}
 
 
-def known_documents(client: Client, kb: str, level: Mapping[str, str]) -> Known:
+def load_remote_index(client: Client, kb: str, filters: Mapping[str, str]) -> RemoteIndex:
     """What the knowledge base has at this level, but for what has failed. Raises ApiError."""
     by_external_id: dict[str, str] = {}
     by_digest: dict[str, str | None] = {}
-    filters = cast(Any, level)
-    for document in client.documents.list(kb, **filters):
-        if document["status"] == "failed" or (not level and document["scope"]["level"] != "tenant"):
+    query = cast(Any, filters)
+    for document in client.documents.list(kb, **query):
+        if document["status"] == "failed" or (not filters and document["scope"]["level"] != "tenant"):
             continue
         by_digest[document["sha256"]] = document["external_id"]
         if document["external_id"] is not None:
             by_external_id[document["external_id"]] = document["sha256"]
-    return Known(by_external_id, by_digest)
+    return RemoteIndex(by_external_id, by_digest)
 
 
 @dataclass
@@ -56,16 +56,18 @@ class Uploader:
     client: Client
     kb: str
     options: Mapping[str, Any]
-    known: Known
-    at_once: int
+    remote_index: RemoteIndex
+    concurrency: int
     _claimed: set[str] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def upload_all(self, files: Iterable[Found]) -> Iterator[Told]:
+    def upload_all(self, files: Iterable[LocalFile]) -> Iterator[UploadOutcome]:
         """What became of each, as they end. Raises ApiError where no further file would do better, ConnectionFailed."""
         waiting = iter(files)
-        with ThreadPoolExecutor(self.at_once) as pool:
-            running: set[Future[Told]] = {pool.submit(self.upload, file) for file in islice(waiting, self.at_once * 2)}
+        with ThreadPoolExecutor(self.concurrency) as pool:
+            running: set[Future[UploadOutcome]] = {
+                pool.submit(self.upload, file) for file in islice(waiting, self.concurrency * 2)
+            }
             try:
                 while running:
                     done, running = wait(running, return_when=FIRST_COMPLETED)
@@ -75,80 +77,92 @@ class Uploader:
             finally:
                 pool.shutdown(cancel_futures=True)
 
-    def upload(self, file: Found) -> Told:
+    def upload(self, file: LocalFile) -> UploadOutcome:
         """One file, unless it is there."""
         try:
-            digest = digest_of(file.path)
+            digest = compute_sha256(file.path)
         except OSError as exc:
-            return Told(file, "failed", error=_unreadable(exc))
-        verdict = self._verdict(file, digest)
-        if verdict != "upload":
-            return Told(file, cast(Outcome, verdict))
+            return UploadOutcome(file, "failed", error=_format_read_error(exc))
+        decision = self._decide(file, digest)
+        if decision != "upload":
+            return UploadOutcome(file, cast(OutcomeKind, decision))
         try:
             options = cast(Any, self.options)
             document = self.client.documents.upload(self.kb, file.path, external_id=file.external_id, **options)
         except ApiError as exc:
-            if exc.status in HOPELESS:
+            if exc.status in FATAL_STATUS_CODES:
                 raise
-            return Told(file, "failed", error={"code": exc.code, "message": exc.detail})
+            return UploadOutcome(file, "failed", error={"code": exc.code, "message": exc.detail})
         except OSError as exc:
-            return Told(file, "failed", error=_unreadable(exc))
-        return Told(file, "uploaded", document["id"])
+            return UploadOutcome(file, "failed", error=_format_read_error(exc))
+        return UploadOutcome(file, "uploaded", document["id"])
 
-    def _verdict(self, file: Found, digest: str) -> str:
-        verdict = self.known.verdict(file.external_id, digest)
+    def _decide(self, file: LocalFile, digest: str) -> str:
+        decision = self.remote_index.decide(file.external_id, digest)
         with self._lock:
-            if verdict == "upload" and file.external_id not in self.known.by_external_id and digest in self._claimed:
+            if (
+                decision == "upload"
+                and file.external_id not in self.remote_index.by_external_id
+                and digest in self._claimed
+            ):
                 return "duplicate"
             self._claimed.add(digest)
-        return verdict
+        return decision
 
 
-def _unreadable(error: OSError) -> Mapping[str, str]:
+def _format_read_error(error: OSError) -> Mapping[str, str]:
     return {"code": "unreadable", "message": error.strerror or str(error)}
 
 
-def follow(client: Client, kb: str, uploaded: Mapping[str, Found], ended: Callable[[Told], None]) -> None:
+def wait_for_ingestion(
+    client: Client, kb: str, uploaded: Mapping[str, LocalFile], on_finished: Callable[[UploadOutcome], None]
+) -> None:
     """Wait until all of these documents are ready or failed. Raises ApiError, ConnectionFailed."""
     waiting = dict(uploaded)
     while waiting:
-        under_way = {
-            document["id"] for status in UNFINISHED for document in client.documents.list(kb, status=cast(Any, status))
+        unfinished = {
+            document["id"]
+            for status in UNFINISHED_STATUSES
+            for document in client.documents.list(kb, status=cast(Any, status))
         }
-        for identity in [one for one in waiting if one not in under_way]:
-            document = client.documents.get(kb, identity)
-            if document["status"] in UNFINISHED:
+        for document_id in [waiting_id for waiting_id in waiting if waiting_id not in unfinished]:
+            document = client.documents.get(kb, document_id)
+            if document["status"] in UNFINISHED_STATUSES:
                 continue
-            file = waiting.pop(identity)
-            failed = document["status"] == "failed"
-            ended(Told(file, "failed" if failed else "uploaded", identity, document["error"] if failed else None))
+            file = waiting.pop(document_id)
+            has_failed = document["status"] == "failed"
+            on_finished(
+                UploadOutcome(
+                    file, "failed" if has_failed else "uploaded", document_id, document["error"] if has_failed else None
+                )
+            )
         if waiting:
-            time.sleep(POLL_SECONDS)
+            time.sleep(POLL_INTERVAL_SECONDS)
 
 
 @dataclass
-class Changes:
+class DirectoryWatcher:
     """Which files are new or changed since the last look; one that still changes is waited for."""
 
-    _seen: dict[Found, tuple[int, int]] = field(default_factory=dict)
-    _told: dict[Found, tuple[int, int]] = field(default_factory=dict)
+    _last_states: dict[LocalFile, tuple[int, int]] = field(default_factory=dict)
+    _reported_states: dict[LocalFile, tuple[int, int]] = field(default_factory=dict)
 
-    def look(self, files: Iterable[Found]) -> list[Found]:
+    def poll(self, files: Iterable[LocalFile]) -> list[LocalFile]:
         """Those that are as they were at the last look, and were not told of as they are now."""
-        ripe = []
+        changed = []
         for file in files:
             try:
                 stat = file.path.stat()
             except OSError:
                 continue
             state = (stat.st_mtime_ns, stat.st_size)
-            if self._seen.get(file) == state and self._told.get(file) != state:
-                self._told[file] = state
-                ripe.append(file)
-            self._seen[file] = state
-        return ripe
+            if self._last_states.get(file) == state and self._reported_states.get(file) != state:
+                self._reported_states[file] = state
+                changed.append(file)
+            self._last_states[file] = state
+        return changed
 
-    def skip(self, files: Iterable[Found]) -> None:
+    def mark_reported(self, files: Iterable[LocalFile]) -> None:
         """These were dealt with as they are."""
-        self.look(files)
-        self.look(files)
+        self.poll(files)
+        self.poll(files)

@@ -10,16 +10,16 @@ from dataclasses import dataclass, field
 from threading import Lock
 from unicodedata import normalize
 
-from app.cli.evaluation.sets import Reference, SetError
+from app.cli.evaluation.sets import DatasetError, ExcerptReference
 
 Range = tuple[int, int]
-Reading = Callable[[str], Iterator[str]]
+Normalization = Callable[[str], Iterator[str]]
 """What is compared of a text."""
-Squeezed = tuple[str, Sequence[int]]
+NormalizedText = tuple[str, Sequence[int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Passage:
+class RetrievedChunk:
     """What was retrieved: a text, the document that it says it is from, and where it begins in what is stored of it.
 
     That is ``stored``, where it is needed: the same words stand in the document more than once.
@@ -40,17 +40,17 @@ class ExcerptScores:
     iou: float
     unlocated: int
 
-    def named(self) -> dict[str, float]:
+    def to_dict(self) -> dict[str, float]:
         """By the measures' names."""
         return {"excerpt_recall": self.recall, "excerpt_precision": self.precision, "excerpt_IoU": self.iou}
 
 
 @dataclass(frozen=True, slots=True)
-class Texts:
+class CorpusTexts:
     """The documents' texts, in which passages and excerpts are located."""
 
     by_document: Mapping[str, str]
-    squeezed: dict[tuple[str, Reading], Squeezed] = field(default_factory=dict)
+    normalized: dict[tuple[str, Normalization], NormalizedText] = field(default_factory=dict)
     lock: Lock = field(default_factory=Lock)
 
     def locate(self, document: str, words: str, *, near: int = 0, stored: str = "") -> Range | None:
@@ -64,91 +64,103 @@ class Texts:
         if text is None:
             return None
         nearest, stored = None, stored if stored.startswith(words, near) else ""
-        for reading in READINGS:
-            there, here = self._occurrences(text, words, reading), self._occurrences(stored, words, reading)
-            if there and nearest is None:
-                nearest = min(there, key=lambda span: abs(span[0] - near))
+        for normalization in NORMALIZATIONS:
+            corpus_spans, stored_spans = (
+                self._find_occurrences(text, words, normalization),
+                self._find_occurrences(stored, words, normalization),
+            )
+            if corpus_spans and nearest is None:
+                nearest = min(corpus_spans, key=lambda span: abs(span[0] - near))
             if nearest is not None and not stored:
                 break
-            numbers = [number for number, span in enumerate(here) if span[0] >= near]
-            if numbers and len(there) == len(here):
-                return there[numbers[0]]
+            numbers = [number for number, span in enumerate(stored_spans) if span[0] >= near]
+            if numbers and len(corpus_spans) == len(stored_spans):
+                return corpus_spans[numbers[0]]
         return nearest
 
-    def has_several(self, document: str, words: str) -> bool:
+    def is_ambiguous(self, document: str, words: str) -> bool:
         """Whether it is a question which place of the document they are from."""
         text = self.by_document.get(document, "")
-        return any(len(self._occurrences(text, words, reading)) > 1 for reading in reversed(READINGS))
+        return any(
+            len(self._find_occurrences(text, words, normalization)) > 1 for normalization in reversed(NORMALIZATIONS)
+        )
 
-    def _occurrences(self, text: str, words: str, reading: Reading) -> list[Range]:
+    def _find_occurrences(self, text: str, words: str, normalization: Normalization) -> list[Range]:
         """Every place where a text has them, in this reading."""
-        wanted = "".join(reading(words))
-        if not text or not wanted:
+        target = "".join(normalization(words))
+        if not text or not target:
             return []
-        dense, places = self._squeeze(text, reading)
-        starts, start = [], dense.find(wanted)
+        normalized, positions = self._normalize(text, normalization)
+        starts, start = [], normalized.find(target)
         while start >= 0:
             starts.append(start)
-            start = dense.find(wanted, start + 1)
-        return [(places[start], places[start + len(wanted) - 1] + 1) for start in starts]
+            start = normalized.find(target, start + 1)
+        return [(positions[start], positions[start + len(target) - 1] + 1) for start in starts]
 
-    def _squeeze(self, text: str, reading: Reading) -> Squeezed:
+    def _normalize(self, text: str, normalization: Normalization) -> NormalizedText:
         """What is compared of the text, and where each character of it stood; made once, whoever waits for it."""
-        if reading is _characters:
+        if normalization is _split_characters:
             return text, range(len(text))
         with self.lock:
-            if (text, reading) not in self.squeezed:
-                pairs = [(mark, place) for place, character in enumerate(text) for mark in reading(character)]
-                self.squeezed[text, reading] = "".join(mark for mark, _ in pairs), [place for _, place in pairs]
-            return self.squeezed[text, reading]
+            if (text, normalization) not in self.normalized:
+                pairs = [
+                    (mark, position) for position, character in enumerate(text) for mark in normalization(character)
+                ]
+                self.normalized[text, normalization] = (
+                    "".join(mark for mark, _ in pairs),
+                    [position for _, position in pairs],
+                )
+            return self.normalized[text, normalization]
 
-    def wanted(self, references: Iterable[Reference]) -> dict[str, list[Range]]:
+    def locate_references(self, references: Iterable[ExcerptReference]) -> dict[str, list[Range]]:
         """The excerpts' ranges by document. Raises SetError for one that is not in its document.
 
         Of a document that is not in the corpus nobody knows how long it is.
         """
-        found: dict[str, list[Range]] = {}
+        ranges_by_document: dict[str, list[Range]] = {}
         for reference in references:
             span = reference.span or self.locate(reference.document, reference.text or "")
             if span is None:
-                raise SetError(f"a reference is not found in the text of document {reference.document}; give --corpus")
+                raise DatasetError(
+                    f"a reference is not found in the text of document {reference.document}; give --corpus"
+                )
             text = self.by_document.get(reference.document)
             if text is not None and span[1] > len(text):
-                raise SetError(f"a reference ends at {span[1]}, and document {reference.document} at {len(text)}")
-            found.setdefault(reference.document, []).append(span)
-        return {document: merged(ranges) for document, ranges in found.items()}
+                raise DatasetError(f"a reference ends at {span[1]}, and document {reference.document} at {len(text)}")
+            ranges_by_document.setdefault(reference.document, []).append(span)
+        return {document: merge_ranges(ranges) for document, ranges in ranges_by_document.items()}
 
 
-def _characters(text: str) -> Iterator[str]:
+def _split_characters(text: str) -> Iterator[str]:
     """All of it."""
     return iter(text)
 
 
-def _marks(text: str) -> Iterator[str]:
+def _split_marks(text: str) -> Iterator[str]:
     """Stored text is in another normal form than its original may be; decomposed, both are the same."""
     return (mark for mark in normalize("NFKD", text) if not mark.isspace())
 
 
-def _letters(text: str) -> Iterator[str]:
+def _split_letters(text: str) -> Iterator[str]:
     """What no parser takes for markup."""
     return (mark for mark in normalize("NFKD", text) if mark.isalnum())
 
 
-READINGS: tuple[Reading, ...] = (_characters, _marks, _letters)
+NORMALIZATIONS: tuple[Normalization, ...] = (_split_characters, _split_marks, _split_letters)
 
 
-def merged(ranges: Iterable[Range]) -> list[Range]:
+def merge_ranges(ranges: Iterable[Range]) -> list[Range]:
     """The same characters in ranges that do not touch."""
-    out: list[Range] = []
+    result: list[Range] = []
     for start, end in sorted(ranges):
-        if out and start <= out[-1][1]:
-            out[-1] = (out[-1][0], max(out[-1][1], end))
+        if result and start <= result[-1][1]:
+            result[-1] = (result[-1][0], max(result[-1][1], end))
         else:
-            out.append((start, end))
-    return out
+            result.append((start, end))
+    return result
 
 
-def overlap(left: Sequence[Range], right: Sequence[Range]) -> int:
+def count_overlap(left: Sequence[Range], right: Sequence[Range]) -> int:
     """How many characters two merged lists share."""
     ends = [end for _, end in right]
     shared = 0
@@ -160,23 +172,27 @@ def overlap(left: Sequence[Range], right: Sequence[Range]) -> int:
     return shared
 
 
-def score(passages: Sequence[Passage], wanted: Mapping[str, list[Range]], texts: Texts) -> ExcerptScores:
+def score_query(
+    chunks: Sequence[RetrievedChunk], expected: Mapping[str, list[Range]], texts: CorpusTexts
+) -> ExcerptScores:
     """One query's; passages that cannot be located count as retrieved and hit nothing."""
-    found: dict[str, list[Range]] = {}
-    unlocated = retrieved = 0
-    for passage in passages:
-        span = texts.locate(passage.document, passage.text, near=passage.start, stored=passage.stored)
+    retrieved_ranges: dict[str, list[Range]] = {}
+    unlocated = retrieved_count = 0
+    for chunk in chunks:
+        span = texts.locate(chunk.document, chunk.text, near=chunk.start, stored=chunk.stored)
         if span is None:
-            retrieved += len(passage.text)
-            unlocated += passage.document in texts.by_document
+            retrieved_count += len(chunk.text)
+            unlocated += chunk.document in texts.by_document
         else:
-            retrieved += span[1] - span[0]
-            found.setdefault(passage.document, []).append(span)
-    hit = sum(overlap(merged(found.get(document, [])), ranges) for document, ranges in wanted.items())
-    total = sum(end - start for ranges in wanted.values() for start, end in ranges)
+            retrieved_count += span[1] - span[0]
+            retrieved_ranges.setdefault(chunk.document, []).append(span)
+    hit_count = sum(
+        count_overlap(merge_ranges(retrieved_ranges.get(document, [])), ranges) for document, ranges in expected.items()
+    )
+    total = sum(end - start for ranges in expected.values() for start, end in ranges)
     return ExcerptScores(
-        recall=hit / total,
-        precision=hit / retrieved if retrieved else 0.0,
-        iou=hit / (retrieved + total - hit),
+        recall=hit_count / total,
+        precision=hit_count / retrieved_count if retrieved_count else 0.0,
+        iou=hit_count / (retrieved_count + total - hit_count),
         unlocated=unlocated,
     )

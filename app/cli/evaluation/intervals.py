@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-LEVEL = 0.95
+CONFIDENCE_LEVEL = 0.95
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
+class ConfidenceInterval:
     """A mean, and where it lies in 95 of 100 draws of as many queries."""
 
     mean: float
@@ -21,12 +21,12 @@ class Interval:
 class Difference:
     """What one setting has over another on the same queries, and on how many of them it is better or worse."""
 
-    interval: Interval
+    interval: ConfidenceInterval
     better: int
     worse: int
 
     @property
-    def is_clear(self) -> bool:
+    def is_significant(self) -> bool:
         """Whether the interval leaves out zero."""
         return self.interval.low > 0 or self.interval.high < 0
 
@@ -38,15 +38,17 @@ class Bootstrap:
     resamples: int = 1000
     seed: int = 1
 
-    def interval(self, values: list[float]) -> Interval:
+    def compute_interval(self, values: list[float]) -> ConfidenceInterval:
         """Of the mean of one value a query."""
-        sample, draw = np.array(values), np.random.default_rng(self.seed)
+        sample, generator = np.array(values), np.random.default_rng(self.seed)
         # One draw at a time: all at once would take resamples times queries of memory.
-        means = [sample[draw.integers(0, len(sample), len(sample))].mean() for _ in range(self.resamples)]
-        low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-        return Interval(float(sample.mean()), float(low), float(high))
+        means = [sample[generator.integers(0, len(sample), len(sample))].mean() for _ in range(self.resamples)]
+        low, high = np.quantile(means, [(1 - CONFIDENCE_LEVEL) / 2, (1 + CONFIDENCE_LEVEL) / 2])
+        return ConfidenceInterval(float(sample.mean()), float(low), float(high))
 
-    def difference(self, values: Mapping[str, float], baseline: Mapping[str, float]) -> Difference:
+    def compute_difference(self, values: Mapping[str, float], baseline: Mapping[str, float]) -> Difference:
         """Drawn by query, so that what makes a query easy or hard for both does not count."""
         gains = [value - baseline[query] for query, value in values.items()]
-        return Difference(self.interval(gains), sum(gain > 0 for gain in gains), sum(gain < 0 for gain in gains))
+        return Difference(
+            self.compute_interval(gains), sum(gain > 0 for gain in gains), sum(gain < 0 for gain in gains)
+        )

@@ -5,18 +5,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from app.cli.evaluation.asking import Setting
-from app.cli.evaluation.intervals import Bootstrap, Difference, Interval
+from app.cli.evaluation.asking import SearchConfig
+from app.cli.evaluation.intervals import Bootstrap, ConfidenceInterval, Difference
 
-ByQuery = Mapping[str, float]
+ScoreMapping = Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ConfigResult:
     """What one setting gave: values by measure and query, and what was not as it should be."""
 
-    setting: Setting
-    scores: Mapping[str, ByQuery]
+    config: SearchConfig
+    scores: Mapping[str, ScoreMapping]
     problems: Counter[str]
     warnings: Counter[str]
     unlocated: int
@@ -24,12 +24,12 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class MetricValue:
     """A measure under a setting; the difference is from the baseline."""
 
     label: str
-    interval: Interval
-    by_query: ByQuery
+    interval: ConfidenceInterval
+    by_query: ScoreMapping
     difference: Difference | None
 
 
@@ -37,104 +37,104 @@ class Figure:
 class Report:
     """All settings on one set; the first is the baseline of the others."""
 
-    outcomes: Sequence[Outcome]
+    results: Sequence[ConfigResult]
     bootstrap: Bootstrap
-    facts: Mapping[str, int | None]
+    counts: Mapping[str, int | None]
 
-    def figures(self, outcome: Outcome) -> list[Figure]:
+    def compute_values(self, result: ConfigResult) -> list[MetricValue]:
         """One a measure."""
-        first = self.outcomes[0]
+        first = self.results[0]
         return [
-            Figure(
+            MetricValue(
                 label,
-                self.bootstrap.interval(list(values.values())),
+                self.bootstrap.compute_interval(list(values.values())),
                 values,
-                None if outcome is first else self.bootstrap.difference(values, first.scores[label]),
+                None if result is first else self.bootstrap.compute_difference(values, first.scores[label]),
             )
-            for label, values in outcome.scores.items()
+            for label, values in result.scores.items()
         ]
 
-    def below(self, floors: Mapping[str, float]) -> list[str]:
+    def list_failures(self, floors: Mapping[str, float]) -> list[str]:
         """A line for each setting and measure that does not reach its floor."""
         return [
-            f"{outcome.setting.name}: {figure.label} {figure.interval.mean:.4f} is below {floors[figure.label]:g}"
-            for outcome in self.outcomes
-            for figure in self.figures(outcome)
-            if figure.interval.mean < floors.get(figure.label, 0.0)
+            f"{result.config.name}: {value.label} {value.interval.mean:.4f} is below {floors[value.label]:g}"
+            for result in self.results
+            for value in self.compute_values(result)
+            if value.interval.mean < floors.get(value.label, 0.0)
         ]
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Everything, value by value."""
         return {
-            **self.facts,
+            **self.counts,
             "resamples": self.bootstrap.resamples,
             "seed": self.bootstrap.seed,
-            "settings": [self._setting_json(outcome) for outcome in self.outcomes],
+            "settings": [self._config_to_json(result) for result in self.results],
         }
 
-    def _setting_json(self, outcome: Outcome) -> dict[str, Any]:
+    def _config_to_json(self, result: ConfigResult) -> dict[str, Any]:
         return {
-            "name": outcome.setting.name,
-            "body": dict(outcome.setting.body),
-            "errors": dict(outcome.problems),
-            "warnings": dict(outcome.warnings),
-            "unlocated": outcome.unlocated,
-            "remarks": list(outcome.remarks),
-            "measures": {figure.label: _figure_json(figure) for figure in self.figures(outcome)},
+            "name": result.config.name,
+            "body": dict(result.config.body),
+            "errors": dict(result.problems),
+            "warnings": dict(result.warnings),
+            "unlocated": result.unlocated,
+            "remarks": list(result.remarks),
+            "measures": {value.label: _value_to_json(value) for value in self.compute_values(result)},
         }
 
-    def lines(self) -> Iterator[str]:
+    def format_lines(self) -> Iterator[str]:
         """A table for each setting, with what to know about it below."""
-        shown = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in self.facts.items() if count)
+        shown = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in self.counts.items() if count)
         yield f"{shown}; intervals of 95 %, {self.bootstrap.resamples} resamples"
-        baseline = self.outcomes[0].setting.name
-        for outcome in self.outcomes:
+        baseline = self.results[0].config.name
+        for result in self.results:
             yield ""
-            yield from _table(outcome.setting.name, self.figures(outcome), baseline)
-            for count, text in ((outcome.problems, "failed"), (outcome.warnings, "warned")):
+            yield from _format_table(result.config.name, self.compute_values(result), baseline)
+            for count, text in ((result.problems, "failed"), (result.warnings, "warned")):
                 yield from (f"  {number} queries {text}: {message}" for message, number in count.most_common(5))
-            if outcome.unlocated:
-                yield f"  {outcome.unlocated} passages were not found in the text of their document"
-            yield from (f"  {remark}" for remark in outcome.remarks)
+            if result.unlocated:
+                yield f"  {result.unlocated} passages were not found in the text of their document"
+            yield from (f"  {remark}" for remark in result.remarks)
 
 
-def _figure_json(figure: Figure) -> dict[str, Any]:
-    found: dict[str, Any] = {**_interval_json(figure.interval), "queries": len(figure.by_query)}
-    if figure.difference is not None:
-        change = figure.difference
-        found["difference"] = {**_interval_json(change.interval), "better": change.better, "worse": change.worse}
-    return {**found, "by_query": dict(figure.by_query)}
+def _value_to_json(value: MetricValue) -> dict[str, Any]:
+    content: dict[str, Any] = {**_interval_to_json(value.interval), "queries": len(value.by_query)}
+    if value.difference is not None:
+        change = value.difference
+        content["difference"] = {**_interval_to_json(change.interval), "better": change.better, "worse": change.worse}
+    return {**content, "by_query": dict(value.by_query)}
 
 
-def _interval_json(interval: Interval) -> dict[str, float]:
+def _interval_to_json(interval: ConfidenceInterval) -> dict[str, float]:
     return {"mean": interval.mean, "low": interval.low, "high": interval.high}
 
 
-def _table(name: str, figures: Sequence[Figure], baseline: str) -> Iterator[str]:
-    rows = [[name, "mean", "interval"], *([figure.label, *_cells(figure.interval, "")] for figure in figures)]
-    if figures[0].difference is not None:
+def _format_table(name: str, values: Sequence[MetricValue], baseline: str) -> Iterator[str]:
+    rows = [[name, "mean", "interval"], *([value.label, *_format_interval(value.interval, "")] for value in values)]
+    if values[0].difference is not None:
         rows[0] += [baseline, "difference", "interval", "better/worse/equal"]
-        for row, figure in zip(rows[1:], figures, strict=True):
-            row += _compared(figure)
+        for row, value in zip(rows[1:], values, strict=True):
+            row += _format_comparison(value)
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
-        first, *rest = (
-            cell.ljust(width) if not place else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        first, *others = (
+            cell.ljust(width) if not number else cell.rjust(width)
+            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
         )
-        yield "   ".join([first, *rest]).rstrip()
+        yield "   ".join([first, *others]).rstrip()
 
 
-def _compared(figure: Figure) -> list[str]:
-    change = figure.difference
+def _format_comparison(value: MetricValue) -> list[str]:
+    change = value.difference
     if change is None:
         return []
-    mean, interval = _cells(change.interval, "+")
-    equal = len(figure.by_query) - change.better - change.worse
-    base = figure.interval.mean - change.interval.mean
-    mark = " *" if change.is_clear else "  "
+    mean, interval = _format_interval(change.interval, "+")
+    equal = len(value.by_query) - change.better - change.worse
+    base = value.interval.mean - change.interval.mean
+    mark = " *" if change.is_significant else "  "
     return [f"{base:.4f}", mean, interval + mark, f"{change.better}/{change.worse}/{equal}"]
 
 
-def _cells(interval: Interval, sign: str) -> list[str]:
+def _format_interval(interval: ConfidenceInterval, sign: str) -> list[str]:
     return [f"{interval.mean:{sign}.4f}", f"{interval.low:{sign}.4f} to {interval.high:{sign}.4f}"]

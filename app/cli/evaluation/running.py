@@ -7,23 +7,30 @@ from typing import Protocol, TypeVar
 
 from carrel_client import Client
 
-from app.cli.evaluation.asking import EXTERNAL_ID, Answer, Naming, Setting, ask_all, find_documents
-from app.cli.evaluation.excerpts import Texts
-from app.cli.evaluation.measures import Measure, passages_needed, score_documents, score_excerpts
-from app.cli.evaluation.report import Outcome
-from app.cli.evaluation.sets import CorpusLine, EvaluationSet, SetError, read_lines
+from app.cli.evaluation.asking import (
+    EXTERNAL_ID,
+    DocumentNaming,
+    QueryResult,
+    SearchConfig,
+    find_documents,
+    run_queries,
+)
+from app.cli.evaluation.excerpts import CorpusTexts
+from app.cli.evaluation.measures import Measure, count_needed_chunks, score_documents, score_excerpts
+from app.cli.evaluation.report import ConfigResult
+from app.cli.evaluation.sets import CorpusLine, DatasetError, EvaluationDataset, read_lines
 from app.errors import AppError
 
 ItemT = TypeVar("ItemT")
 
 
-class Progress(Protocol):
+class ProgressReporter(Protocol):
     """Shows how far a long loop is: passes its items on."""
 
     def __call__(self, items: Iterable[ItemT], length: int, label: str, /) -> Iterator[ItemT]: ...
 
 
-class NothingAnswered(AppError):
+class NoQueryAnswered(AppError):
     """No query was answered."""
 
     code = "nothing_answered"
@@ -34,67 +41,71 @@ class Evaluation:
     """A set, the service it is put to, and what is measured."""
 
     client: Client
-    chosen: EvaluationSet
+    dataset: EvaluationDataset
     measures: Sequence[Measure]
-    settings: Sequence[Setting]
-    documents: str
-    at_once: int
-    progress: Progress
+    configs: Sequence[SearchConfig]
+    naming_kind: str
+    concurrency: int
+    progress: ProgressReporter
 
-    def outcomes(self) -> tuple[list[Outcome], int | None]:
+    def run(self) -> tuple[list[ConfigResult], int | None]:
         """One a setting, and how many judged documents are not there, where that is known. Raises NothingAnswered."""
-        texts = self._texts()
-        naming, missing = self._naming()
-        return [self._outcome(setting, naming, texts) for setting in self.settings], missing
+        texts = self._load_texts()
+        naming, missing = self._load_naming()
+        return [self._run_config(config, naming, texts) for config in self.configs], missing
 
-    def _naming(self) -> tuple[Naming, int | None]:
+    def _load_naming(self) -> tuple[DocumentNaming, int | None]:
         """Judged documents are looked up by external id: a search does not tell it, and the others do not matter."""
-        if self.documents != EXTERNAL_ID:
-            return Naming(self.documents, {}), None
-        names = sorted(set().union(*(query.documents for query in self.chosen.queries)))
-        kbs = sorted({kb for setting in self.settings for kb in setting.knowledge_bases})
-        found = find_documents(self.client, kbs, names, at_once=self.at_once)
+        if self.naming_kind != EXTERNAL_ID:
+            return DocumentNaming(self.naming_kind, {}), None
+        names = sorted(set().union(*(query.documents for query in self.dataset.queries)))
+        kbs = sorted({kb for config in self.configs for kb in config.knowledge_bases})
+        matches = find_documents(self.client, kbs, names, concurrency=self.concurrency)
         by_id: dict[str, str] = {}
         missing = 0
-        for name, ids in self.progress(found, len(names), "judged documents"):
+        for name, ids in self.progress(matches, len(names), "judged documents"):
             by_id |= dict.fromkeys(ids, name)
             missing += not ids
-        return Naming(EXTERNAL_ID, by_id), missing
+        return DocumentNaming(EXTERNAL_ID, by_id), missing
 
-    def _texts(self) -> Texts:
+    def _load_texts(self) -> CorpusTexts:
         """The texts that excerpts are in. Raises SetError where they are needed and an excerpt is not there."""
-        wanted = {reference.document for query in self.chosen.queries for reference in query.references}
-        if not wanted or not passages_needed(self.measures):
-            return Texts({})
-        if self.chosen.corpus is None:
-            raise SetError("measures of excerpts need the documents' texts; give --corpus")
-        corpus = read_lines(self.chosen.corpus, CorpusLine)
-        texts = Texts({line.id: line.text for line in corpus if line.id in wanted})
-        for query in self.chosen.queries:
-            texts.wanted(query.references)  # before an hour of searches, not behind it
+        document_ids = {reference.document for query in self.dataset.queries for reference in query.references}
+        if not document_ids or not count_needed_chunks(self.measures):
+            return CorpusTexts({})
+        if self.dataset.corpus is None:
+            raise DatasetError("measures of excerpts need the documents' texts; give --corpus")
+        corpus = read_lines(self.dataset.corpus, CorpusLine)
+        texts = CorpusTexts({line.id: line.text for line in corpus if line.id in document_ids})
+        for query in self.dataset.queries:
+            texts.locate_references(query.references)  # before an hour of searches, not behind it
         return texts
 
-    def _outcome(self, setting: Setting, naming: Naming, texts: Texts) -> Outcome:
-        queries = self.chosen.queries
-        depth = passages_needed(self.measures)
-        asked = ask_all(self.client, queries, setting, naming, texts=texts, passages=depth, at_once=self.at_once)
-        answers = dict(self.progress(asked, len(queries), setting.name))
-        problems = Counter(answer.problem for answer in answers.values() if answer.problem is not None)
+    def _run_config(self, config: SearchConfig, naming: DocumentNaming, texts: CorpusTexts) -> ConfigResult:
+        queries = self.dataset.queries
+        depth = count_needed_chunks(self.measures)
+        pending = run_queries(
+            self.client, queries, config, naming, texts=texts, max_chunks=depth, concurrency=self.concurrency
+        )
+        results = dict(self.progress(pending, len(queries), config.name))
+        problems = Counter(result.problem for result in results.values() if result.problem is not None)
         if problems.total() == len(queries):
-            raise NothingAnswered(f"setting {setting.name}: no query was answered: {problems.most_common(1)[0][0]}")
-        scores = score_documents(self.measures, queries, answers)
-        of_excerpts, unlocated = score_excerpts(self.measures, queries, answers, texts)
-        warnings = Counter(warning for answer in answers.values() for warning in answer.warnings)
-        by_label = {**scores, **of_excerpts}
+            raise NoQueryAnswered(f"setting {config.name}: no query was answered: {problems.most_common(1)[0][0]}")
+        scores = score_documents(self.measures, queries, results)
+        excerpt_scores, unlocated = score_excerpts(self.measures, queries, results, texts)
+        warnings = Counter(warning for result in results.values() for warning in result.warnings)
+        by_label = {**scores, **excerpt_scores}
         ordered = {measure.label: by_label[measure.label] for measure in self.measures}
-        return Outcome(setting, ordered, problems, warnings, unlocated, tuple(self._remarks(setting, answers)))
+        return ConfigResult(config, ordered, problems, warnings, unlocated, tuple(self._list_remarks(config, results)))
 
-    def _remarks(self, setting: Setting, answers: Mapping[str, Answer]) -> Iterator[str]:
+    def _list_remarks(self, config: SearchConfig, results: Mapping[str, QueryResult]) -> Iterator[str]:
         """Why figures may not be what they are called."""
-        top_k = setting.body["top_k"]
-        deeper = [one.label for one in self.measures if isinstance(top_k, int) and (one.cutoff or 0) > top_k]
+        top_k = config.body["top_k"]
+        deeper = [
+            measure.label for measure in self.measures if isinstance(top_k, int) and (measure.cutoff or 0) > top_k
+        ]
         if deeper:
             yield f"{', '.join(deeper)}: no more than {top_k} passages were asked for (top_k)"
-        judged = set().union(*(query.documents for query in self.chosen.queries))
-        if not any(judged.intersection(answer.documents) for answer in answers.values()):
-            yield f"no query found a judged document: by {self.documents} they may be called otherwise, or not be there"
+        judged = set().union(*(query.documents for query in self.dataset.queries))
+        if not any(judged.intersection(result.documents) for result in results.values()):
+            yield f"no query found a judged document: by {self.naming_kind} they may have other names or be missing"

@@ -8,10 +8,10 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.dialects.postgresql import UUID as PG_UUID
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.db.models.base import Base, TenantOwned, Updated
+from app.db.models.base import Base, TenantOwnedMixin, UpdatedAtMixin
 
 
-class AgentBinding(Updated, TenantOwned, Base):
+class AgentBindingRow(UpdatedAtMixin, TenantOwnedMixin, Base):
     """The knowledge bases and the limits of an agent, which is named by its platform; ``id`` is our own name for it."""
 
     __tablename__ = "agent_binding"

@@ -9,10 +9,10 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.dialects.postgresql import UUID as PG_UUID
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.db.models.base import Base, TenantOwned
+from app.db.models.base import Base, TenantOwnedMixin
 
 
-class AuditEvent(TenantOwned, Base):
+class AuditEventRow(TenantOwnedMixin, Base):
     """Who did what, when, and from where; it outlives what it was done to, and the tenant."""
 
     __tablename__ = "audit_event"

@@ -31,19 +31,19 @@ class Base(DeclarativeBase):
     }
 
 
-class TenantOwned:
+class TenantOwnedMixin:
     """``tenant_id`` leads every primary key, unique constraint and foreign key: a table can be distributed by it."""
 
     tenant_id: Mapped[UUID] = mapped_column(primary_key=True)
 
 
-class Created:
+class CreatedAtMixin:
     """When the row was made."""
 
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
 
 
-class Updated(Created):
+class UpdatedAtMixin(CreatedAtMixin):
     """When the row was made and last changed."""
 
     updated_at: Mapped[datetime] = mapped_column(server_default=func.now(), onupdate=func.now())

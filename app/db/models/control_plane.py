@@ -22,10 +22,10 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.dialects.postgresql import UUID as PG_UUID
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.db.models.base import Base, Created, TenantOwned
+from app.db.models.base import Base, CreatedAtMixin, TenantOwnedMixin
 
 
-class Tenant(Created, Base):
+class TenantRow(CreatedAtMixin, Base):
     """A customer; ``deleted_at`` shuts its keys out while its rows and objects are removed.
 
     ``sql_views`` says whether the operator lets its admins publish knowledge bases as SQL views.
@@ -40,7 +40,7 @@ class Tenant(Created, Base):
     sql_views: Mapped[bool] = mapped_column(server_default=text("false"))
 
 
-class ApiKey(Created, TenantOwned, Base):
+class ApiKeyRow(CreatedAtMixin, TenantOwnedMixin, Base):
     """A credential. Only the SHA-256 of the key is stored; ``hint`` is its beginning, for people.
 
     ``replaced_by`` is the key that rotation has made in its place. ``line_id`` is the first of those that follow each
@@ -69,7 +69,7 @@ class ApiKey(Created, TenantOwned, Base):
     line_id: Mapped[UUID | None] = mapped_column("quota_key_id")
 
 
-class ApiKeyUse(TenantOwned, Base):
+class ApiKeyUse(TenantOwnedMixin, Base):
     """When a key was used last, to the minute; apart from the key, of whose changes every process is told."""
 
     __tablename__ = "api_key_use"
@@ -82,7 +82,7 @@ class ApiKeyUse(TenantOwned, Base):
     last_used_at: Mapped[datetime]
 
 
-class Chat(Created, TenantOwned, Base):
+class Chat(CreatedAtMixin, TenantOwnedMixin, Base):
     """Whose a chat is: of the user whose key has put the first document into it; others have no row."""
 
     __tablename__ = "chat"
@@ -92,7 +92,7 @@ class Chat(Created, TenantOwned, Base):
     user_id: Mapped[str]
 
 
-class Job(Created, TenantOwned, Base):
+class Job(CreatedAtMixin, TenantOwnedMixin, Base):
     """A unit of background work, enqueued in the transaction of the row that it is about.
 
     One with ``every`` is periodic: done, it waits for its next time. ``quota_key_id`` is the key of which only so many
@@ -151,7 +151,7 @@ class Job(Created, TenantOwned, Base):
     quota_key_id: Mapped[UUID | None]
 
 
-class JobLane(Base):
+class TenantQueue(Base):
     """A tenant's turn at the queue; ``max_running`` is its own limit instead of the usual one."""
 
     __tablename__ = "job_lane"
@@ -161,7 +161,7 @@ class JobLane(Base):
     last_claim: Mapped[datetime] = mapped_column(server_default=text("'-infinity'"))
 
 
-class WorkerBeat(TenantOwned, Base):
+class WorkerHeartbeat(TenantOwnedMixin, Base):
     """A worker's last sign of life, written by its event loop; rows of the system tenant."""
 
     __tablename__ = "worker_beat"
@@ -180,7 +180,7 @@ class WorkerBeat(TenantOwned, Base):
 notification_secret = Table("notification_secret", Base.metadata, Column("secret", Text, nullable=False))
 
 
-class ProviderPace(TenantOwned, Base):
+class ProviderRateLimit(TenantOwnedMixin, Base):
     """What is left of a model provider's limits, and how long it wants to be left alone; rows of the system tenant."""
 
     __tablename__ = "provider_pace"

@@ -24,7 +24,7 @@ class AuthenticatedKey:
 
 
 @dataclass(frozen=True, slots=True)
-class RefusedKey:
+class RejectedKey:
     """A key that is not valid any more, and whose it is."""
 
     tenant_id: UUID
@@ -85,7 +85,7 @@ class ChangedIndex:
 
 
 @dataclass(frozen=True, slots=True)
-class UnsettledIndex:
+class OutdatedIndex:
     """A search index whose weights, or what it is routed by, are too far from what is in it."""
 
     tenant_id: UUID
@@ -95,7 +95,7 @@ class UnsettledIndex:
 
 
 @dataclass(frozen=True, slots=True)
-class StalledRestamp:
+class StalledBackfill:
     """A knowledge base whose next stamp nobody carries to its documents."""
 
     tenant_id: UUID
@@ -119,7 +119,7 @@ class WorkerConfinement:
 
 
 @dataclass(frozen=True, slots=True)
-class QueueFigures:
+class QueueStats:
     """Figures of the jobs of one tenant or of all tenants; all counts but that of running jobs stop at 1,000.
 
     ``waiting`` jobs can run now, ``postponed`` ones at a later time. ``failed`` jobs were given up within 24 hours.

@@ -20,10 +20,10 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.dialects.postgresql import UUID as PG_UUID
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.db.models.base import Base, Created, TenantOwned
+from app.db.models.base import Base, CreatedAtMixin, TenantOwnedMixin
 
 
-class EmbeddingCheckpoint(Created, TenantOwned, Base):
+class EmbeddingCheckpoint(CreatedAtMixin, TenantOwnedMixin, Base):
     """A vector that was paid for, by the hash of its text, until its document's version is whole."""
 
     __tablename__ = "embedding_checkpoint"
@@ -38,7 +38,7 @@ class EmbeddingCheckpoint(Created, TenantOwned, Base):
     embedding: Mapped[Any] = mapped_column(HALFVEC())
 
 
-class EmbeddingUsage(TenantOwned, Base):
+class EmbeddingUsage(TenantOwnedMixin, Base):
     """The cost ledger: what a model was asked to embed on a day (UTC)."""
 
     __tablename__ = "embedding_usage"
@@ -50,7 +50,7 @@ class EmbeddingUsage(TenantOwned, Base):
     tokens: Mapped[int] = mapped_column(BigInteger)
 
 
-class IdempotencyKey(Created, TenantOwned, Base):
+class IdempotencyKey(CreatedAtMixin, TenantOwnedMixin, Base):
     """The answer that a write got, for its retries; without ``status`` the first request is still under way."""
 
     __tablename__ = "idempotency_key"
@@ -67,7 +67,7 @@ class IdempotencyKey(Created, TenantOwned, Base):
     locked_until: Mapped[datetime]
 
 
-class IdempotencySubject(TenantOwned, Base):
+class IdempotencySubject(TenantOwnedMixin, Base):
     """What a kept answer is about, by id: a document, a knowledge base or a tenant. It goes with that."""
 
     __tablename__ = "idempotency_subject"
@@ -86,7 +86,7 @@ class IdempotencySubject(TenantOwned, Base):
     key: Mapped[str] = mapped_column(primary_key=True)
 
 
-class Deletion(TenantOwned, Base):
+class DeletionRow(TenantOwnedMixin, Base):
     """A deletion and how far it is; it outlives what was deleted, the tenant too, and says nothing of its content.
 
     That of a tenant is the system tenant's. ``remaining`` is what was left when all was removed, by table.

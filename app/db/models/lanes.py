@@ -19,12 +19,12 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSONB, REAL
 from sqlalchemy.dialects.postgresql import UUID as PG_UUID
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.db.models.base import Base, TenantOwned
+from app.db.models.base import Base, TenantOwnedMixin
 
 _EMPTY = text("'{}'")
 
 
-class ChunkEmbedding(TenantOwned, Base):
+class ChunkEmbedding(TenantOwnedMixin, Base):
     """Dense lane: one row a chunk, partitioned by dimension, without text."""
 
     __tablename__ = "chunk_embedding"
@@ -44,7 +44,7 @@ class ChunkEmbedding(TenantOwned, Base):
     embedding: Mapped[Any] = mapped_column(HALFVEC())
 
 
-class ChunkLexical(TenantOwned, Base):
+class ChunkLexical(TenantOwnedMixin, Base):
     """BM25 lane: saturated term weights and the keys of its inverted index."""
 
     __tablename__ = "chunk_lexical"

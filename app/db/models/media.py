@@ -5,13 +5,13 @@ from uuid import UUID
 from sqlalchemy import BigInteger, ForeignKeyConstraint, Index, LargeBinary
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.db.models.base import Base, Created, TenantOwned
+from app.db.models.base import Base, CreatedAtMixin, TenantOwnedMixin
 
 # Inside DocumentMedia the name `bytes` is a column.
 Digest = bytes
 
 
-class DocumentMedia(TenantOwned, Base):
+class DocumentImage(TenantOwnedMixin, Base):
     """A picture of the live version, and where it is kept: one row, one object."""
 
     __tablename__ = "document_media"
@@ -30,7 +30,7 @@ class DocumentMedia(TenantOwned, Base):
     sha256: Mapped[Digest] = mapped_column(LargeBinary)
 
 
-class PictureDescription(Created, TenantOwned, Base):
+class ImageCaption(CreatedAtMixin, TenantOwnedMixin, Base):
     """What a model said of a picture, by the hash of its bytes: it was paid for. Gone with its document."""
 
     __tablename__ = "picture_description"

@@ -8,13 +8,13 @@ from sqlalchemy import BigInteger, ForeignKey, ForeignKeyConstraint, Index, Larg
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.db.models.base import Base, Created, TenantOwned
+from app.db.models.base import Base, CreatedAtMixin, TenantOwnedMixin
 
 # Inside KeptFile the name `bytes` is a column.
 Digest = bytes
 
 
-class KeptFile(Created, TenantOwned, Base):
+class StoredFile(CreatedAtMixin, TenantOwnedMixin, Base):
     """A file that was uploaded for itself; ``key`` is where its bytes are.
 
     ``key_id`` is the first of the line of keys by one of which it came, and ``quota_key_id`` the key that it counts
@@ -36,7 +36,7 @@ class KeptFile(Created, TenantOwned, Base):
     expires_at: Mapped[datetime | None]
 
 
-class StoreLabels(TenantOwned, Base):
+class VectorStoreLabels(TenantOwnedMixin, Base):
     """A caller's labels on a knowledge base."""
 
     __tablename__ = "openai_store"
@@ -50,7 +50,7 @@ class StoreLabels(TenantOwned, Base):
     labels: Mapped[dict[str, Any]] = mapped_column("metadata", JSONB, server_default=text("'{}'"))
 
 
-class FileBatch(Created, TenantOwned, Base):
+class FileBatch(CreatedAtMixin, TenantOwnedMixin, Base):
     """Files that are attached together, by the job ``job_id`` until that is done.
 
     ``cancelled`` counts those that were taken out before they were ready. ``key_id`` is the first of the line of keys
@@ -74,7 +74,7 @@ class FileBatch(Created, TenantOwned, Base):
     job_id: Mapped[UUID | None]
 
 
-class BatchFile(TenantOwned, Base):
+class BatchFile(TenantOwnedMixin, Base):
     """A file of a batch: the document that it was made, or why it was refused; with neither, it waits for the job.
 
     ``attributes`` are what the document is to get.

@@ -5,10 +5,10 @@ from uuid import UUID
 from sqlalchemy import CheckConstraint, ForeignKey, ForeignKeyConstraint, Index, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.db.models.base import Base, Created, TenantOwned
+from app.db.models.base import Base, CreatedAtMixin, TenantOwnedMixin
 
 
-class PromptVersion(Created, TenantOwned, Base):
+class PromptVersionRow(CreatedAtMixin, TenantOwnedMixin, Base):
     """A text that a knowledge base, or an agent, has or had for a prompt; it goes with its owner."""
 
     __tablename__ = "prompt_version"

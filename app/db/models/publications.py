@@ -6,10 +6,10 @@ from uuid import UUID
 from sqlalchemy import CheckConstraint, ForeignKey, ForeignKeyConstraint, Index, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.db.models.base import Base, TenantOwned, Updated
+from app.db.models.base import Base, TenantOwnedMixin, UpdatedAtMixin
 
 
-class Publication(Updated, TenantOwned, Base):
+class SqlView(UpdatedAtMixin, TenantOwnedMixin, Base):
     """A view of a knowledge base with a login of its own; ``index_id`` is the search index that it shows.
 
     One that is revoked stays until the view, its schema and the login are gone, and so does its knowledge base.

@@ -8,10 +8,10 @@ from pgvector.sqlalchemy import HALFVEC
 from sqlalchemy import BigInteger, ForeignKeyConstraint, SmallInteger, func, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.db.models.base import Base, TenantOwned
+from app.db.models.base import Base, TenantOwnedMixin
 
 
-class RoutingProfile(TenantOwned, Base):
+class RoutingProfile(TenantOwnedMixin, Base):
     """What the vectors of a search index were made of, and by which model; ``changed_chunks`` counts since then."""
 
     __tablename__ = "routing_profile"
@@ -29,7 +29,7 @@ class RoutingProfile(TenantOwned, Base):
     made_at: Mapped[datetime] = mapped_column(server_default=func.now())
 
 
-class RoutingVector(TenantOwned, Base):
+class RoutingVector(TenantOwnedMixin, Base):
     """A centroid of a search index's chunks, or the vector of what people have said it is about (``described``)."""
 
     __tablename__ = "routing_vector"

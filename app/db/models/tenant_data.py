@@ -19,14 +19,14 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB, REAL
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.db.models.base import Base, Created, TenantOwned, Updated
+from app.db.models.base import Base, CreatedAtMixin, TenantOwnedMixin, UpdatedAtMixin
 
 _EMPTY = text("'{}'")
 # Inside Document the name `bytes` is a column.
 Digest = bytes
 
 
-class KnowledgeBase(Updated, TenantOwned, Base):
+class KnowledgeBaseRow(UpdatedAtMixin, TenantOwnedMixin, Base):
     """A named set of documents with one way to chunk, embed and search them; of kind http another's search instead."""
 
     __tablename__ = "knowledge_base"
@@ -53,7 +53,7 @@ class KnowledgeBase(Updated, TenantOwned, Base):
     routing_texts: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default=_EMPTY)
 
 
-class SearchIndex(Created, TenantOwned, Base):
+class SearchIndex(CreatedAtMixin, TenantOwnedMixin, Base):
     """One generation of a knowledge base's chunks and lanes. ``identity`` says what made it: a mismatch refuses.
 
     One is live; another may be built beside it, and the one before is kept for a while.
@@ -98,7 +98,7 @@ class SearchIndex(Created, TenantOwned, Base):
     languages: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default=text("'{}'"))
 
 
-class Document(Updated, TenantOwned, Base):
+class DocumentRow(UpdatedAtMixin, TenantOwnedMixin, Base):
     """An uploaded document. ``version`` is the newest, ``live_version`` what searches see and chunk_count counts.
 
     ``quota_key_id`` is the key that it counts for, where the newest was uploaded by one with a quota of what is stored;
@@ -161,7 +161,7 @@ class Document(Updated, TenantOwned, Base):
     stamp_number: Mapped[int] = mapped_column(server_default=text("0"))
 
 
-class DocumentObject(TenantOwned, Base):
+class DocumentObject(TenantOwnedMixin, Base):
     """Where the original of a version is kept: one row, one object."""
 
     __tablename__ = "document_object"
@@ -174,7 +174,7 @@ class DocumentObject(TenantOwned, Base):
     key: Mapped[str]
 
 
-class DocumentText(TenantOwned, Base):
+class DocumentText(TenantOwnedMixin, Base):
     """The stored text of the live version: what the offsets of nodes and chunks refer to."""
 
     __tablename__ = "document_text"
@@ -187,7 +187,7 @@ class DocumentText(TenantOwned, Base):
     content: Mapped[str]
 
 
-class Node(TenantOwned, Base):
+class Node(TenantOwnedMixin, Base):
     """An element of the document tree; ``ordinal`` counts in reading order, the root being 0."""
 
     __tablename__ = "node"
@@ -210,7 +210,7 @@ class Node(TenantOwned, Base):
     block: Mapped[str | None]
 
 
-class DocumentPage(TenantOwned, Base):
+class DocumentPage(TenantOwnedMixin, Base):
     """Where the lines of a PDF's page stand: ranges of the stored text, and x0, y0, x1, y1 in tenths of a point."""
 
     __tablename__ = "document_page"
@@ -227,7 +227,7 @@ class DocumentPage(TenantOwned, Base):
     boxes: Mapped[list[int]] = mapped_column(ARRAY(Integer))
 
 
-class Chunk(TenantOwned, Base):
+class ChunkRow(TenantOwnedMixin, Base):
     """Text and place of a chunk: read for the final top_k only. ``ordinal`` is the API's chunk_index."""
 
     __tablename__ = "chunk"

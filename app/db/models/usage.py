@@ -6,12 +6,12 @@ from uuid import UUID
 from sqlalchemy import BigInteger, Double, ForeignKey, ForeignKeyConstraint, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.db.models.base import Base, TenantOwned
+from app.db.models.base import Base, TenantOwnedMixin
 
 _NONE = text("0")
 
 
-class TenantUsage(TenantOwned, Base):
+class TenantUsage(TenantOwnedMixin, Base):
     """What a tenant with quotas has stored now, kept by triggers; a tenant without quotas has no row."""
 
     __tablename__ = "tenant_usage"
@@ -23,7 +23,7 @@ class TenantUsage(TenantOwned, Base):
     chunks: Mapped[int] = mapped_column(BigInteger)
 
 
-class QuotaTurn(TenantOwned, Base):
+class QuotaLock(TenantOwnedMixin, Base):
     """The row that is locked while what the keys of a tenant have used today is added up."""
 
     __tablename__ = "quota_turn"
@@ -32,7 +32,7 @@ class QuotaTurn(TenantOwned, Base):
     tenant_id: Mapped[UUID] = mapped_column(ForeignKey("tenant.id", ondelete="CASCADE"), primary_key=True)
 
 
-class KeyUsage(TenantOwned, Base):
+class KeyUsage(TenantOwnedMixin, Base):
     """The same of what came by a key, and by those that rotation has made of it; a key without quotas has no row."""
 
     __tablename__ = "key_usage"
@@ -47,7 +47,7 @@ class KeyUsage(TenantOwned, Base):
     chunks: Mapped[int] = mapped_column(BigInteger, server_default=_NONE)
 
 
-class UsageDay(TenantOwned, Base):
+class UsageDay(TenantOwnedMixin, Base):
     """What a key did on a day (UTC); a ``key_id`` of zeros stands for no key."""
 
     __tablename__ = "usage_day"
@@ -65,7 +65,7 @@ class UsageDay(TenantOwned, Base):
     query_tokens: Mapped[int] = mapped_column(BigInteger, server_default=_NONE)
 
 
-class RateBucket(TenantOwned, Base):
+class RateBucket(TenantOwnedMixin, Base):
     """Searches that a tenant, or a key of it, has left; ``granted`` is what was taken last."""
 
     __tablename__ = "rate_bucket"
@@ -78,7 +78,7 @@ class RateBucket(TenantOwned, Base):
     filled_at: Mapped[datetime]
 
 
-class RowAllowance(TenantOwned, Base):
+class RowAllowance(TenantOwnedMixin, Base):
     """How many more rows a tenant can add before they are counted again, by quota.
 
     ``maximum`` is the quota that ``remaining`` was computed from.

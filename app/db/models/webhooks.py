@@ -8,10 +8,10 @@ from sqlalchemy import CheckConstraint, ForeignKey, ForeignKeyConstraint, Index,
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Mapped, mapped_column
 
-from app.db.models.base import Base, TenantOwned, Updated
+from app.db.models.base import Base, TenantOwnedMixin, UpdatedAtMixin
 
 
-class Webhook(Updated, TenantOwned, Base):
+class WebhookRow(UpdatedAtMixin, TenantOwnedMixin, Base):
     """An address that is told of events; ``former_secret`` signs beside ``secret`` until its time is over."""
 
     __tablename__ = "webhook"
@@ -30,7 +30,7 @@ class Webhook(Updated, TenantOwned, Base):
     resting_until: Mapped[datetime | None]
 
 
-class WebhookDelivery(TenantOwned, Base):
+class WebhookDelivery(TenantOwnedMixin, Base):
     """An event for one webhook; triggers write it in the transaction of what it tells of, a job sends it."""
 
     __tablename__ = "webhook_delivery"

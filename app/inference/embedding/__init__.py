@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
-from app.errors import AppError, Unavailable
+from app.errors import AppError, UnavailableError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,7 +34,7 @@ class EmbeddingIdentity:
     document_prefix: str
 
     @classmethod
-    def stored(cls, identity: Mapping[str, Any]) -> Self:
+    def from_index_identity(cls, identity: Mapping[str, Any]) -> Self:
         """As it stands in the identity of a search index, which says more."""
         values: dict[str, Any] = {field.name: identity.get(field.name) for field in fields(cls)}
         return cls(**values)
@@ -49,14 +49,14 @@ class Embeddings:
 
 
 @dataclass(frozen=True, slots=True)
-class PictureFile:
+class ImageFile:
     """A picture as a model gets it: the bytes of a PNG or a JPEG."""
 
     media_type: str
     data: bytes
 
 
-class EmbeddingUnavailable(Unavailable):
+class EmbeddingUnavailable(UnavailableError):
     """The embedding model is not answering; try again."""
 
     code = "embedding_unavailable"
@@ -74,10 +74,10 @@ class EmbeddingRejected(AppError):
     code = "embedding_rejected"
 
 
-class PictureEmbedder(Protocol):
+class ImageEmbedder(Protocol):
     """Turns pictures into vectors that can be compared with those of an Embedder's texts: of the same identity."""
 
-    async def embed_pictures(self, pictures: Sequence[PictureFile], *, interactive: bool = False) -> Embeddings:
+    async def embed_images(self, images: Sequence[ImageFile], *, interactive: bool = False) -> Embeddings:
         """Bulk work, or ``interactive`` for a query that somebody waits for. Without prefixes, which are for texts.
 
         Raises as ``Embedder.embed_documents``.
@@ -88,7 +88,7 @@ class PictureEmbedder(Protocol):
 class HasEndpoint(Protocol):
     """An embedder that leaves its endpoint alone for a while when it has failed."""
 
-    def require_answering(self) -> None:
+    def require_available(self) -> None:
         """Raise EmbeddingUnavailable while the endpoint is left alone."""
 
 
@@ -111,7 +111,7 @@ class Embedder(Protocol):
         """How many tokens the model adds to every text (already inside ``max_tokens``)."""
 
     @property
-    def pictures(self) -> PictureEmbedder | None:
+    def image_embedder(self) -> ImageEmbedder | None:
         """What embeds pictures, where the model does: mostly the embedder itself."""
 
     async def embed_documents(self, texts: Sequence[str], *, interactive: bool = False) -> Embeddings:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 ASCII_OR_TWO_BYTES = bytes(range(0xE0))
 
 
-def estimate(text: str) -> int:
+def estimate_tokens(text: str) -> int:
     """A token a three bytes, a token a two bytes above U+07FF.
 
     English runs at four to five bytes a token in every common tokenizer, other alphabets at three to five, Chinese,
@@ -22,11 +22,11 @@ def estimate(text: str) -> int:
     return -(-(2 * (len(encoded) - wide) + 3 * wide) // 6)
 
 
-def batches(counts: Sequence[int], *, most: int) -> Iterator[tuple[int, int]]:
+def split_batches(counts: Sequence[int], *, max_tokens: int) -> Iterator[tuple[int, int]]:
     """Spans of texts, told by their tokens, that hold at most so many, or one text."""
     start = total = 0
     for position, tokens in enumerate(counts):
-        if position > start and total + tokens > most:
+        if position > start and total + tokens > max_tokens:
             yield start, position
             start, total = position, 0
         total += tokens

@@ -18,7 +18,15 @@ import onnxruntime
 from tokenizers import Tokenizer
 
 from app.inference.embedding import EmbeddingIdentity, EmbeddingMismatch, Embeddings, EmbeddingUnavailable, Vectors
-from app.inference.embedding.minilm_tensors import HIDDEN, WORDS, Precision, Tensors, map_file, prepare, read_checkpoint
+from app.inference.embedding.minilm_tensors import (
+    HIDDEN,
+    WORD_EMBEDDINGS,
+    Precision,
+    Tensors,
+    map_file,
+    prepare_tensors,
+    read_checkpoint,
+)
 from app.inference.embedding.weights import MODEL, WeightsDamaged
 
 MAX_TOKENS = 256
@@ -30,8 +38,8 @@ BULK_NICENESS = 10
 # White space, and signs that are words of their own. Not "]", which ends marks such as "[SEP]".
 _CUT_BEFORE = re.compile(r"[\s!-/:-@\[\\^_`{-~\u3400-\u4dbf\u4e00-\u9fff]")
 # The tokenizer takes some hundred bytes for each token that it counts, until its call returns.
-COUNTED_CHARACTERS = 128 * 1024
-LONGEST_WORD = 4096
+MAX_BATCH_CHARACTERS = 128 * 1024
+MAX_WORD_CHARACTERS = 4096
 
 
 class MiniLMEmbedder:
@@ -45,18 +53,18 @@ class MiniLMEmbedder:
         self,
         session: onnxruntime.InferenceSession,
         tokenizer: Tokenizer,
-        words: npt.NDArray[np.float32],
+        word_embeddings: npt.NDArray[np.float32],
         identity: EmbeddingIdentity,
         bulk_threads: int,
     ) -> None:
         """Take the parts that ``load`` has made; ``words`` are the word embeddings, shape (vocabulary, 384)."""
         self._session = session
         self._tokenizer = tokenizer
-        self._words = words
+        self._word_embeddings = word_embeddings
         self._identity = identity
         self._bulk_threads = bulk_threads
-        self._query = ThreadPoolExecutor(1, "embed-query")
-        self._bulk = ThreadPoolExecutor(bulk_threads, "embed-bulk", initializer=_yield_to_queries)
+        self._query_pool = ThreadPoolExecutor(1, "embed-query")
+        self._bulk_pool = ThreadPoolExecutor(bulk_threads, "embed-bulk", initializer=_yield_to_queries)
 
     @classmethod
     def load(
@@ -72,15 +80,15 @@ class MiniLMEmbedder:
         it comes before serving. Raises WeightsDamaged.
         """
         mapping = map_file(weights_dir / "model.safetensors")
-        tokenizer = _tokenizer(weights_dir / "tokenizer.json")
+        tokenizer = _load_tokenizer(weights_dir / "tokenizer.json")
         checkpoint = read_checkpoint(mapping)
-        session = _session(prepare(checkpoint, precision), precision)
+        session = _create_session(prepare_tensors(checkpoint, precision), precision)
         # onnxruntime has packed its own copy of the matrices: give the mapped pages back. What is still read, the rows
         # of the word embeddings, comes from the page cache again.
         if sys.platform == "linux":
             mapping.madvise(mmap.MADV_DONTNEED)
         identity = EmbeddingIdentity(MODEL, HIDDEN, precision, query_prefix, document_prefix)
-        embedder = cls(session, tokenizer, checkpoint[WORDS], identity, bulk_threads)
+        embedder = cls(session, tokenizer, checkpoint[WORD_EMBEDDINGS], identity, bulk_threads)
         embedder._warm_up()
         return embedder
 
@@ -100,7 +108,7 @@ class MiniLMEmbedder:
         return SPECIAL_TOKENS
 
     @property
-    def pictures(self) -> None:
+    def image_embedder(self) -> None:
         """It reads text alone."""
 
     async def embed_documents(self, texts: Sequence[str], *, interactive: bool = False) -> Embeddings:
@@ -108,12 +116,12 @@ class MiniLMEmbedder:
 
         Tokens are as the model reads them.
         """
-        pool, lanes = (self._query, 1) if interactive else (self._bulk, self._bulk_threads)
-        return await self._embed_all(pool, lanes, self._identity.document_prefix, texts)
+        pool, concurrency = (self._query_pool, 1) if interactive else (self._bulk_pool, self._bulk_threads)
+        return await self._embed_all(pool, concurrency, self._identity.document_prefix, texts)
 
     async def embed_queries(self, texts: Sequence[str]) -> Vectors:
         """Interactive work on its own thread; shape (len(texts), 384). Raises EmbeddingUnavailable after ``close``."""
-        return (await self._embed_all(self._query, 1, self._identity.query_prefix, texts)).vectors
+        return (await self._embed_all(self._query_pool, 1, self._identity.query_prefix, texts)).vectors
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """The exact number of the model's tokens in each text, special tokens left out. Blocking, CPU only.
@@ -121,10 +129,10 @@ class MiniLMEmbedder:
         The memory that it takes does not grow with the texts: they are counted some at a time, and a long one in parts.
         """
         counts = [0] * len(texts)
-        for batch in _batches(texts):
-            parts = [_encodable(part) for _, part in batch]
-            counted = self._tokenizer.encode_batch_fast(parts, add_special_tokens=False)
-            for (position, _), encoding in zip(batch, counted, strict=True):
+        for batch in _split_batches(texts):
+            parts = [_replace_surrogates(part) for _, part in batch]
+            encodings = self._tokenizer.encode_batch_fast(parts, add_special_tokens=False)
+            for (position, _), encoding in zip(batch, encodings, strict=True):
                 counts[position] += len(encoding.ids)
         return counts
 
@@ -136,19 +144,21 @@ class MiniLMEmbedder:
 
     async def close(self) -> None:
         """Finish the texts at work and end the threads."""
-        for pool in (self._query, self._bulk):
+        for pool in (self._query_pool, self._bulk_pool):
             await asyncio.to_thread(pool.shutdown)
 
-    async def _embed_all(self, pool: ThreadPoolExecutor, lanes: int, prefix: str, texts: Sequence[str]) -> Embeddings:
+    async def _embed_all(
+        self, pool: ThreadPoolExecutor, concurrency: int, prefix: str, texts: Sequence[str]
+    ) -> Embeddings:
         vectors = np.empty((len(texts), HIDDEN), np.float32)
         counts = [0] * len(texts)
         positions = iter(range(len(texts)))
 
-        async def lane() -> None:
+        async def embed_next() -> None:
             for position in positions:
                 vectors[position], counts[position] = await self._submit(pool, prefix + texts[position])
 
-        tasks = [asyncio.create_task(lane()) for _ in range(min(lanes, len(texts)))]
+        tasks = [asyncio.create_task(embed_next()) for _ in range(min(concurrency, len(texts)))]
         try:
             await asyncio.gather(*tasks)
         finally:
@@ -164,20 +174,20 @@ class MiniLMEmbedder:
 
     def _embed(self, text: str) -> tuple[npt.NDArray[np.float32], int]:
         """The vector, and how many tokens the model has read."""
-        ids = self._tokenizer.encode(_encodable(text[:MAX_CHARACTERS])).ids
+        ids = self._tokenizer.encode(_replace_surrogates(text[:MAX_CHARACTERS])).ids
         if len(ids) > MAX_TOKENS:
             ids = [*ids[: MAX_TOKENS - 1], ids[-1]]  # the mark of the end stays
-        (vector,) = self._session.run(["embedding"], {"words": self._words[ids]})[0]
+        (vector,) = self._session.run(["embedding"], {"words": self._word_embeddings[ids]})[0]
         return np.asarray(vector, np.float32), len(ids)
 
     def _warm_up(self) -> None:
-        self._query.submit(self._embed, "warm").result()
+        self._query_pool.submit(self._embed, "warm").result()
         # The tokenizer's own threads are started by its first batch and inherit that thread's priority: counting a
         # large document's tokens then takes all cores only as long as no query wants them.
-        self._bulk.submit(self.count_tokens, ["warm", "up"]).result()
+        self._bulk_pool.submit(self.count_tokens, ["warm", "up"]).result()
 
 
-def _session(tensors: Tensors, precision: Precision) -> onnxruntime.InferenceSession:
+def _create_session(tensors: Tensors, precision: Precision) -> onnxruntime.InferenceSession:
     """One session for all threads: with a single intra-op thread each ``run`` stays on its caller's thread."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
@@ -189,7 +199,7 @@ def _session(tensors: Tensors, precision: Precision) -> onnxruntime.InferenceSes
     return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
 
 
-def _tokenizer(path: Path) -> Tokenizer:
+def _load_tokenizer(path: Path) -> Tokenizer:
     try:
         tokenizer = Tokenizer.from_file(str(path))
     except Exception as exc:  # the library raises nothing narrower
@@ -200,37 +210,44 @@ def _tokenizer(path: Path) -> Tokenizer:
     return tokenizer
 
 
-def _batches(texts: Sequence[str]) -> Iterator[list[tuple[int, str]]]:
+def _split_batches(texts: Sequence[str]) -> Iterator[list[tuple[int, str]]]:
     """Yield the texts in batches of few characters, with their positions; a long text comes in parts."""
     batch: list[tuple[int, str]] = []
-    left = COUNTED_CHARACTERS
+    remaining_characters = MAX_BATCH_CHARACTERS
     for position, text in enumerate(texts):
-        for part in _parts(text):
+        for part in _split_text(text):
             # A short text costs more than its characters.
-            left -= len(part) + 16
-            if left < 0 and batch:
+            remaining_characters -= len(part) + 16
+            if remaining_characters < 0 and batch:
                 yield batch
-                batch, left = [], COUNTED_CHARACTERS - len(part) - 16
+                batch, remaining_characters = [], MAX_BATCH_CHARACTERS - len(part) - 16
             batch.append((position, part))
     if batch:
         yield batch
 
 
-def _parts(text: str) -> Iterator[str]:
+def _split_text(text: str) -> Iterator[str]:
     """Yield a text in parts whose tokens are together the text's: each ends where the tokenizer cuts anyway.
 
     A word that is longer than ``LONGEST_WORD`` is one unknown token for the tokenizer, and may be one in each part.
     """
     start = 0
-    while len(text) - start > COUNTED_CHARACTERS:
-        most = start + COUNTED_CHARACTERS
-        end = next((at for at in range(most, most - LONGEST_WORD, -1) if _CUT_BEFORE.match(text, at)), most)
+    while len(text) - start > MAX_BATCH_CHARACTERS:
+        max_end = start + MAX_BATCH_CHARACTERS
+        end = next(
+            (
+                position
+                for position in range(max_end, max_end - MAX_WORD_CHARACTERS, -1)
+                if _CUT_BEFORE.match(text, position)
+            ),
+            max_end,
+        )
         yield text[start:end]
         start = end
     yield text[start:] if start else text
 
 
-def _encodable(text: str) -> str:
+def _replace_surrogates(text: str) -> str:
     """The text without lone surrogates, which JSON can carry and no encoder takes."""
     return text.encode("utf-8", "replace").decode()
 

@@ -7,71 +7,71 @@ from typing import Any, Literal, Protocol
 
 from openai import omit
 
-from app.inference.embedding import PictureFile
-from app.inference.embedding.estimating import estimate
+from app.inference.embedding import ImageFile
+from app.inference.embedding.estimating import estimate_tokens
 
-MARKS = 8
+MARK_TOKENS = 8
 # The largest picture that ingestion makes, of 1568 pixels a side, in patches of 28: what models such as Qwen's count.
 # Those that count less or several times more say so in their replies.
-PICTURE_TOKENS = 56 * 56
-MOST_PICTURE_TOKENS = 100_000
+IMAGE_TOKENS = 56 * 56
+MAX_IMAGE_TOKENS = 100_000
 
-PictureForm = Literal["input", "messages"]
+ImageInputFormat = Literal["input", "messages"]
 """``input: [{"image": base64}, …]`` as Jina and SGLang take it, or a chat message a picture, as vLLM does."""
 
 
-class Inputs(Protocol):
+class EmbeddingInputs(Protocol):
     """What one call wants vectors of."""
 
-    def estimated(self) -> list[int]:
+    def estimate_token_counts(self) -> list[int]:
         """Tokens of each, an upper estimate."""
 
-    def body(self, start: int, end: int) -> dict[str, Any]:
+    def build_body(self, start: int, end: int) -> dict[str, Any]:
         """The part of the request that holds a span of them, as arguments of the package's method."""
 
-    def most_tokens(self, start: int, end: int) -> int:
+    def compute_max_tokens(self, start: int, end: int) -> int:
         """More than a span can have cost."""
 
 
 @dataclass(frozen=True, slots=True)
-class Texts:
+class TextInputs:
     """Texts, their prefixes with them."""
 
     texts: Sequence[str]
 
-    def estimated(self) -> list[int]:
+    def estimate_token_counts(self) -> list[int]:
         """By their bytes."""
-        return [estimate(text) for text in self.texts]
+        return [estimate_tokens(text) for text in self.texts]
 
-    def body(self, start: int, end: int) -> dict[str, Any]:
+    def build_body(self, start: int, end: int) -> dict[str, Any]:
         """As OpenAI has it."""
         return {"input": list(self.texts[start:end])}
 
-    def most_tokens(self, start: int, end: int) -> int:
+    def compute_max_tokens(self, start: int, end: int) -> int:
         """No tokenizer makes more than a token a byte, and a few marks around each text."""
-        return sum(len(text.encode()) + MARKS for text in self.texts[start:end])
+        return sum(len(text.encode()) + MARK_TOKENS for text in self.texts[start:end])
 
 
 @dataclass(frozen=True, slots=True)
-class Pictures:
+class ImageInputs:
     """Pictures; in the form ``messages`` a span holds one."""
 
-    pictures: Sequence[PictureFile]
-    form: PictureForm
+    images: Sequence[ImageFile]
+    image_format: ImageInputFormat
 
-    def estimated(self) -> list[int]:
+    def estimate_token_counts(self) -> list[int]:
         """The same for all: what a picture costs hangs on the model more than on the picture."""
-        return [PICTURE_TOKENS] * len(self.pictures)
+        return [IMAGE_TOKENS] * len(self.images)
 
-    def body(self, start: int, end: int) -> dict[str, Any]:
+    def build_body(self, start: int, end: int) -> dict[str, Any]:
         """Encoded when it is sent: not all of a call's pictures are in memory twice."""
-        encoded = [base64.b64encode(picture.data).decode("ascii") for picture in self.pictures[start:end]]
-        if self.form == "input":
+        encoded = [base64.b64encode(image.data).decode("ascii") for image in self.images[start:end]]
+        if self.image_format == "input":
             return {"input": [{"image": data} for data in encoded]}
-        url = f"data:{self.pictures[start].media_type};base64,{encoded[0]}"
+        url = f"data:{self.images[start].media_type};base64,{encoded[0]}"
         message = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]}
         return {"input": omit, "extra_body": {"messages": [message]}}
 
-    def most_tokens(self, start: int, end: int) -> int:
+    def compute_max_tokens(self, start: int, end: int) -> int:
         """Far above what any model counts."""
-        return MOST_PICTURE_TOKENS * (end - start)
+        return MAX_IMAGE_TOKENS * (end - start)

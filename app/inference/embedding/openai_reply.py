@@ -22,10 +22,10 @@ def read_reply(payload: Any, count: int, dimensions: int, *, setting: str) -> Ve
     Vectors may be lists of numbers or base64 of little-endian float32 (some servers ignore the format asked for).
     Raises EmbeddingMismatch for another dimension, UnusableReply for anything else that is wrong.
     """
-    entries = _in_order(payload, count)
+    entries = _sort_entries(payload, count)
     vectors = np.empty((count, dimensions), np.float32)
     for position, entry in enumerate(entries):
-        vector = _decode(entry.get("embedding"))
+        vector = _decode_vector(entry.get("embedding"))
         if vector.shape != (dimensions,):
             raise EmbeddingMismatch(
                 f"The embedding model gives {vector.size} dimensions, {setting} is {dimensions}.",
@@ -33,17 +33,17 @@ def read_reply(payload: Any, count: int, dimensions: int, *, setting: str) -> Ve
                 received=vector.size,
             )
         vectors[position] = vector
-    return _unit(vectors)
+    return _normalize(vectors)
 
 
-def used_tokens(payload: Any, *, most: int) -> int | None:
+def read_used_tokens(payload: Any, *, max_tokens: int) -> int | None:
     """What the endpoint says that the request cost; None where it says nothing that can be true."""
     usage = payload.get("usage") if isinstance(payload, dict) else None
     tokens = usage.get("total_tokens") if isinstance(usage, dict) else None
-    return tokens if type(tokens) is int and 0 < tokens <= most else None
+    return tokens if type(tokens) is int and 0 < tokens <= max_tokens else None
 
 
-def _in_order(payload: Any, count: int) -> Sequence[Mapping[str, Any]]:
+def _sort_entries(payload: Any, count: int) -> Sequence[Mapping[str, Any]]:
     entries = payload.get("data") if isinstance(payload, dict) else None
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise UnusableReply("it is no list of embeddings")
@@ -52,13 +52,13 @@ def _in_order(payload: Any, count: int) -> Sequence[Mapping[str, Any]]:
     indexes = [entry.get("index") for entry in entries]
     if all(index is None for index in indexes):
         return entries
-    places = {index: entry for index, entry in zip(indexes, entries, strict=True) if type(index) is int}
-    if places.keys() != set(range(count)):
+    entries_by_index = {index: entry for index, entry in zip(indexes, entries, strict=True) if type(index) is int}
+    if entries_by_index.keys() != set(range(count)):
         raise UnusableReply("its indexes are not those of the request")
-    return [places[index] for index in range(count)]
+    return [entries_by_index[index] for index in range(count)]
 
 
-def _decode(embedding: Any) -> npt.NDArray[np.float32]:
+def _decode_vector(embedding: Any) -> npt.NDArray[np.float32]:
     try:
         if isinstance(embedding, str):
             return np.frombuffer(base64.b64decode(embedding, validate=True), np.dtype("<f4"))
@@ -71,7 +71,7 @@ def _decode(embedding: Any) -> npt.NDArray[np.float32]:
         return vector.astype(np.float32)
 
 
-def _unit(vectors: Vectors) -> Vectors:
+def _normalize(vectors: Vectors) -> Vectors:
     if not np.isfinite(vectors).all():
         raise UnusableReply("an embedding holds numbers that are not finite")
     # In double precision: the square of a large float32 is not one.

@@ -8,10 +8,16 @@ from pathlib import Path
 
 from app.errors import AppError
 from app.inference.embedding import Embedder
-from app.inference.embedding.pacing import NoPace, Pace, PaceLedger, SharedPace, provider_key
+from app.inference.embedding.pacing import (
+    RateLimiter,
+    RateLimitStore,
+    SharedRateLimiter,
+    UnlimitedRateLimiter,
+    compute_provider_key,
+)
 from app.inference.embedding.registry import Embedders
 from app.inference.embedding.weights import find_weights
-from app.settings import EmbeddingSettings, FurtherModel, user_cache_dir
+from app.settings import AdditionalEmbeddingModel, EmbeddingSettings, get_user_cache_dir
 
 
 class EmbeddedModelMissing(AppError):
@@ -20,42 +26,49 @@ class EmbeddedModelMissing(AppError):
     code = "embedded_model_missing"
 
 
-class EmbeddingModelTwice(AppError):
+class DuplicateEmbeddingModel(AppError):
     """CARREL_EMBEDDING_MODELS has a model that is there already."""
 
     code = "embedding_model_twice"
 
 
-def open_embedders(settings: EmbeddingSettings, *, bulk_threads: int, ledger: PaceLedger) -> Embedders:
+def create_embedders(settings: EmbeddingSettings, *, bulk_threads: int, rate_limit_store: RateLimitStore) -> Embedders:
     """The default model and all beside it; blocking.
 
     Raises as ``open_embedder``, and EmbeddingModelTwice.
     """
-    default = open_embedder(settings, bulk_threads, ledger)
-    further = [_open(model, settings.weights_dir, bulk_threads, ledger) for model in settings.models]
-    known: set[tuple[str, int]] = set()
-    for one in (default, *further):
-        name = (one.identity.model, one.identity.dimensions)
-        if name in known:
-            raise EmbeddingModelTwice(f"CARREL_EMBEDDING_MODELS: {name[0]!r} of {name[1]} dimensions is there twice.")
-        known.add(name)
-    return Embedders(default, further)
+    default = create_embedder(settings, bulk_threads, rate_limit_store)
+    additional = [
+        _create_own_embedder(model, settings.weights_dir, bulk_threads, rate_limit_store) for model in settings.models
+    ]
+    names: set[tuple[str, int]] = set()
+    for embedder in (default, *additional):
+        name = (embedder.identity.model, embedder.identity.dimensions)
+        if name in names:
+            raise DuplicateEmbeddingModel(
+                f"CARREL_EMBEDDING_MODELS: {name[0]!r} of {name[1]} dimensions is there twice."
+            )
+        names.add(name)
+    return Embedders(default, additional)
 
 
-def open_embedder(settings: EmbeddingSettings, bulk_threads: int, ledger: PaceLedger) -> Embedder:
+def create_embedder(settings: EmbeddingSettings, bulk_threads: int, rate_limit_store: RateLimitStore) -> Embedder:
     """The default one: the plugin's, else the configured endpoint, else the embedded model; blocking.
 
     Raises EmbedderMissing, EmbedderRefused, EmbeddedModelMissing, WeightsMissing.
     """
     if settings.provider is not None:
-        from app.inference.embedding.plugged import open_plugged
+        from app.inference.embedding.plugged import create_plugin_embedder
 
-        return open_plugged(settings.provider, settings)
-    return _open(settings, settings.weights_dir, bulk_threads, ledger)
+        return create_plugin_embedder(settings.provider, settings)
+    return _create_own_embedder(settings, settings.weights_dir, bulk_threads, rate_limit_store)
 
 
-def _open(
-    settings: EmbeddingSettings | FurtherModel, weights_dir: Path | None, bulk_threads: int, ledger: PaceLedger
+def _create_own_embedder(
+    settings: EmbeddingSettings | AdditionalEmbeddingModel,
+    weights_dir: Path | None,
+    bulk_threads: int,
+    rate_limit_store: RateLimitStore,
 ) -> Embedder:
     if settings.base_url is not None and settings.dimensions is not None:
         from app.inference.embedding.openai import OpenAIEmbedder
@@ -70,16 +83,16 @@ def _open(
             query_prefix=settings.query_prefix,
             document_prefix=settings.document_prefix,
             timeout_seconds=settings.timeout_seconds,
-            name_of=settings.name_of,
-            pictures=settings.pictures,
-            pace=_pace(settings, settings.base_url, ledger),
+            format_setting_name=settings.format_setting_name,
+            image_format=settings.pictures,
+            rate_limiter=_create_rate_limiter(settings, settings.base_url, rate_limit_store),
         )
     try:
         from app.inference.embedding.minilm import MiniLMEmbedder
     except ImportError as exc:
         raise EmbeddedModelMissing from exc
     return MiniLMEmbedder.load(
-        find_weights(weights_dir, user_cache_dir()),
+        find_weights(weights_dir, get_user_cache_dir()),
         precision=settings.precision,
         bulk_threads=bulk_threads,
         query_prefix=settings.query_prefix,
@@ -87,13 +100,15 @@ def _open(
     )
 
 
-def _pace(settings: EmbeddingSettings | FurtherModel, base_url: str, ledger: PaceLedger) -> Pace:
+def _create_rate_limiter(
+    settings: EmbeddingSettings | AdditionalEmbeddingModel, base_url: str, rate_limit_store: RateLimitStore
+) -> RateLimiter:
     """Limits are shared by all processes; without any there is nothing to ask the database."""
     if settings.requests_per_minute is None and settings.tokens_per_minute is None:
-        return NoPace()
-    return SharedPace(
-        ledger,
-        provider_key(base_url, settings.model),
+        return UnlimitedRateLimiter()
+    return SharedRateLimiter(
+        rate_limit_store,
+        compute_provider_key(base_url, settings.model),
         requests_per_minute=settings.requests_per_minute,
         tokens_per_minute=settings.tokens_per_minute,
     )

@@ -5,49 +5,49 @@ from uuid import UUID, uuid5
 
 # A limit a minute is given out in shares of ten seconds: what is held back is ready at once, and no minute sees much
 # more than the limit. The function claim_pace counts in the same shares.
-SHARES_A_MINUTE = 6
+SHARES_PER_MINUTE = 6
 # An endpoint that asks for more is asked again by one call after that time, whatever it said.
-LONGEST_PAUSE = 600.0
-_PROVIDERS = UUID("5d0b4c1e-0f57-5c3f-9a55-6f0c8f4e2b7d")
+MAX_PAUSE_SECONDS = 600.0
+_PROVIDER_NAMESPACE = UUID("5d0b4c1e-0f57-5c3f-9a55-6f0c8f4e2b7d")
 
 
-class Pace(Protocol):
+class RateLimiter(Protocol):
     """When the next call may be made."""
 
     @property
-    def most_tokens(self) -> int | None:
+    def max_tokens(self) -> int | None:
         """What one call should hold at most; None for no limit."""
 
-    async def take(self, tokens: int, *, interactive: bool) -> float:
+    async def acquire(self, tokens: int, *, interactive: bool) -> float:
         """Seconds after which to ask again; 0: call now, it has been counted."""
 
     async def pause(self, seconds: float) -> None:
         """The endpoint wants no call for so long."""
 
-    def correct(self, tokens: int) -> None:
+    def adjust(self, tokens: int) -> None:
         """A call cost so many tokens more than was taken, or fewer."""
 
 
-class NoPace:
+class UnlimitedRateLimiter:
     """No limit, and nothing that is shared."""
 
-    most_tokens = None
+    max_tokens = None
 
-    async def take(self, tokens: int, *, interactive: bool) -> float:  # noqa: ARG002  nothing is counted
+    async def acquire(self, tokens: int, *, interactive: bool) -> float:  # noqa: ARG002  nothing is counted
         """Always now."""
         return 0.0
 
     async def pause(self, seconds: float) -> None:
         """Each call waits for itself, and the circuit breaker stands behind them."""
 
-    def correct(self, tokens: int) -> None:
+    def adjust(self, tokens: int) -> None:
         """Nothing was counted."""
 
 
-class PaceLedger(Protocol):
+class RateLimitStore(Protocol):
     """Where the counts are that all processes share: the database."""
 
-    async def claim_pace(
+    async def acquire_rate_slot(
         self,
         provider: UUID,
         *,
@@ -62,50 +62,50 @@ class PaceLedger(Protocol):
         """Nobody's turn for so long."""
 
 
-class SharedPace:
+class SharedRateLimiter:
     """Limits that all API processes and workers share; asking is one statement."""
 
     def __init__(
-        self, ledger: PaceLedger, provider: UUID, *, requests_per_minute: int | None, tokens_per_minute: int | None
+        self, store: RateLimitStore, provider: UUID, *, requests_per_minute: int | None, tokens_per_minute: int | None
     ) -> None:
-        self._ledger = ledger
+        self._store = store
         self._provider = provider
         self._requests_per_minute = requests_per_minute
         self._tokens_per_minute = tokens_per_minute
         self._correction = 0
 
     @property
-    def most_tokens(self) -> int | None:
+    def max_tokens(self) -> int | None:
         """A share, so that no call uses up what queries need."""
         limit = self._tokens_per_minute
-        return None if limit is None else max(1, limit // SHARES_A_MINUTE)
+        return None if limit is None else max(1, limit // SHARES_PER_MINUTE)
 
-    async def take(self, tokens: int, *, interactive: bool) -> float:
+    async def acquire(self, tokens: int, *, interactive: bool) -> float:
         """Seconds after which to ask again; 0: counted. Raises DatabaseUnavailable."""
         # What the last calls really cost goes along: no statement of its own.
         correction, self._correction = self._correction, 0
-        wait = await self._ledger.claim_pace(
+        milliseconds = await self._store.acquire_rate_slot(
             self._provider,
             requests_per_minute=self._requests_per_minute,
             tokens_per_minute=self._tokens_per_minute,
             tokens=tokens + correction,
             interactive=interactive,
         )
-        if wait:
+        if milliseconds:
             self._correction += correction
-        return wait / 1000
+        return milliseconds / 1000
 
     async def pause(self, seconds: float) -> None:
         """For every process. Raises DatabaseUnavailable."""
-        await self._ledger.pause_provider(
-            self._provider, milliseconds=min(int(seconds * 1000) + 1, int(LONGEST_PAUSE * 1000))
+        await self._store.pause_provider(
+            self._provider, milliseconds=min(int(seconds * 1000) + 1, int(MAX_PAUSE_SECONDS * 1000))
         )
 
-    def correct(self, tokens: int) -> None:
+    def adjust(self, tokens: int) -> None:
         """Counted with the next call."""
         self._correction += tokens
 
 
-def provider_key(base_url: str, model: str) -> UUID:
+def compute_provider_key(base_url: str, model: str) -> UUID:
     """Whose limits they are: those of a model at an endpoint."""
-    return uuid5(_PROVIDERS, f"{base_url}\n{model}")
+    return uuid5(_PROVIDER_NAMESPACE, f"{base_url}\n{model}")

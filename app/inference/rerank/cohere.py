@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
-from app.inference.rerank.wire import Asked, Wire
+from app.inference.rerank.wire import RerankDialect, RerankRequest
 
 
-def body(asked: Asked) -> Mapping[str, Any]:
+def build_body(request: RerankRequest) -> Mapping[str, Any]:
     """What all of its kind know, and nothing else: some refuse fields that they do not."""
-    model = {"model": asked.model} if asked.model else {}
-    return {**model, "query": asked.query, "documents": asked.texts, "top_n": asked.top_n}
+    model = {"model": request.model} if request.model else {}
+    return {**model, "query": request.query, "documents": request.texts, "top_n": request.top_n}
 
 
-COHERE = Wire(body, results="results", score="relevance_score", most_documents=1000)
+COHERE = RerankDialect(build_body, results_field="results", score_field="relevance_score", max_documents=1000)

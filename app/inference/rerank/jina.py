@@ -5,12 +5,12 @@ from dataclasses import replace
 from typing import Any
 
 from app.inference.rerank import cohere
-from app.inference.rerank.wire import Asked
+from app.inference.rerank.wire import RerankRequest
 
 
-def body(asked: Asked) -> Mapping[str, Any]:
+def build_body(request: RerankRequest) -> Mapping[str, Any]:
     """Only what is wanted comes back."""
-    return {**cohere.body(asked), "return_documents": False}
+    return {**cohere.build_body(request), "return_documents": False}
 
 
-JINA = replace(cohere.COHERE, body=body)
+JINA = replace(cohere.COHERE, build_body=build_body)

@@ -6,21 +6,21 @@ from app.settings.rerank import RerankSettings
 # Each is imported where it is chosen: without a reranker its client costs nothing at the start.
 
 
-def open_reranker(settings: RerankSettings) -> Reranker | None:
+def create_reranker(settings: RerankSettings) -> Reranker | None:
     """The plugin's where one is named, else the endpoint's; blocking. Raises RerankerMissing, RerankerRefused."""
     if settings.provider is not None:
-        from app.inference.rerank.plugged import open_plugged
+        from app.inference.rerank.plugged import create_plugin_reranker
 
-        return open_plugged(settings.provider, settings)
+        return create_plugin_reranker(settings.provider, settings)
     if settings.url is None:
         return None
     from app.inference.rerank.endpoint import HttpReranker
-    from app.inference.rerank.registry import WIRES
+    from app.inference.rerank.registry import DIALECTS
 
     return HttpReranker(
         settings.url,
         settings.api_key.get_secret_value() if settings.api_key else None,
-        WIRES[settings.style],
+        DIALECTS[settings.style],
         model=settings.model,
         max_documents=settings.max_documents,
         max_characters=settings.max_characters,

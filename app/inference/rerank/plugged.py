@@ -8,8 +8,8 @@ from typing import Any
 from app.errors import AppError
 from app.inference.breaker import EndpointFailed
 from app.inference.rerank import Reranker, RerankUnavailable
-from app.inference.rerank.reading import checked_scores
-from app.plugins import RERANKERS, make_provider
+from app.inference.rerank.reading import check_scores
+from app.plugins import RERANKERS, load_provider
 from app.settings.rerank import RerankSettings
 
 
@@ -25,41 +25,43 @@ class RerankerRefused(AppError):
     code = "reranker_refused"
 
 
-def open_plugged(name: str, settings: RerankSettings) -> Reranker:
+def create_plugin_reranker(name: str, settings: RerankSettings) -> Reranker:
     """What the plugin's factory makes of the settings; blocking. Raises RerankerMissing, RerankerRefused."""
-    made = make_provider(
+    reranker = load_provider(
         RERANKERS,
         name,
         settings,
-        problem=_problem,
-        missing=RerankerMissing,
-        refused=RerankerRefused,
-        variable="CARREL_RERANK_PROVIDER",
+        find_problem=_find_problem,
+        missing_error=RerankerMissing,
+        invalid_error=RerankerRefused,
+        setting_name="CARREL_RERANK_PROVIDER",
     )
-    return PluggedReranker(name, made)
+    return PluginReranker(name, reranker)
 
 
-def _problem(made: Any) -> str:
+def _find_problem(reranker: Any) -> str:
     """What a reranker lacks; empty when it lacks nothing."""
-    missing = [part for part in ("rerank", "close") if not callable(getattr(made, part, None))]
+    missing = [part for part in ("rerank", "close") if not callable(getattr(reranker, part, None))]
     return f"has no {missing[0]}" if missing else ""
 
 
 @dataclass(frozen=True, slots=True)
-class PluggedReranker:
+class PluginReranker:
     """A Reranker around another's: errors become ours, scores are checked, and time has an end."""
 
     name: str
     inner: Reranker
 
-    async def rerank(self, query: str, texts: Sequence[str], *, top_n: int, seconds: float) -> Mapping[int, float]:
+    async def rerank(
+        self, query: str, texts: Sequence[str], *, top_n: int, timeout_seconds: float
+    ) -> Mapping[int, float]:
         """Raises RerankUnavailable, whatever the plugin raises."""
         if not texts:
             return {}
         try:
-            async with asyncio.timeout(seconds):
-                given = await self.inner.rerank(query, texts, top_n=top_n, seconds=seconds)
-            return checked_scores(given.items(), len(texts))
+            async with asyncio.timeout(timeout_seconds):
+                scores = await self.inner.rerank(query, texts, top_n=top_n, timeout_seconds=timeout_seconds)
+            return check_scores(scores.items(), len(texts))
         except RerankUnavailable:
             raise
         except TimeoutError as exc:

@@ -6,10 +6,10 @@ from app.inference.rerank.cohere import COHERE
 from app.inference.rerank.jina import JINA
 from app.inference.rerank.tei import TEI
 from app.inference.rerank.vllm import VLLM
-from app.inference.rerank.wire import Wire
-from app.settings.rerank import Style
+from app.inference.rerank.wire import RerankDialect
+from app.settings.rerank import RerankApi
 
-WIRES: Mapping[Style, Wire] = {
+DIALECTS: Mapping[RerankApi, RerankDialect] = {
     "tei": TEI,
     "cohere": COHERE,
     "jina": JINA,

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-from app.inference.rerank.wire import Asked, Wire
+from app.inference.rerank.wire import RerankDialect, RerankRequest
 
 
-def body(asked: Asked) -> Mapping[str, Any]:
+def build_body(request: RerankRequest) -> Mapping[str, Any]:
     """Without ``truncate`` one text that is too long for the model would have all of them refused."""
-    return {"query": asked.query, "texts": asked.texts, "truncate": True, "raw_scores": False, "return_text": False}
+    return {"query": request.query, "texts": request.texts, "truncate": True, "raw_scores": False, "return_text": False}
 
 
-TEI = Wire(body, results=None, score="score", most_documents=32)
+TEI = RerankDialect(build_body, results_field=None, score_field="score", max_documents=32)

@@ -5,12 +5,12 @@ from dataclasses import replace
 from typing import Any
 
 from app.inference.rerank import cohere
-from app.inference.rerank.wire import Asked
+from app.inference.rerank.wire import RerankRequest
 
 
-def body(asked: Asked) -> Mapping[str, Any]:
+def build_body(request: RerankRequest) -> Mapping[str, Any]:
     """-1 stands for the longest that the model reads."""
-    return {**cohere.body(asked), "truncate_prompt_tokens": -1}
+    return {**cohere.build_body(request), "truncate_prompt_tokens": -1}
 
 
-VLLM = replace(cohere.COHERE, body=body)
+VLLM = replace(cohere.COHERE, build_body=build_body)

@@ -6,7 +6,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RerankRequest:
     """One request: ``top_n`` is how many scores are wanted of those of ``texts``."""
 
     model: str | None
@@ -16,14 +16,14 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Wire:
+class RerankDialect:
     """How one family is spoken to.
 
     ``results`` names the list in an answer, None where the answer is that list; ``score`` names a number in each entry,
     beside ``index``. ``most_documents`` is what a request may hold, unless the settings say otherwise.
     """
 
-    body: Callable[[Asked], Mapping[str, Any]]
-    results: str | None
-    score: str
-    most_documents: int
+    build_body: Callable[[RerankRequest], Mapping[str, Any]]
+    results_field: str | None
+    score_field: str
+    max_documents: int

@@ -3,7 +3,7 @@
 from typing import Any
 
 from app.ingestion.chunkers import approx_tokens, headered, hierarchical, recursive, semantic, sentence
-from app.ingestion.chunkers.spec import Chunked, ChunkerSpec, ChunkSizes, ChunkTools, NoOptions
+from app.ingestion.chunkers.spec import ChunkerOutput, ChunkerSpec, ChunkSizes, ChunkTools, NoChunkerOptions
 from app.ingestion.chunkers.splitting import TokenCounter
 
 __all__ = [
@@ -11,9 +11,9 @@ __all__ = [
     "DEFAULT_CHUNKER",
     "ChunkSizes",
     "ChunkTools",
-    "Chunked",
+    "ChunkerOutput",
     "ChunkerSpec",
-    "NoOptions",
+    "NoChunkerOptions",
     "TokenCounter",
 ]
 

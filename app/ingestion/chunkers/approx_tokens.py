@@ -3,36 +3,36 @@
 from collections.abc import Sequence
 
 from app.ingestion.chunkers.packing import pack_regions
-from app.ingestion.chunkers.regions import section_regions
-from app.ingestion.chunkers.spec import Chunked, ChunkerSpec, ChunkSizes, ChunkTools, NoOptions
+from app.ingestion.chunkers.regions import find_section_regions
+from app.ingestion.chunkers.spec import ChunkerOutput, ChunkerSpec, ChunkSizes, ChunkTools, NoChunkerOptions
 from app.ingestion.types import DocumentTree
 
-BYTES_A_TOKEN = 4
+BYTES_PER_TOKEN = 4
 
 
 def approximate_tokens(texts: Sequence[str]) -> list[int]:
     """A quarter of each text's length in UTF-8, rounded up."""
-    return [-(-len(text.encode(errors="replace")) // BYTES_A_TOKEN) for text in texts]
+    return [-(-len(text.encode(errors="replace")) // BYTES_PER_TOKEN) for text in texts]
 
 
-def chunk(tree: DocumentTree, sizes: ChunkSizes, _options: NoOptions, tools: ChunkTools) -> Chunked:
+def chunk(tree: DocumentTree, sizes: ChunkSizes, _options: NoChunkerOptions, tools: ChunkTools) -> ChunkerOutput:
     """Packs as the headered chunker does, and counts with the model only where a chunk is too long for it."""
-    regions = section_regions(tree.root)
+    regions = find_section_regions(tree.root)
 
-    def count(texts: Sequence[str]) -> list[int]:
+    def count_tokens(texts: Sequence[str]) -> list[int]:
         # The model's own count in proportion: what fills the model fills a chunk.
         exact = (-(-tokens * sizes.max_tokens // tools.max_tokens) for tokens in tools.count_tokens(texts))
         return list(map(max, approximate_tokens(texts), exact))
 
     drafts = pack_regions(tree, regions, sizes, approximate_tokens)
     if any(tokens > tools.max_tokens for tokens in tools.count_tokens([draft.text for draft in drafts])):
-        drafts = pack_regions(tree, regions, sizes, count)
-    return Chunked(drafts)
+        drafts = pack_regions(tree, regions, sizes, count_tokens)
+    return ChunkerOutput(drafts)
 
 
 CHUNKER = ChunkerSpec(
     "approx_tokens",
     "Packs as headered does, with sizes in bytes: four to a token, whatever the tokenizer says.",
-    NoOptions,
+    NoChunkerOptions,
     chunk,
 )

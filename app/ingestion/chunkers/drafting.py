@@ -9,19 +9,19 @@ from app.ingestion.types import ChunkDraft, DocumentTree, NodeKind, TreeNode
 
 
 @dataclass(frozen=True, slots=True)
-class Leaves:
+class LeafIndex:
     """A tree's paragraphs in reading order, found by the range of text that they touch."""
 
     nodes: list[TreeNode]
     starts: list[int]
 
     @classmethod
-    def of(cls, tree: DocumentTree) -> Self:
+    def from_tree(cls, tree: DocumentTree) -> Self:
         """All of a tree."""
-        nodes = leaves_of(tree.root)
+        nodes = collect_leaves(tree.root)
         return cls(nodes, [node.start for node in nodes])
 
-    def touched(self, start: int, end: int) -> list[TreeNode]:
+    def find_overlapping(self, start: int, end: int) -> list[TreeNode]:
         """Those that share a character with the range."""
         first = bisect_right(self.starts, start) - 1
         if first < 0 or self.nodes[first].end <= start:
@@ -29,49 +29,51 @@ class Leaves:
         return self.nodes[first : bisect_left(self.starts, end)]
 
 
-def leaves_of(root: TreeNode) -> list[TreeNode]:
+def collect_leaves(root: TreeNode) -> list[TreeNode]:
     """A node's paragraphs in reading order."""
-    found: list[TreeNode] = []
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
+    leaves: list[TreeNode] = []
+    pending = [root]
+    while pending:
+        node = pending.pop()
         if node.kind is NodeKind.PARAGRAPH:
-            found.append(node)
+            leaves.append(node)
         else:
-            waiting.extend(reversed(node.children))
-    return found
+            pending.extend(reversed(node.children))
+    return leaves
 
 
-def drafts_of(tree: DocumentTree, ranges: Iterable[tuple[int, int]], leaves: Leaves | None = None) -> list[ChunkDraft]:
+def build_drafts(
+    tree: DocumentTree, ranges: Iterable[tuple[int, int]], leaves: LeafIndex | None = None
+) -> list[ChunkDraft]:
     """A draft for each range, in order; a range begins and ends inside paragraphs."""
-    leaves = leaves or Leaves.of(tree)
-    return [_draft(tree, leaves, start, end) for start, end in ranges]
+    leaves = leaves or LeafIndex.from_tree(tree)
+    return [_build_draft(tree, leaves, start, end) for start, end in ranges]
 
 
-def holders_of(root: TreeNode, start: int, end: int) -> list[TreeNode]:
+def find_enclosing_nodes(root: TreeNode, start: int, end: int) -> list[TreeNode]:
     """The nodes that hold the whole range, outermost first."""
-    holders = [root]
-    while holders[-1].children:
-        children = holders[-1].children
+    enclosing = [root]
+    while enclosing[-1].children:
+        children = enclosing[-1].children
         index = bisect_right(children, start, key=lambda node: node.start) - 1
         if index < 0 or children[index].end < end:
             break
-        holders.append(children[index])
-    return holders
+        enclosing.append(children[index])
+    return enclosing
 
 
-def _draft(tree: DocumentTree, leaves: Leaves, start: int, end: int) -> ChunkDraft:
-    touched = leaves.touched(start, end)
-    firsts = [leaf.page for leaf in touched if leaf.page is not None]
-    lasts = [leaf.page_end for leaf in touched if leaf.page_end is not None]
-    holders = holders_of(tree.root, start, end)
+def _build_draft(tree: DocumentTree, leaves: LeafIndex, start: int, end: int) -> ChunkDraft:
+    overlapping = leaves.find_overlapping(start, end)
+    first_pages = [leaf.page for leaf in overlapping if leaf.page is not None]
+    last_pages = [leaf.page_end for leaf in overlapping if leaf.page_end is not None]
+    enclosing = find_enclosing_nodes(tree.root, start, end)
     return ChunkDraft(
         text=tree.text[start:end],
         start=start,
         end=end,
-        section_titles=tuple(node.title for node in holders if node.kind is NodeKind.SECTION and node.title),
-        page=min(firsts, default=None),
-        page_end=max(lasts, default=None),
-        slide=touched[0].slide,
-        node_path=holders[-1].path,
+        section_titles=tuple(node.title for node in enclosing if node.kind is NodeKind.SECTION and node.title),
+        page=min(first_pages, default=None),
+        page_end=max(last_pages, default=None),
+        slide=overlapping[0].slide,
+        node_path=enclosing[-1].path,
     )

@@ -1,19 +1,19 @@
 """The headered chunker: the text of one section at a time, its heading first."""
 
 from app.ingestion.chunkers.packing import pack_regions
-from app.ingestion.chunkers.regions import section_regions
-from app.ingestion.chunkers.spec import Chunked, ChunkerSpec, ChunkSizes, ChunkTools, NoOptions
+from app.ingestion.chunkers.regions import find_section_regions
+from app.ingestion.chunkers.spec import ChunkerOutput, ChunkerSpec, ChunkSizes, ChunkTools, NoChunkerOptions
 from app.ingestion.types import DocumentTree
 
 
-def chunk(tree: DocumentTree, sizes: ChunkSizes, _options: NoOptions, tools: ChunkTools) -> Chunked:
+def chunk(tree: DocumentTree, sizes: ChunkSizes, _options: NoChunkerOptions, tools: ChunkTools) -> ChunkerOutput:
     """Packs paragraphs and sentences of one section; a bare heading goes with what is below it."""
-    return Chunked(pack_regions(tree, section_regions(tree.root), sizes, tools.count_tokens))
+    return ChunkerOutput(pack_regions(tree, find_section_regions(tree.root), sizes, tools.count_tokens))
 
 
 CHUNKER = ChunkerSpec(
     "headered",
     "Packs the paragraphs and sentences of one section, its heading first; a bare heading makes no chunk.",
-    NoOptions,
+    NoChunkerOptions,
     chunk,
 )

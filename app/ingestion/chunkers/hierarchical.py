@@ -2,14 +2,14 @@
 
 from pydantic import BaseModel, Field
 
-from app.ingestion.chunkers.packing import fill
-from app.ingestion.chunkers.regions import section_regions
-from app.ingestion.chunkers.spec import Chunked, ChunkerSpec, ChunkSizes, ChunkTools
+from app.ingestion.chunkers.packing import pack_within_budget
+from app.ingestion.chunkers.regions import find_section_regions
+from app.ingestion.chunkers.spec import ChunkerOutput, ChunkerSpec, ChunkSizes, ChunkTools
 from app.ingestion.chunkers.splitting import split_regions
 from app.ingestion.chunkers.topics import pack_topics
 from app.ingestion.types import DocumentTree
 
-CHILDREN = 4
+CHILDREN_PER_PARENT = 4
 
 
 class HierarchicalOptions(BaseModel, extra="forbid"):
@@ -20,15 +20,15 @@ class HierarchicalOptions(BaseModel, extra="forbid"):
     )
 
 
-def chunk(tree: DocumentTree, sizes: ChunkSizes, options: HierarchicalOptions, tools: ChunkTools) -> Chunked:
+def chunk(tree: DocumentTree, sizes: ChunkSizes, options: HierarchicalOptions, tools: ChunkTools) -> ChunkerOutput:
     """Parents are parts of one section of up to ``parent_tokens``, and nodes of the tree; they do not overlap.
 
     A chunk lies in one parent and names it: the last of its ``node_path`` is the parent, whose range is its text.
     """
-    regions = section_regions(tree.root)
+    regions = find_section_regions(tree.root)
     pieces = split_regions(tree.text, regions, max_tokens=sizes.max_tokens, count_tokens=tools.count_tokens)
-    budget = max(sizes.max_tokens, options.parent_tokens or CHILDREN * sizes.max_tokens)
-    parents = [parent for region in pieces for parent in fill(region, budget, overlap=0)]
+    budget = max(sizes.max_tokens, options.parent_tokens or CHILDREN_PER_PARENT * sizes.max_tokens)
+    parents = [parent for region in pieces for parent in pack_within_budget(region, budget, overlap=0)]
     return pack_topics(tree, parents, sizes, tools.count_tokens)
 
 

@@ -10,22 +10,24 @@ from pydantic import BaseModel
 
 from app.ingestion.chunkers import CHUNKERS, ChunkerSpec
 from app.plugins import CHUNKERS as GROUP
-from app.plugins import PluginRefused, with_plugins
+from app.plugins import InvalidPlugin, merge_plugins
 
-_NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
+_VALID_NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 
 
 @cache
-def installed_chunkers() -> Mapping[str, ChunkerSpec[Any]]:
+def load_chunkers() -> Mapping[str, ChunkerSpec[Any]]:
     """By the name that a knowledge base gives; found once."""
-    return with_plugins(GROUP, CHUNKERS, _line)
+    return merge_plugins(GROUP, CHUNKERS, _validate_entry)
 
 
-def _line(_entry: EntryPoint, spec: Any, _known: Mapping[str, ChunkerSpec[Any]]) -> dict[str, ChunkerSpec[Any]]:
+def _validate_entry(
+    _entry: EntryPoint, spec: Any, _existing: Mapping[str, ChunkerSpec[Any]]
+) -> dict[str, ChunkerSpec[Any]]:
     if not isinstance(spec, ChunkerSpec):
-        raise PluginRefused("The entry point of a chunker names a ChunkerSpec.")
-    if not isinstance(spec.name, str) or not _NAME.fullmatch(spec.name):
-        raise PluginRefused("A chunker's name is a word in small letters.")
+        raise InvalidPlugin("The entry point of a chunker names a ChunkerSpec.")
+    if not isinstance(spec.name, str) or not _VALID_NAME.fullmatch(spec.name):
+        raise InvalidPlugin("A chunker's name is a word in small letters.")
     if not (isinstance(spec.options, type) and issubclass(spec.options, BaseModel) and callable(spec.chunk)):
-        raise PluginRefused("A chunker has options, a pydantic model, and a function chunk.")
+        raise InvalidPlugin("A chunker has options, a pydantic model, and a function chunk.")
     return {spec.name: spec}

@@ -4,45 +4,45 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import groupby
 
-from app.ingestion.chunkers.drafting import leaves_of
+from app.ingestion.chunkers.drafting import collect_leaves
 from app.ingestion.types import BlockKind, NodeKind, TreeNode
 
-ALONE = frozenset({BlockKind.RECORD, BlockKind.PICTURE})
+STANDALONE_KINDS = frozenset({BlockKind.RECORD, BlockKind.IMAGE})
 """Each is a chunk of its own."""
 
 
-def section_regions(root: TreeNode) -> list[list[TreeNode]]:
+def find_section_regions(root: TreeNode) -> list[list[TreeNode]]:
     """The paragraphs of each section in reading order: its heading with its own text, without the sections below it.
 
     A heading with no text of its own before the first section below is left out: the chunks below carry it in
     ``section_titles``. A section that holds nothing but headings is one region with all that is below it.
     """
-    bodies = [leaf.start for leaf in leaves_of(root) if leaf.block is not BlockKind.HEADING]
+    body_starts = [leaf.start for leaf in collect_leaves(root) if leaf.block is not BlockKind.HEADING]
     regions: list[list[TreeNode]] = []
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
-        has_body = bisect_left(bodies, node.start) < bisect_left(bodies, node.end)
+    pending = [root]
+    while pending:
+        node = pending.pop()
+        has_body = bisect_left(body_starts, node.start) < bisect_left(body_starts, node.end)
         if node.kind is NodeKind.SECTION and not has_body:
-            regions.append(leaves_of(node))
+            regions.append(collect_leaves(node))
             continue
-        waiting += [child for child in node.children if child.kind is NodeKind.SECTION]
-        for kind, run in groupby(node.children, key=lambda child: child.kind):
-            own = list(run)
-            if kind is NodeKind.PARAGRAPH and any(leaf.block is not BlockKind.HEADING for leaf in own):
-                regions.append(own)
-    return records_apart(sorted(regions, key=lambda leaves: leaves[0].start))
+        pending += [child for child in node.children if child.kind is NodeKind.SECTION]
+        for kind, group in groupby(node.children, key=lambda child: child.kind):
+            group_leaves = list(group)
+            if kind is NodeKind.PARAGRAPH and any(leaf.block is not BlockKind.HEADING for leaf in group_leaves):
+                regions.append(group_leaves)
+    return isolate_records(sorted(regions, key=lambda leaves: leaves[0].start))
 
 
-def records_apart(regions: Sequence[Sequence[TreeNode]]) -> list[list[TreeNode]]:
+def isolate_records(regions: Sequence[Sequence[TreeNode]]) -> list[list[TreeNode]]:
     """A record or a picture is a region of its own; what stands between two is another, but for headings alone."""
-    return [part for region in regions for part in _parted(region)]
+    return [part for region in regions for part in _split_region(region)]
 
 
-def _parted(leaves: Sequence[TreeNode]) -> list[list[TreeNode]]:
+def _split_region(leaves: Sequence[TreeNode]) -> list[list[TreeNode]]:
     parts: list[list[TreeNode]] = [[]]
     for leaf in leaves:
-        if leaf.block in ALONE:
+        if leaf.block in STANDALONE_KINDS:
             parts += [[leaf], []]
         else:
             parts[-1].append(leaf)

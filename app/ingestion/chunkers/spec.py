@@ -6,7 +6,7 @@ from typing import Generic, TypeVar
 
 from pydantic import BaseModel
 
-from app.errors import InvalidInput
+from app.errors import InvalidInputError
 from app.inference.embedding import Vectors
 from app.ingestion.chunkers.splitting import TokenCounter
 from app.ingestion.types import ChunkDraft, DocumentTree, TreeNode
@@ -26,9 +26,9 @@ class ChunkSizes:
 
     def __post_init__(self) -> None:
         if not MIN_TOKENS <= self.max_tokens <= MAX_TOKENS:
-            raise InvalidInput(f"must be between {MIN_TOKENS} and {MAX_TOKENS}", loc=("max_tokens",))
+            raise InvalidInputError(f"must be between {MIN_TOKENS} and {MAX_TOKENS}", loc=("max_tokens",))
         if not 0 <= self.overlap_tokens < self.max_tokens:
-            raise InvalidInput("must be at least 0 and less than max_tokens", loc=("overlap_tokens",))
+            raise InvalidInputError("must be at least 0 and less than max_tokens", loc=("overlap_tokens",))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +45,14 @@ class ChunkTools:
 
 
 @dataclass(frozen=True, slots=True)
-class Chunked:
+class ChunkerOutput:
     """Drafts in reading order, and the topics they name: nodes with a path, each a further child of what is there."""
 
     drafts: list[ChunkDraft]
     topics: list[TreeNode] = field(default_factory=list)
 
 
-class NoOptions(BaseModel, extra="forbid"):
+class NoChunkerOptions(BaseModel, extra="forbid"):
     """A chunker without options."""
 
 
@@ -60,11 +60,11 @@ class NoOptions(BaseModel, extra="forbid"):
 class ChunkerSpec(Generic[OptionsT]):
     """A way to cut a document tree into chunks, by name; ``checking`` has the rules that its chunks keep.
 
-    ``sentences`` asks for a tree whose paragraphs have sentences as children.
+    ``needs_sentences`` asks for a tree whose paragraphs have sentences as children.
     """
 
     name: str
     description: str
     options: type[OptionsT]
-    chunk: Callable[[DocumentTree, ChunkSizes, OptionsT, ChunkTools], Chunked]
-    sentences: bool = False
+    chunk: Callable[[DocumentTree, ChunkSizes, OptionsT, ChunkTools], ChunkerOutput]
+    needs_sentences: bool = False

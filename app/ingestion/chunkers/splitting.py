@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from enum import IntEnum
 from itertools import islice
 
-from app.ingestion.sentences import sentence_spans, stripped
+from app.ingestion.sentences import find_sentence_spans, strip_range
 from app.ingestion.types import MAX_PIECES, BlockKind, TooManyPieces, TreeNode
 
 TokenCounter = Callable[[Sequence[str]], list[int]]
 
 _UNCOUNTED = -1
 # A part of a sentence too large is an eighth of a chunk, so that chunks fill up and an overlap can be repeated.
-_SHARE = 8
+_PARTS_PER_CHUNK = 8
 # In characters. Many programs write a paragraph as one line and leave no empty line behind it.
-_LONGEST_WRAPPED_LINE = 200
+_MAX_WRAPPED_LINE = 200
 
 _LINE_END = re.compile(r"\n+")
 _TABLE_RULE = re.compile(r"[\s|:+-]+")
@@ -26,8 +26,8 @@ _TABLE_RULE = re.compile(r"[\s|:+-]+")
 _LONG_WORD = re.compile(r"[^\s\u2e80-\ud7ff\uf900-\ufaff\U00020000-\U000323af]{101,}")
 # Quick to look for; without one there is no long word.
 _LONG_RUN = re.compile(r"(?<!\S)\S{101}")
-_CHARACTERS_A_TOKEN = 3
-_WHOLE = (BlockKind.TABLE, BlockKind.CODE, BlockKind.RECORD, BlockKind.PICTURE)
+_CHARACTERS_PER_TOKEN = 3
+_UNIT_KINDS = (BlockKind.TABLE, BlockKind.CODE, BlockKind.RECORD, BlockKind.IMAGE)
 _CLAUSE_SIGNS = "、,;:。"
 
 
@@ -49,11 +49,11 @@ class Piece:
     included, so that sums over pieces come close to the count of the whole.
     """
 
-    lead: int
+    previous_end: int
     start: int
     end: int
     boundary: Boundary
-    heading: bool
+    is_heading: bool
     tokens: int = _UNCOUNTED
 
 
@@ -66,17 +66,17 @@ def split_regions(
     rounds for real text. A single character is never cut, and a piece has at least one token, so that a small enough
     budget always parts two pieces. Raises TooManyPieces.
     """
-    pieces = _within_limit(_region_pieces(text, leaves) for leaves in regions)
+    pieces = _check_piece_limit(_split_leaves(text, leaves) for leaves in regions)
     has_long_words = _LONG_RUN.search(text) is not None
-    while fresh := [piece for region in pieces for piece in region if piece.tokens == _UNCOUNTED]:
-        counts = count_tokens([text[piece.lead : piece.end] for piece in fresh])
-        for piece, tokens in zip(fresh, counts, strict=True):
-            piece.tokens = max(1, tokens, _least(text, piece) if has_long_words else 0)
-        pieces = _within_limit(_cut_large(text, region, max_tokens) for region in pieces)
+    while uncounted := [piece for region in pieces for piece in region if piece.tokens == _UNCOUNTED]:
+        counts = count_tokens([text[piece.previous_end : piece.end] for piece in uncounted])
+        for piece, tokens in zip(uncounted, counts, strict=True):
+            piece.tokens = max(1, tokens, _estimate_min_tokens(text, piece) if has_long_words else 0)
+        pieces = _check_piece_limit(_split_oversized(text, region, max_tokens) for region in pieces)
     return pieces
 
 
-def cut(text: str, piece: Piece, parts: int) -> list[Piece]:
+def split_piece(text: str, piece: Piece, parts: int) -> list[Piece]:
     """The piece in about ``parts`` (at least 2) uncounted ones, cut at lines, words or characters, in that order.
 
     Gives back the piece itself where it is a single character.
@@ -85,88 +85,94 @@ def cut(text: str, piece: Piece, parts: int) -> list[Piece]:
     if length < 2:
         return [piece]
     step = length / max(2, min(parts, length))
-    found: list[Piece] = []
-    position, lead, boundary = piece.start, piece.lead, piece.boundary
+    pieces: list[Piece] = []
+    position, previous_end, boundary = piece.start, piece.previous_end, piece.boundary
     while position < piece.end:
-        aim = min(piece.end, max(position + 1, round(position + step)))
+        target = min(piece.end, max(position + 1, round(position + step)))
         # The rest is one piece where it is hardly more than a step, but never the whole.
         if piece.end - position < 1.5 * step and position > piece.start:
-            aim = piece.end
-        end, next_boundary = _place(text, position, aim, piece.end)
-        start, stop = stripped(text, position, end)
+            target = piece.end
+        end, next_boundary = _find_cut(text, position, target, piece.end)
+        start, stop = strip_range(text, position, end)
         if start < stop:
-            found.append(Piece(lead, start, stop, boundary, piece.heading))
-            lead = stop
+            pieces.append(Piece(previous_end, start, stop, boundary, piece.is_heading))
+            previous_end = stop
             boundary = next_boundary
         position = end
-    return found
+    return pieces
 
 
-def sentence_units(leaves: Sequence[TreeNode], pieces: Sequence[Piece]) -> list[list[Piece]]:
+def group_by_sentence(leaves: Sequence[TreeNode], pieces: Sequence[Piece]) -> list[list[Piece]]:
     """A region's pieces by sentence; a heading goes with what follows; a table, a listing or a record is one unit."""
     starts = [leaf.start for leaf in leaves]
     units: list[list[Piece]] = []
     for piece in pieces:
         leaf = leaves[bisect_right(starts, piece.start) - 1]
-        whole = leaf.block in _WHOLE and piece.start > leaf.start
-        if units and (whole or piece.boundary < Boundary.SENTENCE or units[-1][-1].heading):
+        is_continuation = leaf.block in _UNIT_KINDS and piece.start > leaf.start
+        if units and (is_continuation or piece.boundary < Boundary.SENTENCE or units[-1][-1].is_heading):
             units[-1].append(piece)
         else:
             units.append([piece])
     return units
 
 
-def _within_limit(regions: Iterable[Iterable[Piece]]) -> list[list[Piece]]:
-    left, found = MAX_PIECES, []
+def _check_piece_limit(regions: Iterable[Iterable[Piece]]) -> list[list[Piece]]:
+    remaining, checked = MAX_PIECES, []
     for region in regions:
-        pieces = list(islice(region, left + 1))
-        left -= len(pieces)
-        if left < 0:
+        pieces = list(islice(region, remaining + 1))
+        remaining -= len(pieces)
+        if remaining < 0:
             raise TooManyPieces
-        found.append(pieces)
-    return found
+        checked.append(pieces)
+    return checked
 
 
-def _region_pieces(text: str, leaves: Sequence[TreeNode]) -> Iterator[Piece]:
-    lead: int | None = None
-    before: BlockKind | None = None
+def _split_leaves(text: str, leaves: Sequence[TreeNode]) -> Iterator[Piece]:
+    previous_end: int | None = None
+    previous_kind: BlockKind | None = None
     for leaf in leaves:
         # A list reads as one: between its items is no better a place than between sentences.
-        in_list = leaf.block is BlockKind.LIST_ITEM and before is BlockKind.LIST_ITEM
+        in_list = leaf.block is BlockKind.LIST_ITEM and previous_kind is BlockKind.LIST_ITEM
         boundary = Boundary.SENTENCE if in_list else Boundary.BLOCK
-        before = leaf.block
-        for position, end, inner in _spans(text, leaf):
-            start, stop = stripped(text, position, end)
+        previous_kind = leaf.block
+        for position, end, inner in _find_spans(text, leaf):
+            start, stop = strip_range(text, position, end)
             if start < stop:
-                at = boundary if position == leaf.start else inner
-                yield Piece(start if lead is None else lead, start, stop, at, leaf.block is BlockKind.HEADING)
-                lead = stop
+                start_boundary = boundary if position == leaf.start else inner
+                yield Piece(
+                    start if previous_end is None else previous_end,
+                    start,
+                    stop,
+                    start_boundary,
+                    leaf.block is BlockKind.HEADING,
+                )
+                previous_end = stop
 
 
-def _spans(text: str, leaf: TreeNode) -> Iterator[tuple[int, int, Boundary]]:
+def _find_spans(text: str, leaf: TreeNode) -> Iterator[tuple[int, int, Boundary]]:
     """The sentences, rows or lines of a block as ranges that follow each other."""
     if leaf.block is BlockKind.HEADING:
         return iter([(leaf.start, leaf.end, Boundary.BLOCK)])
     if leaf.block is BlockKind.TABLE:
-        return _rows(text, leaf)
+        return _find_rows(text, leaf)
     if leaf.block is BlockKind.CODE:
-        return _lines(text, leaf)
-    return _sentences(text, leaf)
+        return _find_lines(text, leaf)
+    return _find_sentences(text, leaf)
 
 
-def _sentences(text: str, leaf: TreeNode) -> Iterator[tuple[int, int, Boundary]]:
-    for start, end in sentence_spans(text, leaf.start, leaf.end):
-        yield start, end, Boundary.BLOCK if _after_unwrapped_line(text, leaf, start) else Boundary.SENTENCE
+def _find_sentences(text: str, leaf: TreeNode) -> Iterator[tuple[int, int, Boundary]]:
+    for start, end in find_sentence_spans(text, leaf.start, leaf.end):
+        yield start, end, Boundary.BLOCK if _is_after_unwrapped_line(text, leaf, start) else Boundary.SENTENCE
 
 
-def _after_unwrapped_line(text: str, leaf: TreeNode, start: int) -> bool:
+def _is_after_unwrapped_line(text: str, leaf: TreeNode, start: int) -> bool:
     """Whether a line ends just before ``start`` that is longer than lines are wrapped at: then a paragraph does."""
     line_end = start - 1
-    earliest = line_end - _LONGEST_WRAPPED_LINE - 1
+    earliest = line_end - _MAX_WRAPPED_LINE - 1
     return earliest >= leaf.start and text[line_end] == "\n" and text.rfind("\n", earliest, line_end) == -1
 
 
-def _lines(text: str, leaf: TreeNode) -> Iterator[tuple[int, int, Boundary]]:
+def _find_lines(text: str, leaf: TreeNode) -> Iterator[tuple[int, int, Boundary]]:
     position, boundary = leaf.start, Boundary.SENTENCE
     for match in _LINE_END.finditer(text, leaf.start, leaf.end):
         yield position, match.end(), boundary
@@ -175,7 +181,7 @@ def _lines(text: str, leaf: TreeNode) -> Iterator[tuple[int, int, Boundary]]:
     yield position, leaf.end, boundary
 
 
-def _rows(text: str, leaf: TreeNode) -> Iterator[tuple[int, int, Boundary]]:
+def _find_rows(text: str, leaf: TreeNode) -> Iterator[tuple[int, int, Boundary]]:
     """A table's lines; the rule below the column names belongs to them."""
     position = line = leaf.start
     ends = [match.end() for match in _LINE_END.finditer(text, leaf.start, leaf.end)]
@@ -190,35 +196,35 @@ def _rows(text: str, leaf: TreeNode) -> Iterator[tuple[int, int, Boundary]]:
     yield position, leaf.end, Boundary.SENTENCE
 
 
-def _least(text: str, piece: Piece) -> int:
+def _estimate_min_tokens(text: str, piece: Piece) -> int:
     """What words too long for the tokenizer count at least: else they would make chunks of any length."""
-    return sum(len(word) for word in _LONG_WORD.findall(text, piece.start, piece.end)) // _CHARACTERS_A_TOKEN
+    return sum(len(word) for word in _LONG_WORD.findall(text, piece.start, piece.end)) // _CHARACTERS_PER_TOKEN
 
 
-def _cut_large(text: str, pieces: list[Piece], max_tokens: int) -> list[Piece]:
+def _split_oversized(text: str, pieces: list[Piece], max_tokens: int) -> list[Piece]:
     if all(piece.tokens <= max_tokens for piece in pieces):
         return pieces
-    wanted = max(1, max_tokens // _SHARE)
-    found: list[Piece] = []
+    target_tokens = max(1, max_tokens // _PARTS_PER_CHUNK)
+    result: list[Piece] = []
     for piece in pieces:
-        found += cut(text, piece, -(-piece.tokens // wanted)) if piece.tokens > max_tokens else [piece]
-    return found
+        result += split_piece(text, piece, -(-piece.tokens // target_tokens)) if piece.tokens > max_tokens else [piece]
+    return result
 
 
-def _place(text: str, position: int, aim: int, end: int) -> tuple[int, Boundary]:
+def _find_cut(text: str, position: int, target: int, end: int) -> tuple[int, Boundary]:
     """Where to cut near ``aim``: after a line, a word or a clause in the half before it, else before a character."""
-    if aim >= end:
+    if target >= end:
         return end, Boundary.WORD
-    earliest = position + (aim - position) // 2
-    line = text.rfind("\n", earliest, aim)
+    earliest = position + (target - position) // 2
+    line = text.rfind("\n", earliest, target)
     if line > position:
         return line + 1, Boundary.LINE
-    space = text.rfind(" ", earliest, aim + 1)
+    space = text.rfind(" ", earliest, target + 1)
     if space > position:
         return space + 1, Boundary.WORD
-    clause = max(text.rfind(sign, earliest, aim) for sign in _CLAUSE_SIGNS)
+    clause = max(text.rfind(sign, earliest, target) for sign in _CLAUSE_SIGNS)
     if clause > position:
         return clause + 1, Boundary.WORD
-    while aim - 1 > earliest and unicodedata.category(text[aim]).startswith("M"):
-        aim -= 1
-    return aim, Boundary.CHARACTER
+    while target - 1 > earliest and unicodedata.category(text[target]).startswith("M"):
+        target -= 1
+    return target, Boundary.CHARACTER

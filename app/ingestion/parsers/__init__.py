@@ -12,12 +12,14 @@ from app.ingestion.types import ParsedDocument
 
 @dataclass(frozen=True, slots=True)
 class ParserSpec:
-    """Where a format's parser lives; ``module`` has a ``parse`` function as in ``Parser``. A ``plugin`` is not ours."""
+    """Where a format's parser lives; ``module`` has a ``parse`` function as in ``Parser``. A ``is_plugin`` is not
+    ours.
+    """
 
     media_type: str
     extensions: tuple[str, ...]
     module: str
-    plugin: bool = False
+    is_plugin: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,7 @@ class LanguageData:
 NO_OCR = LanguageData()
 
 
-def _unheard(done: int, total: int) -> None:
+def _ignore_progress(done: int, total: int) -> None:
     """For a parser that nobody listens to."""
 
 
@@ -40,18 +42,18 @@ def _unheard(done: int, total: int) -> None:
 class ParseOptions:
     """What the caller knows about the file, and the limits: pages (or slides), characters of text, and time.
 
-    The process is killed at the end of either time. ``report`` takes how many pages are read, of how many.
-    ``pictures`` says that somebody looks at them; else they are counted.
+    The process is killed at the end of either time. ``on_progress`` takes how many pages are read, of how many.
+    ``needs_images`` says that somebody looks at them; else they are counted.
     """
 
     encoding: str | None
     max_pages: int
     max_characters: int
     ocr: LanguageData = NO_OCR
-    cpu_seconds: float = 120.0
-    wall_seconds: float = 180.0
-    report: Callable[[int, int], None] = _unheard
-    pictures: bool = False
+    cpu_timeout_seconds: float = 120.0
+    wall_clock_timeout_seconds: float = 180.0
+    on_progress: Callable[[int, int], None] = _ignore_progress
+    needs_images: bool = False
 
 
 class Parser(Protocol):
@@ -61,18 +63,18 @@ class Parser(Protocol):
         """Read the file; raises subclasses of IngestionError."""
 
 
-def _registry(*specs: ParserSpec) -> Mapping[str, ParserSpec]:
+def _build_registry(*specs: ParserSpec) -> Mapping[str, ParserSpec]:
     return MappingProxyType({spec.media_type: spec for spec in specs})
 
 
-_PICTURES = "app.ingestion.parsers.image"
-_OFFICE = "application/vnd.openxmlformats-officedocument"
+_IMAGE_MODULE = "app.ingestion.parsers.image"
+_OFFICE_TYPE_PREFIX = "application/vnd.openxmlformats-officedocument"
 
-PARSERS: Mapping[str, ParserSpec] = _registry(
+PARSERS: Mapping[str, ParserSpec] = _build_registry(
     ParserSpec("application/pdf", ("pdf",), "app.ingestion.parsers.pdf"),
-    ParserSpec(f"{_OFFICE}.presentationml.presentation", ("pptx",), "app.ingestion.parsers.pptx"),
-    ParserSpec(f"{_OFFICE}.wordprocessingml.document", ("docx",), "app.ingestion.parsers.docx"),
-    ParserSpec(f"{_OFFICE}.spreadsheetml.sheet", ("xlsx",), "app.ingestion.parsers.spreadsheets"),
+    ParserSpec(f"{_OFFICE_TYPE_PREFIX}.presentationml.presentation", ("pptx",), "app.ingestion.parsers.pptx"),
+    ParserSpec(f"{_OFFICE_TYPE_PREFIX}.wordprocessingml.document", ("docx",), "app.ingestion.parsers.docx"),
+    ParserSpec(f"{_OFFICE_TYPE_PREFIX}.spreadsheetml.sheet", ("xlsx",), "app.ingestion.parsers.spreadsheets"),
     ParserSpec("application/vnd.ms-excel", ("xls",), "app.ingestion.parsers.spreadsheets"),
     ParserSpec("text/csv", ("csv", "tsv"), "app.ingestion.parsers.csv_table"),
     ParserSpec("text/html", ("html", "htm", "xhtml"), "app.ingestion.parsers.html"),
@@ -86,10 +88,10 @@ PARSERS: Mapping[str, ParserSpec] = _registry(
     ParserSpec(RST, EXTENSIONS[RST], "app.ingestion.parsers.rst"),
     ParserSpec(TEX, EXTENSIONS[TEX], "app.ingestion.parsers.text"),
     *(ParserSpec(kind, names, "app.ingestion.parsers.source_code") for kind, names in SOURCE_TYPES.items()),
-    ParserSpec("image/png", ("png",), _PICTURES),
-    ParserSpec("image/jpeg", ("jpg", "jpeg"), _PICTURES),
-    ParserSpec("image/gif", ("gif",), _PICTURES),
-    ParserSpec("image/bmp", ("bmp",), _PICTURES),
-    ParserSpec("image/webp", ("webp",), _PICTURES),
-    ParserSpec("image/tiff", ("tif", "tiff"), _PICTURES),
+    ParserSpec("image/png", ("png",), _IMAGE_MODULE),
+    ParserSpec("image/jpeg", ("jpg", "jpeg"), _IMAGE_MODULE),
+    ParserSpec("image/gif", ("gif",), _IMAGE_MODULE),
+    ParserSpec("image/bmp", ("bmp",), _IMAGE_MODULE),
+    ParserSpec("image/webp", ("webp",), _IMAGE_MODULE),
+    ParserSpec("image/tiff", ("tif", "tiff"), _IMAGE_MODULE),
 )

@@ -8,19 +8,19 @@ import zipfile
 import zlib
 from pathlib import Path, PurePosixPath
 
-from app.ingestion.types import Corrupt, Encrypted, TooMuchText
+from app.ingestion.types import CorruptFile, EncryptedFile, TextTooLong
 
 MAX_MEMBERS = 20_000
-MAX_UNPACKED = 1 << 30
+MAX_UNPACKED_BYTES = 1 << 30
 MAX_RATIO = 200
-RATIO_MATTERS_FROM = 50 << 20
+MIN_RATIO_CHECK_BYTES = 50 << 20
 """Below this many unpacked bytes a high ratio is harmless: empty slides compress a hundredfold."""
 
-MAX_MEMBER = 64 << 20
+MAX_MEMBER_BYTES = 64 << 20
 """The largest member that is read as a whole; real chapters and part lists are below a megabyte."""
 
 _ENCRYPTED_FLAG = 0x1
-_DAMAGED = (
+_DAMAGED_ERRORS = (
     zipfile.BadZipFile,
     zlib.error,
     lzma.LZMAError,
@@ -41,13 +41,17 @@ def check_archive(path: Path) -> None:
         with zipfile.ZipFile(path) as archive:
             members = archive.infolist()
     except (zipfile.BadZipFile, ValueError, NotImplementedError, EOFError) as exc:
-        raise Corrupt from exc
+        raise CorruptFile from exc
     if any(member.flag_bits & _ENCRYPTED_FLAG for member in members):
-        raise Encrypted
+        raise EncryptedFile
     unpacked = sum(member.file_size for member in members)
     ratio = unpacked / max(1, sum(member.compress_size for member in members))
-    if len(members) > MAX_MEMBERS or unpacked > MAX_UNPACKED or (unpacked > RATIO_MATTERS_FROM and ratio > MAX_RATIO):
-        raise TooMuchText("The file unpacks to more than the limit allows.")
+    if (
+        len(members) > MAX_MEMBERS
+        or unpacked > MAX_UNPACKED_BYTES
+        or (unpacked > MIN_RATIO_CHECK_BYTES and ratio > MAX_RATIO)
+    ):
+        raise TextTooLong("The file unpacks to more than the limit allows.")
 
 
 def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
@@ -55,14 +59,14 @@ def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
     the archive; TooMuchText above MAX_MEMBER.
     """
     if name.startswith(("/", "\\")) or ".." in PurePosixPath(name.replace("\\", "/")).parts:
-        raise Corrupt("The file refers to something outside of itself.")
+        raise CorruptFile("The file refers to something outside of itself.")
     try:
         member = archive.getinfo(name)
     except KeyError as exc:
-        raise Corrupt("A part of the file is missing.") from exc
-    if member.file_size > MAX_MEMBER:
-        raise TooMuchText("The file unpacks to more than the limit allows.")
+        raise CorruptFile("A part of the file is missing.") from exc
+    if member.file_size > MAX_MEMBER_BYTES:
+        raise TextTooLong("The file unpacks to more than the limit allows.")
     try:
         return archive.read(member)
-    except _DAMAGED as exc:
-        raise Corrupt("A part of the file is damaged.") from exc
+    except _DAMAGED_ERRORS as exc:
+        raise CorruptFile("A part of the file is damaged.") from exc

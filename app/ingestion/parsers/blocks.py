@@ -2,18 +2,20 @@
 
 from app.ingestion.parsers import ParseOptions
 from app.ingestion.parsers.cleaning import clean_code, clean_line, clean_text
-from app.ingestion.types import MAX_NODES, Block, BlockKind, TooManyNodes, TooManyPages, TooMuchText
+from app.ingestion.types import MAX_NODES, Block, BlockKind, TextTooLong, TooManyNodes, TooManyPages
 
-SEPARATOR = 2
+SEPARATOR_CHARACTERS = 2
 """Characters between two blocks in the stored text; counted, so that a million tiny blocks are a lot of text too."""
 
 _CLEANERS = {BlockKind.HEADING: clean_line, BlockKind.CODE: clean_code}
 
 
-def check_pages(pages: int, options: ParseOptions) -> None:
+def check_page_count(page_count: int, options: ParseOptions) -> None:
     """Raises TooManyPages where the document has more pages than ``options`` allow."""
-    if pages > options.max_pages:
-        raise TooManyPages(f"The file has {pages} pages; the limit is {options.max_pages}.", limit=options.max_pages)
+    if page_count > options.max_pages:
+        raise TooManyPages(
+            f"The file has {page_count} pages; the limit is {options.max_pages}.", limit=options.max_pages
+        )
 
 
 class BlockList:
@@ -22,7 +24,7 @@ class BlockList:
     def __init__(self, options: ParseOptions) -> None:
         self.blocks: list[Block] = []
         self._nodes = 1
-        self._limit = options.max_characters
+        self._max_characters = options.max_characters
         self._characters = 0
 
     def add(
@@ -42,19 +44,21 @@ class BlockList:
 
     def append(self, block: Block) -> None:
         """Take a block that is clean and not empty. Raises TooMuchText, TooManyNodes."""
-        self.count(len(block.text) + SEPARATOR)
-        self._nodes += block.nodes
+        self.count_characters(len(block.text) + SEPARATOR_CHARACTERS)
+        self._nodes += block.node_count
         if self._nodes > MAX_NODES:
             raise TooManyNodes
         self.blocks.append(block)
 
-    def count(self, characters: int) -> None:
+    def count_characters(self, characters: int) -> None:
         """Take characters off the limit. Raises TooMuchText when it is used up."""
         self._characters += characters
-        if self._characters > self._limit:
-            raise TooMuchText(f"The file holds more than {self._limit} characters of text.", limit=self._limit)
+        if self._characters > self._max_characters:
+            raise TextTooLong(
+                f"The file holds more than {self._max_characters} characters of text.", limit=self._max_characters
+            )
 
-    def first_heading(self, *, level: int | None = None) -> str | None:
+    def find_first_heading(self, *, level: int | None = None) -> str | None:
         """The text of the first heading (of that level)."""
-        headings = (b for b in self.blocks if b.kind is BlockKind.HEADING)
-        return next((b.text for b in headings if level is None or b.level == level), None)
+        headings = (block for block in self.blocks if block.kind is BlockKind.HEADING)
+        return next((block.text for block in headings if level is None or block.level == level), None)

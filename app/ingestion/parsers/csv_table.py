@@ -12,15 +12,15 @@ from app.ingestion.parsers import ParseOptions
 from app.ingestion.parsers.blocks import BlockList
 from app.ingestion.parsers.reading import read_text
 from app.ingestion.parsers.records import add_rows
-from app.ingestion.types import ParsedDocument, TooMuchText
+from app.ingestion.types import ParsedDocument, TextTooLong
 
 DELIMITERS = "\t;|,"
 """The one that cuts most rows into as many columns wins; among equals the first, as commas stand in numbers too."""
 
 SAMPLE_ROWS = 100
 SAMPLE_CHARACTERS = 64 * 1024
-_LARGEST_FIELD = (1 << 31) - 1
-_DECLARED = re.compile(r'"?sep=([^\w\n"])"?(?:\n|\Z)', re.IGNORECASE)
+_MAX_FIELD_CHARACTERS = (1 << 31) - 1
+_DELIMITER_DECLARATION = re.compile(r'"?sep=([^\w\n"])"?(?:\n|\Z)', re.IGNORECASE)
 
 
 def parse(path: Path, options: ParseOptions) -> ParsedDocument:
@@ -29,27 +29,27 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
     text = decoded.text
     blocks = BlockList(options)
     # The limit is the csv module's own, for all readers; the child reads one file at a time.
-    csv.field_size_limit(min(max(options.max_characters, SAMPLE_CHARACTERS), _LARGEST_FIELD))
-    declared = _DECLARED.match(text)
-    delimiter = declared[1] if declared else _delimiter(text[:SAMPLE_CHARACTERS])
+    csv.field_size_limit(min(max(options.max_characters, SAMPLE_CHARACTERS), _MAX_FIELD_CHARACTERS))
+    declaration = _DELIMITER_DECLARATION.match(text)
+    delimiter = declaration[1] if declaration else _detect_delimiter(text[:SAMPLE_CHARACTERS])
     try:
-        add_rows(_rows(text[declared.end() :] if declared else text, delimiter), blocks)
+        add_rows(_read_rows(text[declaration.end() :] if declaration else text, delimiter), blocks)
     except csv.Error as exc:  # a reader that is not strict complains of nothing else
-        raise TooMuchText("A field holds more than the limit allows.", limit=options.max_characters) from exc
+        raise TextTooLong("A field holds more than the limit allows.", limit=options.max_characters) from exc
     return ParsedDocument(blocks.blocks, warnings=list(decoded.warnings))
 
 
-def _rows(text: str, delimiter: str) -> Iterator[list[str]]:
+def _read_rows(text: str, delimiter: str) -> Iterator[list[str]]:
     for row in csv.reader(io.StringIO(text), delimiter=delimiter, skipinitialspace=True):
         yield [cell.strip() for cell in row]
 
 
-def _delimiter(sample: str) -> str:
-    return max(DELIMITERS, key=lambda delimiter: _agreement(sample, delimiter))
+def _detect_delimiter(sample: str) -> str:
+    return max(DELIMITERS, key=lambda delimiter: _score_delimiter(sample, delimiter))
 
 
-def _agreement(sample: str, delimiter: str) -> float:
+def _score_delimiter(sample: str, delimiter: str) -> float:
     """The share of rows that have the most common number of columns; one column is none."""
-    rows = [row for row in islice(_rows(sample, delimiter), SAMPLE_ROWS) if row]
+    rows = [row for row in islice(_read_rows(sample, delimiter), SAMPLE_ROWS) if row]
     widths = Counter(len(row) for row in rows if len(row) > 1)
     return max(widths.values(), default=0) / max(1, len(rows))

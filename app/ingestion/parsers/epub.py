@@ -11,20 +11,20 @@ from app.ingestion.parsers import ParseOptions
 from app.ingestion.parsers.archives import check_archive, read_member
 from app.ingestion.parsers.blocks import BlockList
 from app.ingestion.parsers.cleaning import clean_line
-from app.ingestion.parsers.drawings import pictures_warning
-from app.ingestion.parsers.html import add_fragment, as_html
-from app.ingestion.parsers.xml_reading import Element, decode_xml, local_name, read_xml, texts_of
-from app.ingestion.types import Block, BlockKind, Corrupt, Encrypted, ParsedDocument
+from app.ingestion.parsers.drawings import format_image_warnings
+from app.ingestion.parsers.html import add_fragment, close_empty_elements
+from app.ingestion.parsers.xml_reading import Element, decode_xml, get_local_name, iter_texts, read_xml
+from app.ingestion.types import Block, BlockKind, CorruptFile, EncryptedFile, ParsedDocument
 
 _CONTAINER, _ENCRYPTION = "META-INF/container.xml", "META-INF/encryption.xml"
 # Fonts are scrambled in books that anybody may read; their text is not.
 _FONT_OBFUSCATION = frozenset({"http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC"})
-_PAGES = frozenset({"application/xhtml+xml", "text/html", "text/x-oeb1-document"})
-_TABLE_OF_CONTENTS = "application/x-dtbncx+xml"
+_PAGE_TYPES = frozenset({"application/xhtml+xml", "text/html", "text/x-oeb1-document"})
+_TABLE_OF_CONTENTS_TYPE = "application/x-dtbncx+xml"
 
 
 @dataclass(frozen=True, slots=True)
-class _Item:
+class _ManifestItem:
     """One file of the book: its member name, media type and properties."""
 
     member: str
@@ -40,25 +40,25 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
     check_archive(path)
     with zipfile.ZipFile(path) as archive:
         _refuse_protected(archive)
-        package_name = _package_name(archive)
-        package = _read(archive, package_name)
-        items = _items(package, posixpath.dirname(package_name))
-        chapters = _chapters(package, items)
-        titles = _titles(archive, items)
+        package_name = _find_package_name(archive)
+        package = _read_member_xml(archive, package_name)
+        items = _read_manifest(package, posixpath.dirname(package_name))
+        chapters = _list_chapters(package, items)
+        titles = _read_titles(archive, items)
         blocks, unread = BlockList(options), 0
         for chapter in chapters:
             try:
                 markup = decode_xml(read_member(archive, chapter.member), encoding=None).text
-            except Corrupt:
+            except CorruptFile:
                 unread += 1
                 continue
             _add_chapter(markup, titles.get(chapter.member), blocks, options)
     if unread == len(chapters):
-        raise Corrupt("No chapter of the book can be read.")
+        raise CorruptFile("No chapter of the book can be read.")
     warnings = [f"{unread} of {len(chapters)} chapters are damaged and were not read."] if unread else []
-    pictures = {item.member for item in items.values() if item.media_type.startswith("image/")}
-    warnings += pictures_warning(len(pictures))
-    return ParsedDocument(blocks.blocks, title=_title(package) or blocks.first_heading(), warnings=warnings)
+    images = {item.member for item in items.values() if item.media_type.startswith("image/")}
+    warnings += format_image_warnings(len(images))
+    return ParsedDocument(blocks.blocks, title=_read_title(package) or blocks.find_first_heading(), warnings=warnings)
 
 
 def _refuse_protected(archive: zipfile.ZipFile) -> None:
@@ -66,93 +66,93 @@ def _refuse_protected(archive: zipfile.ZipFile) -> None:
         return
     methods = {
         element.get("Algorithm")
-        for element in _read(archive, _ENCRYPTION).iter()
-        if local_name(element) == "EncryptionMethod" and local_name(element.getparent()) == "EncryptedData"
+        for element in _read_member_xml(archive, _ENCRYPTION).iter()
+        if get_local_name(element) == "EncryptionMethod" and get_local_name(element.getparent()) == "EncryptedData"
     }
     if methods - _FONT_OBFUSCATION:
-        raise Encrypted("The book is protected; upload a copy without protection.")
+        raise EncryptedFile("The book is protected; upload a copy without protection.")
 
 
-def _read(archive: zipfile.ZipFile, name: str) -> Element:
+def _read_member_xml(archive: zipfile.ZipFile, name: str) -> Element:
     return read_xml(decode_xml(read_member(archive, name), encoding=None).text)
 
 
-def _package_name(archive: zipfile.ZipFile) -> str:
-    for element in _read(archive, _CONTAINER).iter():
-        if local_name(element) == "rootfile" and element.get("full-path"):
+def _find_package_name(archive: zipfile.ZipFile) -> str:
+    for element in _read_member_xml(archive, _CONTAINER).iter():
+        if get_local_name(element) == "rootfile" and element.get("full-path"):
             return str(element.get("full-path"))
-    raise Corrupt("The book has no list of its parts.")
+    raise CorruptFile("The book has no list of its parts.")
 
 
-def _items(package: Element, folder: str) -> dict[str, _Item]:
+def _read_manifest(package: Element, folder: str) -> dict[str, _ManifestItem]:
     """The manifest by id. Addresses are relative to the package; one that leads out is refused when it is read."""
-    found = {}
+    items = {}
     for element in package.iter():
-        if local_name(element) == "item" and element.get("href"):
+        if get_local_name(element) == "item" and element.get("href"):
             properties = frozenset((element.get("properties") or "").split())
-            member = _member(folder, element.get("href"))
-            found[element.get("id") or ""] = _Item(member, element.get("media-type") or "", properties)
-    return found
+            member = _resolve_member(folder, element.get("href"))
+            items[element.get("id") or ""] = _ManifestItem(member, element.get("media-type") or "", properties)
+    return items
 
 
-def _member(folder: str, address: str) -> str:
+def _resolve_member(folder: str, address: str) -> str:
     return posixpath.normpath(posixpath.join(folder, unquote(address.partition("#")[0])))
 
 
-def _chapters(package: Element, items: Mapping[str, _Item]) -> list[_Item]:
+def _list_chapters(package: Element, items: Mapping[str, _ManifestItem]) -> list[_ManifestItem]:
     """In the spine's order, none twice; without a spine, in the manifest's. Raises Corrupt for none at all."""
-    names = [element.get("idref") for element in package.iter() if local_name(element) == "itemref"]
+    names = [element.get("idref") for element in package.iter() if get_local_name(element) == "itemref"]
     listed = [items[name] for name in dict.fromkeys(names) if name in items] or list(items.values())
-    chapters = [item for item in listed if item.media_type in _PAGES and "nav" not in item.properties]
+    chapters = [item for item in listed if item.media_type in _PAGE_TYPES and "nav" not in item.properties]
     if not chapters:
-        raise Corrupt("The book has no chapters.")
+        raise CorruptFile("The book has no chapters.")
     return list({item.member: item for item in chapters}.values())
 
 
-def _titles(archive: zipfile.ZipFile, items: Mapping[str, _Item]) -> dict[str, str]:
+def _read_titles(archive: zipfile.ZipFile, items: Mapping[str, _ManifestItem]) -> dict[str, str]:
     """The first title that a table of contents, new or old, has for each member; none where it cannot be read."""
-    found: dict[str, str] = {}
+    titles: dict[str, str] = {}
     for item in items.values():
-        if "nav" in item.properties or item.media_type == _TABLE_OF_CONTENTS:
+        if "nav" in item.properties or item.media_type == _TABLE_OF_CONTENTS_TYPE:
             try:
-                root = _read(archive, item.member)
-            except Corrupt:
+                root = _read_member_xml(archive, item.member)
+            except CorruptFile:
                 continue
-            for address, title in _entries(root):
-                found.setdefault(_member(posixpath.dirname(item.member), address), title)
-    return found
+            for address, title in _list_entries(root):
+                titles.setdefault(_resolve_member(posixpath.dirname(item.member), address), title)
+    return titles
 
 
-def _entries(root: Element) -> list[tuple[str, str]]:
+def _list_entries(root: Element) -> list[tuple[str, str]]:
     """Links of an EPUB 3 navigation page; points of an EPUB 2 table, whose label comes before their address."""
-    found, label = [], ""
+    entries, label = [], ""
     for element in root.iter():
-        name = local_name(element)
+        name = get_local_name(element)
         if name == "a" and element.get("href"):
-            found.append((element.get("href"), clean_line("".join(texts_of(element)))))
+            entries.append((element.get("href"), clean_line("".join(iter_texts(element)))))
         elif name == "text":
-            label = clean_line("".join(texts_of(element)))
+            label = clean_line("".join(iter_texts(element)))
         elif name == "content" and element.get("src"):
-            found.append((element.get("src"), label))
-    return [(address, title) for address, title in found if title]
+            entries.append((element.get("src"), label))
+    return [(address, title) for address, title in entries if title]
 
 
 def _add_chapter(markup: str, title: str | None, blocks: BlockList, options: ParseOptions) -> None:
     chapter = BlockList(options)
-    add_fragment(as_html(markup), chapter)
-    headed = any(block.kind is BlockKind.HEADING for block in chapter.blocks)
-    if title and chapter.blocks and not headed:
+    add_fragment(close_empty_elements(markup), chapter)
+    has_heading = any(block.kind is BlockKind.HEADING for block in chapter.blocks)
+    if title and chapter.blocks and not has_heading:
         blocks.add(BlockKind.HEADING, title, level=1)
     for block in chapter.blocks:
-        _append(block, blocks)
+        _append_block(block, blocks)
 
 
-def _append(block: Block, blocks: BlockList) -> None:
+def _append_block(block: Block, blocks: BlockList) -> None:
     blocks.add(block.kind, block.text, level=block.level)
 
 
-def _title(package: Element) -> str | None:
+def _read_title(package: Element) -> str | None:
     for element in package.iter():
-        if local_name(element) == "title":
-            return clean_line("".join(texts_of(element))) or None
+        if get_local_name(element) == "title":
+            return clean_line("".join(iter_texts(element))) or None
     return None

@@ -9,12 +9,12 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 from app.ingestion.parsers import ParseOptions
 from app.ingestion.parsers.blocks import BlockList
 from app.ingestion.parsers.cleaning import clean_line
-from app.ingestion.parsers.decoding import decode
-from app.ingestion.parsers.tables import markdown_table
+from app.ingestion.parsers.decoding import decode_text
+from app.ingestion.parsers.tables import format_markdown_table
 from app.ingestion.types import BlockKind, ParsedDocument
 
 _META_CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE)
-_META_WITHIN = 4096
+_MAX_META_OFFSET = 4096
 # Pages that name these mean a superset (WHATWG Encoding Standard, "names and labels").
 _SUPERSETS = {
     "iso-8859-1": "cp1252", "latin1": "cp1252", "ascii": "cp1252", "us-ascii": "cp1252", "iso-8859-9": "cp1254",
@@ -22,7 +22,7 @@ _SUPERSETS = {
     "ks_c_5601-1987": "cp949", "utf-16": "utf-8", "utf-16le": "utf-8", "utf-16be": "utf-8", "x-user-defined": "cp1252",
 }  # fmt: skip
 
-_NEVER = frozenset(
+_SKIPPED_TAGS = frozenset(
     {
         "script", "style", "template", "noscript", "svg", "math", "iframe", "object", "embed", "canvas", "audio",
         "video", "head", "select", "button", "textarea", "input", "datalist", "dialog", "map", "area",
@@ -46,11 +46,11 @@ _INLINE = frozenset(
 )  # fmt: skip
 _CELLS = ("td", "th")
 # A table that holds one of these lays out the page; its cells are read as ordinary content.
-_LAYOUT = "table, h1, h2, h3, h4, ul, ol, pre, p + p, form"
+_LAYOUT_CONTENT = "table, h1, h2, h3, h4, ul, ol, pre, p + p, form"
 _HIDDEN_STYLE = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 
 
-def as_html(markup: str) -> str:
+def close_empty_elements(markup: str) -> str:
     """XHTML with its empty elements closed: HTML would read on from ``<title/>`` and swallow the page."""
     return _EMPTY_ELEMENT.sub(r"<\1\2></\1>", markup)
 
@@ -61,34 +61,34 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
     Raises TooMuchText.
     """
     data = path.read_bytes()
-    decoded = decode(data, encoding=options.encoding, declared=_declared(data))
+    decoded = decode_text(data, encoding=options.encoding, declared_encoding=_find_declared_encoding(data))
     is_xml = decoded.text.lstrip().startswith("<?xml")
-    tree = LexborHTMLParser(as_html(decoded.text) if is_xml else decoded.text)
-    titles = tree.css_first("head title")
-    title = clean_line(titles.text()) if titles is not None else ""
+    tree = LexborHTMLParser(close_empty_elements(decoded.text) if is_xml else decoded.text)
+    title_node = tree.css_first("head title")
+    title = clean_line(title_node.text()) if title_node is not None else ""
     blocks = BlockList(options)
     for boilerplate in (_BOILERPLATE, frozenset[str]()):
         if tree.body is not None and not blocks.blocks:
-            _Reader(blocks, boilerplate).read(tree.body)
-    return ParsedDocument(blocks.blocks, title=title or blocks.first_heading(level=1), warnings=decoded.warnings)
+            _HtmlReader(blocks, boilerplate).read_tree(tree.body)
+    return ParsedDocument(blocks.blocks, title=title or blocks.find_first_heading(level=1), warnings=decoded.warnings)
 
 
 def add_fragment(markup: str, blocks: BlockList) -> None:
     """Read a piece of HTML that stands inside another format. Raises TooMuchText."""
     body = LexborHTMLParser(markup).body
     if body is not None:
-        _Reader(blocks, frozenset()).read(body)
+        _HtmlReader(blocks, frozenset()).read_tree(body)
 
 
-def _declared(data: bytes) -> str | None:
-    found = _META_CHARSET.search(data[:_META_WITHIN])
-    if found is None:
+def _find_declared_encoding(data: bytes) -> str | None:
+    match = _META_CHARSET.search(data[:_MAX_META_OFFSET])
+    if match is None:
         return None
-    name = found[1].decode("ascii", "replace").lower()
+    name = match[1].decode("ascii", "replace").lower()
     return _SUPERSETS.get(name, name)
 
 
-def _children(node: LexborNode) -> list[LexborNode]:
+def _list_children(node: LexborNode) -> list[LexborNode]:
     children = []
     child = node.child
     while child is not None:
@@ -97,7 +97,7 @@ def _children(node: LexborNode) -> list[LexborNode]:
     return children
 
 
-class _Reader:
+class _HtmlReader:
     """Walks the tree with a stack of its own: a page may nest deeper than Python recurses."""
 
     def __init__(self, blocks: BlockList, boilerplate: frozenset[str]) -> None:
@@ -109,26 +109,26 @@ class _Reader:
         self._lists: list[int | None] = []
         self._content_depth = 0
 
-    def read(self, root: LexborNode) -> None:
+    def read_tree(self, root: LexborNode) -> None:
         stack = [(root, False)]
         while stack:
-            node, leaving = stack.pop()
+            node, is_leaving = stack.pop()
             tag = node.tag or ""
-            if leaving:
+            if is_leaving:
                 self._leave(tag)
             elif tag == "-text":
                 # Line breaks of the source are mere spaces; those that <br> puts in come later and stay.
                 self._text.append(re.sub(r"\s+", " ", node.text_content or ""))
-            elif tag.startswith(("-", "!")) or self._skipped(node, tag):
+            elif tag.startswith(("-", "!")) or self._is_skipped(node, tag):
                 continue
             elif not self._enter_leaf(node, tag):
                 self._enter(node, tag)
                 stack.append((node, True))
-                stack.extend((child, False) for child in reversed(_children(node)))
+                stack.extend((child, False) for child in reversed(_list_children(node)))
         self._flush()
 
-    def _skipped(self, node: LexborNode, tag: str) -> bool:
-        if tag in _NEVER:
+    def _is_skipped(self, node: LexborNode, tag: str) -> bool:
+        if tag in _SKIPPED_TAGS:
             return True
         attributes = node.attributes
         style = attributes.get("style")
@@ -139,11 +139,11 @@ class _Reader:
         if attributes.get("aria-hidden") == "true" or attributes.get("role") in _BOILERPLATE_ROLES:
             return True
         if tag in _PAGE_FRAME and not self._content_depth:
-            self._headline_of(node)
+            self._add_headline(node)
             return True
         return tag in self._boilerplate
 
-    def _headline_of(self, node: LexborNode) -> None:
+    def _add_headline(self, node: LexborNode) -> None:
         headline = node.css_first("h1")
         if headline is not None:
             self._flush()
@@ -156,18 +156,18 @@ class _Reader:
         elif tag == "pre":
             self._flush()
             self._blocks.add(BlockKind.CODE, node.text())
-        elif tag == "table" and node.css_first(_LAYOUT_WITHIN) is None:
+        elif tag == "table" and node.css_first(_LAYOUT_SELECTOR) is None:
             self._flush()
-            self._table(node)
+            self._add_table(node)
         else:
             return False
         return True
 
-    def _table(self, node: LexborNode) -> None:
+    def _add_table(self, node: LexborNode) -> None:
         for caption in node.css("caption"):
             self._blocks.add(BlockKind.PARAGRAPH, clean_line(caption.text(separator=" ")))
-        rows = ([_cell(cell) for cell in _children(row) if cell.tag in _CELLS] for row in node.css("tr"))
-        self._blocks.add(BlockKind.TABLE, markdown_table(list(rows)))
+        rows = ([_read_cell(cell) for cell in _list_children(row) if cell.tag in _CELLS] for row in node.css("tr"))
+        self._blocks.add(BlockKind.TABLE, format_markdown_table(list(rows)))
 
     def _enter(self, node: LexborNode, tag: str) -> None:
         if tag in _INLINE:
@@ -178,9 +178,9 @@ class _Reader:
         elif tag in ("ul", "menu"):
             self._lists.append(None)
         elif tag == "ol":
-            self._lists.append(_start(node))
+            self._lists.append(_read_list_start(node))
         elif tag == "li":
-            self._kind, self._marker = BlockKind.LIST_ITEM, self._next_marker()
+            self._kind, self._marker = BlockKind.LIST_ITEM, self._advance_marker()
         elif tag in _CONTENT:
             self._content_depth += 1
 
@@ -195,7 +195,7 @@ class _Reader:
         elif tag in _CONTENT:
             self._content_depth -= 1
 
-    def _next_marker(self) -> str:
+    def _advance_marker(self) -> str:
         if not self._lists or self._lists[-1] is None:
             return "- "
         number = self._lists[-1]
@@ -210,15 +210,15 @@ class _Reader:
             self._marker = ""
 
 
-_LAYOUT_WITHIN = ", ".join(f"{cell} {part.strip()}" for cell in _CELLS for part in _LAYOUT.split(","))
+_LAYOUT_SELECTOR = ", ".join(f"{cell} {part.strip()}" for cell in _CELLS for part in _LAYOUT_CONTENT.split(","))
 
 
-def _start(node: LexborNode) -> int:
+def _read_list_start(node: LexborNode) -> int:
     value = node.attributes.get("start") or "1"
     return int(value) if value.isdecimal() and len(value) < 10 else 1
 
 
-def _texts(node: LexborNode) -> Iterator[str]:
+def _iter_texts(node: LexborNode) -> Iterator[str]:
     for child in node.traverse(include_text=True):
         if child.tag == "-text":
             yield child.text_content or ""
@@ -226,5 +226,5 @@ def _texts(node: LexborNode) -> Iterator[str]:
             yield " "
 
 
-def _cell(node: LexborNode) -> str:
-    return "".join(_texts(node))
+def _read_cell(node: LexborNode) -> str:
+    return "".join(_iter_texts(node))

@@ -9,32 +9,41 @@ from pathlib import Path
 from PIL import Image
 
 from app.ingestion.parsers import ParseOptions
-from app.ingestion.parsers.blocks import BlockList, check_pages
-from app.ingestion.parsers.drawings import pictures_warning
-from app.ingestion.parsers.ocr import MAX_PIXELS, MAX_SIDE, Recogniser, advice, missing_languages, page_list
-from app.ingestion.parsers.pdf_layout import hyphenated_words, read_page
-from app.ingestion.parsers.pictures import DAMAGED, FORMATS, PictureList, eight_bits, turn_of
-from app.ingestion.parsers.tables import markdown_table
-from app.ingestion.types import BlockKind, Corrupt, NoText, ParsedDocument, TooMuchText
+from app.ingestion.parsers.blocks import BlockList, check_page_count
+from app.ingestion.parsers.drawings import format_image_warnings
+from app.ingestion.parsers.ocr import (
+    MAX_PIXELS,
+    MAX_SIDE_PIXELS,
+    OcrEngine,
+    format_install_hint,
+    format_language_warning,
+    format_page_ranges,
+)
+from app.ingestion.parsers.pdf_layout import find_hyphenated_words, group_page_lines
+from app.ingestion.parsers.pictures import DAMAGED_ERRORS, FORMATS, ImageList, get_exif_rotation, to_8bit
+from app.ingestion.parsers.tables import format_markdown_table
+from app.ingestion.types import BlockKind, CorruptFile, NoTextFound, ParsedDocument, TextTooLong
 
-MEGAPIXELS = 100
+MAX_MEGAPIXELS = 100
 """The largest picture that is decoded: 400 MB in memory."""
 
-ENLARGED_BELOW = MAX_PIXELS // 4
+MAX_ENLARGED_PIXELS = MAX_PIXELS // 4
 """Pictures of so few pixels, as of screens, have letters that are read badly unless they are enlarged twice."""
 
-_SMOOTH = Image.Resampling.BICUBIC
+_RESAMPLING = Image.Resampling.BICUBIC
 
 
 @dataclass(slots=True)
-class _Reading:
-    """How the pages fared; ``obstacle`` is why the ``unread`` were not read, ``unshown`` no model will look at."""
+class _PageOutcomes:
+    """How the pages fared; ``unavailable_reason`` is why the ``unread_pages`` were not read, ``skipped_images`` no
+    model will look at.
+    """
 
-    damaged: list[int] = field(default_factory=list)
-    wordless: list[int] = field(default_factory=list)
-    unread: list[int] = field(default_factory=list)
-    obstacle: str = ""
-    unshown: int = 0
+    damaged_pages: list[int] = field(default_factory=list)
+    pages_without_text: list[int] = field(default_factory=list)
+    unread_pages: list[int] = field(default_factory=list)
+    unavailable_reason: str = ""
+    skipped_images: int = 0
 
 
 def parse(path: Path, options: ParseOptions) -> ParsedDocument:
@@ -43,56 +52,56 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
         warnings.simplefilter("ignore")  # Pillow warns of large pictures, which have a limit here, and of odd metadata
         try:
             with Image.open(path, formats=FORMATS) as image:
-                return _parse(path, image, options)
+                return _parse_image(path, image, options)
         except Image.DecompressionBombError as exc:
-            raise _too_large() from exc
-        except DAMAGED as exc:
-            raise Corrupt from exc
+            raise _create_too_large_error() from exc
+        except DAMAGED_ERRORS as exc:
+            raise CorruptFile from exc
 
 
-def _too_large() -> TooMuchText:
-    return TooMuchText(f"The picture has more than {MEGAPIXELS} million pixels.")
+def _create_too_large_error() -> TextTooLong:
+    return TextTooLong(f"The picture has more than {MAX_MEGAPIXELS} million pixels.")
 
 
-def _parse(path: Path, image: Image.Image, options: ParseOptions) -> ParsedDocument:
-    recogniser, blocks, reading = Recogniser(options), BlockList(options), _Reading()
-    pictures = PictureList(blocks, options)
-    pages = _page_count(image, options)
+def _parse_image(path: Path, image: Image.Image, options: ParseOptions) -> ParsedDocument:
+    ocr_engine, blocks, outcomes = OcrEngine(options), BlockList(options), _PageOutcomes()
+    images = ImageList(blocks, options)
+    pages = _count_pages(image, options)
     for number in range(1, pages + 1):
-        options.report(number, pages)
+        options.on_progress(number, pages)
         page = number if pages > 1 else None
-        shown = pictures.take(partial(_frame, path, number)) if options.pictures else None
-        pictures.place(shown, page=page)
-        reading.obstacle = reading.obstacle or recogniser.obstacle
-        if reading.obstacle:
-            reading.unread.append(number)
+        image_index = images.add_image(partial(_open_frame, path, number)) if options.needs_images else None
+        images.append_block(image_index, page=page)
+        outcomes.unavailable_reason = outcomes.unavailable_reason or ocr_engine.unavailable_reason
+        if outcomes.unavailable_reason:
+            outcomes.unread_pages.append(number)
             continue
         try:
-            found = _add_page(image, number, recogniser, blocks, page=page)
-        except (Corrupt, *DAMAGED):
-            reading.damaged.append(number)
+            has_text = _add_page(image, number, ocr_engine, blocks, page=page)
+        except (CorruptFile, *DAMAGED_ERRORS):
+            outcomes.damaged_pages.append(number)
         else:
-            if not found and shown is None:
-                reading.wordless.append(number)
-    reading.unshown = pictures.left_out
+            if not has_text and image_index is None:
+                outcomes.pages_without_text.append(number)
+    outcomes.skipped_images = images.skipped_count
     if not blocks.blocks:
-        raise _no_text(reading, options)
+        raise _create_no_text_error(outcomes, options)
     count = pages if pages > 1 else None
-    told = list(_warnings(image, reading, options))
-    return ParsedDocument(blocks.blocks, page_count=count, warnings=told, pictures=pictures.pictures)
+    messages = list(_iter_warnings(image, outcomes, options))
+    return ParsedDocument(blocks.blocks, page_count=count, warnings=messages, images=images.images)
 
 
-def _frame(path: Path, number: int) -> Image.Image:
+def _open_frame(path: Path, number: int) -> Image.Image:
     """A page, not decoded yet."""
     image = Image.open(path, formats=FORMATS)
     image.seek(number - 1)
     return image
 
 
-def _page_count(image: Image.Image, options: ParseOptions) -> int:
+def _count_pages(image: Image.Image, options: ParseOptions) -> int:
     """Only TIFF has pages; the other frames of other formats are an animation. Raises TooMuchText, TooManyPages."""
-    if image.width * image.height > MEGAPIXELS * 1_000_000:
-        raise _too_large()
+    if image.width * image.height > MAX_MEGAPIXELS * 1_000_000:
+        raise _create_too_large_error()
     if image.format != "TIFF":
         return 1
     pages = 1
@@ -102,68 +111,68 @@ def _page_count(image: Image.Image, options: ParseOptions) -> int:
             pages += 1
     except EOFError:
         image.seek(0)
-    check_pages(pages, options)
+    check_page_count(pages, options)
     return pages
 
 
-def _add_page(image: Image.Image, number: int, recogniser: Recogniser, blocks: BlockList, *, page: int | None) -> bool:
+def _add_page(image: Image.Image, number: int, ocr_engine: OcrEngine, blocks: BlockList, *, page: int | None) -> bool:
     """Whether there was any text."""
     if page is not None:
         image.seek(number - 1)
-    if image.width * image.height > MEGAPIXELS * 1_000_000:
-        raise _too_large()
-    grey = _prepared(image)
-    lines = recogniser.read_picture(grey.tobytes(), grey.width, grey.height)
-    for group in read_page(lines, hyphenated_words(lines)):
+    if image.width * image.height > MAX_MEGAPIXELS * 1_000_000:
+        raise _create_too_large_error()
+    grey = _prepare_for_ocr(image)
+    lines = ocr_engine.read_image(grey.tobytes(), grey.width, grey.height)
+    for group in group_page_lines(lines, find_hyphenated_words(lines)):
         if group.rows:
-            blocks.add(BlockKind.TABLE, markdown_table(group.rows), page=page)
+            blocks.add(BlockKind.TABLE, format_markdown_table(group.rows), page=page)
         else:
             blocks.add(BlockKind.PARAGRAPH, group.text, page=page)
     return bool(lines)
 
 
-def _prepared(image: Image.Image) -> Image.Image:
+def _prepare_for_ocr(image: Image.Image) -> Image.Image:
     """Grey on white, upright, of a size that OCR reads well."""
-    grey = _grey(image)
+    grey = _to_grey(image)
     pixels = grey.width * grey.height
-    factor = 2.0 if pixels <= ENLARGED_BELOW else min(1.0, (MAX_PIXELS / pixels) ** 0.5)
-    factor = min(factor, MAX_SIDE / max(grey.size))
+    factor = 2.0 if pixels <= MAX_ENLARGED_PIXELS else min(1.0, (MAX_PIXELS / pixels) ** 0.5)
+    factor = min(factor, MAX_SIDE_PIXELS / max(grey.size))
     if factor != 1.0:
-        grey = grey.resize((max(1, round(grey.width * factor)), max(1, round(grey.height * factor))), _SMOOTH)
+        grey = grey.resize((max(1, round(grey.width * factor)), max(1, round(grey.height * factor))), _RESAMPLING)
     if grey.mode == "LA":
-        paper = Image.new("L", grey.size, 255)
-        paper.paste(grey.getchannel("L"), mask=grey.getchannel("A"))
-        grey = paper
-    turn = turn_of(image)
-    return grey if turn is None else grey.transpose(turn)
+        background = Image.new("L", grey.size, 255)
+        background.paste(grey.getchannel("L"), mask=grey.getchannel("A"))
+        grey = background
+    rotation = get_exif_rotation(image)
+    return grey if rotation is None else grey.transpose(rotation)
 
 
-def _grey(image: Image.Image) -> Image.Image:
+def _to_grey(image: Image.Image) -> Image.Image:
     image.load()
     if not image.mode.startswith(("I", "F")):
         return image.convert("LA" if image.has_transparency_data else "L")
-    return eight_bits(image)
+    return to_8bit(image)
 
 
-def _no_text(reading: _Reading, options: ParseOptions) -> Corrupt | NoText:
-    if reading.damaged and not reading.wordless and not reading.unread:
-        return Corrupt()
-    why = f": {reading.obstacle}" if reading.obstacle else ""
-    remedy = "" if options.ocr.languages else f"; {advice(options.ocr)}"
-    return NoText(f"The picture has no text that could be read{why}{remedy}.")
+def _create_no_text_error(outcomes: _PageOutcomes, options: ParseOptions) -> CorruptFile | NoTextFound:
+    if outcomes.damaged_pages and not outcomes.pages_without_text and not outcomes.unread_pages:
+        return CorruptFile()
+    reason = f": {outcomes.unavailable_reason}" if outcomes.unavailable_reason else ""
+    remedy = "" if options.ocr.languages else f"; {format_install_hint(options.ocr)}"
+    return NoTextFound(f"The picture has no text that could be read{reason}{remedy}.")
 
 
-def _warnings(image: Image.Image, reading: _Reading, options: ParseOptions) -> Iterator[str]:
-    if reading.damaged:
-        yield f"{page_list(reading.damaged)} could not be read: the file is damaged."
-    if reading.wordless:
-        has = "has" if len(reading.wordless) == 1 else "have"
-        yield f"{page_list(reading.wordless)} {has} no text that could be read."
-    if reading.unread:
-        yield f"{page_list(reading.unread)} could not be read: {reading.obstacle}."
+def _iter_warnings(image: Image.Image, outcomes: _PageOutcomes, options: ParseOptions) -> Iterator[str]:
+    if outcomes.damaged_pages:
+        yield f"{format_page_ranges(outcomes.damaged_pages)} could not be read: the file is damaged."
+    if outcomes.pages_without_text:
+        verb = "has" if len(outcomes.pages_without_text) == 1 else "have"
+        yield f"{format_page_ranges(outcomes.pages_without_text)} {verb} no text that could be read."
+    if outcomes.unread_pages:
+        yield f"{format_page_ranges(outcomes.unread_pages)} could not be read: {outcomes.unavailable_reason}."
     if image.format in ("GIF", "WEBP", "PNG") and getattr(image, "is_animated", False):
         yield "Only the first picture of the animation was read."
-    if missing := missing_languages(options.ocr):
+    if missing := format_language_warning(options.ocr):
         yield missing
-    if reading.unshown:
-        yield from pictures_warning(reading.unshown)
+    if outcomes.skipped_images:
+        yield from format_image_warnings(outcomes.skipped_images)

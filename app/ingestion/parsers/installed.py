@@ -9,52 +9,52 @@ from typing import Any
 from app.documents.types import CHUNKS_TYPE
 from app.ingestion.parsers import PARSERS, ParserSpec
 from app.plugins import PARSERS as GROUP
-from app.plugins import PluginRefused, with_plugins
+from app.plugins import InvalidPlugin, merge_plugins
 
 _MEDIA_TYPE = re.compile(r"[a-z]+/[a-z0-9][a-z0-9!#$&^_.+-]{0,126}")
 _EXTENSION = re.compile(r"[a-z0-9][a-z0-9_+-]{0,31}")
 
 
 @cache
-def installed_parsers() -> Mapping[str, ParserSpec]:
+def load_installed_parsers() -> Mapping[str, ParserSpec]:
     """By media type; found once. The modules of plugins are imported here for what they declare, and for nothing else.
 
     They parse in the child process, as ours do.
     """
-    return with_plugins(GROUP, PARSERS, _declared)
+    return merge_plugins(GROUP, PARSERS, _read_plugin_specs)
 
 
-def plugin_types(parsers: Mapping[str, ParserSpec]) -> dict[str, tuple[str, ...]]:
+def list_plugin_types(parsers: Mapping[str, ParserSpec]) -> dict[str, tuple[str, ...]]:
     """The media types of plugins, each with the extensions that lead to it."""
-    return {spec.media_type: spec.extensions for spec in parsers.values() if spec.plugin}
+    return {spec.media_type: spec.extensions for spec in parsers.values() if spec.is_plugin}
 
 
-def _declared(entry: EntryPoint, module: Any, known: Mapping[str, ParserSpec]) -> dict[str, ParserSpec]:
+def _read_plugin_specs(entry: EntryPoint, module: Any, existing: Mapping[str, ParserSpec]) -> dict[str, ParserSpec]:
     """The lines of one module: its extensions lead to the first of its media types."""
     if entry.attr:
-        raise PluginRefused("The entry point of a parser names a module and nothing in it.")
+        raise InvalidPlugin("The entry point of a parser names a module and nothing in it.")
     if not callable(getattr(module, "parse", None)):
-        raise PluginRefused("The module has no function parse.")
-    types = _words(module, "supported_media_types", _MEDIA_TYPE)
-    extensions = _words(module, "supported_extensions", _EXTENSION)
+        raise InvalidPlugin("The module has no function parse.")
+    types = _read_declared_words(module, "supported_media_types", _MEDIA_TYPE)
+    extensions = _read_declared_words(module, "supported_extensions", _EXTENSION)
     if not types or CHUNKS_TYPE in types:
-        raise PluginRefused("supported_media_types must name at least one, and none of our own.")
-    for spec in known.values():
-        if taken := sorted(set(extensions).intersection(spec.extensions)):
-            raise PluginRefused(f"Files named .{taken[0]} are read by {spec.module} already.")
+        raise InvalidPlugin("supported_media_types must name at least one, and none of our own.")
+    for spec in existing.values():
+        if conflicts := sorted(set(extensions).intersection(spec.extensions)):
+            raise InvalidPlugin(f"Files named .{conflicts[0]} are read by {spec.module} already.")
     first, *others = types
-    lines = [ParserSpec(first, extensions, entry.module, plugin=True)]
-    lines += [ParserSpec(name, (), entry.module, plugin=True) for name in others]
-    return {line.media_type: line for line in lines}
+    specs = [ParserSpec(first, extensions, entry.module, is_plugin=True)]
+    specs += [ParserSpec(name, (), entry.module, is_plugin=True) for name in others]
+    return {parser_spec.media_type: parser_spec for parser_spec in specs}
 
 
-def _words(module: Any, name: str, pattern: re.Pattern[str]) -> tuple[str, ...]:
+def _read_declared_words(module: Any, name: str, pattern: re.Pattern[str]) -> tuple[str, ...]:
     """What a plugin declares, each once; an extension may have its dot."""
     declared = getattr(module, name, None)
     if not isinstance(declared, list | tuple) or not all(isinstance(word, str) for word in declared):
-        raise PluginRefused(f"The module has no {name}, a list of texts.")
+        raise InvalidPlugin(f"The module has no {name}, a list of texts.")
     words = tuple(dict.fromkeys(word.lower().removeprefix(".") for word in declared))
     for word in words:
         if not pattern.fullmatch(word):
-            raise PluginRefused(f"{name} holds {word[:60]!r}, which is none.")
+            raise InvalidPlugin(f"{name} holds {word[:60]!r}, which is none.")
     return words

@@ -8,7 +8,7 @@ from app.ingestion.parsers.cleaning import clean_line
 
 _SOFT_HYPHEN = "\u00ad"
 _HYPHENS = ("-", "\u2010")
-_LONGEST_WORD = 100
+_MAX_WORD_CHARACTERS = 100
 _LAST_WORD = re.compile(r"\w+$")
 _WORD = re.compile(r"\w+")
 
@@ -21,33 +21,36 @@ def join_lines(parts: Iterable[str], hyphenated: Set[str] = frozenset()) -> tupl
     """
     pieces: list[str] = []
     ranges: list[tuple[int, int]] = []
-    above, softly, place, position = "", False, 0, 0
-    for raw in parts:
-        line = clean_line(raw)
+    previous, has_soft_hyphen, previous_index, position = "", False, 0, 0
+    for raw_line in parts:
+        line = clean_line(raw_line)
         if line:
-            if above and not ((softly or above.endswith(_HYPHENS)) and _parted(above, line, softly=softly)):
+            if previous and not (
+                (has_soft_hyphen or previous.endswith(_HYPHENS))
+                and _is_split_word(previous, line, has_soft_hyphen=has_soft_hyphen)
+            ):
                 pieces.append(" ")
                 position += 1
-            elif above and not softly and _compound(above, line) not in hyphenated:
-                pieces[-1] = above[:-1]
+            elif previous and not has_soft_hyphen and _build_compound(previous, line) not in hyphenated:
+                pieces[-1] = previous[:-1]
                 position -= 1
-                ranges[place] = ranges[place][0], position
+                ranges[previous_index] = ranges[previous_index][0], position
             pieces.append(line)
-            above, softly, place = line, raw.rstrip().endswith(_SOFT_HYPHEN), len(ranges)
+            previous, has_soft_hyphen, previous_index = line, raw_line.rstrip().endswith(_SOFT_HYPHEN), len(ranges)
         ranges.append((position, position + len(line)))
         position += len(line)
     return "".join(pieces), ranges
 
 
-def _parted(above: str, line: str, *, softly: bool) -> bool:
+def _is_split_word(previous: str, line: str, *, has_soft_hyphen: bool) -> bool:
     """Whether a word goes on from one line to the next; never where the joint would have to be normalised again."""
-    if unicodedata.combining(line[0]) or not unicodedata.is_normalized("NFKC", above[-1] + line[0]):
+    if unicodedata.combining(line[0]) or not unicodedata.is_normalized("NFKC", previous[-1] + line[0]):
         return False
-    return softly or (above[-2:-1].isalpha() and line[0].islower())
+    return has_soft_hyphen or (previous[-2:-1].isalpha() and line[0].islower())
 
 
-def _compound(above: str, line: str) -> str:
+def _build_compound(previous: str, line: str) -> str:
     """The word that is parted, with its hyphen, in small letters."""
-    start = _LAST_WORD.search(above, max(0, len(above) - _LONGEST_WORD), len(above) - 1)
+    start = _LAST_WORD.search(previous, max(0, len(previous) - _MAX_WORD_CHARACTERS), len(previous) - 1)
     end = _WORD.match(line)
     return f"{start[0]}-{end[0]}".lower() if start and end else ""

@@ -11,53 +11,55 @@ from pathlib import Path
 from app.ingestion.parsers import ParseOptions
 from app.ingestion.parsers.blocks import BlockList
 from app.ingestion.parsers.cleaning import clean_line
-from app.ingestion.parsers.decoding import decode
+from app.ingestion.parsers.decoding import decode_text
 from app.ingestion.parsers.html import add_fragment
-from app.ingestion.types import BlockKind, Corrupt, Encrypted, ParsedDocument, TooMuchText
+from app.ingestion.types import BlockKind, CorruptFile, EncryptedFile, ParsedDocument, TextTooLong
 
 MAX_LINES = 3_000_000
-MAX_HEADER = 2000
+MAX_HEADER_CHARACTERS = 2000
 MAX_PARTS = 2000
 MAX_DEPTH = 5
 """How deep messages inside messages are read."""
 
-MAX_NAMED = 20
+MAX_NAMED_ATTACHMENTS = 20
 """Attachments that the warning names; it counts the others."""
 
-_SHOWN = ("From", "To", "Cc", "Date", "Subject")
-_KNOWN = (*_SHOWN, "Received", "Return-Path", "Message-ID", "MIME-Version", "Content-Type")
+_SHOWN_HEADERS = ("From", "To", "Cc", "Date", "Subject")
+_EXPECTED_HEADERS = (*_SHOWN_HEADERS, "Received", "Return-Path", "Message-ID", "MIME-Version", "Content-Type")
 _PARAGRAPH_BREAK = re.compile(r"\n[^\S\n]*+\n\s*+")
-_FOLD = re.compile(r"[\r\n]+")
-_TEXTS = ("text/plain", "text/html")
-_SIGNATURES = frozenset({"application/pgp-signature", "application/pkcs7-signature", "application/x-pkcs7-signature"})
-_ENCRYPTED = frozenset({"multipart/encrypted", "application/pkcs7-mime", "application/x-pkcs7-mime"})
-_UNREADABLE = (ValueError, LookupError, AttributeError, TypeError, AssertionError, RecursionError)
+_LINE_BREAKS = re.compile(r"[\r\n]+")
+_TEXT_TYPES = ("text/plain", "text/html")
+_SIGNATURE_TYPES = frozenset(
+    {"application/pgp-signature", "application/pkcs7-signature", "application/x-pkcs7-signature"}
+)
+_ENCRYPTED_TYPES = frozenset({"multipart/encrypted", "application/pkcs7-mime", "application/x-pkcs7-mime"})
+_HEADER_ERRORS = (ValueError, LookupError, AttributeError, TypeError, AssertionError, RecursionError)
 """What the standard library lets through on headers that break the rules."""
 
 
-class _Lenient(EmailPolicy):
+class _LenientPolicy(EmailPolicy):
     """The standard library's default, but only the headers that are shown are taken apart (that is slow, and quadratic
     on hostile ones), and one that cannot be understood is kept as it is written.
     """
 
     def header_source_parse(self, sourcelines: list[str]) -> tuple[str, str]:
         name, value = super().header_source_parse(sourcelines)
-        return name, value[:MAX_HEADER]
+        return name, value[:MAX_HEADER_CHARACTERS]
 
     def header_fetch_parse(self, name: str, value: str) -> str:
         # Bytes beyond ASCII come as surrogates: they are no valid header, but often plain UTF-8.
-        raw = _FOLD.sub("", value).encode("ascii", "surrogateescape")
-        value = decode(raw, encoding=None).text
-        if name.title() not in _SHOWN:
+        raw = _LINE_BREAKS.sub("", value).encode("ascii", "surrogateescape")
+        value = decode_text(raw, encoding=None).text
+        if name.title() not in _SHOWN_HEADERS:
             return value
         try:
             return str(self.header_factory(name, value)) or value
-        except _UNREADABLE:
+        except _HEADER_ERRORS:
             return value
 
 
 @dataclass(slots=True)
-class _Mail:
+class _MailContent:
     """What grows while the parts are read."""
 
     blocks: BlockList
@@ -75,22 +77,22 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
     if not data:
         return ParsedDocument([])
     if data.count(b"\n") > MAX_LINES:
-        raise TooMuchText("The mail has more lines than the limit allows.", limit=MAX_LINES)
+        raise TextTooLong("The mail has more lines than the limit allows.", limit=MAX_LINES)
     try:
-        message = BytesParser(policy=_Lenient()).parsebytes(data)
+        message = BytesParser(policy=_LenientPolicy()).parsebytes(data)
     except RecursionError as exc:
-        raise Corrupt("The parts of this mail are nested too deeply.") from exc
-    if not any(name in message for name in _KNOWN):
-        raise Corrupt("The file is not a mail.")
-    if message.get_content_type() in _ENCRYPTED and "signed-data" not in message.get("Content-Type", ""):
-        raise Encrypted("The mail is encrypted; upload it as its receiver reads it.")
-    mail = _Mail(BlockList(options), options.encoding)
+        raise CorruptFile("The parts of this mail are nested too deeply.") from exc
+    if not any(name in message for name in _EXPECTED_HEADERS):
+        raise CorruptFile("The file is not a mail.")
+    if message.get_content_type() in _ENCRYPTED_TYPES and "signed-data" not in message.get("Content-Type", ""):
+        raise EncryptedFile("The mail is encrypted; upload it as its receiver reads it.")
+    mail = _MailContent(BlockList(options), options.encoding)
     _read_message(message, mail)
-    warnings = [*dict.fromkeys(mail.warnings), *_unread(mail.attachments)]
+    warnings = [*dict.fromkeys(mail.warnings), *_format_attachment_warnings(mail.attachments)]
     return ParsedDocument(mail.blocks.blocks, title=clean_line(message.get("Subject", "")) or None, warnings=warnings)
 
 
-def _read_message(root: Message, mail: _Mail) -> None:
+def _read_message(root: Message, mail: _MailContent) -> None:
     _add_headers(root, mail)
     parts = 0
     waiting = [(root, 0)]
@@ -98,55 +100,55 @@ def _read_message(root: Message, mail: _Mail) -> None:
         part, depth = waiting.pop()
         parts += 1
         if parts > MAX_PARTS:
-            raise TooMuchText("The mail has more parts than the limit allows.", limit=MAX_PARTS)
+            raise TextTooLong("The mail has more parts than the limit allows.", limit=MAX_PARTS)
         kind = part.get_content_type()
         if kind == "message/rfc822" and part.is_multipart() and depth < MAX_DEPTH:
-            inner = _children(part)[0]
+            inner = _list_children(part)[0]
             heading = clean_line(inner.get("Subject", "")) or "Attached message"
             mail.blocks.add(BlockKind.HEADING, heading, level=depth + 1)
             _add_headers(inner, mail)
             waiting.append((inner, depth + 1))
         elif part.is_multipart() and part.get_content_maintype() == "multipart":
-            children = [_best(part)] if kind == "multipart/alternative" else _children(part)
+            children = [_choose_alternative(part)] if kind == "multipart/alternative" else _list_children(part)
             waiting.extend((child, depth) for child in reversed(children))
         else:
             _read_leaf(part, kind, mail)
 
 
-def _add_headers(message: Message, mail: _Mail) -> None:
-    values = {name: clean_line(message.get(name, "")) for name in _SHOWN}
+def _add_headers(message: Message, mail: _MailContent) -> None:
+    values = {name: clean_line(message.get(name, "")) for name in _SHOWN_HEADERS}
     mail.blocks.add(BlockKind.PARAGRAPH, "\n".join(f"{name}: {value}" for name, value in values.items() if value))
 
 
-def _children(part: Message) -> list[Message]:
+def _list_children(part: Message) -> list[Message]:
     payload = part.get_payload()
     return [child for child in payload if isinstance(child, Message)] if isinstance(payload, list) else []
 
 
-def _best(alternative: Message) -> Message:
+def _choose_alternative(alternative: Message) -> Message:
     """The child with a plain text in it, else the one with a page, else the last, which is the richest."""
-    children = _children(alternative)
-    for kind in _TEXTS:
+    children = _list_children(alternative)
+    for kind in _TEXT_TYPES:
         for child in children:
-            if any(leaf.get_content_type() == kind and _content(leaf).strip() for leaf in child.walk()):
+            if any(leaf.get_content_type() == kind and _read_content(leaf).strip() for leaf in child.walk()):
                 return child
     return children[-1]
 
 
-def _content(leaf: Message) -> bytes:
+def _read_content(leaf: Message) -> bytes:
     payload = None if leaf.is_multipart() else leaf.get_payload(decode=True)
     return payload if isinstance(payload, bytes) else b""
 
 
-def _read_leaf(leaf: Message, kind: str, mail: _Mail) -> None:
+def _read_leaf(leaf: Message, kind: str, mail: _MailContent) -> None:
     # A multipart whose boundary never came is read as the text that it shows.
-    is_text = kind in _TEXTS or (leaf.get_content_maintype() == "multipart" and not leaf.is_multipart())
+    is_text = kind in _TEXT_TYPES or (leaf.get_content_maintype() == "multipart" and not leaf.is_multipart())
     if not is_text or leaf.get_content_disposition() == "attachment":
-        if kind not in _SIGNATURES:
-            mail.attachments.append(_filename(leaf) or kind)
+        if kind not in _SIGNATURE_TYPES:
+            mail.attachments.append(_read_filename(leaf) or kind)
         return
     charset = leaf.get_content_charset()
-    decoded = decode(_content(leaf), encoding=None if charset else mail.encoding, declared=charset)
+    decoded = decode_text(_read_content(leaf), encoding=None if charset else mail.encoding, declared_encoding=charset)
     mail.warnings.extend(decoded.warnings)
     if kind == "text/html":
         add_fragment(decoded.text, mail.blocks)
@@ -156,19 +158,19 @@ def _read_leaf(leaf: Message, kind: str, mail: _Mail) -> None:
         mail.blocks.add(BlockKind.PARAGRAPH, paragraph)
 
 
-def _filename(leaf: Message) -> str:
+def _read_filename(leaf: Message) -> str:
     """Encoded words have no place in parameters, and are in many all the same."""
     try:
         name = leaf.get_filename("")
         name = str(make_header(decode_header(name)))
-    except _UNREADABLE:
+    except _HEADER_ERRORS:
         name = ""
     return clean_line(name)[:100]
 
 
-def _unread(names: list[str]) -> list[str]:
+def _format_attachment_warnings(names: list[str]) -> list[str]:
     if not names:
         return []
-    others = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+    others = f" and {len(names) - MAX_NAMED_ATTACHMENTS} more" if len(names) > MAX_NAMED_ATTACHMENTS else ""
     count = "1 attachment was" if len(names) == 1 else f"{len(names)} attachments were"
-    return [f"{count} not read: {', '.join(names[:MAX_NAMED])}{others}."]
+    return [f"{count} not read: {', '.join(names[:MAX_NAMED_ATTACHMENTS])}{others}."]

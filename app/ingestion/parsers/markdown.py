@@ -9,9 +9,9 @@ from markdown_it.token import Token
 
 from app.ingestion.parsers import ParseOptions
 from app.ingestion.parsers.blocks import BlockList
-from app.ingestion.parsers.decoding import decode
+from app.ingestion.parsers.decoding import decode_text
 from app.ingestion.parsers.html import add_fragment
-from app.ingestion.parsers.tables import markdown_table
+from app.ingestion.parsers.tables import format_markdown_table
 from app.ingestion.types import BlockKind, ParsedDocument
 
 _FRONT_MATTER = re.compile(r"\A---[^\S\n]*\n(?=[\w-]+:)(?:.*\n)*?(?:---|\.\.\.)[^\S\n]*(?:\n|\Z)")
@@ -19,67 +19,67 @@ _FRONT_MATTER = re.compile(r"\A---[^\S\n]*\n(?=[\w-]+:)(?:.*\n)*?(?:---|\.\.\.)[
 
 def parse(path: Path, options: ParseOptions) -> ParsedDocument:
     """The title is the first heading of level 1. Raises TooMuchText."""
-    decoded = decode(path.read_bytes(), encoding=options.encoding)
+    decoded = decode_text(path.read_bytes(), encoding=options.encoding)
     text = _FRONT_MATTER.sub("", decoded.text.replace("\r\n", "\n"), count=1)
-    reader = _Reader(BlockList(options))
-    reader.read(MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(text))
+    reader = _MarkdownReader(BlockList(options))
+    reader.read_tokens(MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(text))
     blocks = reader.blocks
-    return ParsedDocument(blocks.blocks, title=blocks.first_heading(level=1), warnings=decoded.warnings)
+    return ParsedDocument(blocks.blocks, title=blocks.find_first_heading(level=1), warnings=decoded.warnings)
 
 
-class _Reader:
+class _MarkdownReader:
     """Turns the flat token stream into blocks; what is open is remembered between tokens."""
 
     def __init__(self, blocks: BlockList) -> None:
         self.blocks = blocks
         self._rows: list[list[str]] | None = None
-        self._heading = 0
-        self._items: list[str] = []
+        self._heading_level = 0
+        self._item_markers: list[str] = []
 
-    def read(self, tokens: Sequence[Token]) -> None:
+    def read_tokens(self, tokens: Sequence[Token]) -> None:
         for token in tokens:
             match token.type:
                 case "heading_open":
-                    self._heading = int(token.tag[1:])
+                    self._heading_level = int(token.tag[1:])
                 case "heading_close":
-                    self._heading = 0
+                    self._heading_level = 0
                 case "list_item_open":
-                    self._items.append(f"{token.info}. " if token.info else "- ")
+                    self._item_markers.append(f"{token.info}. " if token.info else "- ")
                 case "list_item_close":
-                    self._items.pop()
+                    self._item_markers.pop()
                 case "inline":
-                    self._inline(token)
+                    self._add_inline(token)
                 case "fence" | "code_block":
                     self.blocks.add(BlockKind.CODE, token.content)
                 case "html_block":
                     add_fragment(token.content, self.blocks)
                 case _:
-                    self._table(token)
+                    self._read_table_token(token)
 
-    def _table(self, token: Token) -> None:
+    def _read_table_token(self, token: Token) -> None:
         if token.type == "table_open":
             self._rows = []
         elif token.type == "tr_open" and self._rows is not None:
             self._rows.append([])
         elif token.type == "table_close" and self._rows is not None:
-            self.blocks.add(BlockKind.TABLE, markdown_table(self._rows))
+            self.blocks.add(BlockKind.TABLE, format_markdown_table(self._rows))
             self._rows = None
 
-    def _inline(self, token: Token) -> None:
-        text = _plain(token.children or [])
+    def _add_inline(self, token: Token) -> None:
+        text = _to_plain_text(token.children or [])
         if self._rows is not None:
             self._rows[-1].append(text)
-        elif self._heading:
-            self.blocks.add(BlockKind.HEADING, text, level=self._heading)
-        elif self._items:
-            self.blocks.add(BlockKind.LIST_ITEM, self._items[-1] + text if text.strip() else "")
+        elif self._heading_level:
+            self.blocks.add(BlockKind.HEADING, text, level=self._heading_level)
+        elif self._item_markers:
+            self.blocks.add(BlockKind.LIST_ITEM, self._item_markers[-1] + text if text.strip() else "")
             # Only an item's first paragraph carries its marker.
-            self._items[-1] = ""
+            self._item_markers[-1] = ""
         else:
             self.blocks.add(BlockKind.PARAGRAPH, text)
 
 
-def _plain(tokens: Sequence[Token]) -> str:
+def _to_plain_text(tokens: Sequence[Token]) -> str:
     parts = []
     for token in tokens:
         if token.type in ("text", "code_inline"):
@@ -89,5 +89,5 @@ def _plain(tokens: Sequence[Token]) -> str:
         elif token.type == "hardbreak":
             parts.append("\n")
         elif token.type == "image":
-            parts.append(_plain(token.children or []))
+            parts.append(_to_plain_text(token.children or []))
     return "".join(parts)

@@ -12,17 +12,17 @@ from typing import Any
 import pymupdf
 from pymupdf import mupdf
 
-from app.ingestion.parsers.pdf_layout import Line
+from app.ingestion.parsers.pdf_layout import TextLine
 
-SCALE = 16.0
+JSON_SCALE = 16.0
 """MuPDF writes whole numbers; scaled up they keep a sixteenth of a unit."""
 
-FLAGS = pymupdf.TEXTFLAGS_DICT & ~pymupdf.TEXT_PRESERVE_IMAGES & ~pymupdf.TEXT_PRESERVE_LIGATURES
+TEXT_FLAGS = pymupdf.TEXTFLAGS_DICT & ~pymupdf.TEXT_PRESERVE_IMAGES & ~pymupdf.TEXT_PRESERVE_LIGATURES
 _BULLETS = str.maketrans({"\uf0b7": "•", "\uf0a7": "▪", "\uf0d8": "‣", "\uf02d": "–", "\uf06c": "•", "\uf06e": "▪"})
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class PdfImage:
     """A picture that a page shows: its place in points, its size in pixels, and MuPDF's handle of it."""
 
     x0: float
@@ -31,61 +31,71 @@ class Picture:
     y1: float
     width: int
     height: int
-    image: Any
+    handle: Any
 
 
-def source_of(page: Any) -> Any:
+def get_mupdf_page(page: Any) -> Any:
     """MuPDF's page behind PyMuPDF's."""
     return page.this.super() if isinstance(page.this, mupdf.PdfPage) else page.this
 
 
-def read_page(page: Any, *, pictures: bool) -> Any:
-    """The text of a page, with its ``pictures`` where asked for: loading them takes time. Raises MuPDF's errors."""
-    source = source_of(page)
+def load_text_page(page: Any, *, include_images: bool) -> Any:
+    """The text of a page, with its ``include_images`` where asked for: loading them takes time. Raises MuPDF's
+    errors.
+    """
+    source = get_mupdf_page(page)
     text = mupdf.FzStextPage(mupdf.fz_bound_page(source))
-    flags = FLAGS | pymupdf.TEXT_PRESERVE_IMAGES if pictures else FLAGS
+    flags = TEXT_FLAGS | pymupdf.TEXT_PRESERVE_IMAGES if include_images else TEXT_FLAGS
     device = mupdf.fz_new_stext_device(text, mupdf.FzStextOptions(flags))
     mupdf.fz_run_page(source, device, mupdf.FzMatrix(), mupdf.FzCookie())
     mupdf.fz_close_device(device)
     return text
 
 
-def raw_lines(text: Any) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The lines with anything in them as MuPDF's JSON has them, ``SCALE`` times as large, and their blocks."""
+def iter_raw_lines(text: Any) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The lines with anything in them as MuPDF's JSON has them, ``JSON_SCALE`` times as large, and their blocks."""
     buffer = mupdf.FzBuffer(4096)
     output = mupdf.FzOutput(buffer)
-    mupdf.fz_print_stext_page_as_json(output, text, SCALE)
+    mupdf.fz_print_stext_page_as_json(output, text, JSON_SCALE)
     output.fz_close_output()
-    found = json.loads(buffer.fz_buffer_extract().decode("utf-8", "replace"), strict=False)
-    for index, block in enumerate(found["blocks"]):
-        for raw in block.get("lines", ()):
-            if raw["text"].strip():
-                yield index, raw
+    page = json.loads(buffer.fz_buffer_extract().decode("utf-8", "replace"), strict=False)
+    for index, block in enumerate(page["blocks"]):
+        for raw_line in block.get("lines", ()):
+            if raw_line["text"].strip():
+                yield index, raw_line
 
 
-def lines_of(text: Any) -> Iterator[Line]:
+def iter_lines(text: Any) -> Iterator[TextLine]:
     """The lines in points."""
-    for block, raw in raw_lines(text):
-        box = raw["bbox"]
-        x, y = box["x"] / SCALE, box["y"] / SCALE
-        words = raw["text"]
+    for block, raw_line in iter_raw_lines(text):
+        box = raw_line["bbox"]
+        x, y = box["x"] / JSON_SCALE, box["y"] / JSON_SCALE
+        words = raw_line["text"]
         if not words.isprintable():  # as characters for private use are not; translating takes time
             words = words.translate(_BULLETS)
-        yield Line(x, y, x + box["w"] / SCALE, y + box["h"] / SCALE, raw["font"]["size"] / SCALE, words, block)
+        yield TextLine(
+            x,
+            y,
+            x + box["w"] / JSON_SCALE,
+            y + box["h"] / JSON_SCALE,
+            raw_line["font"]["size"] / JSON_SCALE,
+            words,
+            block,
+        )
 
 
-def pictures_of(text: Any) -> Iterator[Picture]:
+def iter_images(text: Any) -> Iterator[PdfImage]:
     """The pictures of a page that was read with them; MuPDF counts colour gradients among them."""
     for block in text:
         if block.m_internal.type == mupdf.FZ_STEXT_BLOCK_IMAGE:
             image, box = block.i_image(), block.m_internal.bbox
-            yield Picture(box.x0, box.y0, box.x1, box.y1, image.w(), image.h(), image)
+            yield PdfImage(box.x0, box.y0, box.x1, box.y1, image.w(), image.h(), image)
 
 
-def checksum(picture: Picture) -> int:
+def compute_checksum(image: PdfImage) -> int:
     """Tells the pictures of a document apart; 0 for what is no file of its own, such as a gradient."""
-    compressed = mupdf.fz_compressed_image_buffer(picture.image)
+    compressed = mupdf.fz_compressed_image_buffer(image.handle)
     if not compressed.m_internal:
         return 0
-    kept = mupdf.FzBuffer(mupdf.ll_fz_keep_buffer(compressed.m_internal.buffer))
-    return zlib.crc32(kept.fz_buffer_extract_copy())
+    buffer = mupdf.FzBuffer(mupdf.ll_fz_keep_buffer(compressed.m_internal.buffer))
+    return zlib.crc32(buffer.fz_buffer_extract_copy())

@@ -11,7 +11,7 @@ from typing import Any
 
 from lxml import etree  # type: ignore[import-untyped]  # lxml ships no types
 
-from app.ingestion.types import Corrupt
+from app.ingestion.types import CorruptFile
 
 Element = Any
 """An lxml element: the library has no types."""
@@ -38,7 +38,7 @@ _PREFIXES = {
     "http://purl.org/dc/elements/1.1/": "dc",
     "urn:schemas-microsoft-com:vml": "v",
 }
-UNREADABLE = (
+UNREADABLE_ERRORS = (
     zipfile.BadZipFile, zlib.error, lzma.LZMAError, etree.LxmlError, KeyError, ValueError, NotImplementedError,
     RuntimeError, EOFError, OSError,
 )  # fmt: skip
@@ -55,44 +55,52 @@ class Relationship:
 
 
 class Package:
-    """The parts of an open archive by name: ``/word/document.xml``; capitals make no difference. ``damaged`` counts."""
+    """The parts of an open archive by name: ``/word/document.xml``; capitals make no difference. ``damaged_count``
+    counts.
+    """
 
     def __init__(self, archive: zipfile.ZipFile) -> None:
         self._archive = archive
-        self._members = {_part_name(member.filename): member for member in archive.infolist()}
-        self.damaged = 0
+        self._members = {_normalize_part_name(member.filename): member for member in archive.infolist()}
+        self.damaged_count = 0
 
-    def relationships(self, part: str = "/") -> list[Relationship]:
+    def list_relationships(self, part: str = "/") -> list[Relationship]:
         """The links of a part, of the package without one; what lies outside the package is left out."""
         folder, name = posixpath.split(part)
-        root = self.optional_xml(f"{folder.rstrip('/')}/_rels/{name}.rels")
-        found = []
-        for element in children(root):
-            target = attribute(element, "Target")
-            if target and attribute(element, "TargetMode").lower() != "external":
-                kind = attribute(element, "Type").rpartition("/")[2]
-                found.append(Relationship(attribute(element, "Id"), kind, _part_name(posixpath.join(folder, target))))
-        return found
+        root = self.parse_optional_part(f"{folder.rstrip('/')}/_rels/{name}.rels")
+        relationships = []
+        for element in iter_children(root):
+            target = get_attribute(element, "Target")
+            if target and get_attribute(element, "TargetMode").lower() != "external":
+                kind = get_attribute(element, "Type").rpartition("/")[2]
+                relationships.append(
+                    Relationship(
+                        get_attribute(element, "Id"), kind, _normalize_part_name(posixpath.join(folder, target))
+                    )
+                )
+        return relationships
 
-    def read(self, part: str) -> bytes:
+    def read_part(self, part: str) -> bytes:
         """The bytes of a part. Raises Corrupt where it is missing or damaged."""
         try:
-            return self._archive.read(self._members[_part_name(part)])
-        except UNREADABLE as exc:
-            raise Corrupt from exc
+            return self._archive.read(self._members[_normalize_part_name(part)])
+        except UNREADABLE_ERRORS as exc:
+            raise CorruptFile from exc
 
-    def xml(self, part: str) -> Element:
+    def parse_part(self, part: str) -> Element:
         """The root element of a part. Raises Corrupt where it is missing, damaged or no XML."""
-        return parse_xml(self.read(part))
+        return parse_xml(self.read_part(part))
 
-    def optional_xml(self, part: str | None) -> Element | None:
-        """``xml`` for what a document can do without: None where it is missing or damaged; what is damaged counts."""
-        if part is None or _part_name(part) not in self._members:
+    def parse_optional_part(self, part: str | None) -> Element | None:
+        """``parse_part`` for what a document can do without: None where it is missing or damaged; what is damaged
+        counts.
+        """
+        if part is None or _normalize_part_name(part) not in self._members:
             return None
         try:
-            return self.xml(part)
-        except Corrupt:
-            self.damaged += 1
+            return self.parse_part(part)
+        except CorruptFile:
+            self.damaged_count += 1
             return None
 
 
@@ -101,68 +109,68 @@ def parse_xml(data: bytes) -> Element:
     parser = etree.XMLParser(resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True)
     try:
         return etree.fromstring(data, parser)
-    except UNREADABLE as exc:
+    except UNREADABLE_ERRORS as exc:
         # lxml says it like a fault of the document.
         if getattr(exc, "code", None) == etree.ErrorTypes.ERR_NO_MEMORY:
             raise MemoryError from exc
-        raise Corrupt from exc
+        raise CorruptFile from exc
 
 
-def _part_name(path: str) -> str:
+def _normalize_part_name(path: str) -> str:
     """Names begin at the root of the package, whatever ``..`` says."""
     return posixpath.normpath("/" + path.replace("\\", "/").lstrip("/")).lower()
 
 
-def name(element: Element) -> str:
+def get_tag(element: Element) -> str:
     """The element's name with the customary prefix, ``w:p``, in the strict dialect too; of others the bare name."""
     tag = element.tag
-    return _prefixed(tag) if isinstance(tag, str) else ""
+    return _add_prefix(tag) if isinstance(tag, str) else ""
 
 
 @lru_cache(maxsize=4096)
-def _prefixed(tag: str) -> str:
+def _add_prefix(tag: str) -> str:
     namespace, _, local = tag.removeprefix("{").rpartition("}")
     prefix = _PREFIXES.get(namespace)
     return f"{prefix}:{local}" if prefix else local
 
 
-def attribute(element: Element | None, local: str) -> str:
+def get_attribute(element: Element | None, local_name: str) -> str:
     """The value of an attribute by its bare name, whatever its namespace; empty where there is none."""
     if element is not None:
         for key, value in element.items():
-            if key == local or key.endswith("}" + local):
+            if key == local_name or key.endswith("}" + local_name):
                 return str(value)
     return ""
 
 
-def integer(element: Element | None, local: str) -> int | None:
+def get_int_attribute(element: Element | None, local_name: str) -> int | None:
     """An attribute as a whole number of at most nine digits; None for anything else."""
-    text = attribute(element, local)
+    text = get_attribute(element, local_name)
     digits = text.removeprefix("-")
     return int(text) if digits.isascii() and digits.isdecimal() and len(digits) <= 9 else None
 
 
-def children(element: Element | None, *names: str) -> Iterator[Element]:
+def iter_children(element: Element | None, *tags: str) -> Iterator[Element]:
     """The direct children of these names, all of them without names; none of None."""
-    for found in element if element is not None else ():
-        if not names or name(found) in names:
-            yield found
+    for item in element if element is not None else ():
+        if not tags or get_tag(item) in tags:
+            yield item
 
 
-def child(element: Element | None, *path: str) -> Element | None:
+def find_child(element: Element | None, *tags: str) -> Element | None:
     """The first child of the first name, its first child of the second, and so on; None where one is missing."""
-    for step in path:
-        element = next(children(element, step), None)
+    for tag in tags:
+        element = next(iter_children(element, tag), None)
     return element
 
 
-def is_on(element: Element | None) -> bool:
+def is_switched_on(element: Element | None) -> bool:
     """Whether a switch such as ``w:vanish`` is there and not turned off."""
-    return element is not None and attribute(element, "val") not in ("0", "false", "off")
+    return element is not None and get_attribute(element, "val") not in ("0", "false", "off")
 
 
-def texts(element: Element | None, *names: str) -> Iterator[str]:
+def iter_texts(element: Element | None, *tags: str) -> Iterator[str]:
     """The text of every descendant of these names, in document order."""
-    for found in element.iter() if element is not None else ():
-        if name(found) in names and found.text:
-            yield str(found.text)
+    for item in element.iter() if element is not None else ():
+        if get_tag(item) in tags and item.text:
+            yield str(item.text)

@@ -21,7 +21,7 @@ _HYPHENATED = re.compile(r"\w+-\w+")
 _SENTENCE_END = (".", "!", "?", ":", ";", "…", "。", "”", '"')
 
 
-class Line(NamedTuple):
+class TextLine(NamedTuple):
     """One printed line, or a piece of one between wide spaces.
 
     Coordinates in points from the top left corner, ``size`` of the font in points. A tuple, because a page has so many
@@ -41,12 +41,12 @@ class Line(NamedTuple):
         return self.y1 - self.y0
 
     @property
-    def vertical(self) -> bool:
+    def is_vertical(self) -> bool:
         """Set from bottom to top or top to bottom."""
         return self.height > 2 * (self.x1 - self.x0) and len(self.text) > 2
 
 
-class Group(NamedTuple):
+class LayoutGroup(NamedTuple):
     """A paragraph (``rows`` empty) or a table (``text`` empty); ``size`` is the font size of its first line.
 
     ``lines`` are the printed ones, one a row of a table; ``ranges`` where each of them is in the text.
@@ -55,57 +55,59 @@ class Group(NamedTuple):
     text: str
     size: float
     rows: tuple[tuple[str, ...], ...] = ()
-    lines: Sequence[Line] = ()
+    lines: Sequence[TextLine] = ()
     ranges: Sequence[tuple[int, int]] = ()
 
 
-def hyphenated_words(lines: Iterable[Line]) -> frozenset[str]:
+def find_hyphenated_words(lines: Iterable[TextLine]) -> frozenset[str]:
     """Words with a hyphen inside a line, in small letters: where such a word is parted, the hyphen is its own."""
     return frozenset(word.lower() for line in lines if "-" in line.text for word in _HYPHENATED.findall(line.text))
 
 
-def read_page(lines: Sequence[Line], hyphenated: Set[str] = frozenset()) -> Iterator[Group]:
+def group_page_lines(lines: Sequence[TextLine], hyphenated: Set[str] = frozenset()) -> Iterator[LayoutGroup]:
     """The groups of a page in reading order; vertical text comes last."""
-    vertical = [line for line in lines if line.vertical]
-    upright = [line for line in lines if not line.vertical] if vertical else lines
-    for region in _regions(upright):
-        yield from _groups(_rows(region), hyphenated)
+    vertical = [line for line in lines if line.is_vertical]
+    upright = [line for line in lines if not line.is_vertical] if vertical else lines
+    for region in _iter_regions(upright):
+        yield from _iter_groups(_group_rows(region), hyphenated)
     for line in vertical:
-        yield _paragraph([line], hyphenated)
+        yield _build_paragraph([line], hyphenated)
 
 
-def _regions(lines: Sequence[Line], depth: int = 0) -> Iterator[Sequence[Line]]:
+def _iter_regions(lines: Sequence[TextLine], depth: int = 0) -> Iterator[Sequence[TextLine]]:
     """XY-cut (Nagy and Seth 1984) whose vertical cuts may be crossed: full-width lines part the columns into bands.
 
     Cutting vertically first keeps columns whole where their lines stand at equal heights.
     """
-    gutter = _gutter(lines) if depth < 6 else None
+    gutter = _find_gutter(lines) if depth < 6 else None
     if gutter is None:
         if lines:
             yield lines
         return
-    left: list[Line] = []
-    right: list[Line] = []
-    across: list[Line] = []
-    for line in sorted(lines, key=lambda one: one.y0):
+    left: list[TextLine] = []
+    right: list[TextLine] = []
+    across: list[TextLine] = []
+    for line in sorted(lines, key=lambda item: item.y0):
         if line.x0 < gutter < line.x1:
             if left or right:
-                yield from _band(across, left, right, depth)
+                yield from _iter_band(across, left, right, depth)
                 across, left, right = [], [], []
             across.append(line)
         else:
             (left if line.x1 <= gutter else right).append(line)
-    yield from _band(across, left, right, depth)
+    yield from _iter_band(across, left, right, depth)
 
 
-def _band(across: list[Line], left: list[Line], right: list[Line], depth: int) -> Iterator[Sequence[Line]]:
+def _iter_band(
+    across: list[TextLine], left: list[TextLine], right: list[TextLine], depth: int
+) -> Iterator[Sequence[TextLine]]:
     if across:
         yield across
-    yield from _regions(left, depth + 1)
-    yield from _regions(right, depth + 1)
+    yield from _iter_regions(left, depth + 1)
+    yield from _iter_regions(right, depth + 1)
 
 
-def _gutter(lines: Sequence[Line]) -> float | None:
+def _find_gutter(lines: Sequence[TextLine]) -> float | None:
     """The x where most text stands wholly on either side and least runs across; None for a single column."""
     if len(lines) < 4:
         return None
@@ -121,85 +123,85 @@ def _gutter(lines: Sequence[Line]) -> float | None:
     total = sum(starts)
     before = list(accumulate(ends))
     after = [total - value for value in accumulate(starts, initial=0.0)][: BINS + 1]
-    best, place = 0.0, 0
+    best, best_index = 0.0, 0
     # Text in one column leaves nothing or little of this range.
     first = max(1, bisect_left(before, MIN_COLUMN_SHARE * total))
     for index in range(first, BINS):
         side = min(before[index], after[index])
         crossing = max(0.0, total - before[index] - after[index])
         if side >= MIN_COLUMN_SHARE * total and crossing <= 0.5 * side and side - 2 * crossing > best:
-            best, place = side - 2 * crossing, index
-    gutter = x0 + place / scale
-    return gutter if place and _are_columns(lines, gutter) else None
+            best, best_index = side - 2 * crossing, index
+    gutter = x0 + best_index / scale
+    return gutter if best_index and _are_columns(lines, gutter) else None
 
 
-def _are_columns(lines: Sequence[Line], gutter: float) -> bool:
-    for side in ([one for one in lines if one.x1 <= gutter], [one for one in lines if one.x0 >= gutter]):
-        if len(side) < 2 or sum(len(one.text) for one in side) < MIN_COLUMN_CHARACTERS * len(side):
+def _are_columns(lines: Sequence[TextLine], gutter: float) -> bool:
+    for side in ([line for line in lines if line.x1 <= gutter], [line for line in lines if line.x0 >= gutter]):
+        if len(side) < 2 or sum(len(line.text) for line in side) < MIN_COLUMN_CHARACTERS * len(side):
             return False
     return True
 
 
-def _rows(lines: Iterable[Line]) -> list[list[Line]]:
+def _group_rows(lines: Iterable[TextLine]) -> list[list[TextLine]]:
     """Lines that share a base line, from top to bottom, each row from left to right."""
-    rows: list[list[Line]] = []
-    for line in sorted(lines, key=lambda one: (one.y1, one.x0)):
-        if rows and _same_row(rows[-1][-1], line):
+    rows: list[list[TextLine]] = []
+    for line in sorted(lines, key=lambda item: (item.y1, item.x0)):
+        if rows and _is_same_row(rows[-1][-1], line):
             rows[-1].append(line)
         else:
             rows.append([line])
     for row in rows:
         if len(row) > 1:
-            row.sort(key=lambda one: one.x0)
+            row.sort(key=lambda item: item.x0)
     return rows
 
 
-def _same_row(one: Line, other: Line) -> bool:
-    overlap = min(one.y1, other.y1) - max(one.y0, other.y0)
-    return overlap > 0 and overlap > 0.5 * min(one.height, other.height)
+def _is_same_row(first: TextLine, second: TextLine) -> bool:
+    overlap = min(first.y1, second.y1) - max(first.y0, second.y0)
+    return overlap > 0 and overlap > 0.5 * min(first.height, second.height)
 
 
-def _groups(rows: list[list[Line]], hyphenated: Set[str]) -> Iterator[Group]:
-    index, pending = 0, list[Line]()
+def _iter_groups(rows: list[list[TextLine]], hyphenated: Set[str]) -> Iterator[LayoutGroup]:
+    index, pending = 0, list[TextLine]()
     while index < len(rows):
-        length = _table_length(rows, index)
+        length = _count_table_rows(rows, index)
         if length:
-            yield from _paragraphs(pending, hyphenated)
+            yield from _iter_paragraphs(pending, hyphenated)
             pending = []
-            yield _table(rows[index : index + length])
+            yield _build_table(rows[index : index + length])
             index += length
         else:
-            pending.append(_joined_row(rows[index]))
+            pending.append(_join_row(rows[index]))
             index += 1
-    yield from _paragraphs(pending, hyphenated)
+    yield from _iter_paragraphs(pending, hyphenated)
 
 
-def _table_length(rows: list[list[Line]], index: int) -> int:
+def _count_table_rows(rows: list[list[TextLine]], index: int) -> int:
     """How many rows from here on have the same number of cells, standing under each other; 0 for fewer than three."""
     first, end = rows[index], index + 1
-    if len(first) < 2 or not _separated(first):
+    if len(first) < 2 or not _is_separated(first):
         return 0
-    while end < len(rows) and len(rows[end]) == len(first) and _aligned(rows[end - 1], rows[end]):
+    while end < len(rows) and len(rows[end]) == len(first) and _is_aligned(rows[end - 1], rows[end]):
         end += 1
     return end - index if end - index >= 3 else 0
 
 
-def _separated(row: list[Line]) -> bool:
+def _is_separated(row: list[TextLine]) -> bool:
     return all(right.x0 - left.x1 > left.size for left, right in pairwise(row))
 
 
-def _aligned(upper: list[Line], lower: list[Line]) -> bool:
-    if not _separated(lower) or lower[0].y0 - upper[0].y1 > 3 * upper[0].height:
+def _is_aligned(upper: list[TextLine], lower: list[TextLine]) -> bool:
+    if not _is_separated(lower) or lower[0].y0 - upper[0].y1 > 3 * upper[0].height:
         return False
     # Wide word spaces part lines of justified prose too, but nowhere twice at the same place.
     if any(
         row[i].x1 >= other[i + 1].x0 for row, other in ((upper, lower), (lower, upper)) for i in range(len(row) - 1)
     ):
         return False
-    return all(_stacked(above, below) for above, below in zip(upper, lower, strict=True))
+    return all(_is_stacked(above, below) for above, below in zip(upper, lower, strict=True))
 
 
-def _stacked(above: Line, below: Line) -> bool:
+def _is_stacked(above: TextLine, below: TextLine) -> bool:
     tolerance = 0.5 * above.size
     return (
         abs(above.x0 - below.x0) < tolerance
@@ -208,51 +210,51 @@ def _stacked(above: Line, below: Line) -> bool:
     )
 
 
-def _joined_row(row: list[Line]) -> Line:
+def _join_row(row: list[TextLine]) -> TextLine:
     if len(row) == 1:
         return row[0]
-    largest = max(row, key=lambda one: len(one.text))
-    return Line(
-        row[0].x0, min(one.y0 for one in row), row[-1].x1, max(one.y1 for one in row), largest.size,
-        " ".join(one.text for one in row), row[0].block,
+    largest = max(row, key=lambda line: len(line.text))
+    return TextLine(
+        row[0].x0, min(line.y0 for line in row), row[-1].x1, max(line.y1 for line in row), largest.size,
+        " ".join(line.text for line in row), row[0].block,
     )  # fmt: skip
 
 
-def _paragraphs(lines: list[Line], hyphenated: Set[str]) -> Iterator[Group]:
+def _iter_paragraphs(lines: list[TextLine], hyphenated: Set[str]) -> Iterator[LayoutGroup]:
     if not lines:
         return
     right = max(line.x1 for line in lines)
-    begun = [lines[0]]
+    paragraph = [lines[0]]
     for above, line in pairwise(lines):
-        if _breaks(above, line, right):
-            yield _paragraph(begun, hyphenated)
-            begun = []
-        begun.append(line)
-    yield _paragraph(begun, hyphenated)
+        if _is_paragraph_break(above, line, right):
+            yield _build_paragraph(paragraph, hyphenated)
+            paragraph = []
+        paragraph.append(line)
+    yield _build_paragraph(paragraph, hyphenated)
 
 
-def _paragraph(lines: Sequence[Line], hyphenated: Set[str]) -> Group:
+def _build_paragraph(lines: Sequence[TextLine], hyphenated: Set[str]) -> LayoutGroup:
     text, ranges = join_lines((line.text for line in lines), hyphenated)
-    return Group(text, lines[0].size, lines=lines, ranges=ranges)
+    return LayoutGroup(text, lines[0].size, lines=lines, ranges=ranges)
 
 
-def _table(rows: list[list[Line]]) -> Group:
+def _build_table(rows: list[list[TextLine]]) -> LayoutGroup:
     """Without the rows whose signs are all invisible, so that every row is a line of the table's text."""
     cells = [tuple(clean_line(cell.text) for cell in row) for row in rows]
-    kept = [index for index, row in enumerate(cells) if any(row)]
-    lines = [_joined_row(rows[index]) for index in kept]
-    return Group("", rows[0][0].size, tuple(cells[index] for index in kept), lines)
+    row_indexes = [index for index, row in enumerate(cells) if any(row)]
+    lines = [_join_row(rows[index]) for index in row_indexes]
+    return LayoutGroup("", rows[0][0].size, tuple(cells[index] for index in row_indexes), lines)
 
 
-def _breaks(above: Line, line: Line, right: float) -> bool:
+def _is_paragraph_break(above: TextLine, line: TextLine, right: float) -> bool:
     """Whether a paragraph begins at ``line``; ``right`` is the right edge of the column."""
     size = max(above.size, 1.0)
     if abs(line.size - above.size) > 0.12 * size or line.y0 - above.y1 > 0.7 * above.height:
         return True
     if _BULLET.match(line.text):
         return True
-    short = above.x1 < right - 4 * size
-    if short and line.block != above.block:
+    is_short = above.x1 < right - 4 * size
+    if is_short and line.block != above.block:
         return True
-    indented = size < line.x0 - above.x0 < 6 * size
-    return (short or indented) and above.text.rstrip().endswith(_SENTENCE_END)
+    is_indented = size < line.x0 - above.x0 < 6 * size
+    return (is_short or is_indented) and above.text.rstrip().endswith(_SENTENCE_END)

@@ -10,227 +10,232 @@ from pymupdf import mupdf
 
 from app.ingestion.parsers import ParseOptions
 from app.ingestion.parsers.blocks import BlockList
-from app.ingestion.parsers.mupdf_page import Picture, lines_of, pictures_of, read_page
-from app.ingestion.parsers.ocr import Recogniser, advice, missing_languages, page_list
-from app.ingestion.parsers.pdf_layout import Line
-from app.ingestion.parsers.pdf_pictures import PdfPictures, ShownPicture, worthwhile
-from app.ingestion.parsers.pictures import MIN_SIDE
-from app.ingestion.types import Corrupt, NoText, ParserMemory
+from app.ingestion.parsers.mupdf_page import PdfImage, iter_images, iter_lines, load_text_page
+from app.ingestion.parsers.ocr import OcrEngine, format_install_hint, format_language_warning, format_page_ranges
+from app.ingestion.parsers.pdf_layout import TextLine
+from app.ingestion.parsers.pdf_pictures import PdfImageExtractor, PdfImagePlacement, find_content_images
+from app.ingestion.parsers.pictures import MIN_SIDE_PIXELS
+from app.ingestion.types import CorruptFile, NoTextFound, ParserOutOfMemory
 
-UNREADABLE_SHARE = 0.4
+MAX_UNREADABLE_SHARE = 0.4
 """A page with more unreadable characters has a font without a character map: what comes out is noise, not text."""
 
 _UNREADABLE = re.compile(r"[\ufffd\x00-\x08\x0e-\x1f\ue000-\uf8ff]")
-_BROKEN = (mupdf.FzErrorBase, RuntimeError, ValueError)
+_PAGE_ERRORS = (mupdf.FzErrorBase, RuntimeError, ValueError)
 
 
-class Trouble(Enum):
+class PageIssue(Enum):
     """Why a page gives no text."""
 
     BROKEN = auto()
     GARBLED = auto()
     SCAN = auto()
-    WORDLESS = auto()
+    NO_TEXT = auto()
 
 
 @dataclass(slots=True)
-class Page:
-    """What was read of one page; ``height`` in points, ``recognised`` by OCR.
+class PdfPage:
+    """What was read of one page; ``height`` in points, ``is_ocr`` by OCR.
 
-    ``shown`` are width and height of the page as it is shown, which is turned by ``rotation`` from how its lines lie.
-    ``scale`` makes the sizes of recognised lines comparable with those of other pages.
+    ``shown_size`` are width and height of the page as it is shown, which is turned by ``rotation`` from how its
+    lines lie.
+    ``size_scale`` makes the sizes of recognised lines comparable with those of other pages.
     """
 
     number: int
-    lines: list[Line] = field(default_factory=list)
+    lines: list[TextLine] = field(default_factory=list)
     height: float = 0.0
-    shown: tuple[float, float] = (0.0, 0.0)
+    shown_size: tuple[float, float] = (0.0, 0.0)
     rotation: int = 0
-    trouble: Trouble | None = None
-    recognised: bool = False
-    scale: float = 1.0
-    pictures: list[ShownPicture] = field(default_factory=list)
+    issue: PageIssue | None = None
+    is_ocr: bool = False
+    size_scale: float = 1.0
+    images: list[PdfImagePlacement] = field(default_factory=list)
 
 
 @dataclass(slots=True)
-class Pages:
+class PdfPages:
     """All pages in order, and why OCR stopped, if it did before all was read."""
 
-    pages: list[Page]
-    obstacle: str = ""
+    pages: list[PdfPage]
+    ocr_unavailable_reason: str = ""
 
-    def numbers(self, trouble: Trouble) -> list[int]:
+    def list_page_numbers(self, issue: PageIssue) -> list[int]:
         """The pages with that trouble."""
-        return [page.number for page in self.pages if page.trouble is trouble]
+        return [page.number for page in self.pages if page.issue is issue]
 
 
-def read_pages(document: Any, options: ParseOptions, pictures: PdfPictures) -> Pages:
+def read_pages(document: Any, options: ParseOptions, image_extractor: PdfImageExtractor) -> PdfPages:
     """All text first, then OCR for as long as there is time; at last the pictures of pages without text.
 
     Raises ParserMemory, TooMuchText, Corrupt, NoText."""
-    recogniser, counter = Recogniser(options), BlockList(options)
-    pages = Pages([])
+    ocr_engine, counter = OcrEngine(options), BlockList(options)
+    pages = PdfPages([])
     try:
         for index in range(document.page_count):
-            page = _read(document, index, pictures)
-            counter.count(sum(len(line.text) for line in page.lines))
+            page = _read_page(document, index, image_extractor)
+            counter.count_characters(sum(len(line.text) for line in page.lines))
             pages.pages.append(page)
-            options.report(page.number, document.page_count)
+            options.on_progress(page.number, document.page_count)
         for page in pages.pages:
-            if page.trouble in (Trouble.SCAN, Trouble.GARBLED):
-                pages.obstacle = recogniser.obstacle
-                if pages.obstacle:
+            if page.issue in (PageIssue.SCAN, PageIssue.GARBLED):
+                pages.ocr_unavailable_reason = ocr_engine.unavailable_reason
+                if pages.ocr_unavailable_reason:
                     break
-                _recognise(document, page, recogniser)
-                options.report(page.number, document.page_count)
-        if pictures.list.wanted:
+                _run_ocr(document, page, ocr_engine)
+                options.on_progress(page.number, document.page_count)
+        if image_extractor.images.is_enabled:
             for page in pages.pages:
-                _look_at(document, page, pictures)
+                _read_page_images(document, page, image_extractor)
     except mupdf.FzErrorSystem as exc:  # MuPDF's word for an allocation that fails
-        raise ParserMemory from exc
-    _check(document, pages, options)
+        raise ParserOutOfMemory from exc
+    _check_readable(document, pages, options)
     return pages
 
 
-def _read(document: Any, index: int, pictures: PdfPictures) -> Page:
-    page = Page(index + 1)
+def _read_page(document: Any, index: int, image_extractor: PdfImageExtractor) -> PdfPage:
+    page = PdfPage(index + 1)
     try:
         loaded = document.load_page(index)
-        shown = loaded.rect
-        page.shown = shown.width, shown.height
+        rect = loaded.rect
+        page.shown_size = rect.width, rect.height
         page.rotation = loaded.rotation
-        page.height = shown.width if page.rotation in (90, 270) else shown.height
-        _read_text(loaded, page, pictures)
+        page.height = rect.width if page.rotation in (90, 270) else rect.height
+        _read_text(loaded, page, image_extractor)
     except mupdf.FzErrorSystem:
         raise
-    except _BROKEN:
-        page.lines, page.trouble = [], Trouble.BROKEN
+    except _PAGE_ERRORS:
+        page.lines, page.issue = [], PageIssue.BROKEN
     text = "".join(line.text for line in page.lines)
     if text and _is_garbled(text):
-        page.lines, page.trouble = [], Trouble.GARBLED
+        page.lines, page.issue = [], PageIssue.GARBLED
     return page
 
 
 def _is_garbled(text: str) -> bool:
     if text.isprintable() and "\ufffd" not in text:  # quicker to ask, and no other unreadable character is printable
         return False
-    return len(_UNREADABLE.findall(text)) > UNREADABLE_SHARE * len(text)
+    return len(_UNREADABLE.findall(text)) > MAX_UNREADABLE_SHARE * len(text)
 
 
-def _read_text(loaded: Any, page: Page, pictures: PdfPictures) -> None:
-    listed = _listed_pictures(loaded)
-    sizes = _large_enough(listed)
+def _read_text(loaded: Any, page: PdfPage, image_extractor: PdfImageExtractor) -> None:
+    listed_sizes = _list_image_sizes(loaded)
+    sizes = _select_large_sizes(listed_sizes)
     if page.rotation:  # text lies upright in the unrotated page, a scan in the rotated one
         loaded.set_rotation(0)
     try:
-        text = read_page(loaded, pictures=bool(sizes))
+        text = load_text_page(loaded, include_images=bool(sizes))
     finally:
         if page.rotation:
             loaded.set_rotation(page.rotation)
-    page.lines = list(lines_of(text))
-    if not page.lines and listed:
-        page.trouble = Trouble.SCAN
+    page.lines = list(iter_lines(text))
+    if not page.lines and listed_sizes:
+        page.issue = PageIssue.SCAN
     if page.lines and sizes:
-        shown = [one for one in pictures_of(text) if (one.width, one.height) in sizes]
-        page.pictures = pictures.shown(one for one in shown if not _is_background(one, page.lines))
+        large_images = [image for image in iter_images(text) if (image.width, image.height) in sizes]
+        page.images = image_extractor.extract_images(
+            image for image in large_images if not _is_background(image, page.lines)
+        )
 
 
-def _look_at(document: Any, page: Page, pictures: PdfPictures) -> None:
+def _read_page_images(document: Any, page: PdfPage, image_extractor: PdfImageExtractor) -> None:
     """Take the pictures of a page that nothing was read on: they are all that there is to it."""
-    if page.lines or page.trouble is Trouble.BROKEN:
+    if page.lines or page.issue is PageIssue.BROKEN:
         return
     try:
         loaded = document.load_page(page.number - 1)
-        sizes = _large_enough(_listed_pictures(loaded))
-        found = pictures_of(read_page(loaded, pictures=True)) if sizes else ()
-        page.pictures = pictures.shown(one for one in found if (one.width, one.height) in sizes)
+        sizes = _select_large_sizes(_list_image_sizes(loaded))
+        page_images = iter_images(load_text_page(loaded, include_images=True)) if sizes else ()
+        page.images = image_extractor.extract_images(
+            image for image in page_images if (image.width, image.height) in sizes
+        )
     except mupdf.FzErrorSystem:
         raise
-    except _BROKEN:
+    except _PAGE_ERRORS:
         return
-    if page.trouble is Trouble.WORDLESS and any(one.picture is not None for one in page.pictures):
-        page.trouble = None
+    if page.issue is PageIssue.NO_TEXT and any(image.image_index is not None for image in page.images):
+        page.issue = None
 
 
-def _large_enough(sizes: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
-    return {size for size in sizes if min(size) >= MIN_SIDE}
+def _select_large_sizes(sizes: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
+    return {size for size in sizes if min(size) >= MIN_SIDE_PIXELS}
 
 
-def _listed_pictures(loaded: Any) -> list[tuple[int, int]]:
+def _list_image_sizes(loaded: Any) -> list[tuple[int, int]]:
     """Sizes of the pictures that the page may use; a list that cannot be read does not cost the page its text."""
     try:
         return [(int(entry[2]), int(entry[3])) for entry in loaded.get_images()]
     except mupdf.FzErrorSystem:
         raise
-    except (*_BROKEN, TypeError, IndexError, KeyError):
+    except (*_PAGE_ERRORS, TypeError, IndexError, KeyError):
         return []
 
 
-def _is_background(picture: Picture, lines: Sequence[Line]) -> bool:
+def _is_background(image: PdfImage, lines: Sequence[TextLine]) -> bool:
     """Most of the page's text lies on it: paper with a layer of text from an earlier OCR, or decoration."""
-    inside = sum(len(line.text) for line in lines if _lies_on(line, picture))
+    inside = sum(len(line.text) for line in lines if _is_on_image(line, image))
     return 2 * inside > sum(len(line.text) for line in lines)
 
 
-def _lies_on(line: Line, picture: Picture) -> bool:
+def _is_on_image(line: TextLine, image: PdfImage) -> bool:
     x, y = (line.x0 + line.x1) / 2, (line.y0 + line.y1) / 2
-    return picture.x0 <= x <= picture.x1 and picture.y0 <= y <= picture.y1
+    return image.x0 <= x <= image.x1 and image.y0 <= y <= image.y1
 
 
-def _recognise(document: Any, page: Page, recogniser: Recogniser) -> None:
+def _run_ocr(document: Any, page: PdfPage, ocr_engine: OcrEngine) -> None:
     loaded = document.load_page(page.number - 1)
     try:
-        page.lines = recogniser.read(loaded)
+        page.lines = ocr_engine.read_page(loaded)
         page.height, page.rotation = loaded.rect.height, 0
-    except Corrupt:
-        page.trouble = Trouble.BROKEN
+    except CorruptFile:
+        page.issue = PageIssue.BROKEN
         return
-    page.recognised = bool(page.lines)
-    if page.recognised:
-        page.trouble = None
-    elif page.trouble is Trouble.SCAN:
-        page.trouble = Trouble.WORDLESS
+    page.is_ocr = bool(page.lines)
+    if page.is_ocr:
+        page.issue = None
+    elif page.issue is PageIssue.SCAN:
+        page.issue = PageIssue.NO_TEXT
 
 
-def _check(document: Any, pages: Pages, options: ParseOptions) -> None:
+def _check_readable(document: Any, pages: PdfPages, options: ParseOptions) -> None:
     """Raises Corrupt where half of the pages or more are, NoText where there is none."""
     count = len(pages.pages)
-    broken, garbled = len(pages.numbers(Trouble.BROKEN)), len(pages.numbers(Trouble.GARBLED))
+    broken, garbled = len(pages.list_page_numbers(PageIssue.BROKEN)), len(pages.list_page_numbers(PageIssue.GARBLED))
     if 2 * broken >= count:
-        raise Corrupt
-    if any(page.lines or any(one.picture is not None for one in page.pictures) for page in pages.pages):
+        raise CorruptFile
+    if any(page.lines or any(image.image_index is not None for image in page.images) for page in pages.pages):
         return
-    remedy = "" if options.ocr.languages else f"; {advice(options.ocr)}"
-    if scans := len(pages.numbers(Trouble.SCAN)):
-        they = "1 page of this PDF looks like a scan" if scans == 1 else f"{scans} pages of this PDF look like scans"
-        raise NoText(f"{they} and could not be read: {pages.obstacle}{remedy}.")
+    remedy = "" if options.ocr.languages else f"; {format_install_hint(options.ocr)}"
+    if scans := len(pages.list_page_numbers(PageIssue.SCAN)):
+        subject = "1 page of this PDF looks like a scan" if scans == 1 else f"{scans} pages of this PDF look like scans"
+        raise NoTextFound(f"{subject} and could not be read: {pages.ocr_unavailable_reason}{remedy}.")
     if garbled:
-        why = f" without OCR: {pages.obstacle}{remedy}" if pages.obstacle else ""
-        raise NoText(f"The fonts of this PDF do not say which characters they draw, so it cannot be read{why}.")
-    if pages.numbers(Trouble.WORDLESS):
-        raise NoText("This PDF has pictures alone, and no text was found in them.")
+        reason = f" without OCR: {pages.ocr_unavailable_reason}{remedy}" if pages.ocr_unavailable_reason else ""
+        raise NoTextFound(f"The fonts of this PDF do not say which characters they draw, so it cannot be read{reason}.")
+    if pages.list_page_numbers(PageIssue.NO_TEXT):
+        raise NoTextFound("This PDF has pictures alone, and no text was found in them.")
     if broken or document.is_repaired:
-        raise Corrupt
-    raise NoText
+        raise CorruptFile
+    raise NoTextFound
 
 
-def warnings_of(document: Any, pages: Pages, options: ParseOptions) -> Iterator[str]:
+def iter_warnings(document: Any, pages: PdfPages, options: ParseOptions) -> Iterator[str]:
     """What the document's owner should know."""
     count = len(pages.pages)
     if document.is_repaired:
         yield "The file is damaged; what could be read of it was kept."
-    if broken := pages.numbers(Trouble.BROKEN):
+    if broken := pages.list_page_numbers(PageIssue.BROKEN):
         yield f"{len(broken)} of {count} pages are damaged and could not be read."
-    if scans := pages.numbers(Trouble.SCAN):
-        they = "looks like a scan and was" if len(scans) == 1 else "look like scans and were"
-        yield f"{page_list(scans)} {they} not read: {pages.obstacle}."
-    if garbled := pages.numbers(Trouble.GARBLED):
+    if scans := pages.list_page_numbers(PageIssue.SCAN):
+        predicate = "looks like a scan and was" if len(scans) == 1 else "look like scans and were"
+        yield f"{format_page_ranges(scans)} {predicate} not read: {pages.ocr_unavailable_reason}."
+    if garbled := pages.list_page_numbers(PageIssue.GARBLED):
         yield f"{len(garbled)} of {count} pages have fonts whose characters cannot be read."
-    if wordless := pages.numbers(Trouble.WORDLESS):
-        has = "has" if len(wordless) == 1 else "have"
-        yield f"{page_list(wordless)} {has} pictures alone, and no text was found in them."
-    if any(page.recognised for page in pages.pages) and (missing := missing_languages(options.ocr)):
+    if without_text := pages.list_page_numbers(PageIssue.NO_TEXT):
+        verb = "has" if len(without_text) == 1 else "have"
+        yield f"{format_page_ranges(without_text)} {verb} pictures alone, and no text was found in them."
+    if any(page.is_ocr for page in pages.pages) and (missing := format_language_warning(options.ocr)):
         yield missing
-    taken = {one.key for page in pages.pages for one in page.pictures if one.picture is not None}
-    if pictures := len(worthwhile([page.pictures for page in pages.pages]) - taken):
-        yield "1 picture was not read." if pictures == 1 else f"{pictures} pictures were not read."
+    extracted = {image.key for page in pages.pages for image in page.images if image.image_index is not None}
+    if unread_count := len(find_content_images([page.images for page in pages.pages]) - extracted):
+        yield "1 picture was not read." if unread_count == 1 else f"{unread_count} pictures were not read."

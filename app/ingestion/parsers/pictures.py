@@ -12,32 +12,32 @@ from PIL import ExifTags, Image
 
 from app.ingestion.parsers import ParseOptions
 from app.ingestion.parsers.blocks import BlockList
-from app.ingestion.parsers.picture_lines import MAX_PICTURE_BYTES, MAX_PICTURES, MAX_PICTURES_BYTES
-from app.ingestion.types import Block, BlockKind, Picture
+from app.ingestion.parsers.picture_lines import MAX_IMAGE_BYTES, MAX_IMAGES, MAX_TOTAL_IMAGE_BYTES
+from app.ingestion.types import Block, BlockKind, EncodedImage
 
 FORMATS = ("PNG", "JPEG", "GIF", "BMP", "WEBP", "TIFF")
-DAMAGED = (
+DAMAGED_ERRORS = (
     OSError, SyntaxError, ValueError, EOFError, struct.error, LookupError, TypeError, AttributeError, ArithmeticError,
     RuntimeError,
 )  # fmt: skip
 """What Pillow lets through on damaged files."""
 
-MIN_SIDE = 64
+MIN_SIDE_PIXELS = 64
 """In both directions, in pixels; what is smaller is a bullet, a rule or an icon."""
 
-MAX_SIDE = 1568
+MAX_SIDE_PIXELS = 1568
 """Vision models look at no more; what is larger is made smaller."""
 
-MEGAPIXELS = 40
+MAX_MEGAPIXELS = 40
 """What is larger is not decoded."""
 
-MAX_COLOURS = 128
+MAX_PNG_COLORS = 128
 """A picture of more is a photograph or the like, for which JPEG is; plain drawings keep their edges as PNG."""
 
 TIME_SHARE = 0.1
 """Of the parser's time; the rest is for the text."""
 
-_TURNS = {
+_EXIF_ROTATIONS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
     4: Image.Transpose.FLIP_TOP_BOTTOM,
@@ -49,82 +49,84 @@ _TURNS = {
 """By EXIF's number of the orientation."""
 
 
-class PictureList:
-    """The pictures of one document, each once, where they are ``wanted``; ``left_out`` counts those not taken."""
+class ImageList:
+    """The pictures of one document, each once, where they are ``is_enabled``; ``skipped_count`` counts those not
+    taken.
+    """
 
     def __init__(self, blocks: BlockList, options: ParseOptions) -> None:
-        self.pictures: list[Picture] = []
-        self.left_out = 0
-        self.wanted = options.pictures
+        self.images: list[EncodedImage] = []
+        self.skipped_count = 0
+        self.is_enabled = options.needs_images
         self._blocks = blocks
-        self._seen: set[bytes] = set()
-        self._bytes = 0
-        self._seconds = TIME_SHARE * min(options.wall_seconds, options.cpu_seconds)
+        self._digests: set[bytes] = set()
+        self._total_bytes = 0
+        self._remaining_seconds = TIME_SHARE * min(options.wall_clock_timeout_seconds, options.cpu_timeout_seconds)
 
     def add_file(self, data: bytes, *, slide: int | None = None) -> None:
         """Append a block for the picture in these bytes, unless they were there before. Raises TooMuchText."""
         digest = hashlib.sha256(data).digest()
-        if digest not in self._seen:
-            self._seen.add(digest)
-            self.place(self.take(lambda: Image.open(io.BytesIO(data), formats=FORMATS)), slide=slide)
+        if digest not in self._digests:
+            self._digests.add(digest)
+            self.append_block(self.add_image(lambda: Image.open(io.BytesIO(data), formats=FORMATS)), slide=slide)
 
-    def take(self, load: Callable[[], Image.Image]) -> int | None:
+    def add_image(self, load: Callable[[], Image.Image]) -> int | None:
         """The new picture's place in the list; None where it is left out."""
         started = time.monotonic()
-        made = self._made(load) if self._seconds > 0 and len(self.pictures) < MAX_PICTURES else None
-        self._seconds -= time.monotonic() - started
-        if made is None or self._bytes + len(made.data) > MAX_PICTURES_BYTES:
-            self.left_out += 1
+        encoded = self._try_reencode(load) if self._remaining_seconds > 0 and len(self.images) < MAX_IMAGES else None
+        self._remaining_seconds -= time.monotonic() - started
+        if encoded is None or self._total_bytes + len(encoded.data) > MAX_TOTAL_IMAGE_BYTES:
+            self.skipped_count += 1
             return None
-        self._bytes += len(made.data)
-        self.pictures.append(made)
-        return len(self.pictures) - 1
+        self._total_bytes += len(encoded.data)
+        self.images.append(encoded)
+        return len(self.images) - 1
 
-    def place(self, picture: int | None, *, page: int | None = None, slide: int | None = None) -> None:
+    def append_block(self, image_index: int | None, *, page: int | None = None, slide: int | None = None) -> None:
         """Append the block of a picture that was taken. Raises TooMuchText."""
-        if picture is not None:
-            text = f"Picture {picture + 1}"
-            self._blocks.append(Block(BlockKind.PICTURE, text, page=page, slide=slide, picture=picture))
+        if image_index is not None:
+            text = f"Picture {image_index + 1}"
+            self._blocks.append(Block(BlockKind.IMAGE, text, page=page, slide=slide, image_index=image_index))
 
-    def _made(self, load: Callable[[], Image.Image]) -> Picture | None:
+    def _try_reencode(self, load: Callable[[], Image.Image]) -> EncodedImage | None:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # Pillow warns of large pictures, which have a limit here
                 with load() as image:
-                    made = made_anew(image)
-        except (*DAMAGED, Image.DecompressionBombError, MemoryError):
+                    encoded = reencode_image(image)
+        except (*DAMAGED_ERRORS, Image.DecompressionBombError, MemoryError):
             return None
-        return made if len(made.data) <= MAX_PICTURE_BYTES else None
+        return encoded if len(encoded.data) <= MAX_IMAGE_BYTES else None
 
 
-def made_anew(image: Image.Image) -> Picture:
+def reencode_image(image: Image.Image) -> EncodedImage:
     """The picture without anything but its pixels. Raises what Pillow raises, ValueError for an impossible size."""
-    if min(image.size) < MIN_SIDE or image.width * image.height > MEGAPIXELS * 1_000_000:
+    if min(image.size) < MIN_SIDE_PIXELS or image.width * image.height > MAX_MEGAPIXELS * 1_000_000:
         raise ValueError("too small or too large")
-    turn = turn_of(image)
-    image.draft("RGB", (MAX_SIDE, MAX_SIDE))  # a JPEG is decoded in about the size that is wanted
+    rotation = get_exif_rotation(image)
+    image.draft("RGB", (MAX_SIDE_PIXELS, MAX_SIDE_PIXELS))  # a JPEG is decoded in about the size that is wanted
     image.load()
-    plain = _on_paper(eight_bits(image))
-    plain.thumbnail((MAX_SIDE, MAX_SIDE), Image.Resampling.LANCZOS)
-    if turn is not None:
-        plain = plain.transpose(turn)
-    kind = "JPEG" if plain.getcolors(MAX_COLOURS) is None else "PNG"
+    plain = _flatten_transparency(to_8bit(image))
+    plain.thumbnail((MAX_SIDE_PIXELS, MAX_SIDE_PIXELS), Image.Resampling.LANCZOS)
+    if rotation is not None:
+        plain = plain.transpose(rotation)
+    kind = "JPEG" if plain.getcolors(MAX_PNG_COLORS) is None else "PNG"
     buffer = io.BytesIO()
     plain.save(buffer, kind, **({"quality": 85} if kind == "JPEG" else {}))
-    return Picture(f"image/{kind.lower()}", plain.width, plain.height, buffer.getvalue())
+    return EncodedImage(f"image/{kind.lower()}", plain.width, plain.height, buffer.getvalue())
 
 
-def _on_paper(image: Image.Image) -> Image.Image:
+def _flatten_transparency(image: Image.Image) -> Image.Image:
     """In RGB or grey; what is transparent shows white."""
     if not image.has_transparency_data:
         return image.convert("L" if image.mode in ("1", "L") else "RGB")
     layer = image.convert("RGBA")
-    paper = Image.new("RGB", layer.size, "white")
-    paper.paste(layer, mask=layer.getchannel("A"))
-    return paper
+    background = Image.new("RGB", layer.size, "white")
+    background.paste(layer, mask=layer.getchannel("A"))
+    return background
 
 
-def eight_bits(image: Image.Image) -> Image.Image:
+def to_8bit(image: Image.Image) -> Image.Image:
     """Grey of more than 8 bits a pixel spread over the range of 8, which Pillow would cut off; others as they are."""
     if not image.mode.startswith(("I", "F")):
         return image
@@ -134,14 +136,14 @@ def eight_bits(image: Image.Image) -> Image.Image:
     return deep.point(lambda value: value * step - low * step).convert("L")
 
 
-def turn_of(image: Image.Image) -> Image.Transpose | None:
+def get_exif_rotation(image: Image.Image) -> Image.Transpose | None:
     """How to turn the pixels upright; Pillow turns TIFF by itself."""
-    return None if image.format == "TIFF" else _TURNS.get(_orientation(image))
+    return None if image.format == "TIFF" else _EXIF_ROTATIONS.get(_read_exif_orientation(image))
 
 
-def _orientation(image: Image.Image) -> int:
+def _read_exif_orientation(image: Image.Image) -> int:
     """What the camera noted in EXIF; 1 is upright."""
     try:
         return int(image.getexif().get(ExifTags.Base.Orientation, 1))
-    except DAMAGED:
+    except DAMAGED_ERRORS:
         return 1

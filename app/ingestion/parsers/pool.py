@@ -8,46 +8,46 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from app.errors import Unavailable
+from app.errors import UnavailableError
 from app.ingestion.parsers import NO_OCR, PARSERS, LanguageData, ParserSpec
-from app.ingestion.parsers.protocol import Answer, encode, line_limit
+from app.ingestion.parsers.protocol import ResponseDecoder, compute_max_line_bytes, encode_message
 from app.ingestion.types import (
-    Corrupt,
+    CorruptFile,
     ParsedDocument,
     ParserCrashed,
     ParserKilled,
-    ParserMemory,
+    ParserOutOfMemory,
     ParserTimeout,
     UnsupportedFormat,
 )
 from app.logging import get_logger
 from app.sandbox.confinement import Confinement
-from app.sandbox.descriptors import sealed_copy
-from app.sandbox.process import AnswerTooLong, SandboxedProcess, SandboxUnavailable
+from app.sandbox.descriptors import create_sealed_copy
+from app.sandbox.process import ReplyTooLong, SandboxedProcess, SandboxUnavailable
 
 logger = get_logger(__name__)
 
-RECYCLE_AFTER_CALLS = 200
+RECYCLE_AFTER_REQUESTS = 200
 RECYCLE_ABOVE_MB = 300
-START_SECONDS = 60
-_PIECE = 64 * 1024
+START_TIMEOUT_SECONDS = 60
+_MAX_READY_LINE_BYTES = 64 * 1024
 
 
-OnPages = Callable[[int, int], None]
+ProgressCallback = Callable[[int, int], None]
 
 
-def _unheard(done: int, total: int) -> None:
+def _ignore_progress(done: int, total: int) -> None:
     """Nobody asked."""
 
 
-class ParserUnavailable(Unavailable):
+class ParserUnavailable(UnavailableError):
     """A parser process cannot be started; try again."""
 
     code = "parser_unavailable"
 
 
 class ParserPool:
-    """At most ``processes`` and ``spare`` children parse at a time; further callers wait.
+    """At most ``processes`` and ``spare_processes`` children parse at a time; further callers wait.
 
     Spare children start when they are needed and end afterwards: they are for the jobs that a worker takes beyond its
     usual number.
@@ -61,32 +61,32 @@ class ParserPool:
         self,
         *,
         processes: int,
-        spare: int = 0,
+        spare_processes: int = 0,
         memory_mb: int,
-        cpu_seconds: int,
-        wall_seconds: int,
+        cpu_timeout_seconds: int,
+        wall_clock_timeout_seconds: int,
         max_pages: int,
         max_characters: int,
         ocr: LanguageData = NO_OCR,
         parsers: Mapping[str, ParserSpec] = PARSERS,
-        recycle_after_calls: int = RECYCLE_AFTER_CALLS,
+        recycle_after_requests: int = RECYCLE_AFTER_REQUESTS,
     ) -> None:
-        self._wall_seconds = wall_seconds
+        self._wall_clock_timeout_seconds = wall_clock_timeout_seconds
         self._max_characters = max_characters
         self._parsers = parsers
-        self._recycle_after_calls = recycle_after_calls
+        self._recycle_after_requests = recycle_after_requests
         self._setup = {
             "memory_mb": memory_mb,
-            "cpu_seconds": cpu_seconds,
-            "wall_seconds": wall_seconds,
+            "cpu_seconds": cpu_timeout_seconds,
+            "wall_seconds": wall_clock_timeout_seconds,
             "max_pages": max_pages,
             "max_characters": max_characters,
             "ocr": asdict(ocr),
-            "modules": {name: spec.module for name, spec in parsers.items() if not spec.plugin},
-            "plugins": {name: spec.module for name, spec in parsers.items() if spec.plugin},
+            "modules": {name: spec.module for name, spec in parsers.items() if not spec.is_plugin},
+            "plugins": {name: spec.module for name, spec in parsers.items() if spec.is_plugin},
         }
         self._processes = processes
-        self._slots = asyncio.Semaphore(processes + spare)
+        self._slots = asyncio.Semaphore(processes + spare_processes)
         self._idle: list[SandboxedProcess] = []
         self._closed = False
         self._confinement: Confinement | None = None
@@ -97,34 +97,34 @@ class ParserPool:
         media_type: str,
         *,
         encoding: str | None = None,
-        pictures: bool = False,
-        on_pages: OnPages = _unheard,
+        needs_images: bool = False,
+        on_progress: ProgressCallback = _ignore_progress,
     ) -> ParsedDocument:
-        """Parse one file, its ``pictures`` too; cancelling, and whatever ``on_pages`` raises, kills the child.
+        """Parse one file, its ``needs_images`` too; cancelling, and whatever ``on_progress`` raises, kills the child.
 
         Raises Encrypted, Corrupt, NoText, TooMuchText, TooManyPages, ParserTimeout, ParserMemory, ParserCrashed,
         UnsupportedFormat; ParserUnavailable where no child can be started.
         """
         if media_type not in self._parsers:
             raise UnsupportedFormat(media_type=media_type)
-        request: dict[str, Any] = {"media_type": media_type, "encoding": encoding, "pictures": pictures}
-        async with self._slots, _opened(path) as descriptor:
+        request: dict[str, Any] = {"media_type": media_type, "encoding": encoding, "pictures": needs_images}
+        async with self._slots, _open_sealed_copy(path) as descriptor:
             if descriptor is None:
                 request["path"] = str(path)
             descriptors = () if descriptor is None else (descriptor,)
             child = self._idle.pop() if self._idle else await self._spawn()
             try:
-                answer = await self._ask(child, encode(request), descriptors, on_pages)
+                decoder = await self._send_request(child, encode_message(request), descriptors, on_progress)
             except BaseException:  # whatever happened, our cancellation included: the child's state is unknown
                 await child.kill()
                 raise
-            await self._settle(child, answer)
-        if answer.error is not None:
-            raise answer.error
-        assert answer.document is not None
-        return answer.document
+            await self._release_child(child, decoder)
+        if decoder.error is not None:
+            raise decoder.error
+        assert decoder.document is not None
+        return decoder.document
 
-    async def warm(self) -> None:
+    async def start_processes(self) -> None:
         """Start every child, so that the first documents need not wait. Raises ParserUnavailable."""
         missing = self._processes - len(self._idle)
         results = await asyncio.gather(*(self._start_idle() for _ in range(missing)), return_exceptions=True)
@@ -153,9 +153,9 @@ class ParserPool:
         except SandboxUnavailable as exc:
             raise ParserUnavailable from exc
         try:
-            async with asyncio.timeout(START_SECONDS):
-                ready = await child.line(_PIECE)
-        except (TimeoutError, AnswerTooLong) as exc:
+            async with asyncio.timeout(START_TIMEOUT_SECONDS):
+                ready = await child.read_line(_MAX_READY_LINE_BYTES)
+        except (TimeoutError, ReplyTooLong) as exc:
             await child.kill()
             raise ParserUnavailable from exc
         except BaseException:
@@ -164,33 +164,33 @@ class ParserPool:
         if ready is None:
             await child.kill()
             raise ParserUnavailable
-        self._note(child.confinement)
+        self._log_confinement(child.confinement)
         return child
 
-    def _note(self, confinement: Confinement) -> None:
+    def _log_confinement(self, confinement: Confinement) -> None:
         """Log the measures that are in force, once, and again whenever they differ."""
         if confinement != self._confinement:
             self._confinement = confinement
             log = logger.info if confinement.level == "full" else logger.warning
             log("parser.confinement", in_force=confinement.level, **asdict(confinement))
 
-    async def _ask(
-        self, child: SandboxedProcess, request: bytes, descriptors: Sequence[int], on_pages: OnPages
-    ) -> Answer:
-        answer = Answer(max_characters=self._max_characters)
-        limit = line_limit(self._max_characters)
+    async def _send_request(
+        self, child: SandboxedProcess, request: bytes, descriptors: Sequence[int], on_progress: ProgressCallback
+    ) -> ResponseDecoder:
+        decoder = ResponseDecoder(max_characters=self._max_characters)
+        limit = compute_max_line_bytes(self._max_characters)
         try:
-            async with asyncio.timeout(self._wall_seconds):
+            async with asyncio.timeout(self._wall_clock_timeout_seconds):
                 await child.send(request, descriptors)
-                while (line := await child.line(limit)) is not None:
-                    if answer.feed(line):
-                        return answer
-                    if answer.pages is not None:
-                        on_pages(*answer.pages)
+                while (line := await child.read_line(limit)) is not None:
+                    if decoder.feed_line(line):
+                        return decoder
+                    if decoder.progress is not None:
+                        on_progress(*decoder.progress)
                 status = await child.process.wait()
         except TimeoutError as exc:
             raise ParserTimeout from exc
-        except AnswerTooLong as exc:
+        except ReplyTooLong as exc:
             raise ParserCrashed("The parser process gave too long an answer.") from exc
         if status == -signal.SIGXCPU:
             raise ParserTimeout
@@ -201,25 +201,25 @@ class ParserPool:
             raise ParserCrashed("The parser process made a forbidden system call and was ended.")
         raise ParserCrashed(status=status)
 
-    async def _settle(self, child: SandboxedProcess, answer: Answer) -> None:
+    async def _release_child(self, child: SandboxedProcess, decoder: ResponseDecoder) -> None:
         """Keep the child for the next document, unless it is worn out."""
-        child.calls += 1
-        worn = child.calls >= self._recycle_after_calls or answer.resident_mb > RECYCLE_ABOVE_MB
+        child.request_count += 1
+        is_worn_out = child.request_count >= self._recycle_after_requests or decoder.resident_mb > RECYCLE_ABOVE_MB
         is_spare = len(self._idle) >= self._processes
-        if worn or is_spare or self._closed or isinstance(answer.error, ParserMemory):
+        if is_worn_out or is_spare or self._closed or isinstance(decoder.error, ParserOutOfMemory):
             await child.kill()
         else:
             self._idle.append(child)
 
 
 @asynccontextmanager
-async def _opened(path: Path) -> AsyncIterator[int | None]:
+async def _open_sealed_copy(path: Path) -> AsyncIterator[int | None]:
     """The file as a descriptor for the child. Raises Corrupt for one that cannot be read, ParserUnavailable."""
     async with AsyncExitStack() as stack:
         try:
-            descriptor = await stack.enter_async_context(sealed_copy(path))
+            descriptor = await stack.enter_async_context(create_sealed_copy(path))
         except (FileNotFoundError, IsADirectoryError, PermissionError) as exc:
-            raise Corrupt from exc
+            raise CorruptFile from exc
         except OSError as exc:  # no memory or no descriptor is left
             raise ParserUnavailable from exc
         yield descriptor

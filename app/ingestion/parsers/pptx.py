@@ -17,15 +17,23 @@ from pptx.text.text import TextFrame
 
 from app.ingestion.parsers import ParseOptions
 from app.ingestion.parsers.archives import check_archive
-from app.ingestion.parsers.blocks import BlockList, check_pages
+from app.ingestion.parsers.blocks import BlockList, check_page_count
 from app.ingestion.parsers.cleaning import clean_line
-from app.ingestion.parsers.drawings import add_chart, diagram_lines, pictures_warning
-from app.ingestion.parsers.ooxml import UNREADABLE, attribute, child, children, name, parse_xml, texts
-from app.ingestion.parsers.pictures import PictureList
-from app.ingestion.parsers.tables import markdown_table
-from app.ingestion.types import BlockKind, Corrupt, ParsedDocument
+from app.ingestion.parsers.drawings import add_chart, format_image_warnings, read_diagram_lines
+from app.ingestion.parsers.ooxml import (
+    UNREADABLE_ERRORS,
+    find_child,
+    get_attribute,
+    get_tag,
+    iter_children,
+    iter_texts,
+    parse_xml,
+)
+from app.ingestion.parsers.pictures import ImageList
+from app.ingestion.parsers.tables import format_markdown_table
+from app.ingestion.types import BlockKind, CorruptFile, ParsedDocument
 
-_DAMAGED = (PythonPptxError, *UNREADABLE, AttributeError, IndexError, TypeError, Corrupt)
+_DAMAGED_ERRORS = (PythonPptxError, *UNREADABLE_ERRORS, AttributeError, IndexError, TypeError, CorruptFile)
 """What python-pptx lets through on damaged or wrong packages, as it checks nothing itself; and our own word for it."""
 
 
@@ -43,95 +51,95 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
         presentation = Presentation(str(path))
         slides = list(presentation.slides)
         title = clean_line(presentation.core_properties.title or "")
-    except _DAMAGED as exc:
-        raise Corrupt from exc
-    check_pages(len(slides), options)
-    blocks, unread, unseen = BlockList(options), 0, 0
-    pictures = PictureList(blocks, options)
+    except _DAMAGED_ERRORS as exc:
+        raise CorruptFile from exc
+    check_page_count(len(slides), options)
+    blocks, damaged_count, unread_images = BlockList(options), 0, 0
+    images = ImageList(blocks, options)
     for number, slide in enumerate(slides, start=1):
-        options.report(number, len(slides))
+        options.on_progress(number, len(slides))
         try:
-            unseen += _read_slide(slide, number, blocks, pictures)
-        except _DAMAGED:
-            unread += 1
-    if unread and not blocks.blocks:
-        raise Corrupt
-    warnings = [f"{unread} of {len(slides)} slides are damaged and were read in part."] if unread else []
-    warnings += pictures_warning(unseen + pictures.left_out)
-    generic = _GENERIC_TITLE.fullmatch(title)
+            unread_images += _read_slide(slide, number, blocks, images)
+        except _DAMAGED_ERRORS:
+            damaged_count += 1
+    if damaged_count and not blocks.blocks:
+        raise CorruptFile
+    warnings = [f"{damaged_count} of {len(slides)} slides are damaged and were read in part."] if damaged_count else []
+    warnings += format_image_warnings(unread_images + images.skipped_count)
+    is_generic = _GENERIC_TITLE.fullmatch(title)
     return ParsedDocument(
         blocks.blocks,
-        title=blocks.first_heading() if generic else title,
+        title=blocks.find_first_heading() if is_generic else title,
         page_count=len(slides),
         warnings=warnings,
-        pictures=pictures.pictures,
+        images=images.images,
     )
 
 
-def _read_slide(slide: Slide, number: int, blocks: BlockList, pictures: PictureList) -> int:
+def _read_slide(slide: Slide, number: int, blocks: BlockList, images: ImageList) -> int:
     """Add the slide's blocks; the answer is how many pictures nobody takes."""
-    _settle_alternatives(slide)
+    _resolve_alternatives(slide)
     title = slide.shapes.title
     if title is not None and title.has_text_frame:
         blocks.add(BlockKind.HEADING, title.text_frame.text, level=1, slide=number)
-    unseen = 0
-    for shape in _flattened(slide.shapes):
-        if isinstance(shape, Picture) and pictures.wanted:
-            unseen += _take_picture(shape, number, pictures)
+    unread_images = 0
+    for shape in _iter_shapes(slide.shapes):
+        if isinstance(shape, Picture) and images.is_enabled:
+            unread_images += _add_image(shape, number, images)
         elif title is None or shape.shape_id != title.shape_id:
-            unseen += _read_shape(shape, number, blocks)
+            unread_images += _read_shape(shape, number, blocks)
     if slide.has_notes_slide and (notes := slide.notes_slide.notes_text_frame) is not None:
         blocks.add(BlockKind.NOTE, notes.text, slide=number)
-    for comment in _comments(slide):
+    for comment in _iter_comments(slide):
         blocks.add(BlockKind.NOTE, comment, slide=number)
-    return unseen
+    return unread_images
 
 
-def _take_picture(shape: Picture, number: int, pictures: PictureList) -> int:
+def _add_image(shape: Picture, number: int, images: ImageList) -> int:
     """1 for a picture that is only linked to, or whose file is missing."""
     try:
         data = shape.image.blob
-    except _DAMAGED:
+    except _DAMAGED_ERRORS:
         return 1
-    pictures.add_file(data, slide=number)
+    images.add_file(data, slide=number)
     return 0
 
 
-def _settle_alternatives(slide: Slide) -> None:
+def _resolve_alternatives(slide: Slide) -> None:
     """Put the first choice in the place of alternatives, which python-pptx does not look into."""
-    for element in [found for found in slide.element.iter() if name(found) == "mc:AlternateContent"]:
-        chosen = child(element, "mc:Choice")
-        for shape in list(children(chosen if chosen is not None else child(element, "mc:Fallback"))):
+    for element in [descendant for descendant in slide.element.iter() if get_tag(descendant) == "mc:AlternateContent"]:
+        choice = find_child(element, "mc:Choice")
+        for shape in list(iter_children(choice if choice is not None else find_child(element, "mc:Fallback"))):
             element.addprevious(shape)
         element.getparent().remove(element)
 
 
-def _comments(slide: Slide) -> Iterator[str]:
+def _iter_comments(slide: Slide) -> Iterator[str]:
     """The comments and the answers to them, of the older and the newer kind."""
     for relationship in slide.part.rels.values():
         if relationship.is_external or not relationship.reltype.endswith("/comments"):
             continue
         for element in parse_xml(relationship.target_part.blob).iter():
-            if name(element) == "p:text":
+            if get_tag(element) == "p:text":
                 yield element.text or ""
-            elif name(element) == "p188:txBody":
-                yield "\n".join("".join(texts(paragraph, "a:t")) for paragraph in children(element, "a:p"))
+            elif get_tag(element) == "p188:txBody":
+                yield "\n".join("".join(iter_texts(paragraph, "a:t")) for paragraph in iter_children(element, "a:p"))
 
 
-def _flattened(shapes: Any) -> Iterator[BaseShape]:
+def _iter_shapes(shapes: Any) -> Iterator[BaseShape]:
     """Every shape from top to bottom, groups opened; a stack instead of recursion, as groups nest without limit."""
-    stack = [iter(sorted(shapes, key=_position))]
+    stack = [iter(sorted(shapes, key=_get_position))]
     while stack:
         shape = next(stack[-1], None)
         if shape is None:
             stack.pop()
         elif isinstance(shape, GroupShape):
-            stack.append(iter(sorted(shape.shapes, key=_position)))
+            stack.append(iter(sorted(shape.shapes, key=_get_position)))
         else:
             yield shape
 
 
-def _position(shape: BaseShape) -> tuple[int, int]:
+def _get_position(shape: BaseShape) -> tuple[int, int]:
     """Placeholders that inherit their place say None; they come first, as in the outline."""
     top, left = shape.top, shape.left
     return (int(top) if top is not None else -1, int(left) if left is not None else -1)
@@ -161,7 +169,7 @@ def _read_text(frame: TextFrame, number: int, blocks: BlockList) -> None:
 
 def _read_table(table: Table, number: int, blocks: BlockList) -> None:
     rows = [["" if cell.is_spanned else cell.text for cell in row.cells] for row in table.rows]
-    blocks.add(BlockKind.TABLE, markdown_table(rows), slide=number)
+    blocks.add(BlockKind.TABLE, format_markdown_table(rows), slide=number)
 
 
 def _read_graphic(frame: GraphicFrame, number: int, blocks: BlockList) -> int:
@@ -171,13 +179,13 @@ def _read_graphic(frame: GraphicFrame, number: int, blocks: BlockList) -> int:
     """
     unread = 1
     for element in frame.element.iter():
-        if name(element) == "c:chart":
-            chart = frame.part.related_part(attribute(element, "id"))
+        if get_tag(element) == "c:chart":
+            chart = frame.part.related_part(get_attribute(element, "id"))
             add_chart(parse_xml(chart.blob), blocks, slide=number)
             unread = 0
-        elif name(element) == "dgm:relIds":
-            diagram = frame.part.related_part(attribute(element, "dm"))
-            for line in diagram_lines(parse_xml(diagram.blob)):
+        elif get_tag(element) == "dgm:relIds":
+            diagram = frame.part.related_part(get_attribute(element, "dm"))
+            for line in read_diagram_lines(parse_xml(diagram.blob)):
                 blocks.add(BlockKind.LIST_ITEM, line, slide=number)
             unread = 0
     return unread

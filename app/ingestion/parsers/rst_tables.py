@@ -10,26 +10,26 @@ _RULE = re.compile(r"-{2,}+(?: ++-{2,}+)*+")
 _COLUMN = re.compile(r"=+")
 
 
-def grid_rows(lines: Sequence[str]) -> list[list[str]]:
+def parse_grid_rows(lines: Sequence[str]) -> list[list[str]]:
     """The cells of a grid table; empty where some span columns or rows, which no row of text can say."""
     edges = [index for index, sign in enumerate(lines[0]) if sign == "+"]
     rows: list[list[str]] = []
-    begins = True
+    is_new_row = True
     for line in lines:
         if GRID_BORDER.fullmatch(line):
             if [index for index, sign in enumerate(line) if sign == "+"] != edges:
                 return []
-            begins = True
+            is_new_row = True
         elif len(line) != edges[-1] + 1 or any(line[edge] != "|" for edge in edges):
             return []
         else:
             cells = [line[start + 1 : end].strip() for start, end in pairwise(edges)]
-            _add_line(rows, cells, begins=begins)
-            begins = False
+            _add_line(rows, cells, is_new_row=is_new_row)
+            is_new_row = False
     return rows
 
 
-def simple_rows(lines: Sequence[str]) -> list[list[str]]:
+def parse_simple_rows(lines: Sequence[str]) -> list[list[str]]:
     """The cells of a simple table, whose first line shows the columns; a line without a first cell goes on the row."""
     starts = [column.start() for column in _COLUMN.finditer(lines[0])]
     ends = [*starts[1:], None]
@@ -37,11 +37,11 @@ def simple_rows(lines: Sequence[str]) -> list[list[str]]:
     for line in lines:
         if line and not SIMPLE_BORDER.fullmatch(line) and not _RULE.fullmatch(line):
             cells = [line[start:end].strip() for start, end in zip(starts, ends, strict=True)]
-            _add_line(rows, cells, begins=not rows or bool(cells[0]))
+            _add_line(rows, cells, is_new_row=not rows or bool(cells[0]))
     return rows
 
 
-def list_rows(lines: Sequence[str]) -> list[list[str]]:
+def parse_list_rows(lines: Sequence[str]) -> list[list[str]]:
     """The cells of a ``list-table``: a list of rows (``* -``), each a list of cells (``-``)."""
     rows: list[list[str]] = []
     for line in lines:
@@ -55,8 +55,8 @@ def list_rows(lines: Sequence[str]) -> list[list[str]]:
     return rows
 
 
-def _add_line(rows: list[list[str]], cells: list[str], *, begins: bool) -> None:
-    if begins:
+def _add_line(rows: list[list[str]], cells: list[str], *, is_new_row: bool) -> None:
+    if is_new_row:
         rows.append(cells)
     else:
         rows[-1] = [f"{above} {cell}".strip() for above, cell in zip(rows[-1], cells, strict=True)]

@@ -13,25 +13,27 @@ from typing import IO
 
 from python_calamine import CalamineError, CalamineSheet, CalamineWorkbook, SheetTypeEnum, SheetVisibleEnum
 
-from app.documents.ole import SIGNATURE, entry_names
+from app.documents.ole import SIGNATURE, read_entry_names
 from app.ingestion.parsers import ParseOptions
 from app.ingestion.parsers.archives import check_archive
 from app.ingestion.parsers.blocks import BlockList
 from app.ingestion.parsers.records import add_rows
-from app.ingestion.types import BlockKind, Corrupt, Encrypted, ParsedDocument, TooMuchText
+from app.ingestion.types import BlockKind, CorruptFile, EncryptedFile, ParsedDocument, TextTooLong
 
 MAX_CELLS = 16 << 20
 """The area from a sheet's first cell to its last, which the library holds in 32 bytes a cell; all that XLS can have."""
 
-_EXACT = 1 << 53
-Value = int | float | str | bool | datetime.time | datetime.date | datetime.datetime | datetime.timedelta
+_MAX_EXACT_FLOAT = 1 << 53
+CellValue = int | float | str | bool | datetime.time | datetime.date | datetime.datetime | datetime.timedelta
 
-_LOCKED = re.compile(rb"\x09\x08(?:\x08\0\0\x05\x05\0.{4}|\x10\0\0\x06\x05\0.{12})(?:\x86\0\0\0)?\x2f\0", re.DOTALL)
+_PASSWORD_RECORD = re.compile(
+    rb"\x09\x08(?:\x08\0\0\x05\x05\0.{4}|\x10\0\0\x06\x05\0.{12})(?:\x86\0\0\0)?\x2f\0", re.DOTALL
+)
 """The record FILEPASS behind the beginning of a workbook, [MS-XLS] 2.4.117."""
 
 _CELL = re.compile(rb"""<(?:\w+:)?c\s(?:[^<>]*?\s)?r=["']([A-Z]{1,3})(\d{1,7})["'][^<>]*(?<!/)>""")
-_PIECE = 1 << 20
-_UNREADABLE = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, ValueError, RuntimeError, EOFError, OSError)
+_READ_BYTES = 1 << 20
+_UNREADABLE_ERRORS = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, ValueError, RuntimeError, EOFError, OSError)
 
 
 def parse(path: Path, options: ParseOptions) -> ParsedDocument:
@@ -46,34 +48,38 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
             check_archive(path)
             _check_extents(path)
         file.seek(0)
-        with _corrupt():
+        with _translate_errors():
             workbook = CalamineWorkbook.from_filelike(file)
     blocks, hidden, damaged = BlockList(options), 0, 0
-    for number, about in enumerate(workbook.sheets_metadata, start=1):
-        if about.typ != SheetTypeEnum.WorkSheet:
+    for number, metadata in enumerate(workbook.sheets_metadata, start=1):
+        if metadata.typ != SheetTypeEnum.WorkSheet:
             continue
-        if about.visible != SheetVisibleEnum.Visible:
+        if metadata.visible != SheetVisibleEnum.Visible:
             hidden += 1
             continue
         try:
-            with _corrupt():
+            with _translate_errors():
                 _add_sheet(workbook.get_sheet_by_index(number - 1), number, blocks)
-        except Corrupt:
+        except CorruptFile:
             damaged += 1
     if damaged and not blocks.blocks:
-        raise Corrupt
-    warnings = [_not_read(count, what) for count, what in ((hidden, "hidden"), (damaged, "damaged")) if count]
+        raise CorruptFile
+    warnings = [
+        _format_unread_warning(count, condition)
+        for count, condition in ((hidden, "hidden"), (damaged, "damaged"))
+        if count
+    ]
     return ParsedDocument(blocks.blocks, warnings=warnings)
 
 
-def _not_read(count: int, what: str) -> str:
-    return f"1 {what} sheet was not read." if count == 1 else f"{count} {what} sheets were not read."
+def _format_unread_warning(count: int, condition: str) -> str:
+    return f"1 {condition} sheet was not read." if count == 1 else f"{count} {condition} sheets were not read."
 
 
 def _check_unlocked(path: Path) -> None:
     """New workbooks with a password are in an old container; in old ones the first records say so."""
-    if "EncryptedPackage" in entry_names(path) or _LOCKED.search(path.read_bytes()):
-        raise Encrypted
+    if "EncryptedPackage" in read_entry_names(path) or _PASSWORD_RECORD.search(path.read_bytes()):
+        raise EncryptedFile
 
 
 def _check_extents(path: Path) -> None:
@@ -87,25 +93,25 @@ def _check_extents(path: Path) -> None:
                 if "worksheets/" in member.filename.lower() and member.filename.lower().endswith(".xml"):
                     with archive.open(member) as file:
                         _check_extent(file)
-    except _UNREADABLE as exc:
-        raise Corrupt from exc
+    except _UNREADABLE_ERRORS as exc:
+        raise CorruptFile from exc
 
 
 def _check_extent(file: IO[bytes]) -> None:
-    last_row, last_column, rest = 0, 0, b""
-    while piece := file.read(_PIECE):
-        piece = rest + piece
+    last_row, last_column, remainder = 0, 0, b""
+    while piece := file.read(_READ_BYTES):
+        piece = remainder + piece
         end = piece.rfind(b"<")
-        piece, rest = piece[:end], piece[end:][:_PIECE]
+        piece, remainder = piece[:end], piece[end:][:_READ_BYTES]
         cells = _CELL.findall(piece)
         if cells:
             last_row = max(last_row, *(int(row) for _, row in cells))
-            last_column = max(last_column, *map(_column, {letters for letters, _ in cells}))
+            last_column = max(last_column, *map(_parse_column, {letters for letters, _ in cells}))
         if last_row * last_column > MAX_CELLS:
-            raise TooMuchText("The cells of a sheet lie too far apart.")
+            raise TextTooLong("The cells of a sheet lie too far apart.")
 
 
-def _column(letters: bytes) -> int:
+def _parse_column(letters: bytes) -> int:
     number = 0
     for letter in letters:
         number = 26 * number + letter - 64
@@ -113,27 +119,27 @@ def _column(letters: bytes) -> int:
 
 
 @contextmanager
-def _corrupt() -> Iterator[None]:
+def _translate_errors() -> Iterator[None]:
     try:
         yield
     except (CalamineError, OverflowError) as exc:  # the latter for durations of millions of years
-        raise Corrupt from exc
+        raise CorruptFile from exc
     except BaseException as exc:
         # The library's panic is not an Exception, and its class cannot be imported.
         if type(exc).__name__ == "PanicException":
-            raise Corrupt from exc
+            raise CorruptFile from exc
         raise
 
 
 def _add_sheet(sheet: CalamineSheet, number: int, blocks: BlockList) -> None:
-    rows = ([_text(value) for value in row] for row in sheet.iter_rows())
+    rows = ([_format_value(value) for value in row] for row in sheet.iter_rows())
     first = next(filter(any, rows), None)
     if first is not None:
         blocks.add(BlockKind.HEADING, sheet.name, level=1, sheet=number)
         add_rows(chain([first], rows), blocks, sheet=number)
 
 
-def _text(value: Value) -> str:
+def _format_value(value: CellValue) -> str:
     """The value as people write it: no float noise, dates by ISO 8601."""
     match value:
         case str():
@@ -141,10 +147,10 @@ def _text(value: Value) -> str:
         case bool():
             return str(value).upper()
         case float():
-            return str(int(value)) if value.is_integer() and abs(value) < _EXACT else f"{value:.15g}"
+            return str(int(value)) if value.is_integer() and abs(value) < _MAX_EXACT_FLOAT else f"{value:.15g}"
         case datetime.datetime():
-            midnight = value.time() == datetime.time()
-            return value.date().isoformat() if midnight else value.isoformat(" ", "seconds")
+            is_midnight = value.time() == datetime.time()
+            return value.date().isoformat() if is_midnight else value.isoformat(" ", "seconds")
         case datetime.date() | datetime.time():
             return value.isoformat()
         case datetime.timedelta():

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 from app.ingestion.parsers.cleaning import clean_line
-from app.ingestion.types import TooMuchText
+from app.ingestion.types import TextTooLong
 
-MOST_CELLS = 1_000_000
+MAX_CELLS = 1_000_000
 
 
-def markdown_table(rows: Sequence[Sequence[str]]) -> str:
+def format_markdown_table(rows: Sequence[Sequence[str]]) -> str:
     """A pipe table whose first row is the header; short rows are filled up, rows without text left out, ``|`` escaped.
 
     A table of one column or one row is no table: its cells come back as lines. Empty where no cell has text. Raises
@@ -19,8 +19,8 @@ def markdown_table(rows: Sequence[Sequence[str]]) -> str:
     if not cleaned:
         return ""
     width = max(len(row) for row in cleaned)
-    if width * len(cleaned) > MOST_CELLS:
-        raise TooMuchText("A table in the file has more cells than the limit allows.", limit=MOST_CELLS)
+    if width * len(cleaned) > MAX_CELLS:
+        raise TextTooLong("A table in the file has more cells than the limit allows.", limit=MAX_CELLS)
     if width == 1 or len(cleaned) == 1:
         return "\n".join(cell.replace("\\|", "|") for row in cleaned for cell in row if cell)
     lines = ["| " + " | ".join(row + [""] * (width - len(row))) + " |" for row in cleaned]

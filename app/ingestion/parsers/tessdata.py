@@ -5,7 +5,7 @@ from pathlib import Path
 
 from app.ingestion.parsers import LanguageData
 
-KNOWN_DIRECTORIES = (
+DEFAULT_DIRECTORIES = (
     Path("/usr/share/tesseract-ocr/5/tessdata"),
     Path("/usr/share/tesseract-ocr/4.00/tessdata"),
     Path("/usr/share/tessdata"),
@@ -15,12 +15,12 @@ KNOWN_DIRECTORIES = (
 
 
 def find_language_data(
-    wanted: Sequence[str], directory: Path | None, *, known: Sequence[Path] = KNOWN_DIRECTORIES
+    requested: Sequence[str], directory: Path | None, *, default_directories: Sequence[Path] = DEFAULT_DIRECTORIES
 ) -> LanguageData:
-    """What there is of the ``wanted`` languages in the ``directory``, else in the first known one that has any."""
-    for place in known if directory is None else (directory,):
-        found = tuple(language for language in wanted if (place / f"{language}.traineddata").is_file())
-        if found:
-            missing = tuple(language for language in wanted if language not in found)
-            return LanguageData(str(place), found, missing)
-    return LanguageData(missing=tuple(wanted))
+    """What there is of the ``requested`` languages in the ``directory``, else in the first known one that has any."""
+    for candidate in default_directories if directory is None else (directory,):
+        installed = tuple(language for language in requested if (candidate / f"{language}.traineddata").is_file())
+        if installed:
+            missing = tuple(language for language in requested if language not in installed)
+            return LanguageData(str(candidate), installed, missing)
+    return LanguageData(missing=tuple(requested))

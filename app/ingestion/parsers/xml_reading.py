@@ -7,20 +7,24 @@ from typing import Any, TypeAlias
 
 from lxml import etree  # type: ignore[import-untyped]  # lxml ships no types
 
-from app.ingestion.parsers.decoding import Decoded, decode
-from app.ingestion.types import Corrupt
+from app.ingestion.parsers.decoding import DecodedText, decode_text
+from app.ingestion.types import CorruptFile
 
 Element: TypeAlias = Any  # as lxml ships no types
-_DECLARED = re.compile(rb"\A[^<]{0,16}<\?xml\b[^>]{0,200}?encoding\s*=\s*[\"']([\w.:-]{1,40})")
+_ENCODING_DECLARATION = re.compile(rb"\A[^<]{0,16}<\?xml\b[^>]{0,200}?encoding\s*=\s*[\"']([\w.:-]{1,40})")
 # Where an encoding that the declaration names is read as one of these, the declaration's bytes would not be ASCII.
-_WIDE = ("utf-16", "utf-32", "ucs-2", "ucs-4", "iso-10646")
+_WIDE_ENCODINGS = ("utf-16", "utf-32", "ucs-2", "ucs-4", "iso-10646")
 
 
-def decode_xml(data: bytes, *, encoding: str | None) -> Decoded:
+def decode_xml(data: bytes, *, encoding: str | None) -> DecodedText:
     """As ``decode``, with the word of the XML declaration."""
-    found = _DECLARED.match(data)
-    declared = found[1].decode("ascii", "replace").lower() if found else None
-    return decode(data, encoding=encoding, declared=None if declared and declared.startswith(_WIDE) else declared)
+    match = _ENCODING_DECLARATION.match(data)
+    declared = match[1].decode("ascii", "replace").lower() if match else None
+    return decode_text(
+        data,
+        encoding=encoding,
+        declared_encoding=None if declared and declared.startswith(_WIDE_ENCODINGS) else declared,
+    )
 
 
 def read_xml(text: str) -> Element:
@@ -38,15 +42,15 @@ def read_xml(text: str) -> Element:
     try:
         return etree.fromstring(text.strip().encode(), parser)
     except (etree.XMLSyntaxError, ValueError) as exc:
-        raise Corrupt("The XML in this file is damaged, or too large for one piece.") from exc
+        raise CorruptFile("The XML in this file is damaged, or too large for one piece.") from exc
 
 
-def local_name(element: Element) -> str:
+def get_local_name(element: Element) -> str:
     """The tag without its namespace; empty for what is no element, such as an entity."""
     return etree.QName(element).localname if isinstance(element.tag, str) else ""
 
 
-def own_text(element: Element) -> str:
+def get_own_text(element: Element) -> str:
     """The characters that stand directly in the element, between its children."""
     parts = [element.text or ""]
     for child in element:
@@ -54,7 +58,7 @@ def own_text(element: Element) -> str:
     return "".join(parts)
 
 
-def texts_of(element: Element) -> Iterator[str]:
+def iter_texts(element: Element) -> Iterator[str]:
     """All characters inside the element in order. An entity that is not resolved is kept by its name."""
     for event, node in etree.iterwalk(element, events=("start", "end")):
         if event == "start":

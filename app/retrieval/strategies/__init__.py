@@ -6,14 +6,14 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from app.errors import InvalidInput
+from app.errors import InvalidInputError
 from app.logging import get_logger
 from app.plugins import STRATEGIES as GROUP
-from app.plugins import read_options, with_plugins
-from app.retrieval.course import Course
+from app.plugins import merge_plugins, parse_options
+from app.retrieval.course import SearchRun
 from app.retrieval.strategies import graph_rag, hybrid, hyde, lexical, multi_query, simple
 from app.retrieval.strategies.context import Strategy
-from app.retrieval.strategies.plugged import read_strategy
+from app.retrieval.strategies.plugged import wrap_plugin_strategy
 
 logger = get_logger(__name__)
 
@@ -24,44 +24,48 @@ STRATEGIES: dict[str, Strategy[Any]] = {
 
 
 @cache
-def installed_strategies() -> Mapping[str, Strategy[Any]]:
+def load_strategies() -> Mapping[str, Strategy[Any]]:
     """Ours, and those of plugins; found once."""
-    return with_plugins(GROUP, STRATEGIES, read_strategy)
+    return merge_plugins(GROUP, STRATEGIES, wrap_plugin_strategy)
 
 
 def find_strategy(name: str, *, loc: tuple[str, ...]) -> Strategy[Any]:
     """Raises InvalidInput with the names of those that are there."""
-    installed = installed_strategies()
+    installed = load_strategies()
     if name not in installed:
-        raise InvalidInput(f"No strategy is named {name!r}; there are: {', '.join(installed)}.", loc=loc)
+        raise InvalidInputError(f"No strategy is named {name!r}; there are: {', '.join(installed)}.", loc=loc)
     return installed[name]
 
 
-def kept_strategy(name: str, course: Course) -> Strategy[Any]:
+def resolve_stored_strategy(name: str, search_run: SearchRun) -> Strategy[Any]:
     """That of a knowledge base; where it has gone with its plugin the default one, and the caller is told."""
-    installed = installed_strategies()
+    installed = load_strategies()
     if name not in installed:
         logger.warning("search.strategy_unknown", strategy=name)
-        course.remark(
+        search_run.add_notice(
             f"The strategy {name!r} of the knowledge base is not there any more: it was searched as {DEFAULT_STRATEGY}."
         )
     return installed.get(name, installed[DEFAULT_STRATEGY])
 
 
-def strategy_options(strategy: Strategy[Any], given: Mapping[str, Any], *, loc: tuple[str, ...]) -> BaseModel:
+def parse_strategy_options(strategy: Strategy[Any], provided: Mapping[str, Any], *, loc: tuple[str, ...]) -> BaseModel:
     """Its options, those that are not given as they are by default. Raises InvalidInput."""
-    options: BaseModel = read_options(strategy.options, given, loc=loc)
+    options: BaseModel = parse_options(strategy.options, provided, loc=loc)
     return options
 
 
-def kept_options(strategy: Strategy[Any], kept: Mapping[str, Any], course: Course) -> Mapping[str, Any]:
+def resolve_stored_options(
+    strategy: Strategy[Any], stored: Mapping[str, Any], search_run: SearchRun
+) -> Mapping[str, Any]:
     """Those that a knowledge base gives; none, and the caller is told, where the strategy has others by now."""
-    if not kept:
-        return kept
+    if not stored:
+        return stored
     try:
-        strategy_options(strategy, kept, loc=())
-    except InvalidInput:
+        parse_strategy_options(strategy, stored, loc=())
+    except InvalidInputError:
         logger.warning("search.strategy_options_unknown", strategy=strategy.name)
-        course.remark(f"The knowledge base's options of {strategy.name!r} were left out: the strategy has others now.")
+        search_run.add_notice(
+            f"The knowledge base's options of {strategy.name!r} were left out: the strategy has others now."
+        )
         return {}
-    return kept
+    return stored

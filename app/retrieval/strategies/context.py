@@ -11,26 +11,26 @@ from pydantic import BaseModel
 from app.filters import CompiledFilter
 from app.inference.embedding import Embedder, EmbeddingIdentity
 from app.knowledge_bases.types import KnowledgeBaseView
-from app.retrieval.course import Course, together
-from app.retrieval.finder import Finder
-from app.retrieval.lanes import Comparison, LaneResults, Ranked, Ranking, collect
-from app.retrieval.queries import QueryVectors, Vector
-from app.retrieval.repository import LaneCall, LaneList
-from app.retrieval.types import Hit, NamedTransformer, Query, Searched
-from app.retrieval.words import NONE, Place, Terms, terms_of
+from app.retrieval.course import SearchRun, gather
+from app.retrieval.finder import HybridRetriever
+from app.retrieval.lanes import ModelQueryVectors, RankedKeys, Ranking, RetrieverResults, group_by_query
+from app.retrieval.queries import QueryEmbedder, Vector
+from app.retrieval.repository import RetrieverHits, RetrieverQuery
+from app.retrieval.types import Hit, IndexRef, NamedTransformer, Query
+from app.retrieval.words import NO_TERMS, IndexLanguages, Terms, analyze_queries
 
-WORDS_ALONE = "only the lexical lane was searched"
-BESIDE_VECTORS = "words were looked for in the lexical lane alone"
-VECTORS_ALONE = "only the vectors that were given were searched for"
-NEW_WORDS = "words without a kept vector were looked for in the lexical lane alone"
-ONLY_KNOWN = "only what has a kept or a given vector was searched for"
-NO_COSINES = "similarities are not known"
-NOTHING = "nothing was searched"
-NO_WORDS = "The queries have no words to look for: stop words, signs and symbols are none."
+LEXICAL_ONLY = "only the lexical lane was searched"
+TEXT_LEXICAL_ONLY = "words were looked for in the lexical lane alone"
+PROVIDED_VECTORS_ONLY = "only the vectors that were given were searched for"
+UNCACHED_TEXT_LEXICAL_ONLY = "words without a kept vector were looked for in the lexical lane alone"
+AVAILABLE_VECTORS_ONLY = "only what has a kept or a given vector was searched for"
+NO_SIMILARITIES = "similarities are not known"
+NOTHING_SEARCHED = "nothing was searched"
+NO_QUERY_TERMS = "The queries have no words to look for: stop words, signs and symbols are none."
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class SearchTarget:
     """A knowledge base to search, the levels of it that are seen, and the filter: as understood, and compiled.
 
     ``embedder`` makes vectors for it, None where its model is not configured. What is found counts ``scale`` times.
@@ -40,48 +40,50 @@ class Target:
     kb: KnowledgeBaseView
     embedder: Embedder | None
     scopes: Sequence[UUID]
-    understood: Mapping[str, Any] | None
+    effective_filter: Mapping[str, Any] | None
     filter: CompiledFilter
-    scale: float = 1.0
-    narrowed: bool = False
+    weight: float = 1.0
+    is_user_restricted: bool = False
 
     @property
-    def searched(self) -> Searched:
+    def index_ref(self) -> IndexRef:
         """What the finder has to know of it."""
-        return Searched(self.kb.row.tenant_id, self.kb.row.name, self.scale)
+        return IndexRef(self.kb.row.tenant_id, self.kb.row.name, self.weight)
 
     @property
     def is_slow(self) -> bool:
         """A large knowledge base under a filter: the lanes read much that does not pass."""
-        return self.kb.index.vector_index == "hnsw" and self.filter.narrows
+        return self.kb.index.vector_index == "hnsw" and self.filter.is_selective
 
     @property
     def model(self) -> EmbeddingIdentity:
         """What made its vectors: only those of the same can be compared."""
-        return self.embedder.identity if self.embedder else EmbeddingIdentity.stored(self.kb.index.identity)
+        return (
+            self.embedder.identity if self.embedder else EmbeddingIdentity.from_index_identity(self.kb.index.identity)
+        )
 
-    def fitting(self, vectors: Sequence[Vector | None]) -> list[Vector | None]:
+    def select_comparable_vectors(self, vectors: Sequence[Vector | None]) -> list[Vector | None]:
         """Those that can be compared with its own, else None: of a given one nothing but its length is known."""
-        return [one if one is not None and len(one) == self.kb.index.dim else None for one in vectors]
+        return [vector if vector is not None and len(vector) == self.kb.index.dim else None for vector in vectors]
 
 
 @dataclass(frozen=True, slots=True)
 class SearchContext:
     """One search on its way: at least one query and one target."""
 
-    finder: Finder
-    vectors: QueryVectors
-    course: Course
+    retriever: HybridRetriever
+    query_embedder: QueryEmbedder
+    search_run: SearchRun
     queries: Sequence[Query]
-    targets: Sequence[Target]
+    targets: Sequence[SearchTarget]
 
-    def reading(self, rows: int) -> Self:
+    def with_limit(self, limit: int) -> Self:
         """The same, where at least so many hits are read: for a strategy that orders them anew."""
-        return replace(self, finder=self.finder.reading(max(rows, self.finder.top_k)))
+        return replace(self, retriever=self.retriever.with_limit(max(limit, self.retriever.top_k)))
 
     async def find(
         self,
-        rank: Callable[[LaneResults], Ranked],
+        rank: Callable[[RetrieverResults], RankedKeys],
         *,
         dense: bool = True,
         lexical: bool = True,
@@ -93,108 +95,135 @@ class SearchContext:
         Where one lane cannot answer, the other does and a warning says so. Raises SearchUnavailable when none can,
         EmbeddingUnavailable when only the dense lane was asked for.
         """
-        vectors = await self._vectors(dense=dense, lexical=lexical)
-        terms = iter(await self._terms() if lexical else ())
+        vectors = await self._embed_queries(dense=dense, lexical=lexical)
+        terms = iter(await self._analyze_queries() if lexical else ())
         # What the lexical lane alone has found comes behind all that this lane has above it: no more than ``top_k`` of
         # them are read. Where there are ties, or some are gone, what a hit lacks is had as it is read.
-        few = not cosines and len(self.queries) * len(self.targets) == 1 and self.finder.score_threshold is None
-        comparisons = self._comparisons(vectors) if len(self.queries) > 1 else ()
-        make = partial(self._call, comparisons=comparisons, dense=dense, cosines=self.finder.top_k if few else None)
+        limits_cosines = (
+            not cosines and len(self.queries) * len(self.targets) == 1 and self.retriever.score_threshold is None
+        )
+        comparisons = self._build_comparisons(vectors) if len(self.queries) > 1 else ()
+        build_call = partial(
+            self._build_call,
+            comparisons=comparisons,
+            dense=dense,
+            cosines=self.retriever.top_k if limits_cosines else None,
+        )
         calls = [
-            make(target, of_target[number], next(terms) if lexical and query.text else NONE)
+            build_call(target, target_vectors[number], next(terms) if lexical and query.text else NO_TERMS)
             for number, query in enumerate(self.queries)
-            for target, of_target in zip(self.targets, vectors, strict=True)
+            for target, target_vectors in zip(self.targets, vectors, strict=True)
         ]
-        if not any(call.asks_something for call in calls):
+        if not any(call.needs_search for call in calls):
             if dense:
                 # No vector, and no word to look for: that nothing was found says nothing.
-                raise self.vectors.nothing_to_ask(self.queries)
+                raise self.query_embedder.build_unsearchable_error(self.queries)
             if self.queries and any(target.kb.languages for target in self.targets):  # without, nothing is there
-                self.course.remark(NO_WORDS)
+                self.search_run.add_notice(NO_QUERY_TERMS)
             return []
 
-        extra = frozenset(number for number in range(len(calls)) if self.queries[number // len(self.targets)].extra)
+        extra_calls = frozenset(
+            number for number in range(len(calls)) if self.queries[number // len(self.targets)].is_extra
+        )
         models = list(dict.fromkeys(target.model for target in self.targets))
-        numbers = [models.index(target.model) for target in self.targets]
+        model_numbers = [models.index(target.model) for target in self.targets]
 
-        vector = calls[0].vector if few else None
+        vector = calls[0].vector if limits_cosines else None
 
-        def ranking(lists: Sequence[LaneList]) -> Ranking:
-            found = collect(calls, lists, queries=len(self.queries), models=numbers)
-            ranked = self.finder.scaled(rank(found))
-            return Ranking(found, ranked, fused=dense and lexical, vector=vector, comparisons=comparisons)
+        def rank_lists(lists: Sequence[RetrieverHits]) -> Ranking:
+            results = group_by_query(calls, lists, query_count=len(self.queries), models=model_numbers)
+            ranked = self.retriever.apply_weights(rank(results))
+            return Ranking(results, ranked, is_fused=dense and lexical, vector=vector, model_query_vectors=comparisons)
 
-        return await self.finder.find(calls, ranking, extra=extra)
+        return await self.retriever.retrieve(calls, rank_lists, extra_positions=extra_calls)
 
-    async def _vectors(self, *, dense: bool, lexical: bool) -> Sequence[Sequence[Vector | None]]:
+    async def _embed_queries(self, *, dense: bool, lexical: bool) -> Sequence[Sequence[Vector | None]]:
         """For each target the queries' vectors; without the dense lane a threshold still wants its cosines.
 
         Every model is asked once, and all at the same time.
         """
-        if not dense and self.finder.score_threshold is None:
+        if not dense and self.retriever.score_threshold is None:
             return [[None] * len(self.queries)] * len(self.targets)
-        embedders = {one.embedder.identity: one.embedder for one in self.targets if one.embedder is not None}
-        given = [query.vector for query in self.queries]
+        embedders = {item.embedder.identity: item.embedder for item in self.targets if item.embedder is not None}
+        provided = [query.vector for query in self.queries]
         # Of several the others are enough, and so is a vector that was given.
-        required = not lexical and len(embedders) == 1 and all(vector is None for vector in given)
-        with self.course.timing("embed"):
+        required = not lexical and len(embedders) == 1 and all(vector is None for vector in provided)
+        with self.search_run.time_step("embed"):
             calls = [
-                self.vectors.of(
-                    one, self.queries, required=required, **self._silence(model, dense=dense, lexical=lexical)
+                self.query_embedder.embed(
+                    item,
+                    self.queries,
+                    required=required,
+                    **self._build_failure_messages(model, dense=dense, lexical=lexical),
                 )
-                for model, one in embedders.items()
+                for model, item in embedders.items()
             ]
-            made = dict(zip(embedders, await together(calls), strict=True))
-        return [target.fitting(made.get(target.model, given)) for target in self.targets]
+            embedded = dict(zip(embedders, await gather(calls), strict=True))
+        return [target.select_comparable_vectors(embedded.get(target.model, provided)) for target in self.targets]
 
-    def _comparisons(self, vectors: Sequence[Sequence[Vector | None]]) -> list[Comparison]:
+    def _build_comparisons(self, vectors: Sequence[Sequence[Vector | None]]) -> list[ModelQueryVectors]:
         """For each model the vectors that its indexes can be compared with, where there are some.
 
         None where it did not answer: the best of the rest is not the best of all, and a threshold is not for it.
         """
-        words = [number for number, query in enumerate(self.queries) if query.text is not None]
-        made: dict[EmbeddingIdentity, Comparison] = {}
-        for target, of_target in zip(self.targets, vectors, strict=True):
-            others = made[target.model].indexes if target.model in made else frozenset()
-            given = [vector for vector in of_target if vector is not None]
-            if given and all(of_target[number] is not None for number in words):
-                made[target.model] = Comparison(others | {target.kb.index.id.bytes}, given)
-        return list(made.values())
+        text_numbers = [number for number, query in enumerate(self.queries) if query.text is not None]
+        comparisons: dict[EmbeddingIdentity, ModelQueryVectors] = {}
+        for target, target_vectors in zip(self.targets, vectors, strict=True):
+            others = comparisons[target.model].indexes if target.model in comparisons else frozenset()
+            provided = [vector for vector in target_vectors if vector is not None]
+            if provided and all(target_vectors[number] is not None for number in text_numbers):
+                comparisons[target.model] = ModelQueryVectors(others | {target.kb.index.id.bytes}, provided)
+        return list(comparisons.values())
 
-    def _silence(self, model: EmbeddingIdentity, *, dense: bool, lexical: bool) -> dict[str, str]:
+    def _build_failure_messages(self, model: EmbeddingIdentity, *, dense: bool, lexical: bool) -> dict[str, str]:
         """What is told where this model does not answer, and what is done then; among others it is named."""
         targets = [target for target in self.targets if target.model == model]
-        given = [query.vector for query in self.queries]
-        some = any(vector is not None for target in targets for vector in target.fitting(given))
-        alone = (BESIDE_VECTORS if some else WORDS_ALONE) if lexical else (VECTORS_ALONE if some else NOTHING)
-        told = {"without": alone, "partly": NEW_WORDS if lexical else ONLY_KNOWN} if dense else {"without": NO_COSINES}
+        provided = [query.vector for query in self.queries]
+        has_vectors = any(
+            vector is not None for target in targets for vector in target.select_comparable_vectors(provided)
+        )
+        fallback = (
+            (TEXT_LEXICAL_ONLY if has_vectors else LEXICAL_ONLY)
+            if lexical
+            else (PROVIDED_VECTORS_ONLY if has_vectors else NOTHING_SEARCHED)
+        )
+        messages = (
+            {
+                "fallback_message": fallback,
+                "partial_message": UNCACHED_TEXT_LEXICAL_ONLY if lexical else AVAILABLE_VECTORS_ONLY,
+            }
+            if dense
+            else {"fallback_message": NO_SIMILARITIES}
+        )
         if len(targets) == len(self.targets):
-            return {"silent": "The embedding model is not answering", **told}
-        names = ", ".join(dict.fromkeys(target.kb.called for target in targets))
-        told = {name: f"{what} in {names}" for name, what in told.items()}
-        return {"silent": f"The embedding model {model.model!r} is not answering", **told}
+            return {"unavailable_message": "The embedding model is not answering", **messages}
+        names = ", ".join(dict.fromkeys(target.kb.display_name for target in targets))
+        messages = {name: f"{what} in {names}" for name, what in messages.items()}
+        return {"unavailable_message": f"The embedding model {model.model!r} is not answering", **messages}
 
-    async def _terms(self) -> list[Terms]:
+    async def _analyze_queries(self) -> list[Terms]:
         """Of the queries with words, in each target."""
         texts = [query.text for query in self.queries if query.text]
-        places = [Place(target.kb.languages, target.kb.index.id) for target in self.targets]
-        return await terms_of(texts, places, self.course)
+        index_languages = [IndexLanguages(target.kb.languages, target.kb.index.id) for target in self.targets]
+        return await analyze_queries(texts, index_languages, self.search_run)
 
-    def _call(
+    def _build_call(
         self,
-        target: Target,
+        target: SearchTarget,
         vector: Vector | None,
         terms: Terms,
         *,
-        comparisons: Sequence[Comparison],
+        comparisons: Sequence[ModelQueryVectors],
         dense: bool,
         cosines: int | None,
-    ) -> LaneCall:
+    ) -> RetrieverQuery:
         row, index = target.kb.row, target.kb.index
         # Of several queries the nearest counts: where not all of them are known, none is a measure.
-        others = next((one.vectors for one in comparisons if index.id.bytes in one.indexes), ())
-        measured = not dense and vector is not None and (len(self.queries) == 1 or bool(others))
-        return LaneCall(
+        other_vectors = next(
+            (comparison.vectors for comparison in comparisons if index.id.bytes in comparison.indexes), ()
+        )
+        applies_threshold = not dense and vector is not None and (len(self.queries) == 1 or bool(other_vectors))
+        return RetrieverQuery(
             tenant_id=row.tenant_id,
             index_id=index.id,
             dim=index.dim,
@@ -204,28 +233,28 @@ class SearchContext:
             scopes=target.scopes,
             filter=target.filter,
             only_similarity=not dense,
-            cosines=cosines,
-            threshold=self.finder.score_threshold if measured else None,
-            others=others,
-            slow=dense and vector is not None and bool(terms.ids) and target.is_slow,
-            narrowed=target.narrowed,
+            max_cosines=cosines,
+            second_pass_min_similarity=self.retriever.score_threshold if applies_threshold else None,
+            other_vectors=other_vectors,
+            is_slow=dense and vector is not None and bool(terms.ids) and target.is_slow,
+            is_user_restricted=target.is_user_restricted,
         )
 
 
 OptionsT = TypeVar("OptionsT", bound=BaseModel)
 
 
-class NoOptions(BaseModel, extra="forbid"):
+class NoStrategyOptions(BaseModel, extra="forbid"):
     """A strategy without options."""
 
 
-def _no_transformers(_options: BaseModel) -> Sequence[NamedTransformer]:
+def _select_no_transformers(_options: BaseModel) -> Sequence[NamedTransformer]:
     return ()
 
 
-def searched_in(targets: Sequence[Target]) -> dict[bytes, Searched]:
+def collect_index_refs(targets: Sequence[SearchTarget]) -> dict[bytes, IndexRef]:
     """The knowledge bases by their search index."""
-    return {one.kb.index.id.bytes: one.searched for one in targets}
+    return {target.kb.index.id.bytes: target.index_ref for target in targets}
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,4 +268,4 @@ class Strategy(Generic[OptionsT]):
     description: str
     options: type[OptionsT]
     run: Callable[[SearchContext, OptionsT], Awaitable[list[Hit]]]
-    transformers: Callable[[OptionsT], Sequence[NamedTransformer]] = _no_transformers
+    transformers: Callable[[OptionsT], Sequence[NamedTransformer]] = _select_no_transformers

@@ -7,7 +7,7 @@ from app.retrieval.types import Hit
 
 async def run(context: SearchContext, options: hybrid.HybridOptions) -> list[Hit]:
     """As hybrid, and the caller is told."""
-    context.course.remark("graph_rag is not there yet: it was searched as hybrid.")
+    context.search_run.add_notice("graph_rag is not there yet: it was searched as hybrid.")
     return await hybrid.run(context, options)
 
 

@@ -4,8 +4,8 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from app.retrieval.fusion import Lane, fuse_rrf, fuse_weighted
-from app.retrieval.lanes import LaneResults, Ranked
+from app.retrieval.fusion import RankedList, fuse_rrf, fuse_weighted
+from app.retrieval.lanes import RankedKeys, RetrieverResults
 from app.retrieval.strategies.context import SearchContext, Strategy
 from app.retrieval.types import Hit
 
@@ -22,15 +22,17 @@ class HybridOptions(BaseModel, extra="forbid"):
 
 async def run(context: SearchContext, options: HybridOptions) -> list[Hit]:
     """Every query brings a dense and a lexical lane; queries count the same."""
-    return await context.find(lambda found: fuse(found, options), cosines=False)
+    return await context.find(lambda results: fuse(results, options), cosines=False)
 
 
-def fuse(found: LaneResults, options: HybridOptions) -> Ranked:
+def fuse(results: RetrieverResults, options: HybridOptions) -> RankedKeys:
     """One list of all queries' lanes (pure); a chunk stands in those of one model, which have the dense share each."""
-    share = 1 / len(found.lexical)
-    lanes = [Lane(options.dense_weight * share, lane) for lists in found.dense for lane in lists]
-    lanes += [Lane((1 - options.dense_weight) * share, lane) for lane in found.lexical]
-    return fuse_weighted(lanes) if options.fusion == "weighted" else fuse_rrf(lanes, k=options.rrf_k)
+    share = 1 / len(results.lexical)
+    weighted_lists = [
+        RankedList(options.dense_weight * share, ranked_list) for lists in results.dense for ranked_list in lists
+    ]
+    weighted_lists += [RankedList((1 - options.dense_weight) * share, ranked_list) for ranked_list in results.lexical]
+    return fuse_weighted(weighted_lists) if options.fusion == "weighted" else fuse_rrf(weighted_lists, k=options.rrf_k)
 
 
 STRATEGY = Strategy("hybrid", "Dense and lexical, fused.", HybridOptions, run)

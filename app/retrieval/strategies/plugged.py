@@ -9,11 +9,11 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from app.db.driver import Outdated
+from app.db.driver import StaleCacheError
 from app.logging import get_logger
-from app.plugins import PluginRefused, check_choice
+from app.plugins import InvalidPlugin, validate_choice
 from app.retrieval import shares
-from app.retrieval.course import reason_of
+from app.retrieval.course import get_failure_reason
 from app.retrieval.strategies import hybrid
 from app.retrieval.strategies.context import SearchContext, Strategy
 from app.retrieval.types import Hit, NamedTransformer
@@ -21,37 +21,39 @@ from app.retrieval.types import Hit, NamedTransformer
 logger = get_logger(__name__)
 
 
-def read_strategy(_entry: EntryPoint, found: Any, _known: Mapping[str, Strategy[Any]]) -> dict[str, Strategy[Any]]:
+def wrap_plugin_strategy(
+    _entry: EntryPoint, plugin: Any, _existing: Mapping[str, Strategy[Any]]
+) -> dict[str, Strategy[Any]]:
     """The line of one plugin. Raises PluginRefused."""
-    if not isinstance(found, Strategy):
-        raise PluginRefused("The entry point of a strategy names a Strategy.")
-    check_choice(found.name, found.options)
-    if not (callable(found.run) and callable(found.transformers)):
-        raise PluginRefused("A strategy has a function run.")
-    return {found.name: replace(found, run=_guarded(found), transformers=_named(found))}
+    if not isinstance(plugin, Strategy):
+        raise InvalidPlugin("The entry point of a strategy names a Strategy.")
+    validate_choice(plugin.name, plugin.options)
+    if not (callable(plugin.run) and callable(plugin.transformers)):
+        raise InvalidPlugin("A strategy has a function run.")
+    return {plugin.name: replace(plugin, run=_guard_run(plugin), transformers=_guard_transformers(plugin))}
 
 
-def _guarded(strategy: Strategy[Any]) -> Callable[[SearchContext, BaseModel], Awaitable[list[Hit]]]:
+def _guard_run(strategy: Strategy[Any]) -> Callable[[SearchContext, BaseModel], Awaitable[list[Hit]]]:
     async def run(context: SearchContext, options: BaseModel) -> list[Hit]:
         try:
-            async with asyncio.timeout(context.course.remaining * shares.PLUGGED):
-                return _ordered(await strategy.run(context, options))[: context.finder.top_k]
-        except Outdated:  # it is the search that begins again
+            async with asyncio.timeout(context.search_run.remaining_seconds * shares.PLUGIN_STRATEGY):
+                return _sort_hits(await strategy.run(context, options))[: context.retriever.top_k]
+        except StaleCacheError:  # it is the search that begins again
             raise
         except Exception as exc:  # what a stranger's module may raise; what hybrid cannot mend, it raises again
             logger.warning("search.strategy_failed", strategy=strategy.name, error=exc)
-            context.course.drop("strategy", reason_of(exc))
-        context.course.remark(f"The strategy {strategy.name!r} failed: it was searched as hybrid.")
+            context.search_run.degrade("strategy", get_failure_reason(exc))
+        context.search_run.add_notice(f"The strategy {strategy.name!r} failed: it was searched as hybrid.")
         return await hybrid.run(context, hybrid.HybridOptions.model_validate({}))
 
     return run
 
 
-def _named(strategy: Strategy[Any]) -> Callable[[BaseModel], Sequence[NamedTransformer]]:
+def _guard_transformers(strategy: Strategy[Any]) -> Callable[[BaseModel], Sequence[NamedTransformer]]:
     def transformers(options: BaseModel) -> Sequence[NamedTransformer]:
         try:
-            named = [(one, {}) if isinstance(one, str) else one for one in strategy.transformers(options)]
-            return [(str(name), dict(given)) for name, given in named]
+            named = [(item, {}) if isinstance(item, str) else item for item in strategy.transformers(options)]
+            return [(str(name), dict(provided)) for name, provided in named]
         except Exception as exc:  # as above: the strategy has none then
             logger.warning("search.strategy_failed", strategy=strategy.name, error=exc)
             return ()
@@ -59,11 +61,11 @@ def _named(strategy: Strategy[Any]) -> Callable[[BaseModel], Sequence[NamedTrans
     return transformers
 
 
-def _ordered(hits: Any) -> list[Hit]:
+def _sort_hits(hits: Any) -> list[Hit]:
     """As every strategy gives them. Raises TypeError for what are no hits, ValueError for a score that is no number."""
-    found = list(hits)
-    if not all(isinstance(hit, Hit) for hit in found):
+    hit_list = list(hits)
+    if not all(isinstance(hit, Hit) for hit in hit_list):
         raise TypeError
-    if not all(math.isfinite(hit.score) for hit in found):
+    if not all(math.isfinite(hit.score) for hit in hit_list):
         raise ValueError
-    return sorted(found, key=lambda hit: (-hit.score, hit.document.id, hit.chunk.ordinal))
+    return sorted(hit_list, key=lambda hit: (-hit.score, hit.document.id, hit.chunk.ordinal))

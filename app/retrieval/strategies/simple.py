@@ -1,20 +1,24 @@
 """Dense retrieval: nearest by cosine."""
 
-from app.retrieval.fusion import Lane, fuse_weighted
-from app.retrieval.lanes import LaneResults, Ranked, best_of
-from app.retrieval.strategies.context import NoOptions, SearchContext, Strategy
+from app.retrieval.fusion import RankedList, fuse_weighted
+from app.retrieval.lanes import RankedKeys, RetrieverResults, merge_by_best_score
+from app.retrieval.strategies.context import NoStrategyOptions, SearchContext, Strategy
 from app.retrieval.types import Hit
 
 
-async def run(context: SearchContext, _options: NoOptions) -> list[Hit]:
+async def run(context: SearchContext, _options: NoStrategyOptions) -> list[Hit]:
     """``score`` is the cosine; where several models found something, it is scaled within what each of them found."""
-    return await context.find(nearest, lexical=False)
+    return await context.find(rank_by_cosine, lexical=False)
 
 
-def nearest(found: LaneResults) -> Ranked:
+def rank_by_cosine(results: RetrieverResults) -> RankedKeys:
     """One list of all queries' cosines (pure)."""
-    lanes = [lane for lists in found.dense if (lane := best_of(lists))]
-    return lanes[0] if len(lanes) == 1 else fuse_weighted([Lane(1, lane) for lane in lanes])
+    ranked_lists = [ranked_list for lists in results.dense if (ranked_list := merge_by_best_score(lists))]
+    return (
+        ranked_lists[0]
+        if len(ranked_lists) == 1
+        else fuse_weighted([RankedList(1, ranked_list) for ranked_list in ranked_lists])
+    )
 
 
-STRATEGY = Strategy("simple", "Dense: nearest embeddings by cosine.", NoOptions, run)
+STRATEGY = Strategy("simple", "Dense: nearest embeddings by cosine.", NoStrategyOptions, run)

@@ -7,11 +7,11 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from app.errors import InvalidInput
+from app.errors import InvalidInputError
 from app.logging import get_logger
 from app.plugins import TRANSFORMERS as GROUP
-from app.plugins import read_options, with_plugins
-from app.retrieval.course import Course
+from app.plugins import merge_plugins, parse_options
+from app.retrieval.course import SearchRun
 from app.retrieval.transformers import (
     decompose,
     hyde,
@@ -23,7 +23,7 @@ from app.retrieval.transformers import (
     translate,
 )
 from app.retrieval.transformers.context import Transformer
-from app.retrieval.transformers.plugged import read_transformer
+from app.retrieval.transformers.plugged import wrap_plugin_transformer
 from app.retrieval.types import NamedTransformer
 
 logger = get_logger(__name__)
@@ -37,66 +37,70 @@ TRANSFORMERS: dict[str, Transformer[Any]] = {
 
 
 @cache
-def installed_transformers() -> Mapping[str, Transformer[Any]]:
+def load_transformers() -> Mapping[str, Transformer[Any]]:
     """Ours, and those of plugins; found once."""
-    return with_plugins(GROUP, TRANSFORMERS, read_transformer)
+    return merge_plugins(GROUP, TRANSFORMERS, wrap_plugin_transformer)
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TransformerStep:
     """A transformer with its options."""
 
     transformer: Transformer[Any]
     options: BaseModel
 
 
-def find_steps(wished: Sequence[NamedTransformer], *, loc: tuple[str | int, ...]) -> list[Step]:
+def resolve_steps(requested: Sequence[NamedTransformer], *, loc: tuple[str | int, ...]) -> list[TransformerStep]:
     """As they are run: those that fan out last. Raises InvalidInput with the names of those that are there."""
-    return _ordered([_step(one, (*loc, number)) for number, one in enumerate(wished)])
+    return _sort_steps([_resolve_step(item, (*loc, number)) for number, item in enumerate(requested)])
 
 
-def kept_steps(
-    stored: Sequence[Mapping[str, Any]], course: Course, *, owner: str = "knowledge base"
-) -> list[Step] | None:
+def resolve_stored_steps(
+    stored: Sequence[Mapping[str, Any]], search_run: SearchRun, *, owner: str = "knowledge base"
+) -> list[TransformerStep] | None:
     """The same for those that are stored; what is there no more is left out, and the caller is told.
 
     None where nothing is left of them: then it is as if none had been named.
     """
     steps = []
-    for one in stored:
+    for entry in stored:
         try:
-            steps.append(_step((one["name"], one["options"]), ()))
-        except InvalidInput:
-            logger.warning("search.transformer_unknown", transformer=one["name"], owner=owner)
-            course.remark(f"The transformer {one['name']!r} of the {owner} was left out: it has changed or gone.")
-    return _ordered(steps) if steps or not stored else None
+            steps.append(_resolve_step((entry["name"], entry["options"]), ()))
+        except InvalidInputError:
+            logger.warning("search.transformer_unknown", transformer=entry["name"], owner=owner)
+            search_run.add_notice(
+                f"The transformer {entry['name']!r} of the {owner} was left out: it has changed or gone."
+            )
+    return _sort_steps(steps) if steps or not stored else None
 
 
-def default_steps() -> list[Step]:
+def create_default_steps() -> list[TransformerStep]:
     """For a conversation."""
-    return [_step(DEFAULT_TRANSFORMER, ())]
+    return [_resolve_step(DEFAULT_TRANSFORMER, ())]
 
 
-def _step(wished: NamedTransformer, loc: tuple[str | int, ...]) -> Step:
-    name, given = (wished, {}) if isinstance(wished, str) else wished
-    installed = installed_transformers()
+def _resolve_step(requested: NamedTransformer, loc: tuple[str | int, ...]) -> TransformerStep:
+    name, provided = (requested, {}) if isinstance(requested, str) else requested
+    installed = load_transformers()
     transformer = installed.get(name)
     if transformer is None:
-        raise InvalidInput(f"No transformer is named {name!r}; there are: {', '.join(installed)}.", loc=loc)
-    return Step(transformer, read_options(transformer.options, given, loc=(*loc, "options")))
+        raise InvalidInputError(f"No transformer is named {name!r}; there are: {', '.join(installed)}.", loc=loc)
+    return TransformerStep(transformer, parse_options(transformer.options, provided, loc=(*loc, "options")))
 
 
-def _ordered(steps: Sequence[Step]) -> list[Step]:
+def _sort_steps(steps: Sequence[TransformerStep]) -> list[TransformerStep]:
     return sorted(steps, key=lambda step: step.transformer.fans_out)
 
 
-def strategy_steps(name: str, wished: Sequence[NamedTransformer], course: Course) -> list[Step]:
+def resolve_strategy_steps(
+    name: str, requested: Sequence[NamedTransformer], search_run: SearchRun
+) -> list[TransformerStep]:
     """Those that a strategy of this name has."""
-    named = [(one, {}) if isinstance(one, str) else one for one in wished]
+    named = [(item, {}) if isinstance(item, str) else item for item in requested]
     stored = [{"name": step, "options": options} for step, options in named]
-    return kept_steps(stored, course, owner=f"strategy {name!r}") or []
+    return resolve_stored_steps(stored, search_run, owner=f"strategy {name!r}") or []
 
 
-def joined(steps: Sequence[Step], own: Sequence[Step]) -> list[Step]:
+def merge_steps(steps: Sequence[TransformerStep], extra_steps: Sequence[TransformerStep]) -> list[TransformerStep]:
     """Those of a search and those of its strategy: each that fans out does so over what the one before has made."""
-    return _ordered([*steps, *own])
+    return _sort_steps([*steps, *extra_steps])

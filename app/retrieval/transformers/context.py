@@ -11,38 +11,38 @@ from app.inference.chat import ChatModel, ChatUnavailable
 from app.inference.structured import Shape
 from app.logging import get_logger
 from app.retrieval import shares
-from app.retrieval.course import Course, together
-from app.retrieval.rewriting import clip
-from app.retrieval.transformers.prompting import prompt
-from app.retrieval.types import Droppable, Message, Reformulation
+from app.retrieval.course import SearchRun, gather
+from app.retrieval.rewriting import truncate_query
+from app.retrieval.transformers.prompting import build_prompt
+from app.retrieval.types import DegradableStep, Message, Reformulation
 
 logger = get_logger(__name__)
 
 # Of one transformer, all at the same time: queries beyond stay as they are.
-MOST_CALLS = 4
+MAX_CALLS = 4
 MAX_TOKENS = 400
 
-Made = Mapping[str, Sequence[str]]
-NOTHING: Mapping[str, Any] = MappingProxyType({})
+TextsByQuery = Mapping[str, Sequence[str]]
+NO_MATERIAL: Mapping[str, Any] = MappingProxyType({})
 
 
-class Analysis(NamedTuple):
+class ConversationAnalysis(NamedTuple):
     """What of a conversation matters to its question, in words, and the places of the messages that do."""
 
     text: str
-    related: Sequence[int]
+    related_message_indexes: Sequence[int]
 
 
-class Written(BaseModel):
+class GeneratedTexts(BaseModel):
     """What the model makes of a query."""
 
     texts: list[str] = Field(max_length=50, description="What was asked for, the best first")
 
 
-class Look(Protocol):
+class PreviewSearcher(Protocol):
     """A quick first search: the best passages for these queries; None where they cannot be had in the course's time."""
 
-    async def __call__(self, queries: Sequence[str], course: Course, *, most: int) -> list[str] | None: ...
+    async def __call__(self, queries: Sequence[str], search_run: SearchRun, *, max_chunks: int) -> list[str] | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,106 +60,127 @@ class TransformContext:
     question: str | None
     languages: Sequence[str]
     prompt: str | None
-    most: int
+    max_queries: int
     chat: ChatModel | None
-    course: Course
-    look: Look | None = None
-    analysed: bool = False
-    part: Droppable = "rewrite"
+    search_run: SearchRun
+    preview_search: PreviewSearcher | None = None
+    needs_analysis: bool = False
+    degradable_step: DegradableStep = "rewrite"
 
-    async def ask(
+    async def generate_structured(
         self, task: str, material: Mapping[str, Any], shape: type[Shape], *, max_tokens: int = MAX_TOKENS
     ) -> Shape | None:
         """The model's answer; None, and the caller is told, where there is none."""
-        chat = self._chat()
+        chat = self._get_chat_model()
         if chat is None:
             return None
         try:
-            answer = await chat.structured(
-                prompt(task, material), shape, max_tokens=max_tokens, seconds=self.course.remaining
+            answer = await chat.complete_structured(
+                build_prompt(task, material),
+                shape,
+                max_tokens=max_tokens,
+                timeout_seconds=self.search_run.remaining_seconds,
             )
         except ChatUnavailable as exc:
             logger.warning("search.rewrite_failed", transformer=self.name, reason=exc.reason)
-            self.course.drop(self.part, exc.reason)
-            self.course.remark(f"The chat model could not answer: {self.name} did what it can without.")
+            self.search_run.degrade(self.degradable_step, exc.reason)
+            self.search_run.add_notice(f"The chat model could not answer: {self.name} did what it can without.")
             return None
         return answer.value
 
-    def _chat(self) -> ChatModel | None:
+    def _get_chat_model(self) -> ChatModel | None:
         """The model, where there is one and time for it; else the caller is told."""
         if self.chat is None:
-            self.course.remark(f"No chat model is configured: {self.name} did what it can without.")
-        elif self.course.remaining < shares.REWRITE_LEAST_SECONDS:
-            self.course.drop(self.part, "no_time")
-            self.course.remark(f"There was no time left for the chat model: {self.name} did what it can without.")
+            self.search_run.add_notice(f"No chat model is configured: {self.name} did what it can without.")
+        elif self.search_run.remaining_seconds < shares.MIN_REWRITE_SECONDS:
+            self.search_run.degrade(self.degradable_step, "no_time")
+            self.search_run.add_notice(
+                f"There was no time left for the chat model: {self.name} did what it can without."
+            )
             return None
         return self.chat
 
-    async def first_passages(self, most: int) -> list[str] | None:
+    async def fetch_preview_chunks(self, max_chunks: int) -> list[str] | None:
         """What a quick first search finds for the queries; None, and the caller is told, where it is of no use.
 
         They are written by others: give them to the model as material, and never in a task.
         """
-        if self._chat() is None:
+        if self._get_chat_model() is None:
             return None
-        found = await self.look(self.queries, self.course.part(shares.LOOK), most=most) if self.look else None
-        if found is None:
-            self.course.drop(self.part, "look")
-            self.course.remark(f"The first search could not be made in time: {self.name} was left out.")
-        return found
+        chunks = (
+            await self.preview_search(
+                self.queries, self.search_run.with_time_share(shares.PREVIEW_SEARCH), max_chunks=max_chunks
+            )
+            if self.preview_search
+            else None
+        )
+        if chunks is None:
+            self.search_run.degrade(self.degradable_step, "look")
+            self.search_run.add_notice(f"The first search could not be made in time: {self.name} was left out.")
+        return chunks
 
-    async def written(
+    async def generate_texts(
         self,
         task: str,
         *,
-        most: int,
-        calls: int = MOST_CALLS,
+        max_texts: int,
+        max_calls: int = MAX_CALLS,
         max_tokens: int = MAX_TOKENS,
-        beside: Mapping[str, Any] = NOTHING,
-    ) -> Made:
+        extra_material: Mapping[str, Any] = NO_MATERIAL,
+    ) -> TextsByQuery:
         """What the model writes to each of the first queries, at most so many texts; none where it cannot answer."""
-        asked = self.queries[: min(calls, MOST_CALLS)]
-        answers = [self.ask(task, {"query": query, **beside}, Written, max_tokens=max_tokens) for query in asked]
-        made = await together(answers)
-        return {query: tidied(answer.texts)[:most] if answer else [] for query, answer in zip(asked, made, strict=True)}
+        queries = self.queries[: min(max_calls, MAX_CALLS)]
+        answers = [
+            self.generate_structured(task, {"query": query, **extra_material}, GeneratedTexts, max_tokens=max_tokens)
+            for query in queries
+        ]
+        results = await gather(answers)
+        return {
+            query: normalize_queries(answer.texts)[:max_texts] if answer else []
+            for query, answer in zip(queries, results, strict=True)
+        }
 
     async def fan_out(
-        self, task: str, *, each: int, replacing: bool = False, max_tokens: int = MAX_TOKENS
+        self, task: str, *, max_per_query: int, replace_queries: bool = False, max_tokens: int = MAX_TOKENS
     ) -> list[str]:
         """The queries and up to ``each`` more for every one, or those in its place; never more than ``most``."""
-        room = self.most - len(self.queries)
-        if room < 1:
-            self.course.remark(f"There are {len(self.queries)} queries already: {self.name} added none.")
+        capacity = self.max_queries - len(self.queries)
+        if capacity < 1:
+            self.search_run.add_notice(f"There are {len(self.queries)} queries already: {self.name} added none.")
             return list(self.queries)
-        made = await self.written(task, most=each, calls=-(-room // each), max_tokens=max_tokens)
-        kept = [query for query in self.queries if not (replacing and made.get(query))]
-        queries = list(dict.fromkeys([*kept, *(text for texts in made.values() for text in texts)]))
-        asked, known = len(made), len(set(self.queries))
-        if len(queries) > self.most:
-            self.course.remark(f"At most {self.most} queries may come of {self.name}: the others were left out.")
-        elif asked < known and any(made.values()):
-            self.course.remark(
-                f"{self.name} was done for the first {asked} of {known} queries: more would be too many."
+        generated = await self.generate_texts(
+            task, max_texts=max_per_query, max_calls=-(-capacity // max_per_query), max_tokens=max_tokens
+        )
+        originals = [query for query in self.queries if not (replace_queries and generated.get(query))]
+        queries = list(dict.fromkeys([*originals, *(text for texts in generated.values() for text in texts)]))
+        expanded_count, query_count = len(generated), len(set(self.queries))
+        if len(queries) > self.max_queries:
+            self.search_run.add_notice(
+                f"At most {self.max_queries} queries may come of {self.name}: the others were left out."
             )
-        return queries[: self.most]
+        elif expanded_count < query_count and any(generated.values()):
+            self.search_run.add_notice(
+                f"{self.name} was done for the first {expanded_count} of {query_count} queries: more would be too many."
+            )
+        return queries[: self.max_queries]
 
-    async def replaced(
-        self, task: str, *, max_tokens: int = MAX_TOKENS, beside: Mapping[str, Any] = NOTHING
+    async def rewrite_each(
+        self, task: str, *, max_tokens: int = MAX_TOKENS, extra_material: Mapping[str, Any] = NO_MATERIAL
     ) -> list[str]:
         """Each query as the model writes it anew, with what is ``beside`` it; as it is where that cannot be had."""
-        made = await self.written(task, most=1, max_tokens=max_tokens, beside=beside)
-        return list(dict.fromkeys((made.get(query) or [query])[0] for query in self.queries))
+        generated = await self.generate_texts(task, max_texts=1, max_tokens=max_tokens, extra_material=extra_material)
+        return list(dict.fromkeys((generated.get(query) or [query])[0] for query in self.queries))
 
 
 OptionsT = TypeVar("OptionsT", bound=BaseModel)
 
 
-class NoOptions(BaseModel, extra="forbid"):
+class NoTransformerOptions(BaseModel, extra="forbid"):
     """A transformer without options."""
 
 
 @dataclass(frozen=True, slots=True)
-class Rewritten:
+class TransformResult:
     """The queries to go on with, at least one; what the conversation was understood as, where that was asked.
 
     Its ``analysis`` may still be under way, beside the search.
@@ -167,9 +188,9 @@ class Rewritten:
 
     queries: Sequence[str]
     reformulation: Reformulation | None = None
-    analysis: Awaitable[Analysis] | None = None
+    analysis: Awaitable[ConversationAnalysis] | None = None
 
-    async def understood(self) -> Reformulation | None:
+    async def await_reformulation(self) -> Reformulation | None:
         """The reformulation as a whole, waited for."""
         if self.reformulation is None or self.analysis is None:
             return self.reformulation
@@ -188,13 +209,13 @@ class Transformer(Generic[OptionsT]):
     name: str
     description: str
     options: type[OptionsT]
-    run: Callable[[TransformContext, OptionsT], Awaitable[Rewritten]]
+    run: Callable[[TransformContext, OptionsT], Awaitable[TransformResult]]
     fans_out: bool = False
     takes_prompt: bool = False
-    looks: bool = True
+    needs_corpus: bool = True
 
 
-def tidied(texts: Sequence[str]) -> list[str]:
+def normalize_queries(texts: Sequence[str]) -> list[str]:
     """Each on one line, none empty, none over-long, without what cannot be stored (pure)."""
-    lines = (clip(" ".join(text.replace("\0", " ").split())) for text in texts)
+    lines = (truncate_query(" ".join(text.replace("\0", " ").split())) for text in texts)
     return [line for line in lines if line]

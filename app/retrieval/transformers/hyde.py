@@ -2,30 +2,38 @@
 
 from pydantic import BaseModel, Field
 
-from app.retrieval.transformers.context import Rewritten, TransformContext, Transformer
+from app.retrieval.transformers.context import TransformContext, Transformer, TransformResult
 
 TASK = """write {number} passages, each of two or three sentences, as they might stand in the documents and would \
 answer `query`, in its language. Invent what you do not know: nobody reads them, they are \
 compared with real passages."""
-TOKENS_A_PASSAGE = 200
+TOKENS_PER_ANSWER = 200
 
 
-class HydeOptions(BaseModel, extra="forbid"):
+class HydeTransformerOptions(BaseModel, extra="forbid"):
     """How many, and in whose place."""
 
     n_hypothetical: int = Field(1, ge=1, le=8, description="How many answers are invented for a query.")
     replace: bool = Field(False, description="Search for them in the place of the query, not beside it.")
 
 
-async def run(context: TransformContext, options: HydeOptions) -> Rewritten:
+async def run(context: TransformContext, options: HydeTransformerOptions) -> TransformResult:
     """All count the same."""
     number = options.n_hypothetical
     queries = await context.fan_out(
-        TASK.format(number=number), each=number, replacing=options.replace, max_tokens=TOKENS_A_PASSAGE * (number + 1)
+        TASK.format(number=number),
+        max_per_query=number,
+        replace_queries=options.replace,
+        max_tokens=TOKENS_PER_ANSWER * (number + 1),
     )
-    return Rewritten(queries)
+    return TransformResult(queries)
 
 
 TRANSFORMER = Transformer(
-    "hyde", "Invented answers, which look like the real ones.", HydeOptions, run, fans_out=True, looks=False
+    "hyde",
+    "Invented answers, which look like the real ones.",
+    HydeTransformerOptions,
+    run,
+    fans_out=True,
+    needs_corpus=False,
 )

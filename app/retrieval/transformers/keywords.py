@@ -2,8 +2,8 @@
 
 from pydantic import BaseModel, Field
 
-from app.lexical.languages import meaningful
-from app.retrieval.transformers.context import Rewritten, TransformContext, Transformer
+from app.lexical.languages import remove_stop_words
+from app.retrieval.transformers.context import TransformContext, Transformer, TransformResult
 
 TASK = """give the words and names of `query` that a search engine should look for, at most {most}, the most important \
 first. Take its own words, in its language, and leave out what only makes it a sentence."""
@@ -15,16 +15,16 @@ class KeywordsOptions(BaseModel, extra="forbid"):
     max_keywords: int = Field(8, ge=1, le=32, description="How many words or names a query keeps.")
 
 
-async def run(context: TransformContext, options: KeywordsOptions) -> Rewritten:
+async def run(context: TransformContext, options: KeywordsOptions) -> TransformResult:
     """The model's choice; else the words that mean something, where all is in one language."""
-    most = options.max_keywords
-    made = await context.written(TASK.format(most=most), most=most)
-    queries = [" ".join(made.get(query, ())) or _own(context, query) for query in context.queries]
-    return Rewritten(list(dict.fromkeys(queries)))
+    max_keywords = options.max_keywords
+    generated = await context.generate_texts(TASK.format(most=max_keywords), max_texts=max_keywords)
+    queries = [" ".join(generated.get(query, ())) or _extract_keywords(context, query) for query in context.queries]
+    return TransformResult(list(dict.fromkeys(queries)))
 
 
-def _own(context: TransformContext, query: str) -> str:
-    return meaningful(context.languages[0], query) if len(context.languages) == 1 else query
+def _extract_keywords(context: TransformContext, query: str) -> str:
+    return remove_stop_words(context.languages[0], query) if len(context.languages) == 1 else query
 
 
 TRANSFORMER = Transformer("keywords", "The words that matter, without the sentence around them.", KeywordsOptions, run)

@@ -9,44 +9,44 @@ from typing import Any
 from pydantic import BaseModel
 
 from app.logging import get_logger
-from app.plugins import PluginRefused, check_choice
+from app.plugins import InvalidPlugin, validate_choice
 from app.retrieval import shares
-from app.retrieval.course import reason_of
-from app.retrieval.transformers.context import Rewritten, TransformContext, Transformer, tidied
+from app.retrieval.course import get_failure_reason
+from app.retrieval.transformers.context import TransformContext, Transformer, TransformResult, normalize_queries
 from app.retrieval.types import Reformulation
 
 logger = get_logger(__name__)
 
 
-def read_transformer(
-    _entry: EntryPoint, found: Any, _known: Mapping[str, Transformer[Any]]
+def wrap_plugin_transformer(
+    _entry: EntryPoint, plugin: Any, _existing: Mapping[str, Transformer[Any]]
 ) -> dict[str, Transformer[Any]]:
     """The line of one plugin. Raises PluginRefused."""
-    if not isinstance(found, Transformer):
-        raise PluginRefused("The entry point of a transformer names a Transformer.")
-    check_choice(found.name, found.options)
-    if not callable(found.run):
-        raise PluginRefused("A transformer has a function run.")
-    return {found.name: replace(found, run=_guarded(found))}
+    if not isinstance(plugin, Transformer):
+        raise InvalidPlugin("The entry point of a transformer names a Transformer.")
+    validate_choice(plugin.name, plugin.options)
+    if not callable(plugin.run):
+        raise InvalidPlugin("A transformer has a function run.")
+    return {plugin.name: replace(plugin, run=_guard_run(plugin))}
 
 
-def _guarded(transformer: Transformer[Any]) -> Callable[[TransformContext, BaseModel], Awaitable[Rewritten]]:
-    async def run(context: TransformContext, options: BaseModel) -> Rewritten:
+def _guard_run(transformer: Transformer[Any]) -> Callable[[TransformContext, BaseModel], Awaitable[TransformResult]]:
+    async def run(context: TransformContext, options: BaseModel) -> TransformResult:
         try:
-            async with asyncio.timeout(max(context.course.remaining, shares.REWRITE_LEAST_SECONDS)):
-                return _checked(await transformer.run(context, options), most=context.most)
+            async with asyncio.timeout(max(context.search_run.remaining_seconds, shares.MIN_REWRITE_SECONDS)):
+                return _check_result(await transformer.run(context, options), max_queries=context.max_queries)
         except Exception as exc:  # what a stranger's module may raise
             logger.warning("search.transformer_failed", transformer=transformer.name, error=exc)
-            context.course.drop(context.part, reason_of(exc))
-        context.course.remark(f"The transformer {transformer.name!r} failed: it was left out.")
-        return Rewritten(context.queries)
+            context.search_run.degrade(context.degradable_step, get_failure_reason(exc))
+        context.search_run.add_notice(f"The transformer {transformer.name!r} failed: it was left out.")
+        return TransformResult(context.queries)
 
     return run
 
 
-def _checked(made: Any, *, most: int) -> Rewritten:
+def _check_result(result: Any, *, max_queries: int) -> TransformResult:
     """What can be searched for. Raises TypeError where that is nothing."""
-    queries = list(dict.fromkeys(tidied(made.queries)))[:most]
-    if not queries or isinstance(made.queries, str):
+    queries = list(dict.fromkeys(normalize_queries(result.queries)))[:max_queries]
+    if not queries or isinstance(result.queries, str):
         raise TypeError
-    return Rewritten(queries, made.reformulation if isinstance(made.reformulation, Reformulation) else None)
+    return TransformResult(queries, result.reformulation if isinstance(result.reformulation, Reformulation) else None)

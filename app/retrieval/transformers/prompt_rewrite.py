@@ -1,6 +1,6 @@
 """Queries rewritten as the agent's or the knowledge base's own prompt says."""
 
-from app.retrieval.transformers.context import NoOptions, Rewritten, TransformContext, Transformer
+from app.retrieval.transformers.context import NoTransformerOptions, TransformContext, Transformer, TransformResult
 
 # The prompt is an administrator's, so that it may be part of the instructions.
 TASK = """rewrite `query` so that it finds more in these documents. It must go on asking for the same. Whoever looks \
@@ -8,19 +8,21 @@ after the documents says how:
 {prompt}"""
 
 
-async def run(context: TransformContext, _options: NoOptions) -> Rewritten:
+async def run(context: TransformContext, _options: NoTransformerOptions) -> TransformResult:
     """As they are, and the caller is told, where there is none."""
     if context.prompt is None:
-        context.course.remark("There is no rewrite_prompt of one knowledge base: prompt_rewrite changed nothing.")
-        return Rewritten(context.queries)
-    return Rewritten(await context.replaced(TASK.format(prompt=context.prompt)))
+        context.search_run.add_notice(
+            "There is no rewrite_prompt of one knowledge base: prompt_rewrite changed nothing."
+        )
+        return TransformResult(context.queries)
+    return TransformResult(await context.rewrite_each(TASK.format(prompt=context.prompt)))
 
 
 TRANSFORMER = Transformer(
     "prompt_rewrite",
     "As the agent's or the knowledge base's `rewrite_prompt` says.",
-    NoOptions,
+    NoTransformerOptions,
     run,
     takes_prompt=True,
-    looks=False,
+    needs_corpus=False,
 )

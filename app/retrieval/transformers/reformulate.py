@@ -5,8 +5,15 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from app.retrieval.transformers.context import Analysis, NoOptions, Rewritten, TransformContext, Transformer, tidied
-from app.retrieval.transformers.prompting import TURN_CHARACTERS, conversation
+from app.retrieval.transformers.context import (
+    ConversationAnalysis,
+    NoTransformerOptions,
+    TransformContext,
+    Transformer,
+    TransformResult,
+    normalize_queries,
+)
+from app.retrieval.transformers.prompting import MAX_TURN_CHARACTERS, select_recent_turns
 from app.retrieval.types import Reformulation
 
 TASK = """write the query that finds what answers `question`, the last one of `conversation`.
@@ -17,18 +24,18 @@ say what was missing, in other words than the ones that have failed.
 If the question is about something new, leave the conversation out."""
 
 
-ANALYSING = """say in one sentence what `question`, the last one of `conversation`, wants and what of the conversation \
-matters to it, and name the turns that are needed to answer it.
+ANALYSIS_TASK = """say in one sentence what `question`, the last one of `conversation`, wants and what of the \
+conversation matters to it, and name the turns that are needed to answer it.
 If the question is about something new, name none."""
 
 
-class Standalone(BaseModel):
+class StandaloneQuery(BaseModel):
     """What the model would search for."""
 
     query: str = Field(min_length=1, description="The query, complete by itself")
 
 
-class Understanding(BaseModel):
+class QuestionAnalysis(BaseModel):
     """What it takes the question to mean."""
 
     analysis: str = Field("", description="In one sentence: what is wanted, and what of the conversation matters")
@@ -37,38 +44,42 @@ class Understanding(BaseModel):
     )
 
 
-async def run(context: TransformContext, _options: NoOptions) -> Rewritten:
+async def run(context: TransformContext, _options: NoTransformerOptions) -> TransformResult:
     """The queries as they are where nothing was said before, and where several things are asked.
 
     The query is all that a search waits for; the analysis, which is longer, is written beside it.
     """
-    turns = conversation(context.messages)
+    turns = select_recent_turns(context.messages)
     question = context.question
-    if question is None or all(turn["content"] == question[-TURN_CHARACTERS:] for turn in turns):
-        return Rewritten(context.queries)
+    if question is None or all(turn["content"] == question[-MAX_TURN_CHARACTERS:] for turn in turns):
+        return TransformResult(context.queries)
     material = {"conversation": turns, "question": question}
-    analysis = context.course.beside(_analysis(context, material)) if context.analysed else None
-    answer = await context.ask(TASK, material, Standalone)
-    queries = tidied([answer.query]) if answer else []
+    analysis = (
+        context.search_run.start_background(_analyze_conversation(context, material))
+        if context.needs_analysis
+        else None
+    )
+    answer = await context.generate_structured(TASK, material, StandaloneQuery)
+    queries = normalize_queries([answer.query]) if answer else []
     if not queries:
-        return Rewritten(context.queries)
-    return Rewritten(queries, Reformulation(queries[0]), analysis)
+        return TransformResult(context.queries)
+    return TransformResult(queries, Reformulation(queries[0]), analysis)
 
 
-async def _analysis(context: TransformContext, material: Mapping[str, Any]) -> Analysis:
+async def _analyze_conversation(context: TransformContext, material: Mapping[str, Any]) -> ConversationAnalysis:
     """Where the model cannot say what matters, everything may."""
-    shown = [turn["index"] for turn in material["conversation"]]
-    found = await context.ask(ANALYSING, material, Understanding)
-    if found is None:
-        return Analysis("", shown)
-    related = sorted(set(shown).intersection(found.indices_of_related_messages))
-    return Analysis(found.analysis.replace("\0", " ").strip(), related)
+    turn_indexes = [turn["index"] for turn in material["conversation"]]
+    answer = await context.generate_structured(ANALYSIS_TASK, material, QuestionAnalysis)
+    if answer is None:
+        return ConversationAnalysis("", turn_indexes)
+    related = sorted(set(turn_indexes).intersection(answer.indices_of_related_messages))
+    return ConversationAnalysis(answer.analysis.replace("\0", " ").strip(), related)
 
 
 TRANSFORMER = Transformer(
     "reformulate",
     "One query of a whole conversation; by default for `messages`, where a chat model is configured.",
-    NoOptions,
+    NoTransformerOptions,
     run,
-    looks=False,
+    needs_corpus=False,
 )

@@ -2,14 +2,14 @@
 
 from pydantic import BaseModel, Field
 
-from app.retrieval.transformers.context import Rewritten, TransformContext, Transformer
+from app.retrieval.transformers.context import TransformContext, Transformer, TransformResult
 
 TASK = """rewrite `query` so that it finds what answers it. `passages` is what a quick first search has found, from \
 those documents, the best first: take over the words in which they speak of it. If they are about something else, \
 leave them alone, and say what is asked for in other words. It must go on asking for the same, in the language of \
 `query`; do not put the answer into it."""
 # Of one passage: its beginning shows the words.
-PASSAGE_CHARACTERS = 800
+MAX_CHUNK_CHARACTERS = 800
 
 
 class RetrievalRewriteOptions(BaseModel, extra="forbid"):
@@ -18,13 +18,13 @@ class RetrievalRewriteOptions(BaseModel, extra="forbid"):
     passages: int = Field(3, ge=1, le=10, description="How many passages of the first search the model sees.")
 
 
-async def run(context: TransformContext, options: RetrievalRewriteOptions) -> Rewritten:
+async def run(context: TransformContext, options: RetrievalRewriteOptions) -> TransformResult:
     """As they are, and the caller is told, where no model could read what is found, or nothing can be found in time."""
-    found = await context.first_passages(options.passages)
-    if found is None:
-        return Rewritten(context.queries)
-    passages = [passage[:PASSAGE_CHARACTERS] for passage in found]
-    return Rewritten(await context.replaced(TASK, beside={"passages": passages}))
+    chunks = await context.fetch_preview_chunks(options.passages)
+    if chunks is None:
+        return TransformResult(context.queries)
+    excerpts = [chunk[:MAX_CHUNK_CHARACTERS] for chunk in chunks]
+    return TransformResult(await context.rewrite_each(TASK, extra_material={"passages": excerpts}))
 
 
 TRANSFORMER = Transformer(

@@ -8,7 +8,7 @@ import asyncpg
 import httpx
 import pytest
 
-from app.api.openai.search import VectorStoreSearchIn
+from app.api.openai.search import VectorStoreSearchRequest
 from app.ids import decode_id
 from tests.api.conftest import Fragile
 from tests.api.openai.errors import failure
@@ -269,10 +269,10 @@ def test_what_is_told_of_words_alone_orders_the_results(tenant: Tenant) -> None:
 def test_a_threshold_of_nothing_leaves_nothing_out() -> None:
     """What points away from the query is told as 0 as well."""
     asked = [
-        VectorStoreSearchIn.model_validate({"query": "x", "ranking_options": {"score_threshold": least}})
+        VectorStoreSearchRequest.model_validate({"query": "x", "ranking_options": {"score_threshold": least}})
         for least in (None, 0, 0.5)
     ]
-    thresholds = [one.request("kb", user_id=None, reranks=False).score_threshold for one in asked]
+    thresholds = [one.to_search_request("kb", user_id=None, has_reranker=False).score_threshold for one in asked]
     assert thresholds == [None, None, 0.5]
 
 

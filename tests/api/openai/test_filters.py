@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from app.api.openai.filters import Comparison, Compound, filter_of
-from app.errors import InvalidInput
+from app.api.openai.filters import ComparisonFilter, CompoundFilter, translate_filter
+from app.errors import InvalidInputError
 from app.filters import compile_filter
 
-READ: TypeAdapter[Comparison | Compound] = TypeAdapter(Comparison | Compound)
+READ: TypeAdapter[ComparisonFilter | CompoundFilter] = TypeAdapter(ComparisonFilter | CompoundFilter)
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ READ: TypeAdapter[Comparison | Compound] = TypeAdapter(Comparison | Compound)
     ],
 )
 def test_a_filter_becomes_ours(given: Any, made: Any) -> None:
-    found = filter_of(READ.validate_python(given))
+    found = translate_filter(READ.validate_python(given))
     assert found == made
     assert type(next(iter(found.values()))) is type(next(iter(made.values())))
     compile_filter(found)
@@ -40,5 +40,5 @@ def test_a_filter_becomes_ours(given: Any, made: Any) -> None:
 
 @pytest.mark.parametrize(("kind", "value"), [("eq", [1]), ("in", 1), ("gt", [1]), ("nin", "x")])
 def test_a_list_goes_with_in_alone(kind: str, value: Any) -> None:
-    with pytest.raises(InvalidInput):
-        filter_of(READ.validate_python({"type": kind, "key": "a", "value": value}))
+    with pytest.raises(InvalidInputError):
+        translate_filter(READ.validate_python({"type": kind, "key": "a", "value": value}))

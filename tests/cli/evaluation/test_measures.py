@@ -4,25 +4,25 @@ from math import log2
 
 import pytest
 
-from app.cli.evaluation.asking import Answer
-from app.cli.evaluation.excerpts import Passage, Texts
+from app.cli.evaluation.asking import QueryResult
+from app.cli.evaluation.excerpts import CorpusTexts, RetrievedChunk
 from app.cli.evaluation.measures import (
     Measure,
     UnknownMeasure,
-    default_measures,
     parse_measure,
     score_documents,
     score_excerpts,
+    select_default_measures,
 )
-from app.cli.evaluation.sets import Query, Reference
+from app.cli.evaluation.sets import EvaluationQuery, ExcerptReference
 
-JUDGED = Query("judged", {}, {"a": 1, "b": 2, "c": 0, "d": -1}, ())
-UNANSWERED = Query("unanswered", {}, {"a": 1}, ())
-WITH_EXCERPT = Query("excerpt", {}, {}, (Reference(document="d", span=(0, 5)),))
+JUDGED = EvaluationQuery("judged", {}, {"a": 1, "b": 2, "c": 0, "d": -1}, ())
+UNANSWERED = EvaluationQuery("unanswered", {}, {"a": 1}, ())
+WITH_EXCERPT = EvaluationQuery("excerpt", {}, {}, (ExcerptReference(document="d", span=(0, 5)),))
 ANSWERS = {
-    "judged": Answer(("x", "a", "d", "b")),
-    "unanswered": Answer(problem="503"),
-    "excerpt": Answer(("d",), (Passage("e", "01234"), Passage("d", "abcdefghij"))),
+    "judged": QueryResult(("x", "a", "d", "b")),
+    "unanswered": QueryResult(problem="503"),
+    "excerpt": QueryResult(("d",), (RetrievedChunk("e", "01234"), RetrievedChunk("d", "abcdefghij"))),
 }
 
 
@@ -71,7 +71,7 @@ def test_measures_of_documents(name: str, value: float) -> None:
 
 def test_measures_of_excerpts() -> None:
     measures = [parse_measure(name) for name in ("excerpt_recall@1", "excerpt_recall@2", "excerpt_precision@2")]
-    scores, unlocated = score_excerpts(measures, [JUDGED, WITH_EXCERPT], ANSWERS, Texts({"d": "abcdefghijkl"}))
+    scores, unlocated = score_excerpts(measures, [JUDGED, WITH_EXCERPT], ANSWERS, CorpusTexts({"d": "abcdefghijkl"}))
     assert scores == {
         "excerpt_recall@1": {"excerpt": 0.0},
         "excerpt_recall@2": {"excerpt": 1.0},
@@ -81,6 +81,6 @@ def test_measures_of_excerpts() -> None:
 
 
 def test_what_is_measured_is_what_is_judged() -> None:
-    assert [one.name for one in default_measures([JUDGED])] == ["nDCG", "recall", "recall", "recall", "MRR"]
-    assert {one.is_of_excerpts for one in default_measures([WITH_EXCERPT])} == {True}
-    assert len(default_measures([JUDGED, WITH_EXCERPT])) == 8
+    assert [one.name for one in select_default_measures([JUDGED])] == ["nDCG", "recall", "recall", "recall", "MRR"]
+    assert {one.is_excerpt_measure for one in select_default_measures([WITH_EXCERPT])} == {True}
+    assert len(select_default_measures([JUDGED, WITH_EXCERPT])) == 8

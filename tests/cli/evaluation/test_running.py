@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from app.cli import app
-from app.cli.evaluation.asking import Naming
+from app.cli.evaluation.asking import DocumentNaming
 
 
 @pytest.mark.parametrize("excerpt", [{"start": 0, "end": 99_999}, {"text": "They fly"}])
@@ -29,10 +29,10 @@ def test_an_excerpt_that_is_not_there_is_refused_before_anything_is_asked(
 @pytest.mark.parametrize("kind", ["title", "metadata.doi.short"])
 def test_what_has_no_such_name_is_called_by_its_id(kind: str) -> None:
     """Else all of these were one document, and what is behind them stood too high."""
-    naming = Naming(kind, {})
+    naming = DocumentNaming(kind, {})
     named: dict[str, Any] = {"id": "doc_1", "title": "a", "metadata": {"doi": {"short": "a"}}}
     nameless: list[dict[str, Any]] = [
         {"id": "doc_2", "title": None, "metadata": {"doi": 7}},
         {"id": "doc_3", "title": None, "metadata": {}},
     ]
-    assert [naming.name(one) for one in (named, *nameless)] == ["a", "doc_2", "doc_3"]
+    assert [naming.get_name(one) for one in (named, *nameless)] == ["a", "doc_2", "doc_3"]

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from app.inference.embedding import EmbeddingIdentity, EmbeddingUnavailable
-from app.inference.embedding.minilm import COUNTED_CHARACTERS, MiniLMEmbedder, _batches
+from app.inference.embedding.minilm import MAX_BATCH_CHARACTERS, MiniLMEmbedder, _split_batches
 from app.inference.embedding.weights import WeightsDamaged
 from tests.inference.embedding.reference import Reference
 
@@ -156,17 +156,17 @@ def test_tokens_are_counted_without_the_special_ones(int8: MiniLMEmbedder) -> No
 )
 def test_count_tokens_long_text_equals_one_call(int8: MiniLMEmbedder, text: str) -> None:
     """A text is counted in parts, which the tokenizer would part anyway."""
-    long = text * (2 * COUNTED_CHARACTERS // len(text) + 7)
+    long = text * (2 * MAX_BATCH_CHARACTERS // len(text) + 7)
     (alone,) = int8._tokenizer.encode_batch_fast([long], add_special_tokens=False)
     assert int8.count_tokens([long, "", text]) == [len(alone.ids), 0, *int8.count_tokens([text])]
 
 
 def test_count_tokens_many_texts_come_in_batches() -> None:
     """However many they are, few are counted at a time: an encoding takes a hundred bytes a token."""
-    texts = ["", *["word " * 100] * 3000, "x" * (3 * COUNTED_CHARACTERS)]
-    batches = list(_batches(texts))
+    texts = ["", *["word " * 100] * 3000, "x" * (3 * MAX_BATCH_CHARACTERS)]
+    batches = list(_split_batches(texts))
     assert len(batches) > 10
-    assert all(sum(len(part) for _, part in batch) <= COUNTED_CHARACTERS for batch in batches)
+    assert all(sum(len(part) for _, part in batch) <= MAX_BATCH_CHARACTERS for batch in batches)
     joined = [""] * len(texts)
     for position, part in chain.from_iterable(batches):
         joined[position] += part

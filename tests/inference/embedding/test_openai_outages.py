@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from app.db.session import Database
-from app.db.system import SystemDatabase
+from app.db.system import ControlPlaneDatabase
 from app.embedded_postgres import DatabaseUrls
-from app.inference.breaker import FAILURES
+from app.inference.breaker import MAX_FAILURES
 from app.inference.embedding import EmbeddingMismatch, EmbeddingRejected, EmbeddingUnavailable
 from app.inference.embedding.openai import OpenAIEmbedder
-from app.inference.embedding.pacing import SharedPace
+from app.inference.embedding.pacing import SharedRateLimiter
 from tests.inference.embedding.conftest import EmbedderOpener
 from tests.protocol_servers.embedding import EmbeddingServer, text_tokens
 
@@ -26,23 +26,26 @@ HANG_SECONDS = 30.0
 
 
 @pytest.fixture
-async def system(database: DatabaseUrls) -> AsyncIterator[SystemDatabase]:
+async def system(database: DatabaseUrls) -> AsyncIterator[ControlPlaneDatabase]:
     pool = Database.connect(database.app, pool_size=4)
-    yield SystemDatabase(pool)
+    yield ControlPlaneDatabase(pool)
     await pool.close()
 
 
 def paces(
-    system: SystemDatabase, count: int, *, requests: int | None = None, tokens: int | None = None
-) -> list[SharedPace]:
+    system: ControlPlaneDatabase, count: int, *, requests: int | None = None, tokens: int | None = None
+) -> list[SharedRateLimiter]:
     """As many processes have them."""
     provider = uuid4()
-    return [SharedPace(system, provider, requests_per_minute=requests, tokens_per_minute=tokens) for _ in range(count)]
+    return [
+        SharedRateLimiter(system, provider, requests_per_minute=requests, tokens_per_minute=tokens)
+        for _ in range(count)
+    ]
 
 
 async def break_down(server: EmbeddingServer, embedder: OpenAIEmbedder) -> None:
     """One call for documents that is tried to the end."""
-    server.fail(503, times=FAILURES, retry_after="0")
+    server.fail(503, times=MAX_FAILURES, retry_after="0")
     with pytest.raises(EmbeddingUnavailable, match="HTTP 503"):
         await embedder.embed_documents(["desk"])
 
@@ -107,10 +110,10 @@ async def test_a_trial_that_fails_makes_it_longer(server: EmbeddingServer, open_
 async def test_a_refusal_is_an_answer(server: EmbeddingServer, open_embedder: EmbedderOpener, kind: str) -> None:
     server.fail(401 if kind == "refused" else "dimension", times=None)
     embedder = open_embedder()
-    for _ in range(FAILURES + 2):
+    for _ in range(MAX_FAILURES + 2):
         with pytest.raises((EmbeddingRejected, EmbeddingMismatch)):
             await embedder.embed_queries(["desk"])
-    assert server.requests == FAILURES + 2
+    assert server.requests == MAX_FAILURES + 2
 
 
 async def test_searches_that_give_up_on_a_hanging_endpoint(
@@ -124,7 +127,7 @@ async def test_searches_that_give_up_on_a_hanging_endpoint(
         async with asyncio.timeout(1.5):
             await embedder.embed_queries(["desk"])
 
-    given_up = await asyncio.gather(*(search() for _ in range(FAILURES)), return_exceptions=True)
+    given_up = await asyncio.gather(*(search() for _ in range(MAX_FAILURES)), return_exceptions=True)
     assert {type(error) for error in given_up} == {TimeoutError}
     with pytest.raises(EmbeddingUnavailable, match="left alone"):
         await search()
@@ -144,7 +147,7 @@ async def test_a_closed_port_and_then_an_endpoint(open_embedder: EmbedderOpener)
 
 @pytest.mark.parametrize("as_date", [False, True])
 async def test_other_processes_pause_too(
-    server: EmbeddingServer, open_embedder: EmbedderOpener, system: SystemDatabase, as_date: bool
+    server: EmbeddingServer, open_embedder: EmbedderOpener, system: ControlPlaneDatabase, as_date: bool
 ) -> None:
     later = format_datetime(datetime.now(UTC) + timedelta(seconds=30), usegmt=True)
     first, second = (open_embedder(pace=pace) for pace in paces(system, 2, requests=6000))
@@ -160,7 +163,7 @@ async def test_other_processes_pause_too(
 
 
 async def test_documents_wait_for_a_short_pause(
-    server: EmbeddingServer, open_embedder: EmbedderOpener, system: SystemDatabase
+    server: EmbeddingServer, open_embedder: EmbedderOpener, system: ControlPlaneDatabase
 ) -> None:
     first, second = (open_embedder(pace=pace) for pace in paces(system, 2, tokens=1_000_000))
     server.fail(429, retry_after="0.2")
@@ -170,7 +173,7 @@ async def test_documents_wait_for_a_short_pause(
 
 
 async def test_processes_together_keep_the_limit(
-    server: EmbeddingServer, open_embedder: EmbedderOpener, system: SystemDatabase
+    server: EmbeddingServer, open_embedder: EmbedderOpener, system: ControlPlaneDatabase
 ) -> None:
     embedders = [open_embedder(pace=pace) for pace in paces(system, 2, requests=12)]
     bulk = [asyncio.create_task(embedder.embed_documents(["desk"])) for embedder in embedders for _ in range(3)]
@@ -189,7 +192,7 @@ async def test_processes_together_keep_the_limit(
 
 
 async def test_batches_stay_within_a_share_of_the_limit(
-    server: EmbeddingServer, open_embedder: EmbedderOpener, system: SystemDatabase
+    server: EmbeddingServer, open_embedder: EmbedderOpener, system: ControlPlaneDatabase
 ) -> None:
     (pace,) = paces(system, 1, tokens=60_000)
     await open_embedder(pace=pace).embed_documents(["x" * 12_000] * 3)

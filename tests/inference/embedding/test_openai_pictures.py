@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from app.inference.embedding import EmbeddingMismatch, EmbeddingRejected, EmbeddingUnavailable, PictureFile
+from app.inference.embedding import EmbeddingMismatch, EmbeddingRejected, EmbeddingUnavailable, ImageFile
 from tests.inference.embedding.conftest import EmbedderOpener
 from tests.ingestion.illustrated import square
 from tests.protocol_servers.embedding import PICTURE_TOKENS, EmbeddingServer, text_vector
@@ -11,8 +11,8 @@ from tests.protocol_servers.embedding import PICTURE_TOKENS, EmbeddingServer, te
 SOON = "0.01"
 
 
-def files(*colours: str) -> list[PictureFile]:
-    return [PictureFile("image/png", square(colour, (80 + number, 80))) for number, colour in enumerate(colours)]
+def files(*colours: str) -> list[ImageFile]:
+    return [ImageFile("image/png", square(colour, (80 + number, 80))) for number, colour in enumerate(colours)]
 
 
 def unit(text: str) -> np.ndarray:
@@ -26,10 +26,10 @@ async def test_a_picture_is_close_to_its_words(
 ) -> None:
     server.picture_form = form  # type: ignore[assignment]  # a parameter cannot be a Literal
     embedder = open_embedder(pictures=form, document_prefix="passage: ")
-    assert embedder.pictures is embedder
+    assert embedder.image_embedder is embedder
     colours = ["red", "green", "blue", "green", "red"] * 2
     pictures = files(*colours)
-    made = await embedder.embed_pictures(pictures)
+    made = await embedder.embed_images(pictures)
     assert made.vectors.dtype == np.float32
     assert np.allclose(made.vectors, [unit(colour) for colour in colours], atol=1e-6)
     assert made.tokens == 10 * PICTURE_TOKENS
@@ -40,12 +40,12 @@ async def test_a_picture_is_close_to_its_words(
 
 
 async def test_without_the_setting_there_is_nothing(server: EmbeddingServer, open_embedder: EmbedderOpener) -> None:
-    assert open_embedder().pictures is None
+    assert open_embedder().image_embedder is None
     assert server.requests == 0
 
 
 async def test_no_pictures_are_no_request(server: EmbeddingServer, open_embedder: EmbedderOpener) -> None:
-    made = await open_embedder(pictures="input").embed_pictures([])
+    made = await open_embedder(pictures="input").embed_images([])
     assert (made.vectors.shape, made.tokens, server.requests) == ((0, 64), 0, 0)
 
 
@@ -54,12 +54,12 @@ async def test_batches_of_pictures_and_of_texts_are_learned_apart(
 ) -> None:
     server.picture_form, server.max_batch = "input", 2
     embedder = open_embedder(pictures="input")
-    await embedder.embed_pictures(files(*["red"] * 8))
+    await embedder.embed_images(files(*["red"] * 8))
     assert server.batch_sizes == [8, 4, 2, 2, 2, 2]
     server.reset()
     server.max_batch = None
     await embedder.embed_documents([f"text {number}" for number in range(20)])
-    await embedder.embed_pictures(files(*["red"] * 4))
+    await embedder.embed_images(files(*["red"] * 4))
     assert server.batch_sizes == [20, 2, 2]
 
 
@@ -68,7 +68,7 @@ async def test_one_that_is_refused_is_named(server: EmbeddingServer, open_embedd
     server.picture_form = form  # type: ignore[assignment]  # as above
     server.refused_word = "blue"
     with pytest.raises(EmbeddingRejected, match="does not take this input") as raised:
-        await open_embedder(pictures=form).embed_pictures(files("red", "green", "blue", "red"))
+        await open_embedder(pictures=form).embed_images(files("red", "green", "blue", "red"))
     assert raised.value.fields == {"index": 2, "tokens": 2 * PICTURE_TOKENS}
 
 
@@ -79,11 +79,11 @@ async def test_what_may_pass_is_tried_again(
     server.picture_form = "input"
     embedder = open_embedder(pictures="input")
     server.fail(how, retry_after=retry_after)  # type: ignore[arg-type]  # as above
-    assert np.allclose((await embedder.embed_pictures(files("red"))).vectors, [unit("red")], atol=1e-6)
+    assert np.allclose((await embedder.embed_images(files("red"))).vectors, [unit("red")], atol=1e-6)
     server.fail(how, times=None, retry_after=retry_after)  # type: ignore[arg-type]  # as above
     server.received.clear()
     with pytest.raises(EmbeddingUnavailable):
-        await embedder.embed_pictures(files("red"), interactive=True)
+        await embedder.embed_images(files("red"), interactive=True)
     assert server.requests == 2  # somebody waits for it
 
 
@@ -91,7 +91,7 @@ async def test_another_dimension_is_a_mismatch(server: EmbeddingServer, open_emb
     server.picture_form = "input"
     server.fail("dimension")
     with pytest.raises(EmbeddingMismatch, match="65 dimensions"):
-        await open_embedder(pictures="input").embed_pictures(files("red"))
+        await open_embedder(pictures="input").embed_images(files("red"))
 
 
 @pytest.mark.parametrize(("told", "tokens"), [(True, PICTURE_TOKENS), (False, 56 * 56)])
@@ -99,4 +99,4 @@ async def test_costs_are_told_or_estimated(
     server: EmbeddingServer, open_embedder: EmbedderOpener, told: bool, tokens: int
 ) -> None:
     server.picture_form, server.tells_usage = "input", told
-    assert (await open_embedder(pictures="input").embed_pictures(files("red"))).tokens == tokens
+    assert (await open_embedder(pictures="input").embed_images(files("red"))).tokens == tokens

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from app.inference.embedding import EmbeddingMismatch
-from app.inference.embedding.openai_reply import UnusableReply, read_reply, used_tokens
+from app.inference.embedding.openai_reply import UnusableReply, read_reply, read_used_tokens
 
 
 def entry(embedding: Any, index: Any = 0) -> dict[str, Any]:
@@ -87,5 +87,5 @@ def test_another_dimension_is_a_mismatch(embedding: Any) -> None:
     ],
 )
 def test_tokens_that_can_be_true_are_believed(usage: Any, tokens: int | None) -> None:
-    assert used_tokens({"usage": usage}, most=19) == tokens
-    assert used_tokens([usage], most=19) is None
+    assert read_used_tokens({"usage": usage}, max_tokens=19) == tokens
+    assert read_used_tokens([usage], max_tokens=19) is None

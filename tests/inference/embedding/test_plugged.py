@@ -13,9 +13,9 @@ from app.inference.embedding import (
     EmbeddingRejected,
     Embeddings,
     EmbeddingUnavailable,
-    PictureFile,
+    ImageFile,
 )
-from app.inference.embedding.plugged import EmbedderMissing, EmbedderRefused, PluggedEmbedder, open_plugged
+from app.inference.embedding.plugged import EmbedderMissing, EmbedderRefused, PluginEmbedder, create_plugin_embedder
 from app.settings import EmbeddingSettings
 from tests.fixtures.plugins import Plugins, plugins
 
@@ -45,7 +45,7 @@ def nameless(settings):
 
 def blind(settings):
     made = Model(settings)
-    made.pictures = made
+    made.image_embedder = made
     return made
 
 def nothing(settings):
@@ -62,7 +62,7 @@ class Scripted:
     identity = EmbeddingIdentity("scripted", 2, "fp32", "", "")
     max_tokens = 100
     special_tokens = 0
-    pictures = None
+    image_embedder = None
     closed = False
 
     def __init__(self, gives: Any, counts: Any = (1, 1)) -> None:
@@ -96,7 +96,7 @@ def settings(**given: Any) -> EmbeddingSettings:
 
 def test_it_is_made_of_the_settings(plugins: Plugins) -> None:
     plugins.add("modelled", SOURCE, embedders={"modelled": "modelled:Model"})
-    made = open_plugged("modelled", settings(query_prefix="q"))
+    made = create_plugin_embedder("modelled", settings(query_prefix="q"))
     assert (made.identity.model, made.identity.dimensions, made.max_tokens, made.special_tokens) == ("q", 3, 100, 2)
 
 
@@ -116,21 +116,21 @@ def test_it_is_made_of_the_settings(plugins: Plugins) -> None:
 def test_one_that_is_none_stops_the_start(plugins: Plugins, function: str, told: str) -> None:
     plugins.add(f"modelled_{function}", SOURCE, embedders={"it": f"modelled_{function}:{function}"})
     with pytest.raises(EmbedderRefused, match=told) as refused:
-        open_plugged("it", settings())
+        create_plugin_embedder("it", settings())
     assert "CARREL_EMBEDDING_PROVIDER" in refused.value.message
 
 
 def test_a_name_that_nobody_brings(plugins: Plugins) -> None:
     plugins.add("modelled_two", SOURCE, embedders={"one": "modelled_two:Model", "two": "modelled_two:Model"})
     with pytest.raises(EmbedderMissing, match="'three'; there are: one, two"):
-        open_plugged("three", settings())
+        create_plugin_embedder("three", settings())
 
 
 @pytest.mark.parametrize("gives", [np.array([[3, 4], [0, 1]], np.float32), [[3.0, 4.0], [0, 0.5]]])
 async def test_vectors_come_out_at_unit_length(gives: Any) -> None:
     expected = np.array([[0.6, 0.8], [0, 1]], np.float32)
-    queries = await PluggedEmbedder("it", Scripted(gives)).embed_queries(["a", "b"])
-    made = await PluggedEmbedder("it", Scripted(Embeddings(gives, 7))).embed_documents(["a", "b"])
+    queries = await PluginEmbedder("it", Scripted(gives)).embed_queries(["a", "b"])
+    made = await PluginEmbedder("it", Scripted(Embeddings(gives, 7))).embed_documents(["a", "b"])
     for vectors in (queries, made.vectors):
         assert vectors.dtype == np.float32
         assert np.allclose(vectors, expected)
@@ -154,7 +154,7 @@ async def test_vectors_come_out_at_unit_length(gives: Any) -> None:
 )
 async def test_vectors_that_are_none(gives: Any, error: type[AppError]) -> None:
     for wrapped in (gives, Embeddings(gives, 1)) if not isinstance(gives, Exception) else (gives, gives):
-        plugged = PluggedEmbedder("it", Scripted(wrapped))
+        plugged = PluginEmbedder("it", Scripted(wrapped))
         embed: Callable[[Sequence[str]], Any] = plugged.embed_queries
         if isinstance(wrapped, Embeddings):
             embed = plugged.embed_documents
@@ -165,18 +165,18 @@ async def test_vectors_that_are_none(gives: Any, error: type[AppError]) -> None:
 @pytest.mark.parametrize("gives", [[[1.0, 0.0], [0.0, 1.0]], Embeddings(np.eye(2, dtype=np.float32), None)])  # type: ignore[arg-type]
 async def test_passages_need_their_cost(gives: Any) -> None:
     with pytest.raises(EmbeddingRejected, match="no Embeddings"):
-        await PluggedEmbedder("it", Scripted(gives)).embed_documents(["a", "b"])
+        await PluginEmbedder("it", Scripted(gives)).embed_documents(["a", "b"])
 
 
 @pytest.mark.parametrize("counts", [[1], [1, -1], ["a", "b"], None, RuntimeError("whatever")])
 def test_counts_that_are_none(counts: Any) -> None:
     with pytest.raises(EmbeddingRejected):
-        PluggedEmbedder("it", Scripted([], counts)).count_tokens(["a", "b"])
+        PluginEmbedder("it", Scripted([], counts)).count_tokens(["a", "b"])
 
 
 async def test_the_rest_is_the_plugin_s(plugins: Plugins) -> None:
     inner = Scripted([[1.0, 0.0]], counts=np.array([2, 3]))
-    plugged = PluggedEmbedder("it", inner)
+    plugged = PluginEmbedder("it", inner)
     assert plugged.count_tokens(["a", "b"]) == [2, 3]
     await plugged.check()
     await plugged.close()
@@ -187,18 +187,18 @@ class Seeing(Scripted):
     """Takes pictures too."""
 
     @property
-    def pictures(self) -> Any:  # type: ignore[override]  # the other has none
+    def image_embedder(self) -> Any:  # type: ignore[override]  # the other has none
         return self
 
-    async def embed_pictures(self, pictures: Sequence[PictureFile], *, interactive: bool = False) -> Any:
+    async def embed_images(self, images: Sequence[ImageFile], *, interactive: bool = False) -> Any:
         return self._give()
 
 
 async def test_pictures_are_checked_like_texts() -> None:
-    pictures = [PictureFile("image/png", b"1"), PictureFile("image/png", b"2")]
-    plugged = PluggedEmbedder("it", Seeing(Embeddings(np.array([[3, 4], [0, 1]], np.float32), 7)))
-    assert plugged.pictures is plugged
-    made = await plugged.embed_pictures(pictures)
+    pictures = [ImageFile("image/png", b"1"), ImageFile("image/png", b"2")]
+    plugged = PluginEmbedder("it", Seeing(Embeddings(np.array([[3, 4], [0, 1]], np.float32), 7)))
+    assert plugged.image_embedder is plugged
+    made = await plugged.embed_images(pictures)
     assert np.allclose(made.vectors, [[0.6, 0.8], [0.0, 1.0]])
     assert made.tokens == 7
     for gives, error in (
@@ -208,11 +208,11 @@ async def test_pictures_are_checked_like_texts() -> None:
         (RuntimeError("whatever"), EmbeddingUnavailable),
     ):
         with pytest.raises(error):
-            await PluggedEmbedder("it", Seeing(gives)).embed_pictures(pictures)
+            await PluginEmbedder("it", Seeing(gives)).embed_images(pictures)
 
 
 async def test_a_plugin_may_take_none() -> None:
-    plugged = PluggedEmbedder("it", Scripted([]))
-    assert plugged.pictures is None
+    plugged = PluginEmbedder("it", Scripted([]))
+    assert plugged.image_embedder is None
     with pytest.raises(EmbeddingRejected, match="takes no pictures"):
-        await plugged.embed_pictures([])
+        await plugged.embed_images([])

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from app.errors import InvalidInput
+from app.errors import InvalidInputError
 from app.inference.embedding import Embedder, EmbeddingMismatch, EmbeddingRejected
-from app.inference.embedding.opening import EmbeddingModelTwice, open_embedders
+from app.inference.embedding.opening import DuplicateEmbeddingModel, create_embedders
 from app.inference.embedding.registry import Embedders
 from app.settings import load_settings
 from tests.inference.embedding.conftest import EmbedderOpener
@@ -29,7 +29,7 @@ def embedders(server: EmbeddingServer, *models: dict[str, Any]) -> Embedders:
         "CARREL_EMBEDDING_DIMENSIONS": 64,
         "CARREL_EMBEDDING_MODELS": json.dumps(given),
     }
-    return open_embedders(load_settings(embedding=embedding).embedding, bulk_threads=1, ledger=NOBODY)
+    return create_embedders(load_settings(embedding=embedding).embedding, bulk_threads=1, rate_limit_store=NOBODY)
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_each_has_what_its_entry_says(opened: Embedders) -> None:
     [(None, None, 0), (None, 64, 0), ("first", None, 0), ("second", None, 1), ("second", 8, 1), ("second", 16, 2)],
 )
 def test_by_name_and_size(opened: Embedders, model: str | None, dimensions: int | None, found: int) -> None:
-    assert opened.named(model, dimensions) is opened.all[found]
+    assert opened.get_by_name(model, dimensions) is opened.all[found]
 
 
 @pytest.mark.parametrize(
@@ -75,17 +75,17 @@ def test_by_name_and_size(opened: Embedders, model: str | None, dimensions: int 
 def test_what_is_not_there_is_told_with_what_is(
     opened: Embedders, model: str | None, dimensions: int | None, said: str
 ) -> None:
-    with pytest.raises(InvalidInput) as caught:
-        opened.named(model, dimensions)
+    with pytest.raises(InvalidInputError) as caught:
+        opened.get_by_name(model, dimensions)
     assert caught.value.message == said
 
 
 def test_an_index_finds_the_model_that_made_it_and_no_other(opened: Embedders) -> None:
     for embedder in opened.all:
-        assert opened.of({**asdict(embedder.identity), "analyser": "english-3", "k1": 1.2}) is embedder
+        assert opened.find_by_identity({**asdict(embedder.identity), "analyser": "english-3", "k1": 1.2}) is embedder
         for changes in ({"model": "x"}, {"dimensions": 5}, {"precision": "x"}, {"document_prefix": "x"}):
-            assert opened.of(asdict(replace(embedder.identity, **changes))) is None
-    assert opened.of({}) is None
+            assert opened.find_by_identity(asdict(replace(embedder.identity, **changes))) is None
+    assert opened.find_by_identity({}) is None
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_an_index_finds_the_model_that_made_it_and_no_other(opened: Embedders) -
     ],
 )
 def test_the_same_model_twice_stops_the_start(server: EmbeddingServer, models: list[dict[str, Any]]) -> None:
-    with pytest.raises(EmbeddingModelTwice, match=r"CARREL_EMBEDDING_MODELS: .* is there twice"):
+    with pytest.raises(DuplicateEmbeddingModel, match=r"CARREL_EMBEDDING_MODELS: .* is there twice"):
         embedders(server, *models)
 
 

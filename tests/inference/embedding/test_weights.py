@@ -13,8 +13,8 @@ from app.inference.embedding.weights import (
     MEMBERS,
     TENSORS_SHA256,
     WeightsMissing,
-    cached_weights,
     find_weights,
+    get_cached_weights_dir,
     main,
     pull_weights,
 )
@@ -66,7 +66,7 @@ def find(place: Path, cache: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_directory_given_is_the_only_one_looked_at(tmp_path: Path) -> None:
-    present(cached_weights(tmp_path / "cache"))
+    present(get_cached_weights_dir(tmp_path / "cache"))
     given = present(tmp_path / "given")
     assert find_weights(given, tmp_path / "cache") == given
     with pytest.raises(WeightsMissing, match=f"CARREL_EMBEDDING_WEIGHTS_DIR={tmp_path / 'none'}"):
@@ -82,7 +82,7 @@ def test_half_a_directory_is_none(tmp_path: Path) -> None:
 
 def test_the_checkout_comes_before_the_cache(tmp_path: Path) -> None:
     place = installed(tmp_path)
-    cache = present(cached_weights(tmp_path / "cache"))
+    cache = present(get_cached_weights_dir(tmp_path / "cache"))
     assert find(place, tmp_path / "cache").stdout.strip() == str(cache)
     checkout = present(place / "models" / "all-MiniLM-L6-v2")
     assert find(place, tmp_path / "cache").stdout.strip() == str(checkout)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from app.inference.rerank.opening import open_reranker
+from app.inference.rerank.opening import create_reranker
 from app.settings import RerankSettings
 from tests.protocol_servers.rerank import RerankServer
 
@@ -15,8 +15,8 @@ def settings(**given: Any) -> RerankSettings:
 
 
 def test_none_is_the_default() -> None:
-    assert not settings().configured
-    assert open_reranker(settings()) is None
+    assert not settings().is_configured
+    assert create_reranker(settings()) is None
 
 
 @pytest.mark.parametrize("style", [None, "tei", "jina", "vllm"])
@@ -24,10 +24,10 @@ async def test_an_endpoint(style: str | None) -> None:
     with RerankServer("cohere" if style is None else style, api_key="a-key") as server:  # type: ignore[arg-type]
         given = {"url": server.url, "api_key": "a-key", "max_documents": 2, "max_characters": 100}
         configured = settings(**given, **({"style": style} if style else {}))
-        assert configured.configured
-        reranker = open_reranker(configured)
+        assert configured.is_configured
+        reranker = create_reranker(configured)
         assert reranker is not None
-        found = await reranker.rerank("lamp", ["x" * 200, "lamp", "desk"], top_n=3, seconds=30)
+        found = await reranker.rerank("lamp", ["x" * 200, "lamp", "desk"], top_n=3, timeout_seconds=30)
         await reranker.close()
     assert found == {0: 0.0, 1: 1.0, 2: 0.0}
     assert [len(asked.texts) for asked in server.received] == [2, 1]
@@ -57,4 +57,4 @@ def test_the_key_does_not_show() -> None:
 
 
 def test_a_plugin_may_read_the_others() -> None:
-    assert settings(provider="mine", model="m", api_key="k").configured
+    assert settings(provider="mine", model="m", api_key="k").is_configured

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from app.inference.breaker import EndpointFailed
-from app.inference.rerank.reading import checked_scores, read_answer
-from app.inference.rerank.registry import WIRES
+from app.inference.rerank.reading import check_scores, parse_scores
+from app.inference.rerank.registry import DIALECTS
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ from app.inference.rerank.registry import WIRES
     ],
 )
 def test_numbers_by_position(pairs: list[tuple[Any, Any]], scores: dict[int, float]) -> None:
-    found = checked_scores(pairs, 3)
+    found = check_scores(pairs, 3)
     assert found == scores
     assert {type(one) for one in (*found, *found.values())} == {int, float}
 
@@ -47,7 +47,7 @@ def test_numbers_by_position(pairs: list[tuple[Any, Any]], scores: dict[int, flo
 )
 def test_what_cannot_be_relied_on(pairs: list[tuple[Any, Any]]) -> None:
     with pytest.raises(EndpointFailed) as raised:
-        checked_scores(pairs, 3)
+        check_scores(pairs, 3)
     assert raised.value.kind == "garbage"
 
 
@@ -58,10 +58,10 @@ def test_what_cannot_be_relied_on(pairs: list[tuple[Any, Any]]) -> None:
 )
 def test_what_is_no_answer(style: Any, payload: Any) -> None:
     with pytest.raises(EndpointFailed, match=r"no list|nothing"):
-        read_answer(payload, WIRES[style], 1)
+        parse_scores(payload, DIALECTS[style], 1)
 
 
 def test_each_family_s_own_words() -> None:
     entry = {"index": 0, "score": 0.1, "relevance_score": 0.9}
-    assert read_answer([entry], WIRES["tei"], 1) == {0: 0.1}
-    assert read_answer({"results": [entry]}, WIRES["vllm"], 1) == {0: 0.9}
+    assert parse_scores([entry], DIALECTS["tei"], 1) == {0: 0.1}
+    assert parse_scores({"results": [entry]}, DIALECTS["vllm"], 1) == {0: 0.9}

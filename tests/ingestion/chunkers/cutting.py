@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from app.inference.embedding import Vectors
-from app.ingestion.chunkers import CHUNKERS, Chunked, ChunkSizes, ChunkTools, TokenCounter
+from app.ingestion.chunkers import CHUNKERS, ChunkerOutput, ChunkSizes, ChunkTools, TokenCounter
 from app.ingestion.tree import add_sentences
 from app.ingestion.types import ChunkDraft, DocumentTree
 from tests.protocol_servers.embedding import word_vector
@@ -30,10 +30,10 @@ def embed(texts: Sequence[str]) -> Vectors:
 
 def cut(
     name: str, tree: DocumentTree, sizes: ChunkSizes, count: TokenCounter, *, limit: int = 8192, **options: Any
-) -> Chunked:
+) -> ChunkerOutput:
     """What the chunker makes of the tree, which gets sentences where the chunker wants them."""
     spec = CHUNKERS[name]
-    if spec.sentences:
+    if spec.needs_sentences:
         add_sentences(tree)
     return spec.chunk(tree, sizes, spec.options(**options), ChunkTools(count, embed, limit))
 

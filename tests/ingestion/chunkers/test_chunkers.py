@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import pytest
 
-from app.errors import InvalidInput
-from app.ingestion.chunk_rules import check_drafts
+from app.errors import InvalidInputError
+from app.ingestion.chunk_rules import validate_chunks
 from app.ingestion.chunkers import CHUNKERS, DEFAULT_CHUNKER, ChunkSizes, TokenCounter
 from app.ingestion.tree import add_topics, build_tree, find_node
 from app.ingestion.types import Block, BlockKind, DocumentTree, NodeKind, ParsedDocument
@@ -51,7 +51,7 @@ def test_invariants(name: str, sizes: tuple[int, int], count: TokenCounter) -> N
         made = cut(name, tree, options, count, limit=options.max_tokens)
         found = made.drafts
         add_topics(tree, made.topics)
-        check_drafts(tree, found, count([draft.text for draft in found]), max_tokens=options.max_tokens)
+        validate_chunks(tree, found, count([draft.text for draft in found]), max_tokens=options.max_tokens)
         assert [draft.start for draft in found] == sorted({draft.start for draft in found})
         assert [draft.end for draft in found] == sorted({draft.end for draft in found})
         leaves = [node for node in walk(tree.root) if node.kind is NodeKind.PARAGRAPH]
@@ -237,7 +237,7 @@ def test_few_calls_of_the_counter(count: TokenCounter, calls: int) -> None:
 
 @pytest.mark.parametrize(("maximum", "overlap"), [(15, 0), (8193, 0), (100, 100), (100, -1), (0, 0)])
 def test_options_are_validated(maximum: int, overlap: int) -> None:
-    with pytest.raises(InvalidInput):
+    with pytest.raises(InvalidInputError):
         ChunkSizes(maximum, overlap)
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from app.inference.embedding import EmbeddingUnavailable
 from app.ingestion.chunkers import CHUNKERS, ChunkTools
-from app.ingestion.chunkers.installed import installed_chunkers
-from app.ingestion.chunking import chunk_document, chunker_options
+from app.ingestion.chunkers.installed import load_chunkers
+from app.ingestion.chunking import chunk_document, parse_chunker_options
 from app.ingestion.tree import build_tree
 from app.ingestion.types import Block, BlockKind, ChunkerFailed, DocumentTree, ParsedDocument
 from app.knowledge_bases.types import Chunking
@@ -19,8 +19,8 @@ from tests.ingestion.documents import words
 __all__ = ["plugins"]
 HEAD = """
 from app.inference.embedding import EmbeddingUnavailable
-from app.ingestion.chunkers import Chunked, ChunkerSpec, NoOptions
-from app.ingestion.chunkers.drafting import drafts_of
+from app.ingestion.chunkers import ChunkerOutput, ChunkerSpec, NoChunkerOptions
+from app.ingestion.chunkers.drafting import build_drafts
 from app.ingestion.types import ChunkDraft, NodeKind, TreeNode
 from pydantic import BaseModel
 
@@ -28,7 +28,7 @@ class Options(BaseModel):
     size: int = 3
 
 def whole(tree):
-    return drafts_of(tree, [(0, len(tree.text))])
+    return build_drafts(tree, [(0, len(tree.text))])
 
 """
 
@@ -36,9 +36,9 @@ def whole(tree):
 @pytest.fixture(autouse=True)
 def _fresh() -> Iterator[None]:
     """The registry is found once a process; these tests find it anew."""
-    installed_chunkers.cache_clear()
+    load_chunkers.cache_clear()
     yield
-    installed_chunkers.cache_clear()
+    load_chunkers.cache_clear()
 
 
 def add(plugins: Plugins, module: str, expression: str, *, name: str = "mine") -> None:
@@ -58,9 +58,9 @@ def tools() -> ChunkTools:
 
 
 def test_a_plugin_s_chunker_is_chosen_by_its_name(plugins: Plugins) -> None:
-    add(plugins, "c_good", "Chunked(whole(tree))")
-    assert installed_chunkers().keys() == {*CHUNKERS, "mine"}
-    assert chunker_options("mine", {}, loc=()) == {"size": 3}
+    add(plugins, "c_good", "ChunkerOutput(whole(tree))")
+    assert load_chunkers().keys() == {*CHUNKERS, "mine"}
+    assert parse_chunker_options("mine", {}, loc=()) == {"size": 3}
     drafts, counts = chunk_document(document(), Chunking("mine"), tools())
     assert [draft.text for draft in drafts] == ["Whales\n\nThey sing."]
     assert counts == [4]
@@ -71,15 +71,15 @@ def test_a_plugin_s_chunker_is_chosen_by_its_name(plugins: Plugins) -> None:
     [
         ("c_raises", "1 / 0", r"'mine' failed \(ZeroDivisionError\)"),
         ("c_nothing", "None", "'mine' failed"),
-        ("c_dicts", "Chunked([{'text': 'x'}])", "no chunk"),
-        ("c_texts", "Chunked([ChunkDraft(None, 0, 1)])", "no chunk"),
-        ("c_floats", "Chunked([ChunkDraft('Whales', 0.0, 6.0)])", "no chunk"),
-        ("c_titles", "Chunked([ChunkDraft('Whales', 0, 6, section_titles=(1,))])", "no chunk"),
-        ("c_paths", "Chunked([ChunkDraft('Whales', 0, 6, node_path=5)])", "'mine' failed"),
-        ("c_topics", "Chunked(whole(tree), topics=['x'])", "no chunk"),
-        ("c_lost", "Chunked(whole(tree), topics=[TreeNode(NodeKind.TOPIC, 0, 0, 3, path=(9, 9))])", "no place"),
-        ("c_other", "Chunked([ChunkDraft('whales', 0, 6)])", "another text"),
-        ("c_long", "Chunked([ChunkDraft('Whales', 0, 600)])", "no range"),
+        ("c_dicts", "ChunkerOutput([{'text': 'x'}])", "no chunk"),
+        ("c_texts", "ChunkerOutput([ChunkDraft(None, 0, 1)])", "no chunk"),
+        ("c_floats", "ChunkerOutput([ChunkDraft('Whales', 0.0, 6.0)])", "no chunk"),
+        ("c_titles", "ChunkerOutput([ChunkDraft('Whales', 0, 6, section_titles=(1,))])", "no chunk"),
+        ("c_paths", "ChunkerOutput([ChunkDraft('Whales', 0, 6, node_path=5)])", "'mine' failed"),
+        ("c_topics", "ChunkerOutput(whole(tree), topics=['x'])", "no chunk"),
+        ("c_lost", "ChunkerOutput(whole(tree), topics=[TreeNode(NodeKind.TOPIC, 0, 0, 3, path=(9, 9))])", "no place"),
+        ("c_other", "ChunkerOutput([ChunkDraft('whales', 0, 6)])", "another text"),
+        ("c_long", "ChunkerOutput([ChunkDraft('Whales', 0, 600)])", "no range"),
     ],
 )
 def test_what_goes_wrong_is_the_chunker_s(plugins: Plugins, module: str, expression: str, told: str) -> None:
@@ -102,11 +102,11 @@ def test_the_embedder_s_errors_are_not_the_chunker_s(plugins: Plugins) -> None:
 def test_a_name_that_is_ours_or_none_is_left_out(plugins: Plugins, caplog: pytest.LogCaptureFixture, name: str) -> None:
     add(plugins, f"c_named_{len(name)}", "None", name=name)
     with caplog.at_level(logging.WARNING, logger="app"):
-        assert installed_chunkers() == CHUNKERS
+        assert load_chunkers() == CHUNKERS
     assert [record.msg for record in caplog.records] == ["plugin.left_out"]
 
 
 def test_something_else_is_left_out(plugins: Plugins) -> None:
     add(plugins, "c_else", "None")
     (plugins.folder / "c_else-1.0.dist-info" / "entry_points.txt").write_text("[carrel.chunkers]\nx = c_else:OTHER\n")
-    assert installed_chunkers() == CHUNKERS
+    assert load_chunkers() == CHUNKERS

@@ -14,8 +14,8 @@ MISBEHAVING = ParserSpec("test/misbehaving", ("bad",), "tests.ingestion.parsers.
 LIMITS: dict[str, Any] = {
     "processes": 1,
     "memory_mb": 1000,
-    "cpu_seconds": 30,
-    "wall_seconds": 60,
+    "cpu_timeout_seconds": 30,
+    "wall_clock_timeout_seconds": 60,
     "max_pages": 100,
     "max_characters": 200_000,
 }

@@ -42,7 +42,7 @@ def loop(_: str) -> str:
 def sleep(options: ParseOptions, argument: str) -> str:
     if argument:
         time.sleep(1)  # reports that follow each other more closely are left out
-        options.report(1, 2)
+        options.on_progress(1, 2)
     time.sleep(3600)
     return "awake"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from app.ingestion.parsers.archives import read_member
-from app.ingestion.types import Corrupt
+from app.ingestion.types import CorruptFile
 
 
 @pytest.mark.parametrize("name", ["/etc/passwd", "../up", "a/../../up", "a\\..\\..\\up", "\\root", "not there", ""])
@@ -17,7 +17,7 @@ def test_names_that_lead_out_or_nowhere(name: str, tmp_path: Path) -> None:
             archive.writestr(member, b"content")
     with zipfile.ZipFile(path) as archive:
         assert read_member(archive, "fine..txt") == b"content"
-        with pytest.raises(Corrupt):
+        with pytest.raises(CorruptFile):
             read_member(archive, name)
 
 
@@ -29,5 +29,5 @@ def test_damaged_members(method: int, tmp_path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[40:60] = bytes(20)
     path.write_bytes(content)
-    with zipfile.ZipFile(path) as archive, pytest.raises(Corrupt):
+    with zipfile.ZipFile(path) as archive, pytest.raises(CorruptFile):
         read_member(archive, "a")

@@ -7,7 +7,7 @@ import pytest
 
 from app.ingestion.parsers import ParseOptions, csv_table
 from app.ingestion.parsers.pool import ParserPool
-from app.ingestion.types import BlockKind, Corrupt, NoText, ParsedDocument, TooMuchText
+from app.ingestion.types import BlockKind, CorruptFile, NoTextFound, ParsedDocument, TextTooLong
 
 CARS = [["Model", "Ort", "Preis"], ["Größe M", "München", "49,5"], ["Größe L", "Köln", "120"]]
 TABLE = "| Model | Ort | Preis |\n| --- | --- | --- |\n| Größe M | München | 49,5 |\n| Größe L | Köln | 120 |"
@@ -92,16 +92,16 @@ def test_questions_and_answers_are_a_record_each(path: Path, options: ParseOptio
 def test_a_field_of_any_length_up_to_the_limit(path: Path, options: ParseOptions) -> None:
     field = "x" * 150_000  # more than the csv module takes by itself
     assert texts(parsed(path, f"a,b\n1,{field}\n", options)) == [f"A: 1\nB: {field}"]
-    with pytest.raises(TooMuchText):
+    with pytest.raises(TextTooLong):
         parsed(path, f"a,b\n1,{field}{field}\n", options)
     small = ParseOptions(None, max_pages=1, max_characters=1000)
-    with pytest.raises(TooMuchText):
+    with pytest.raises(TextTooLong):
         parsed(path, f"a,b\n1,{field}\n", small)
 
 
 @pytest.mark.parametrize("content", [bytes(range(256)) * 40, bytes(4000)], ids=["random", "zeros"])
 def test_binary_files_are_corrupt(content: bytes, path: Path, options: ParseOptions) -> None:
-    with pytest.raises(Corrupt):
+    with pytest.raises(CorruptFile):
         parsed(path, content, options)
 
 
@@ -109,5 +109,5 @@ async def test_it_comes_through_the_process(path: Path, pool: ParserPool) -> Non
     path.write_text("name\tcity\nAda\tLondon\n")
     assert len((await pool.parse(path, "text/csv")).blocks) == 1
     path.write_text(",,\n\n")
-    with pytest.raises(NoText):
+    with pytest.raises(NoTextFound):
         await pool.parse(path, "text/csv")

@@ -7,7 +7,7 @@ import pytest
 
 from app.ingestion.parsers import PARSERS, ParseOptions, docx
 from app.ingestion.parsers.pool import ParserPool
-from app.ingestion.types import BlockKind, Corrupt, Encrypted, NoText, TooMuchText
+from app.ingestion.types import BlockKind, CorruptFile, EncryptedFile, NoTextFound, TextTooLong
 from tests.ingestion.parsers.word import LINKS, STRICT_WORD, WORD, cell, links, p, run, style, table, text_of, write
 
 
@@ -79,19 +79,19 @@ def test_deep_nesting_is_read_as_far_as_xml_goes(path: Path, options: ParseOptio
     for _ in range(50):
         deep = table([cell(deep)])
     assert text_of(docx.parse(write(path, deep), options)) == ["bottom"]
-    with pytest.raises(Corrupt):
+    with pytest.raises(CorruptFile):
         docx.parse(write(path, "<w:ins>" * 5000 + "</w:ins>" * 5000), options)
 
 
 def test_too_much_text(path: Path, options: ParseOptions) -> None:
     limited = ParseOptions(None, max_pages=1, max_characters=1000)
-    with pytest.raises(TooMuchText):
+    with pytest.raises(TextTooLong):
         docx.parse(write(path, p("word " * 10) * 30), limited)
 
 
 def test_a_table_that_fills_up_to_too_much(path: Path, options: ParseOptions) -> None:
     ragged = table([cell(p("x"))] * 500, *[[cell(p("y"))]] * 500)
-    with pytest.raises(TooMuchText):
+    with pytest.raises(TextTooLong):
         docx.parse(write(path, ragged), options)
 
 
@@ -99,7 +99,7 @@ async def test_it_comes_through_the_process(path: Path, pool: ParserPool) -> Non
     media_type = next(spec.media_type for spec in PARSERS.values() if "docx" in spec.extensions)
     document = await pool.parse(write(path, p("text", style("Heading1"))), media_type)
     assert (document.title, text_of(document)) == ("text", ["text"])
-    with pytest.raises(NoText):
+    with pytest.raises(NoTextFound):
         await pool.parse(write(path, p("")), media_type)
 
 
@@ -124,7 +124,7 @@ def test_a_zip_that_is_no_document_is_corrupt(members: dict[str, bytes], path: P
     with zipfile.ZipFile(path, "w") as archive:
         for name, content in members.items():
             archive.writestr(name, content)
-    with pytest.raises(Corrupt):
+    with pytest.raises(CorruptFile):
         docx.parse(path, options)
 
 
@@ -132,7 +132,7 @@ def test_cut_off_or_flipped_is_corrupt(path: Path, options: ParseOptions) -> Non
     data = write(path, p("word " * 2000)).read_bytes()
     for damaged in (b"", data[: len(data) // 2], data[:40] + b"\0" * 60 + data[100:]):
         path.write_bytes(damaged)
-        with pytest.raises(Corrupt):
+        with pytest.raises(CorruptFile):
             docx.parse(path, options)
 
 
@@ -141,5 +141,5 @@ def test_locked_members_are_encrypted(path: Path, options: ParseOptions) -> None
     start = data.index(b"PK\x01\x02")
     data[start + 8] |= 1
     path.write_bytes(data)
-    with pytest.raises(Encrypted):
+    with pytest.raises(EncryptedFile):
         docx.parse(path, options)

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from app.ingestion.parsers import ParseOptions, epub
-from app.ingestion.parsers.archives import MAX_MEMBER
-from app.ingestion.types import BlockKind, Corrupt, Encrypted, ParsedDocument, TooMuchText
+from app.ingestion.parsers.archives import MAX_MEMBER_BYTES
+from app.ingestion.types import BlockKind, CorruptFile, EncryptedFile, ParsedDocument, TextTooLong
 
 CONTAINER = """<?xml version="1.0"?><container xmlns="urn:oasis:names:tc:opendocument:xmlns:container" version="1.0">
 <rootfiles><rootfile full-path="OEBPS/book.opf" media-type="application/oebps-package+xml"/></rootfiles></container>"""
@@ -88,18 +88,18 @@ def test_scrambled_fonts_are_no_protection(algorithm: str, tmp_path: Path, optio
     [
         (
             {"META-INF/encryption.xml": ENCRYPTION.format("http://www.w3.org/2001/04/xmlenc#aes128-cbc")},
-            Encrypted,
+            EncryptedFile,
         ),
-        ({"META-INF/container.xml": None}, Corrupt),
-        ({"META-INF/container.xml": "<container/>"}, Corrupt),
-        ({"META-INF/container.xml": CONTAINER.replace("OEBPS/", "../")}, Corrupt),
-        ({"META-INF/container.xml": CONTAINER.replace("OEBPS/", "/etc/")}, Corrupt),
-        ({"OEBPS/book.opf": None}, Corrupt),
-        ({"OEBPS/book.opf": "<package>"}, Corrupt),
-        ({"OEBPS/book.opf": "<package/>"}, Corrupt),
-        ({"OEBPS/book.opf": PACKAGE.replace("text/", "../../../etc/")}, Corrupt),
-        ({"OEBPS/text/one.xhtml": None, "OEBPS/text/two b.xhtml": None}, Corrupt),
-        ({"OEBPS/text/one.xhtml": "<p>" + "long " * 50_000}, TooMuchText),
+        ({"META-INF/container.xml": None}, CorruptFile),
+        ({"META-INF/container.xml": "<container/>"}, CorruptFile),
+        ({"META-INF/container.xml": CONTAINER.replace("OEBPS/", "../")}, CorruptFile),
+        ({"META-INF/container.xml": CONTAINER.replace("OEBPS/", "/etc/")}, CorruptFile),
+        ({"OEBPS/book.opf": None}, CorruptFile),
+        ({"OEBPS/book.opf": "<package>"}, CorruptFile),
+        ({"OEBPS/book.opf": "<package/>"}, CorruptFile),
+        ({"OEBPS/book.opf": PACKAGE.replace("text/", "../../../etc/")}, CorruptFile),
+        ({"OEBPS/text/one.xhtml": None, "OEBPS/text/two b.xhtml": None}, CorruptFile),
+        ({"OEBPS/text/one.xhtml": "<p>" + "long " * 50_000}, TextTooLong),
     ],
     ids=[
         "protected", "no container", "empty container", "package outside", "package at the root", "no package",
@@ -114,13 +114,13 @@ def test_what_is_refused(
 
 
 def test_a_chapter_that_is_too_large_is_not_unpacked(tmp_path: Path, options: ParseOptions) -> None:
-    with pytest.raises(TooMuchText, match="unpacks"):
-        parsed(tmp_path, options, {"OEBPS/text/one.xhtml": "ab" * (MAX_MEMBER // 2 + 1)})
+    with pytest.raises(TextTooLong, match="unpacks"):
+        parsed(tmp_path, options, {"OEBPS/text/one.xhtml": "ab" * (MAX_MEMBER_BYTES // 2 + 1)})
 
 
 def test_a_cut_off_book_is_corrupt(tmp_path: Path, options: ParseOptions) -> None:
     parsed(tmp_path, options)
     path = tmp_path / "book.epub"
     path.write_bytes(path.read_bytes()[:-200])
-    with pytest.raises(Corrupt):
+    with pytest.raises(CorruptFile):
         epub.parse(path, options)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from app.documents.inspection import inspect_upload
-from app.documents.types import EmptyUpload, EncryptedUpload, ReceivedFile, UnsupportedMediaType
+from app.documents.inspection import detect_media_type
+from app.documents.types import EmptyUpload, EncryptedUpload, ReceivedFile, UnsupportedFileType
 from app.ingestion.parsers import PARSERS
 from app.ingestion.parsers.pool import ParserPool
 from app.ingestion.types import IngestionError
@@ -23,7 +23,7 @@ from benchmarks.hostile.uploads import BATCH_FILES, KNOWN, spread
 
 COPIES, SEED = 100, 1
 PDFS = [*pdf_loops(), *pdf_lies()]
-TYPED = (EmptyUpload, EncryptedUpload, UnsupportedMediaType)
+TYPED = (EmptyUpload, EncryptedUpload, UnsupportedFileType)
 
 
 async def end_of(file: HostileFile, pool: ParserPool, folder: Path) -> str:
@@ -32,7 +32,7 @@ async def end_of(file: HostileFile, pool: ParserPool, folder: Path) -> str:
     path.write_bytes(file.content)
     try:
         received = ReceivedFile(path, file.name, file.declared, len(file.content), b"")
-        await pool.parse(path, inspect_upload(received, PARSERS.keys()))
+        await pool.parse(path, detect_media_type(received, PARSERS.keys()))
     except TYPED:
         return "refused"
     except IngestionError as error:

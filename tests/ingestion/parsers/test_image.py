@@ -12,7 +12,7 @@ from PIL import Image, PngImagePlugin
 
 from app.ingestion.parsers import PARSERS, LanguageData, ParseOptions, image
 from app.ingestion.parsers.pool import ParserPool
-from app.ingestion.types import Block, BlockKind, Corrupt, IngestionError, NoText, TooManyPages, TooMuchText
+from app.ingestion.types import Block, BlockKind, CorruptFile, IngestionError, NoTextFound, TextTooLong, TooManyPages
 from tests.ingestion.parsers.conftest import LIMITS
 from tests.ingestion.parsers.pictures import NOWHERE, SENTENCE, png, reading, saved, text_picture
 
@@ -26,7 +26,9 @@ def text_of(path: Path, options: ParseOptions) -> str:
 @pytest.mark.parametrize("extension", FORMATS)
 def test_without_language_data_no_format_has_text(extension: str, options: ParseOptions, tmp_path: Path) -> None:
     path = saved(text_picture(), tmp_path / f"x.{extension}")
-    with pytest.raises(NoText, match=r"^The picture has no text that could be read: no OCR .*tesseract-ocr-eng\)\.$"):
+    with pytest.raises(
+        NoTextFound, match=r"^The picture has no text that could be read: no OCR .*tesseract-ocr-eng\)\.$"
+    ):
         image.parse(path, replace(options, ocr=LanguageData(missing=("eng",))))
 
 
@@ -49,7 +51,7 @@ def test_a_picture_cut_off_is_corrupt(extension: str, share: float, options: Par
     path = saved(text_picture(), tmp_path / f"x.{extension}")
     data = path.read_bytes()
     path.write_bytes(data[: int(share * len(data))])
-    with pytest.raises(Corrupt):
+    with pytest.raises(CorruptFile):
         image.parse(path, replace(options, ocr=NOWHERE))
 
 
@@ -57,7 +59,7 @@ def test_a_picture_cut_off_is_corrupt(extension: str, share: float, options: Par
 def test_what_is_no_picture_is_corrupt(content: bytes, options: ParseOptions, tmp_path: Path) -> None:
     path = tmp_path / "x.png"
     path.write_bytes(content)
-    with pytest.raises(Corrupt):
+    with pytest.raises(CorruptFile):
         image.parse(path, options)
 
 
@@ -71,7 +73,7 @@ def claiming(width: int, height: int) -> bytes:
 
 @pytest.mark.parametrize(
     ("width", "height", "error"),
-    [(10_001, 10_000, TooMuchText), (60_000, 60_000, TooMuchText), (10_000, 10_000, NoText)],
+    [(10_001, 10_000, TextTooLong), (60_000, 60_000, TextTooLong), (10_000, 10_000, NoTextFound)],
 )
 def test_pixels_are_counted_before_they_are_decoded(
     width: int, height: int, error: type[IngestionError], options: ParseOptions, tmp_path: Path
@@ -86,7 +88,7 @@ def test_pages_are_counted_before_they_are_read(options: ParseOptions, tmp_path:
     path = saved(Image.new("1", (9, 9)), tmp_path / "x.tif", save_all=True, append_images=[Image.new("1", (9, 9))] * 3)
     with pytest.raises(TooManyPages):
         image.parse(path, replace(options, max_pages=3))
-    with pytest.raises(NoText):
+    with pytest.raises(NoTextFound):
         image.parse(path, replace(options, max_pages=4))
 
 
@@ -183,13 +185,15 @@ def test_what_is_written_about_the_picture_is_not_its_text(options: ParseOptions
 
 
 def test_a_picture_without_words_has_no_text(samples: Path, options: ParseOptions) -> None:
-    with pytest.raises(NoText, match=r"^The picture has no text that could be read\.$"):
+    with pytest.raises(NoTextFound, match=r"^The picture has no text that could be read\.$"):
         image.parse(samples / "photo.png", reading(options))
 
 
 def test_without_time_nothing_is_read(options: ParseOptions, tmp_path: Path) -> None:
-    with pytest.raises(NoText, match=r"could be read: the time for one file was used up\.$"):
-        image.parse(saved(text_picture(), tmp_path / "x.png"), replace(options, ocr=NOWHERE, wall_seconds=0.0))
+    with pytest.raises(NoTextFound, match=r"could be read: the time for one file was used up\.$"):
+        image.parse(
+            saved(text_picture(), tmp_path / "x.png"), replace(options, ocr=NOWHERE, wall_clock_timeout_seconds=0.0)
+        )
 
 
 async def test_the_process_may_do_all_that_reading_needs(options: ParseOptions, tmp_path: Path) -> None:

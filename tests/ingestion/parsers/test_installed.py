@@ -8,9 +8,9 @@ import pytest
 
 from app.documents.types import CHUNKS_TYPE
 from app.ingestion.parsers import PARSERS, ParserSpec
-from app.ingestion.parsers.installed import installed_parsers, plugin_types
+from app.ingestion.parsers.installed import list_plugin_types, load_installed_parsers
 from app.ingestion.parsers.pool import ParserPool
-from app.ingestion.types import Corrupt, ParserMemory, ParserTimeout, UnsupportedFormat
+from app.ingestion.types import CorruptFile, ParserOutOfMemory, ParserTimeout, UnsupportedFormat
 from tests.fixtures.plugins import Plugins, plugins
 from tests.ingestion.parsers.conftest import LIMITS
 
@@ -21,9 +21,9 @@ MODULE = "tests.ingestion.parsers.misbehaving"
 @pytest.fixture(autouse=True)
 def _fresh() -> Iterator[None]:
     """The registry is found once a process; these tests find it anew."""
-    installed_parsers.cache_clear()
+    load_installed_parsers.cache_clear()
     yield
-    installed_parsers.cache_clear()
+    load_installed_parsers.cache_clear()
 
 
 def source(types: object, extensions: object, *, parse: str = "def parse(path, options): ...") -> str:
@@ -31,19 +31,19 @@ def source(types: object, extensions: object, *, parse: str = "def parse(path, o
 
 
 def test_without_plugins_there_are_ours() -> None:
-    assert installed_parsers() == PARSERS
-    assert plugin_types(installed_parsers()) == {}
+    assert load_installed_parsers() == PARSERS
+    assert list_plugin_types(load_installed_parsers()) == {}
 
 
 def test_the_extensions_lead_to_the_first_type(plugins: Plugins) -> None:
     plugins.add("cards", source(["Text/VCard", "text/x-vcard"], [".VCF", "vcard", "vcf"]), parsers={"cards": "cards"})
-    found = installed_parsers()
+    found = load_installed_parsers()
     assert {name: found[name] for name in found.keys() - PARSERS.keys()} == {
-        "text/vcard": ParserSpec("text/vcard", ("vcf", "vcard"), "cards", plugin=True),
-        "text/x-vcard": ParserSpec("text/x-vcard", (), "cards", plugin=True),
+        "text/vcard": ParserSpec("text/vcard", ("vcf", "vcard"), "cards", is_plugin=True),
+        "text/x-vcard": ParserSpec("text/x-vcard", (), "cards", is_plugin=True),
     }
-    assert plugin_types(found) == {"text/vcard": ("vcf", "vcard"), "text/x-vcard": ()}
-    assert installed_parsers() is found
+    assert list_plugin_types(found) == {"text/vcard": ("vcf", "vcard"), "text/x-vcard": ()}
+    assert load_installed_parsers() is found
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_one_that_is_none_is_left_out(
 ) -> None:
     plugins.add(name, text, parsers={name: name})
     with caplog.at_level(logging.WARNING, logger="app"):
-        assert installed_parsers() == PARSERS
+        assert load_installed_parsers() == PARSERS
     (record,) = caplog.records
     assert reason in record.__dict__["event_fields"]["reason"]
 
@@ -76,23 +76,25 @@ def test_one_that_is_none_is_left_out(
 def test_an_entry_point_names_a_module(plugins: Plugins) -> None:
     plugins.add("p_object", source(["text/x-mine"], []) + "this = __import__('sys').modules[__name__]",
                 parsers={"it": "p_object:this"})  # fmt: skip
-    assert installed_parsers() == PARSERS
+    assert load_installed_parsers() == PARSERS
 
 
 def test_of_two_for_one_extension_the_first_wins(plugins: Plugins) -> None:
     plugins.add("p_second", source(["text/x-two"], ["mine"]), parsers={"b": "p_second"})
     plugins.add("p_first", source(["text/x-one"], ["mine"]), parsers={"a": "p_first"})
-    assert list(plugin_types(installed_parsers())) == ["text/x-one"]
+    assert list(list_plugin_types(load_installed_parsers())) == ["text/x-one"]
 
 
 def open_pool(*, wall_seconds: float = 60) -> ParserPool:
     """One child a file: ours for text, a plugin that misbehaves, and one that the child cannot import."""
     parsers = {
         "text/plain": PARSERS["text/plain"],
-        "text/x-bad": ParserSpec("text/x-bad", ("bad",), MODULE, plugin=True),
-        "text/x-gone": ParserSpec("text/x-gone", ("gone",), "nothing_of_the_kind", plugin=True),
+        "text/x-bad": ParserSpec("text/x-bad", ("bad",), MODULE, is_plugin=True),
+        "text/x-gone": ParserSpec("text/x-gone", ("gone",), "nothing_of_the_kind", is_plugin=True),
     }
-    return ParserPool(**{**LIMITS, "wall_seconds": wall_seconds, "parsers": parsers, "recycle_after_calls": 1})
+    return ParserPool(
+        **{**LIMITS, "wall_clock_timeout_seconds": wall_seconds, "parsers": parsers, "recycle_after_requests": 1}
+    )
 
 
 @pytest.fixture
@@ -102,7 +104,7 @@ async def pool() -> ParserPool:
 
 @pytest.mark.parametrize(
     ("command", "error", "wall_seconds"),
-    [("sleep", ParserTimeout, 3), ("eat", ParserMemory, 60), ("fail", Corrupt, 60)],
+    [("sleep", ParserTimeout, 3), ("eat", ParserOutOfMemory, 60), ("fail", CorruptFile, 60)],
 )
 async def test_the_limits_are_the_same(
     tmp_path: Path, command: str, error: type[Exception], wall_seconds: float

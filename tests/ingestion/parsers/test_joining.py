@@ -7,7 +7,7 @@ import pytest
 
 from app.ingestion.parsers.cleaning import clean_line
 from app.ingestion.parsers.joining import join_lines
-from app.ingestion.parsers.pdf_layout import Line, hyphenated_words
+from app.ingestion.parsers.pdf_layout import TextLine, find_hyphenated_words
 
 # What cleaning makes longer, shorter or nothing, what composes with its neighbour, and what hangs a word on the next.
 ALPHABET = [
@@ -39,7 +39,7 @@ ALPHABET = [
     ids=ascii,
 )
 def test_lines_and_where_they_are(parts: list[str], joined: str, lines: list[str]) -> None:
-    text, ranges = join_lines(parts, hyphenated_words([Line(0, 0, 9, 9, 9, "the One-way fee")]))
+    text, ranges = join_lines(parts, find_hyphenated_words([TextLine(0, 0, 9, 9, 9, "the One-way fee")]))
     assert text == joined
     assert [text[start:end] for start, end in ranges] == lines
 

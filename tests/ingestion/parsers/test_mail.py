@@ -6,7 +6,7 @@ import pytest
 
 from app.ingestion.parsers import ParseOptions, mail
 from app.ingestion.parsers.mail import MAX_DEPTH, MAX_PARTS
-from app.ingestion.types import Corrupt, Encrypted, ParsedDocument, TooMuchText
+from app.ingestion.types import CorruptFile, EncryptedFile, ParsedDocument, TextTooLong
 
 LETTER = """\
 Received: from there by here; Mon, 1 Jan 2024 10:00:01 +0100
@@ -144,14 +144,14 @@ def test_messages_are_read_to_a_depth(tmp_path: Path, options: ParseOptions) -> 
 @pytest.mark.parametrize(
     ("content", "error"),
     [
-        ("just prose, no header at all", Corrupt),
-        (b"\x89PNG\r\n\x1a\n" + bytes(100), Corrupt),
-        ("From: a\nContent-Type: message/rfc822\n\n" * 3000, Corrupt),
-        ("From: a\nContent-Type: multipart/encrypted; boundary=X\n\n--X\n\nx\n--X--", Encrypted),
-        ("From: a\nContent-Type: application/pkcs7-mime; smime-type=enveloped-data\n\nMII", Encrypted),
-        ("From: a\nContent-Type: multipart/mixed; boundary=X\n\n" + "--X\n\n" * (MAX_PARTS + 1), TooMuchText),
-        ("From: a\n\n" + "long " * 50_000, TooMuchText),
-        ("From: a\n\n" + "\n" * 3_000_001, TooMuchText),
+        ("just prose, no header at all", CorruptFile),
+        (b"\x89PNG\r\n\x1a\n" + bytes(100), CorruptFile),
+        ("From: a\nContent-Type: message/rfc822\n\n" * 3000, CorruptFile),
+        ("From: a\nContent-Type: multipart/encrypted; boundary=X\n\n--X\n\nx\n--X--", EncryptedFile),
+        ("From: a\nContent-Type: application/pkcs7-mime; smime-type=enveloped-data\n\nMII", EncryptedFile),
+        ("From: a\nContent-Type: multipart/mixed; boundary=X\n\n" + "--X\n\n" * (MAX_PARTS + 1), TextTooLong),
+        ("From: a\n\n" + "long " * 50_000, TextTooLong),
+        ("From: a\n\n" + "\n" * 3_000_001, TextTooLong),
     ],
     ids=["prose", "binary", "nested", "pgp", "smime", "parts", "text", "lines"],
 )

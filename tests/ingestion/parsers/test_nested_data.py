@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from app.ingestion.parsers import ParseOptions, json_data, xml_data
-from app.ingestion.parsers.nested_data import MAX_BLOCK
-from app.ingestion.types import Corrupt, ParsedDocument, TooMuchText
+from app.ingestion.parsers.nested_data import MAX_BLOCK_CHARACTERS
+from app.ingestion.types import CorruptFile, ParsedDocument, TextTooLong
 
 LONG = "It stands in every room on its own four legs, and never falls over, however hard it is pushed by anybody."
 ENTITIES = '<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/passwd"><!ENTITY y "inside">]>'
@@ -52,13 +52,14 @@ def blocks_of(content: str | bytes, suffix: str, directory: Path, options: Parse
             ],
         ),
         (
-            json.dumps({"about": {"one": {"a": {"c": "x" * MAX_BLOCK, "d": 4}, "b": 2}, "two": 2}, "after": 3}),
+            json.dumps({"about": {"one": {"a": {"c": "x" * MAX_BLOCK_CHARACTERS, "d": 4}, "b": 2}, "two": 2},
+            "after": 3}),
             [
                 ("paragraph", 0, "after: 3"),
                 ("heading", 1, "about"),
                 ("paragraph", 0, "two: 2"),
                 ("heading", 2, "one"),
-                ("paragraph", 0, "a.c: " + "x" * MAX_BLOCK + "\na.d: 4\nb: 2"),
+                ("paragraph", 0, "a.c: " + "x" * MAX_BLOCK_CHARACTERS + "\na.d: 4\nb: 2"),
             ],
         ),
         (
@@ -102,17 +103,17 @@ def test_damaged_lines_are_counted(tmp_path: Path, options: ParseOptions) -> Non
 @pytest.mark.parametrize(
     ("content", "error"),
     [
-        ('{"a": 1', Corrupt),
-        ('[\n  {"a": 1},\n  {"a": 2},\n  {"a"', Corrupt),
-        ("plain words", Corrupt),
-        ("{\n" * 5000, Corrupt),
-        ("[" * 100_000, Corrupt),
-        ('{"a":' * 100_000, Corrupt),
-        ('{"a": 1} and more', Corrupt),
-        (bytes(range(256)), Corrupt),
+        ('{"a": 1', CorruptFile),
+        ('[\n  {"a": 1},\n  {"a": 2},\n  {"a"', CorruptFile),
+        ("plain words", CorruptFile),
+        ("{\n" * 5000, CorruptFile),
+        ("[" * 100_000, CorruptFile),
+        ('{"a":' * 100_000, CorruptFile),
+        ('{"a": 1} and more', CorruptFile),
+        (bytes(range(256)), CorruptFile),
         (json.dumps({"k" * 150: [{"a": number} for number in range(2000)] * 2}), None),
-        ("[" + ",".join(f'{{"{"k" * 150}": {{"a": {{"b": 1, "c": 2}}}}}}' for _ in range(2000)) + "]", TooMuchText),
-        (json.dumps(["long " * 50_000]), TooMuchText),
+        ("[" + ",".join(f'{{"{"k" * 150}": {{"a": {{"b": 1, "c": 2}}}}}}' for _ in range(2000)) + "]", TextTooLong),
+        (json.dumps(["long " * 50_000]), TextTooLong),
     ],
     ids=[
         "cut off", "list cut off", "prose", "many bad lines", "deep lists", "deep objects", "more behind", "binary",
@@ -193,13 +194,13 @@ def test_titles_of_xml(content: str, title: str | None, tmp_path: Path, options:
 @pytest.mark.parametrize(
     ("content", "error"),
     [
-        ("<a><b></a>", Corrupt),
-        ("<a>", Corrupt),
-        ("words", Corrupt),
-        (bytes(range(256)), Corrupt),
-        (BILLION, Corrupt),
-        ("<a>" * 5000 + "</a>" * 5000, Corrupt),
-        ("<a>" + "long " * 50_000 + "</a>", TooMuchText),
+        ("<a><b></a>", CorruptFile),
+        ("<a>", CorruptFile),
+        ("words", CorruptFile),
+        (bytes(range(256)), CorruptFile),
+        (BILLION, CorruptFile),
+        ("<a>" * 5000 + "</a>" * 5000, CorruptFile),
+        ("<a>" + "long " * 50_000 + "</a>", TextTooLong),
     ],
     ids=["crossed", "cut off", "prose", "binary", "a billion laughs", "deep", "text"],
 )

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from app.ingestion.parsers import ParseOptions, pdf
-from app.ingestion.types import BlockKind, Corrupt
+from app.ingestion.types import BlockKind, CorruptFile
 
 
 def test_the_handbook_has_headings_tables_and_no_running_headers(demo: Path, options: ParseOptions) -> None:
@@ -52,5 +52,5 @@ def test_a_file_cut_off_later_keeps_what_can_be_read(demo: Path, tmp_path: Path,
 def test_what_is_no_pdf_is_corrupt(content: bytes, tmp_path: Path, options: ParseOptions) -> None:
     path = tmp_path / "bad.pdf"
     path.write_bytes(content)
-    with pytest.raises(Corrupt):
+    with pytest.raises(CorruptFile):
         pdf.parse(path, options)

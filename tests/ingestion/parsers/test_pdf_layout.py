@@ -2,18 +2,18 @@
 
 import pytest
 
-from app.ingestion.parsers.pdf_layout import Line, read_page
+from app.ingestion.parsers.pdf_layout import TextLine, group_page_lines
 
 
-def line(x: float, y: float, text: str, *, width: float = 200, size: float = 10) -> Line:
-    return Line(x, y, x + width, y + size, size, text)
+def line(x: float, y: float, text: str, *, width: float = 200, size: float = 10) -> TextLine:
+    return TextLine(x, y, x + width, y + size, size, text)
 
 
-def texts(lines: list[Line]) -> list[str]:
-    return [group.text for group in read_page(lines)]
+def texts(lines: list[TextLine]) -> list[str]:
+    return [group.text for group in group_page_lines(lines)]
 
 
-def column(x: float, start: float, name: str, count: int = 6) -> list[Line]:
+def column(x: float, start: float, name: str, count: int = 6) -> list[TextLine]:
     return [line(x, start + 12 * number, f"{name} line {number} of many words here") for number in range(count)]
 
 
@@ -27,7 +27,7 @@ def test_full_width_lines_part_columns_into_bands() -> None:
 
 def test_short_cells_side_by_side_are_a_table_not_columns() -> None:
     rows = [[line(x, y, f"r{y // 20}c{x // 100}", width=40) for x in (0, 100, 200)] for y in (0, 20, 40)]
-    groups = list(read_page([cell for row in reversed(rows) for cell in row]))
+    groups = list(group_page_lines([cell for row in reversed(rows) for cell in row]))
     assert [group.rows for group in groups] == [
         (("r0c0", "r0c1", "r0c2"), ("r1c0", "r1c1", "r1c2"), ("r2c0", "r2c1", "r2c2"))
     ]
@@ -38,8 +38,8 @@ def test_wide_word_spaces_of_justified_prose_are_no_table() -> None:
     for number, gap in enumerate((60, 120, 90, 150)):
         y = 12 * number
         pieces += [
-            Line(0, y, gap, y + 10, 10, f"left{number}"),
-            Line(gap + 15, y, 200, y + 10, 10, f"right{number}"),
+            TextLine(0, y, gap, y + 10, 10, f"left{number}"),
+            TextLine(gap + 15, y, 200, y + 10, 10, f"right{number}"),
         ]
     assert texts(pieces) == ["left0 right0 left1 right1 left2 right2 left3 right3"]
 
@@ -53,12 +53,12 @@ def test_wide_word_spaces_of_justified_prose_are_no_table() -> None:
         (line(0, 12, "set larger", size=14), 2),
     ],
 )
-def test_where_paragraphs_break(second: Line, paragraphs: int) -> None:
+def test_where_paragraphs_break(second: TextLine, paragraphs: int) -> None:
     assert len(texts([line(0, 0, "A first line that"), second])) == paragraphs
 
 
 def test_vertical_text_comes_last() -> None:
-    stamp = Line(0, 0, 10, 300, 10, "arXiv stamp")
+    stamp = TextLine(0, 0, 10, 300, 10, "arXiv stamp")
     assert texts([stamp, line(20, 0, "The text.")]) == ["The text.", "arXiv stamp"]
 
 

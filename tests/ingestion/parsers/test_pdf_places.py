@@ -10,13 +10,13 @@ import pytest
 from PIL import Image, ImageChops
 
 from app.ingestion.parsers import ParseOptions, pdf
-from app.ingestion.parsers.pdf_layout import Line, read_page
-from app.ingestion.parsers.pdf_pages import Page
-from app.ingestion.parsers.pdf_places import Places, table_ranges
+from app.ingestion.parsers.pdf_layout import TextLine, group_page_lines
+from app.ingestion.parsers.pdf_pages import PdfPage
+from app.ingestion.parsers.pdf_places import LineBoxBuilder, compute_table_ranges
 from app.ingestion.parsers.protocol import MAX_BLOCK_LINES
-from app.ingestion.parsers.tables import markdown_table
+from app.ingestion.parsers.tables import format_markdown_table
 from app.ingestion.tree import build_tree
-from app.ingestion.types import DocumentTree, PrintedLines
+from app.ingestion.types import DocumentTree, LineLayout
 from tests.ingestion.parsers.pictures import FITZ, SENTENCE, png, reading, text_picture
 
 Box = tuple[int, ...]
@@ -26,7 +26,7 @@ COLOURED = {"Red herrings swim": (1, 0, 0), "where green grass grows": (0, 1, 0)
 
 def places(tree: DocumentTree) -> Iterator[tuple[int, str, Box]]:
     """Page, text and box of every line."""
-    for page, printed in tree.printed.items():
+    for page, printed in tree.line_layouts.items():
         numbers = list(printed.lines)
         for place in range(0, len(numbers), 6):
             start, end, *box = numbers[place : place + 6]
@@ -67,7 +67,7 @@ def test_boxes_lie_where_the_lines_are_seen(
     assert tree.text == " ".join(COLOURED)
     with FITZ.open(tmp_path / "page.pdf") as document:
         page = document[0]
-        printed = tree.printed[1]
+        printed = tree.line_layouts[1]
         assert (printed.width, printed.height) == (round(10 * page.rect.width), round(10 * page.rect.height))
         found = list(places(tree))
         assert [text for _, text, _ in found] == list(COLOURED)
@@ -85,7 +85,7 @@ def test_a_page_that_is_read_by_ocr_has_boxes_as_it_looks(tmp_path: Path, option
         page.set_rotation(90)
         document.save(tmp_path / "scan.pdf")
     tree = tree_of(tmp_path / "scan.pdf", reading(options))
-    assert (tree.printed[1].width, tree.printed[1].height) == (3300, 1000)
+    assert (tree.line_layouts[1].width, tree.line_layouts[1].height) == (3300, 1000)
     ((_, text, (x0, y0, x1, y1)),) = places(tree)
     assert text == SENTENCE
     with FITZ.open(tmp_path / "scan.pdf") as document:
@@ -95,19 +95,21 @@ def test_a_page_that_is_read_by_ocr_has_boxes_as_it_looks(tmp_path: Path, option
 
 
 def test_what_lies_beyond_the_paper_has_no_box(tmp_path: Path, options: ParseOptions) -> None:
-    page = Page(1, shown=(100.0, 50.0))
-    lines = [Line(*box, size=10, text="x") for box in ((-5, 1, 20, 11), (90, 45, 120, 60), (101, 1, 130, 11))]
-    printed = Places([page]).printed(1, lines, [(0, 1), (2, 3), (4, 5)])
+    page = PdfPage(1, shown_size=(100.0, 50.0))
+    lines = [TextLine(*box, size=10, text="x") for box in ((-5, 1, 20, 11), (90, 45, 120, 60), (101, 1, 130, 11))]
+    printed = LineBoxBuilder([page]).build_layout(1, lines, [(0, 1), (2, 3), (4, 5)])
     assert printed is not None
     assert list(printed.lines) == [0, 1, 0, 10, 200, 110, 2, 3, 900, 450, 1000, 500]
-    assert Places([page]).printed(1, lines[2:], [(0, 1)]) is None
+    assert LineBoxBuilder([page]).build_layout(1, lines[2:], [(0, 1)]) is None
     for shown in ((0.0, 50.0), (float("inf"), 50.0), (100.0, float("nan"))):
-        assert Places([Page(1, shown=shown, rotation=90)]).printed(1, lines, [(0, 1)] * 3) is None
+        assert LineBoxBuilder([PdfPage(1, shown_size=shown, rotation=90)]).build_layout(1, lines, [(0, 1)] * 3) is None
 
 
 def test_a_block_of_far_too_many_lines_has_boxes_for_the_first() -> None:
-    lines = [Line(1, 1, 2, 2, 1, "x")] * (MAX_BLOCK_LINES + 1)
-    printed = Places([Page(1, shown=(9.0, 9.0))]).printed(1, lines, [(at, at + 1) for at in range(len(lines))])
+    lines = [TextLine(1, 1, 2, 2, 1, "x")] * (MAX_BLOCK_LINES + 1)
+    printed = LineBoxBuilder([PdfPage(1, shown_size=(9.0, 9.0))]).build_layout(
+        1, lines, [(at, at + 1) for at in range(len(lines))]
+    )
     assert printed is not None
     assert len(printed.lines) == 6 * MAX_BLOCK_LINES
 
@@ -133,26 +135,26 @@ def test_every_box_holds_the_words_of_its_line(name: str, samples: Path, demo: P
 
 def test_ranges_follow_each_other(demo: Path, options: ParseOptions) -> None:
     tree = tree_of(demo / "handbook.pdf", options)
-    assert list(tree.printed) == list(range(1, 9))
-    ranges = [place for printed in tree.printed.values() for place in line_ranges(printed)]
+    assert list(tree.line_layouts) == list(range(1, 9))
+    ranges = [place for printed in tree.line_layouts.values() for place in line_ranges(printed)]
     assert all(end <= start for (_, end), (start, _) in pairwise(ranges))
     assert ranges[-1][1] <= len(tree.text)
 
 
-def line_ranges(printed: PrintedLines) -> list[tuple[int, int]]:
+def line_ranges(printed: LineLayout) -> list[tuple[int, int]]:
     return list(zip(printed.lines[::6], printed.lines[1::6], strict=True))
 
 
 def test_rows_of_a_table_have_their_lines() -> None:
     words = [["name", "number"], ["amber | resin", "1"], ["\x01", "\x02"], ["", "2"]]
     cells = [
-        [Line(100 * x, 20 * y, 100 * x + 40, 20 * y + 10, 10, word) for x, word in enumerate(row)]
+        [TextLine(100 * x, 20 * y, 100 * x + 40, 20 * y + 10, 10, word) for x, word in enumerate(row)]
         for y, row in enumerate(words)
     ]
-    (group,) = read_page([cell for row in cells for cell in row])
-    text = markdown_table(group.rows)
-    ranges = table_ranges(text, len(group.rows))
+    (group,) = group_page_lines([cell for row in cells for cell in row])
+    text = format_markdown_table(group.rows)
+    ranges = compute_table_ranges(text, len(group.rows))
     assert [text[start:end] for start, end in ranges] == ["| name | number |", "| amber \\| resin | 1 |", "|  | 2 |"]
     assert [(line.x0, line.y0, line.x1) for line in group.lines] == [(0, 0, 140), (0, 20, 140), (0, 60, 140)]
-    assert table_ranges("one\ntwo", 1) == [(0, 7)]
-    assert table_ranges("", 0) == []
+    assert compute_table_ranges("one\ntwo", 1) == [(0, 7)]
+    assert compute_table_ranges("", 0) == []

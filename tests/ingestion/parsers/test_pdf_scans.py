@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from app.ingestion.parsers import LanguageData, ParseOptions, pdf
-from app.ingestion.types import BlockKind, NoText
+from app.ingestion.types import BlockKind, NoTextFound
 from tests.ingestion.parsers.pictures import FITZ, NOWHERE, SENTENCE, png, reading, text_picture
 
 TEXT = "This page has a line of text."
@@ -71,14 +71,16 @@ def test_pages_that_look_like_scans_are_named(book: Book, options: ParseOptions,
 def test_one_page_that_looks_like_a_scan_is_named(book: Book, options: ParseOptions, tmp_path: Path) -> None:
     book.page()
     book.page("", SCAN)
-    document = pdf.parse(book.save(tmp_path), replace(options, ocr=NOWHERE, wall_seconds=0.0))
+    document = pdf.parse(book.save(tmp_path), replace(options, ocr=NOWHERE, wall_clock_timeout_seconds=0.0))
     assert document.warnings == ["Page 2 looks like a scan and was not read: the time for one file was used up."]
 
 
 def test_scans_alone_say_what_to_install(book: Book, options: ParseOptions, tmp_path: Path) -> None:
     book.page("", SCAN)
     ocr = LanguageData(missing=("eng", "deu"))
-    with pytest.raises(NoText, match=rf"^1 page .* a scan .*: {NOT_INSTALLED}; .*tesseract-ocr-eng tesseract-ocr-deu"):
+    with pytest.raises(
+        NoTextFound, match=rf"^1 page .* a scan .*: {NOT_INSTALLED}; .*tesseract-ocr-eng tesseract-ocr-deu"
+    ):
         pdf.parse(book.save(tmp_path), replace(options, ocr=ocr))
 
 
@@ -116,7 +118,9 @@ def test_a_font_without_characters_is_read_as_it_looks(book: Book, options: Pars
 def test_a_font_without_characters_is_named(book: Book, options: ParseOptions, tmp_path: Path) -> None:
     book.garbled_page()
     path = book.save(tmp_path)
-    with pytest.raises(NoText, match=rf"^The fonts of this PDF .* without OCR: {NOT_INSTALLED}; .*tesseract-ocr-eng"):
+    with pytest.raises(
+        NoTextFound, match=rf"^The fonts of this PDF .* without OCR: {NOT_INSTALLED}; .*tesseract-ocr-eng"
+    ):
         pdf.parse(path, options)
 
 

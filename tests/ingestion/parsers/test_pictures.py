@@ -10,10 +10,10 @@ from PIL import Image
 
 from app.ingestion.parsers import ParseOptions, docx, image, pdf, pptx
 from app.ingestion.parsers.blocks import BlockList
-from app.ingestion.parsers.picture_lines import MAX_PICTURES, PictureReader, picture_pieces
-from app.ingestion.parsers.pictures import MAX_SIDE, PictureList
+from app.ingestion.parsers.picture_lines import MAX_IMAGES, ImageAssembler, iter_image_pieces
+from app.ingestion.parsers.pictures import MAX_SIDE_PIXELS, ImageList
 from app.ingestion.parsers.pool import ParserPool
-from app.ingestion.types import Block, BlockKind, NoText, ParsedDocument, Picture
+from app.ingestion.types import Block, BlockKind, EncodedImage, NoTextFound, ParsedDocument
 from tests.ingestion import illustrated
 from tests.protocol_servers.chat import colour_of
 
@@ -26,7 +26,7 @@ PHOTO = Image.merge(
 
 @pytest.fixture
 def looking(options: ParseOptions) -> ParseOptions:
-    return replace(options, pictures=True)
+    return replace(options, needs_images=True)
 
 
 def seen(document: ParsedDocument) -> list[str]:
@@ -35,8 +35,8 @@ def seen(document: ParsedDocument) -> list[str]:
     for block in document.blocks:
         if block.kind is BlockKind.HEADING:
             found.append(block.text)
-        if block.picture is not None:
-            found.append(colour_of(Image.open(io.BytesIO(document.pictures[block.picture].data))))
+        if block.image_index is not None:
+            found.append(colour_of(Image.open(io.BytesIO(document.images[block.image_index].data))))
     return found
 
 
@@ -62,14 +62,14 @@ def test_pictures_stand_in_their_sections(
     document = parse(path, looking)
     assert (seen(document), document.warnings) == (order, unread)
     # A picture stands below the text that is above it, and knows its page or slide.
-    at = [block.picture is not None for block in document.blocks].index(True)
+    at = [block.image_index is not None for block in document.blocks].index(True)
     assert document.blocks[at - 1].kind is not BlockKind.HEADING or parse is pptx.parse
-    assert {(block.page, block.slide) for block in document.blocks if block.picture is not None} <= {
+    assert {(block.page, block.slide) for block in document.blocks if block.image_index is not None} <= {
         (None, None), (1, None), (2, None), (None, 1), (None, 2),
     }  # fmt: skip
     unasked = parse(path, options)
-    assert unasked.pictures == []
-    assert unasked.blocks == [block for block in document.blocks if block.picture is None]
+    assert unasked.images == []
+    assert unasked.blocks == [block for block in document.blocks if block.image_index is None]
     assert [warning for warning in unasked.warnings if "not read" in warning]
 
 
@@ -77,11 +77,11 @@ def test_pages_of_pictures_alone_are_their_pictures(
     tmp_path: Path, options: ParseOptions, looking: ParseOptions
 ) -> None:
     path = illustrated.pdf(tmp_path / "photos.pdf", text=False)
-    with pytest.raises(NoText):
+    with pytest.raises(NoTextFound):
         pdf.parse(path, options)
     document = pdf.parse(path, looking)
     assert [(block.page, block.kind) for block in document.blocks] == [
-        (1, BlockKind.PICTURE), (2, BlockKind.PICTURE),
+        (1, BlockKind.IMAGE), (2, BlockKind.IMAGE),
     ]  # fmt: skip
 
 
@@ -100,11 +100,11 @@ def test_a_logo_on_every_page_is_no_picture(tmp_path: Path, looking: ParseOption
 def test_a_picture_file_is_its_own_picture(tmp_path: Path, options: ParseOptions, looking: ParseOptions) -> None:
     path = tmp_path / "red.png"
     path.write_bytes(illustrated.square("red"))
-    with pytest.raises(NoText):
+    with pytest.raises(NoTextFound):
         image.parse(path, options)
     document = image.parse(path, looking)
     assert seen(document) == ["red"]
-    assert [block.kind for block in document.blocks] == [BlockKind.PICTURE]
+    assert [block.kind for block in document.blocks] == [BlockKind.IMAGE]
 
 
 def test_every_page_of_a_tiff_is_a_picture(tmp_path: Path, looking: ParseOptions) -> None:
@@ -116,8 +116,8 @@ def test_every_page_of_a_tiff_is_a_picture(tmp_path: Path, looking: ParseOptions
     assert [block.page for block in document.blocks] == [1, 2, 3]
 
 
-def listed(options: ParseOptions) -> PictureList:
-    return PictureList(BlockList(options), options)
+def listed(options: ParseOptions) -> ImageList:
+    return ImageList(BlockList(options), options)
 
 
 def saved(picture: Image.Image, kind: str, **parameters: object) -> bytes:
@@ -137,7 +137,7 @@ def exif(orientation: int) -> Image.Exif:
     [
         (saved(Image.new("RGB", (64, 64)), "GIF"), "image/png", (64, 64)),
         (saved(PHOTO, "PNG"), "image/jpeg", (256, 256)),
-        (saved(Image.new("RGB", (4000, 100), "red"), "PNG"), "image/png", (MAX_SIDE, 39)),
+        (saved(Image.new("RGB", (4000, 100), "red"), "PNG"), "image/png", (MAX_SIDE_PIXELS, 39)),
         (saved(Image.new("RGB", (300, 100)), "JPEG", exif=exif(6)), "image/png", (100, 300)),
         (saved(Image.new("I;16", (80, 80), 60_000), "PNG"), "image/png", (80, 80)),
         (saved(Image.new("CMYK", (80, 80)), "JPEG"), "image/png", (80, 80)),
@@ -148,7 +148,7 @@ def exif(orientation: int) -> Image.Exif:
 def test_a_picture_is_made_anew(looking: ParseOptions, data: bytes, kind: str, size: tuple[int, int]) -> None:
     pictures = listed(looking)
     pictures.add_file(data)
-    (made,) = pictures.pictures
+    (made,) = pictures.images
     assert (made.media_type, (made.width, made.height)) == (kind, size)
     with Image.open(io.BytesIO(made.data)) as opened:
         opened.load()
@@ -159,7 +159,7 @@ def test_a_picture_is_made_anew(looking: ParseOptions, data: bytes, kind: str, s
 def test_what_is_transparent_shows_paper(looking: ParseOptions) -> None:
     pictures = listed(looking)
     pictures.add_file(saved(Image.new("RGBA", (80, 80), (0, 0, 0, 0)), "PNG"))
-    with Image.open(io.BytesIO(pictures.pictures[0].data)) as opened:
+    with Image.open(io.BytesIO(pictures.images[0].data)) as opened:
         assert opened.convert("RGB").getpixel((40, 40)) == (255, 255, 255)
 
 
@@ -177,39 +177,39 @@ def test_what_is_transparent_shows_paper(looking: ParseOptions) -> None:
 def test_what_is_no_picture_is_counted(looking: ParseOptions, data: bytes) -> None:
     pictures = listed(looking)
     pictures.add_file(data)
-    assert (pictures.pictures, pictures.left_out) == ([], 1)
+    assert (pictures.images, pictures.skipped_count) == ([], 1)
 
 
 def test_no_more_than_so_many(looking: ParseOptions) -> None:
     pictures = listed(looking)
-    for number in range(MAX_PICTURES + 3):
+    for number in range(MAX_IMAGES + 3):
         pictures.add_file(illustrated.square("red", (64 + number, 64)))
-    assert (len(pictures.pictures), pictures.left_out) == (MAX_PICTURES, 3)
-    hasty = listed(replace(looking, wall_seconds=0.0))
+    assert (len(pictures.images), pictures.skipped_count) == (MAX_IMAGES, 3)
+    hasty = listed(replace(looking, wall_clock_timeout_seconds=0.0))
     hasty.add_file(illustrated.square("red"))
-    assert (hasty.pictures, hasty.left_out) == ([], 1)
+    assert (hasty.images, hasty.skipped_count) == ([], 1)
 
 
 async def test_they_come_through_the_pipe(pool: ParserPool, tmp_path: Path) -> None:
     path = illustrated.pdf(tmp_path / "two.pdf")
-    assert seen(await pool.parse(path, PDF, pictures=True)) == ["Harbours", "red", "Rivers", "blue"]
-    assert (await pool.parse(path, PDF)).pictures == []
+    assert seen(await pool.parse(path, PDF, needs_images=True)) == ["Harbours", "red", "Rivers", "blue"]
+    assert (await pool.parse(path, PDF)).images == []
 
 
-def read(pieces: list[list[object]]) -> list[Picture]:
-    reader = PictureReader()
+def read(pieces: list[list[object]]) -> list[EncodedImage]:
+    reader = ImageAssembler()
     for piece in pieces:
-        reader.feed(piece)
-    return reader.pictures()
+        reader.add_piece(piece)
+    return reader.build_images()
 
 
 def test_pieces_are_put_together_again() -> None:
     large = saved(PHOTO, "BMP")
     pictures = [
-        Picture("image/png", 256, 256, PNG_BEGINS + large),
-        Picture("image/png", 120, 100, illustrated.square("red")),
+        EncodedImage("image/png", 256, 256, PNG_BEGINS + large),
+        EncodedImage("image/png", 120, 100, illustrated.square("red")),
     ]
-    pieces = list(picture_pieces(pictures))
+    pieces = list(iter_image_pieces(pictures))
     assert len(pieces) > 4
     assert max(len(piece[-1]) for piece in pieces) <= 60_000
     assert read(pieces) == pictures
@@ -230,7 +230,7 @@ PNG = ["image/png", 64, 64, "iVBORw0KGgo="]
         [[0, "image/png", 64, 1 << 20, "iVBORw0KGgo="]],
         [[0, "image/png", 64, 64, "not base64"]],
         [[0, "image/png", 64]],
-        [[number, *PNG] for number in range(MAX_PICTURES + 1)],
+        [[number, *PNG] for number in range(MAX_IMAGES + 1)],
     ],
 )
 def test_a_child_is_not_believed(pieces: list[list[object]]) -> None:
@@ -240,6 +240,6 @@ def test_a_child_is_not_believed(pieces: list[list[object]]) -> None:
 
 def test_a_picture_block_is_never_empty(looking: ParseOptions) -> None:
     blocks = BlockList(looking)
-    pictures = PictureList(blocks, looking)
+    pictures = ImageList(blocks, looking)
     pictures.add_file(illustrated.square("red"), slide=3)
-    assert blocks.blocks == [Block(BlockKind.PICTURE, "Picture 1", slide=3, picture=0)]
+    assert blocks.blocks == [Block(BlockKind.IMAGE, "Picture 1", slide=3, image_index=0)]

@@ -12,12 +12,12 @@ import pytest
 
 from app.ingestion.parsers.pool import ParserPool, ParserUnavailable
 from app.ingestion.types import (
-    Corrupt,
+    CorruptFile,
     IngestionError,
     ParsedDocument,
     ParserCrashed,
     ParserKilled,
-    ParserMemory,
+    ParserOutOfMemory,
     ParserTimeout,
     UnsupportedFormat,
 )
@@ -55,9 +55,9 @@ def wait_until_dead(pid: int) -> bool:
 @pytest.mark.parametrize(
     ("command", "limits", "error"),
     [
-        ("loop", {"cpu_seconds": 1}, ParserTimeout),
-        ("sleep", {"wall_seconds": 1}, ParserTimeout),
-        ("eat", {"memory_mb": 300}, ParserMemory),
+        ("loop", {"cpu_timeout_seconds": 1}, ParserTimeout),
+        ("sleep", {"wall_clock_timeout_seconds": 1}, ParserTimeout),
+        ("eat", {"memory_mb": 300}, ParserOutOfMemory),
         ("giant 999", {"max_characters": 1000}, ParserCrashed),
         ("giant 200000", {"max_characters": 1000}, ParserCrashed),
     ],
@@ -77,7 +77,7 @@ async def test_a_broken_limit_is_a_clear_error_and_the_pool_works_on(
     [
         ("crash", ParserCrashed),
         ("killed", ParserKilled),
-        ("fail", Corrupt),
+        ("fail", CorruptFile),
         ("raw not json", ParserCrashed),
         ("raw []", ParserCrashed),
         ("raw 7", ParserCrashed),
@@ -120,7 +120,7 @@ async def test_the_child_sees_no_secrets(open_pool: OpenPool, tmp_path: Path, mo
 
 
 async def test_a_child_serves_many_documents_and_is_replaced_after_a_kill(open_pool: OpenPool, tmp_path: Path) -> None:
-    pool = open_pool(wall_seconds=1)
+    pool = open_pool(wall_clock_timeout_seconds=1)
     first, second = [await text_of(pool, tmp_path, "process") for _ in range(2)]
     with pytest.raises(ParserTimeout):
         await ask(pool, tmp_path, "sleep")
@@ -129,7 +129,7 @@ async def test_a_child_serves_many_documents_and_is_replaced_after_a_kill(open_p
 
 
 async def test_a_worn_child_is_replaced(open_pool: OpenPool, tmp_path: Path) -> None:
-    pool = open_pool(recycle_after_calls=2)
+    pool = open_pool(recycle_after_requests=2)
     pids = [await text_of(pool, tmp_path, "process") for _ in range(4)]
     assert pids[0] == pids[1] != pids[2] == pids[3]
 
@@ -146,7 +146,7 @@ async def test_cancelling_kills_the_child(open_pool: OpenPool, tmp_path: Path) -
     child = int(await text_of(pool, tmp_path, "process"))
     path = tmp_path / "command.bad"
     path.write_text("sleep loudly")
-    task = asyncio.create_task(pool.parse(path, MISBEHAVING.media_type, on_pages=lambda *_: started.set()))
+    task = asyncio.create_task(pool.parse(path, MISBEHAVING.media_type, on_progress=lambda *_: started.set()))
     async with asyncio.timeout(GUARD):
         await started.wait()
     task.cancel()
@@ -168,7 +168,7 @@ async def test_callers_beyond_the_processes_wait(open_pool: OpenPool, tmp_path: 
 
 async def test_warm_starts_the_children_and_close_ends_them(open_pool: OpenPool, tmp_path: Path) -> None:
     pool = open_pool()
-    await pool.warm()
+    await pool.start_processes()
     child = int(await text_of(pool, tmp_path, "process"))
     assert is_alive(child)
     await pool.close()
@@ -184,11 +184,11 @@ async def test_a_media_type_without_parser_starts_nothing(open_pool: OpenPool, t
 async def test_a_child_that_cannot_start_is_no_fault_of_the_document(open_pool: OpenPool, tmp_path: Path) -> None:
     broken = type(MISBEHAVING)(MISBEHAVING.media_type, (), "tests.ingestion.parsers.no_such_module")
     with pytest.raises(ParserUnavailable):
-        await open_pool(parsers={broken.media_type: broken}).warm()
+        await open_pool(parsers={broken.media_type: broken}).start_processes()
 
 
 async def test_a_missing_file_is_corrupt(bad_pool: ParserPool, tmp_path: Path) -> None:
-    with pytest.raises(Corrupt):
+    with pytest.raises(CorruptFile):
         await bad_pool.parse(tmp_path / "missing.bad", MISBEHAVING.media_type)
 
 
@@ -199,7 +199,7 @@ from app.ingestion.parsers.pool import ParserPool
 from tests.ingestion.parsers.conftest import LIMITS, MISBEHAVING
 
 async def main(directory):
-    pool = ParserPool(**{**LIMITS, "cpu_seconds": 600}, parsers={MISBEHAVING.media_type: MISBEHAVING})
+    pool = ParserPool(**{**LIMITS, "cpu_timeout_seconds": 600}, parsers={MISBEHAVING.media_type: MISBEHAVING})
     (directory / "process.bad").write_text("process")
     (directory / "loop.bad").write_text("loop")
     document = await pool.parse(directory / "process.bad", MISBEHAVING.media_type)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from app.ingestion.parsers import ParseOptions, pptx
-from app.ingestion.types import BlockKind, Corrupt, TooMuchText
+from app.ingestion.types import BlockKind, CorruptFile, TextTooLong
 
 
 def test_the_product_tour(demo: Path, options: ParseOptions) -> None:
@@ -32,7 +32,7 @@ def test_a_bomb_is_refused_unopened(tmp_path: Path, options: ParseOptions) -> No
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("ppt/slide1.xml", "w") as member:
         for _ in range(64):
             member.write(bytes(1 << 20))
-    with pytest.raises(TooMuchText):
+    with pytest.raises(TextTooLong):
         pptx.parse(path, options)
 
 
@@ -41,7 +41,7 @@ def test_too_many_members_are_refused(tmp_path: Path, options: ParseOptions) -> 
     with zipfile.ZipFile(path, "w") as archive:
         for number in range(20_001):
             archive.writestr(str(number), b"")
-    with pytest.raises(TooMuchText):
+    with pytest.raises(TextTooLong):
         pptx.parse(path, options)
 
 
@@ -53,7 +53,7 @@ def test_a_zip_that_is_no_presentation_is_corrupt(
     with zipfile.ZipFile(path, "w") as archive:
         for name, content in members.items():
             archive.writestr(name, content)
-    with pytest.raises(Corrupt):
+    with pytest.raises(CorruptFile):
         pptx.parse(path, options)
 
 

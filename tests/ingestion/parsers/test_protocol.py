@@ -11,23 +11,23 @@ from app.ingestion.parsers import ParseOptions, pdf
 from app.ingestion.parsers.protocol import (
     MAX_BLOCK_LINES,
     MAX_LINES,
-    MAX_SIDE,
-    Answer,
+    MAX_PAGE_SIDE,
+    ResponseDecoder,
+    compute_max_line_bytes,
     encode_document,
     encode_error,
-    line_limit,
 )
-from app.ingestion.types import MAX_NODES, Block, BlockKind, Corrupt, ParsedDocument, ParserCrashed, PrintedLines
+from app.ingestion.types import MAX_NODES, Block, BlockKind, CorruptFile, LineLayout, ParsedDocument, ParserCrashed
 
 PAGE = (6000, 8000)
 TEXT = "one two six"
 
 
 def received(document: ParsedDocument, *, max_characters: int = 200_000) -> ParsedDocument | None:
-    answer = Answer(max_characters=max_characters)
+    answer = ResponseDecoder(max_characters=max_characters)
     for line in encode_document(document, resident_mb=1):
-        assert len(line) <= line_limit(max_characters)
-        answer.feed(line)
+        assert len(line) <= compute_max_line_bytes(max_characters)
+        answer.feed_line(line)
     return answer.document
 
 
@@ -37,7 +37,7 @@ def block(places: Any, *, text: str = TEXT, page: int = 1) -> bytes:
 
 def test_a_document_with_places_comes_back_the_same(demo: Path, options: ParseOptions) -> None:
     document = pdf.parse(demo / "handbook.pdf", options)
-    assert sum(len(block.printed.lines) for block in document.blocks if block.printed) > 600
+    assert sum(len(block.line_layout.lines) for block in document.blocks if block.line_layout) > 600
     assert received(document) == document
 
 
@@ -46,24 +46,24 @@ def test_the_largest_blocks_fit_the_limit() -> None:
     numbers = [
         number
         for line in range(MAX_BLOCK_LINES)
-        for number in (line, line + 1, MAX_SIDE - 1, MAX_SIDE - 1, MAX_SIDE, MAX_SIDE)
+        for number in (line, line + 1, MAX_PAGE_SIDE - 1, MAX_PAGE_SIDE - 1, MAX_PAGE_SIDE, MAX_PAGE_SIDE)
     ]
-    full = PrintedLines(MAX_SIDE, MAX_SIDE, array("i", numbers))
-    half = PrintedLines(MAX_SIDE, MAX_SIDE, full.lines[: 6 * 5000])
-    blocks = [Block(BlockKind.PARAGRAPH, "x" * 5000, page=1, printed=half)]
-    blocks += [Block(BlockKind.PARAGRAPH, "x" * MAX_BLOCK_LINES, page=1, printed=full)]
+    full = LineLayout(MAX_PAGE_SIDE, MAX_PAGE_SIDE, array("i", numbers))
+    half = LineLayout(MAX_PAGE_SIDE, MAX_PAGE_SIDE, full.lines[: 6 * 5000])
+    blocks = [Block(BlockKind.PARAGRAPH, "x" * 5000, page=1, line_layout=half)]
+    blocks += [Block(BlockKind.PARAGRAPH, "x" * MAX_BLOCK_LINES, page=1, line_layout=full)]
     document = ParsedDocument(blocks)
     assert received(document, max_characters=15_004) == document
 
 
 def test_blocks_beyond_the_limit_of_nodes_are_refused() -> None:
     """A heading is two nodes; the service counts, whatever the child has counted."""
-    answer = Answer(max_characters=20_000_000)
+    answer = ResponseDecoder(max_characters=20_000_000)
     line = json.dumps({"blocks": [["heading", "a", 1, None, None, None, None, None]] * 1000}).encode()
     for _ in range(MAX_NODES // 2000):
-        answer.feed(line)
+        answer.feed_line(line)
     with pytest.raises(ParserCrashed):
-        answer.feed(line)
+        answer.feed_line(line)
 
 
 @pytest.mark.parametrize(
@@ -71,22 +71,22 @@ def test_blocks_beyond_the_limit_of_nodes_are_refused() -> None:
     [
         [*PAGE, 0, 3, 0, 0, 10, 10],
         [*PAGE, 0, 3, 0, 0, 10, 10, 3, 11, 5990, 7990, 6000, 8000],
-        [MAX_SIDE, MAX_SIDE, 4, 7, 1, 1, MAX_SIDE, MAX_SIDE],
+        [MAX_PAGE_SIDE, MAX_PAGE_SIDE, 4, 7, 1, 1, MAX_PAGE_SIDE, MAX_PAGE_SIDE],
     ],
 )
 def test_places_that_are_believed(places: list[int]) -> None:
-    answer = Answer(max_characters=1000)
-    assert answer.feed(block(places)) is False
-    assert answer.feed(b'{"done":{"title":null,"page_count":1,"warnings":[]},"resident_mb":1}') is True
+    answer = ResponseDecoder(max_characters=1000)
+    assert answer.feed_line(block(places)) is False
+    assert answer.feed_line(b'{"done":{"title":null,"page_count":1,"warnings":[]},"resident_mb":1}') is True
     assert answer.document is not None
-    assert answer.document.blocks[0].printed == PrintedLines(places[0], places[1], array("i", places[2:]))
+    assert answer.document.blocks[0].line_layout == LineLayout(places[0], places[1], array("i", places[2:]))
 
 
 @pytest.mark.parametrize(
     "places",
     [
         [], [*PAGE], {}, "box", 7, True, [*PAGE, 0, 3, 0, 0, 10], [*PAGE, 0, 3, 0, 0, 10, 10, 11],
-        [0, 8000, 0, 3, 0, 0, 10, 10], [-1, 8000, 0, 3, 0, 0, 10, 10], [6000, MAX_SIDE + 1, 0, 3, 0, 0, 10, 10],
+        [0, 8000, 0, 3, 0, 0, 10, 10], [-1, 8000, 0, 3, 0, 0, 10, 10], [6000, MAX_PAGE_SIDE + 1, 0, 3, 0, 0, 10, 10],
         [*PAGE, -1, 3, 0, 0, 10, 10], [*PAGE, 0, 12, 0, 0, 10, 10], [*PAGE, 3, 3, 0, 0, 10, 10],
         [*PAGE, 0, 3, 0, 0, 10, 10, 2, 5, 0, 0, 10, 10], [*PAGE, 4, 7, 0, 0, 10, 10, 0, 3, 0, 0, 10, 10],
         [*PAGE, 0, 3, -1, 0, 10, 10], [*PAGE, 0, 3, 0, -1, 10, 10], [*PAGE, 0, 3, 10, 0, 10, 10],
@@ -98,20 +98,22 @@ def test_places_that_are_believed(places: list[int]) -> None:
 )  # fmt: skip
 def test_places_that_are_not_believed(places: Any) -> None:
     with pytest.raises(ParserCrashed):
-        Answer(max_characters=1000).feed(block(places))
+        ResponseDecoder(max_characters=1000).feed_line(block(places))
 
 
 def test_no_more_lines_than_any_document_has() -> None:
     lines = [number for line in range(MAX_BLOCK_LINES) for number in (line, line + 1, 0, 0, 1, 1)]
     whole, text = [1, 1, *lines], "x" * (MAX_BLOCK_LINES + 1)
-    answer = Answer(max_characters=10**9)
+    answer = ResponseDecoder(max_characters=10**9)
     message = block(whole, text=text)
     for _ in range(MAX_LINES // MAX_BLOCK_LINES):
-        answer.feed(message)
+        answer.feed_line(message)
     with pytest.raises(ParserCrashed):
-        answer.feed(block([1, 1, 0, 1, 0, 0, 1, 1]))
+        answer.feed_line(block([1, 1, 0, 1, 0, 0, 1, 1]))
     with pytest.raises(ParserCrashed):
-        Answer(max_characters=10**9).feed(block([*whole, MAX_BLOCK_LINES, MAX_BLOCK_LINES + 1, 0, 0, 1, 1], text=text))
+        ResponseDecoder(max_characters=10**9).feed_line(
+            block([*whole, MAX_BLOCK_LINES, MAX_BLOCK_LINES + 1, 0, 0, 1, 1], text=text)
+        )
 
 
 def test_what_is_said_of_a_document_has_no_character_that_cannot_be_stored() -> None:
@@ -119,7 +121,7 @@ def test_what_is_said_of_a_document_has_no_character_that_cannot_be_stored() -> 
     answered = received(document)
     assert answered is not None
     assert (answered.title, answered.warnings) == ("ab", [" sheets"])
-    answer = Answer(max_characters=100)
-    answer.feed(encode_error(Corrupt("no \0 table"), resident_mb=1))
+    answer = ResponseDecoder(max_characters=100)
+    answer.feed_line(encode_error(CorruptFile("no \0 table"), resident_mb=1))
     assert answer.error is not None
     assert answer.error.message == "no  table"

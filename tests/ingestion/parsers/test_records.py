@@ -5,7 +5,7 @@ import pytest
 from app.ingestion.parsers import ParseOptions
 from app.ingestion.parsers.blocks import BlockList
 from app.ingestion.parsers.records import add_rows
-from app.ingestion.types import BlockKind, TooMuchText
+from app.ingestion.types import BlockKind, TextTooLong
 
 Blocks = list[tuple[str, str]]
 BLANK = ["", ""]
@@ -148,6 +148,6 @@ def test_a_row_of_long_texts_is_a_record() -> None:
 
 def test_the_limit_ends_an_endless_sheet() -> None:
     blocks = BlockList(ParseOptions(None, max_pages=1, max_characters=1000))
-    with pytest.raises(TooMuchText):
+    with pytest.raises(TextTooLong):
         add_rows(iter(lambda: ["again", "and again"], None), blocks)
     assert {block.kind for block in blocks.blocks} == {BlockKind.TABLE}

@@ -8,7 +8,15 @@ import pytest
 
 from app.ingestion.parsers import PARSERS
 from app.ingestion.parsers.pool import ParserPool
-from app.ingestion.types import BlockKind, Corrupt, Encrypted, IngestionError, NoText, TooManyPages, TooMuchText
+from app.ingestion.types import (
+    BlockKind,
+    CorruptFile,
+    EncryptedFile,
+    IngestionError,
+    NoTextFound,
+    TextTooLong,
+    TooManyPages,
+)
 from tests.ingestion.parsers.conftest import LIMITS, ROOT
 
 PDF, PPTX = list(PARSERS)[:2]
@@ -35,17 +43,17 @@ async def test_every_format_comes_through_the_process(
 @pytest.mark.parametrize(
     ("name", "media_type", "error"),
     [
-        ("encrypted.pdf", PDF, Encrypted),
-        ("truncated.pdf", PDF, Corrupt),
-        ("renamed.pdf", PDF, Corrupt),
-        ("empty.bin", PDF, Corrupt),
-        ("pictures_only.pdf", PDF, NoText),
-        ("truncated.pptx", PPTX, Corrupt),
-        ("photo.png", PPTX, Corrupt),
-        ("photo.png", "text/plain", Corrupt),
-        ("empty.bin", "text/plain", NoText),
-        ("empty.bin", "text/html", NoText),
-        ("empty.bin", "text/markdown", NoText),
+        ("encrypted.pdf", PDF, EncryptedFile),
+        ("truncated.pdf", PDF, CorruptFile),
+        ("renamed.pdf", PDF, CorruptFile),
+        ("empty.bin", PDF, CorruptFile),
+        ("pictures_only.pdf", PDF, NoTextFound),
+        ("truncated.pptx", PPTX, CorruptFile),
+        ("photo.png", PPTX, CorruptFile),
+        ("photo.png", "text/plain", CorruptFile),
+        ("empty.bin", "text/plain", NoTextFound),
+        ("empty.bin", "text/html", NoTextFound),
+        ("empty.bin", "text/markdown", NoTextFound),
     ],
 )
 async def test_a_bad_file_is_a_clear_error(
@@ -64,7 +72,7 @@ async def test_the_limits_reach_the_parsers(demo: Path, samples: Path) -> None:
             with pytest.raises(TooManyPages):
                 await pool.parse(demo / name, media_type)
         for name, media_type in (("two_columns.pdf", PDF), ("page.html", "text/html"), ("notes.md", "text/markdown")):
-            with pytest.raises(TooMuchText):
+            with pytest.raises(TextTooLong):
                 await pool.parse(samples / name, media_type)
     finally:
         await pool.close()

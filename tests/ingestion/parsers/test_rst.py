@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from app.ingestion.parsers import ParseOptions, rst
-from app.ingestion.types import Corrupt, ParsedDocument
+from app.ingestion.types import CorruptFile, ParsedDocument
 
 PAGE = """\
 .. _top:
@@ -104,5 +104,5 @@ def test_pieces_of_pages(content: str, blocks: list[tuple[str, str]], tmp_path: 
 
 
 def test_binary_files_are_corrupt(tmp_path: Path, options: ParseOptions) -> None:
-    with pytest.raises(Corrupt):
+    with pytest.raises(CorruptFile):
         parsed(bytes(range(256)) * 40, tmp_path, options)

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from app.ingestion.parsers import ParseOptions, source_code, yaml_text
-from app.ingestion.parsers.source_code import MAX_BLOCK
-from app.ingestion.types import BlockKind, Corrupt
+from app.ingestion.parsers.source_code import MAX_BLOCK_CHARACTERS
+from app.ingestion.types import BlockKind, CorruptFile
 from tests.ingestion.parsers.conftest import ROOT
 
 PYTHON = """\
@@ -74,11 +74,11 @@ def test_code_is_cut_between_definitions(
 
 
 def test_a_long_class_is_cut_between_its_methods(tmp_path: Path, options: ParseOptions) -> None:
-    methods = [METHOD.format(number, "x" * MAX_BLOCK) for number in range(3)]
+    methods = [METHOD.format(number, "x" * MAX_BLOCK_CHARACTERS) for number in range(3)]
     found = pieces("class A:\n    b = 1\n\n" + "\n".join(methods), tmp_path / "code.py", options)
     starts = [piece.split("\n")[0] for piece in found]
-    assert starts == ["class A:", "    def m0(self):", "        # " + "x" * MAX_BLOCK] + [
-        line for number in (1, 2) for line in (f"    def m{number}(self):", "        # " + "x" * MAX_BLOCK)
+    assert starts == ["class A:", "    def m0(self):", "        # " + "x" * MAX_BLOCK_CHARACTERS] + [
+        line for number in (1, 2) for line in (f"    def m{number}(self):", "        # " + "x" * MAX_BLOCK_CHARACTERS)
     ]
 
 
@@ -113,5 +113,5 @@ def test_yaml_is_cut_at_its_outermost_keys(
 
 @pytest.mark.parametrize("suffix", [".py", ".yaml"])
 def test_binary_files_are_corrupt(suffix: str, tmp_path: Path, options: ParseOptions) -> None:
-    with pytest.raises(Corrupt):
+    with pytest.raises(CorruptFile):
         pieces(bytes(range(256)) * 40, tmp_path / f"binary{suffix}", options)

@@ -9,7 +9,15 @@ import pytest
 
 from app.ingestion.parsers import ParseOptions, spreadsheets
 from app.ingestion.parsers.pool import ParserPool
-from app.ingestion.types import BlockKind, Corrupt, Encrypted, IngestionError, NoText, ParserCrashed, TooMuchText
+from app.ingestion.types import (
+    BlockKind,
+    CorruptFile,
+    EncryptedFile,
+    IngestionError,
+    NoTextFound,
+    ParserCrashed,
+    TextTooLong,
+)
 from tests.ingestion.parsers.workbooks import DATE, DATE_TIME, DURATION, Value, cell, sheet, worksheet, write
 
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
@@ -104,12 +112,12 @@ def test_a_damaged_sheet_leaves_the_others(tmp_path: Path, options: ParseOptions
     document = spreadsheets.parse(write(tmp_path / "book", {"A": broken, "B": sheet([["fine"]])}), options)
     assert [block.text for block in document.blocks] == ["B", "fine"]
     assert document.warnings == ["1 damaged sheet was not read."]
-    with pytest.raises(Corrupt):
+    with pytest.raises(CorruptFile):
         spreadsheets.parse(write(tmp_path / "book", {"A": broken}), options)
 
 
 def test_cells_too_far_apart_are_refused_unread(tmp_path: Path, options: ParseOptions) -> None:
-    with pytest.raises(TooMuchText):
+    with pytest.raises(TextTooLong):
         spreadsheets.parse(write(tmp_path / "book", {"S": FAR}), options)
 
 
@@ -137,7 +145,7 @@ async def test_cells_too_far_apart_where_nobody_looked_end_the_process_alone(
 
 def test_the_limit_of_characters(tmp_path: Path) -> None:
     path = write(tmp_path / "book", {"S": sheet([["word " * 20]] * 20)})
-    with pytest.raises(TooMuchText):
+    with pytest.raises(TextTooLong):
         spreadsheets.parse(path, ParseOptions(None, max_pages=100, max_characters=1000))
 
 
@@ -146,7 +154,7 @@ def test_a_bomb_is_refused_unopened(tmp_path: Path, options: ParseOptions) -> No
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("xl/workbook.xml", "w") as member:
         for _ in range(64):
             member.write(bytes(1 << 20))
-    with pytest.raises(TooMuchText):
+    with pytest.raises(TextTooLong):
         spreadsheets.parse(path, options)
 
 
@@ -168,13 +176,13 @@ def container(*names: str) -> bytes:
 @pytest.mark.parametrize(
     ("content", "error"),
     [
-        (container("EncryptionInfo", "EncryptedPackage"), Encrypted),
-        (container("WordDocument"), Corrupt),
-        (container(), Corrupt),
-        (b"", Corrupt),
-        (b"PK\x03\x04", Corrupt),
-        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", Corrupt),
-        (b"name;price\n", Corrupt),
+        (container("EncryptionInfo", "EncryptedPackage"), EncryptedFile),
+        (container("WordDocument"), CorruptFile),
+        (container(), CorruptFile),
+        (b"", CorruptFile),
+        (b"PK\x03\x04", CorruptFile),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", CorruptFile),
+        (b"name;price\n", CorruptFile),
     ],
     ids=["locked", "document", "container", "empty", "zip", "ole", "text"],
 )
@@ -188,7 +196,7 @@ def test_what_is_no_workbook(
 
 
 def test_an_old_workbook_with_a_password(samples: Path, options: ParseOptions) -> None:
-    with pytest.raises(Encrypted):
+    with pytest.raises(EncryptedFile):
         spreadsheets.parse(samples / "encrypted.xls", options)
 
 
@@ -200,7 +208,7 @@ def test_half_a_workbook_is_corrupt(
     content = (samples / name).read_bytes()
     path = tmp_path / "book"
     path.write_bytes(content[: int(share * len(content))])
-    with pytest.raises(Corrupt):
+    with pytest.raises(CorruptFile):
         spreadsheets.parse(path, options)
 
 
@@ -214,5 +222,5 @@ async def test_workbooks_come_through_the_process(
 
 
 async def test_a_workbook_without_cells_has_no_text(tmp_path: Path, pool: ParserPool) -> None:
-    with pytest.raises(NoText):
+    with pytest.raises(NoTextFound):
         await pool.parse(write(tmp_path / "book", {"S": sheet([])}), XLSX)

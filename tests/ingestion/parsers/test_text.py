@@ -6,9 +6,9 @@ import pytest
 
 from app.ingestion.parsers import ParseOptions, text
 from app.ingestion.parsers.cleaning import clean_code, clean_line, clean_text
-from app.ingestion.parsers.decoding import decode
-from app.ingestion.parsers.tables import markdown_table
-from app.ingestion.types import Corrupt
+from app.ingestion.parsers.decoding import decode_text
+from app.ingestion.parsers.tables import format_markdown_table
+from app.ingestion.types import CorruptFile
 
 GERMAN = "Der Mietvertrag für größere Fahrzeuge läuft über Österreich."
 RUSSIAN = "Однажды, в студеную зимнюю пору, я из лесу вышел; был сильный мороз."
@@ -60,7 +60,7 @@ def test_a_title_between_equals_signs_is_a_heading(
 def test_binary_files_are_corrupt(content: bytes, tmp_path: Path, options: ParseOptions) -> None:
     path = tmp_path / "binary.txt"
     path.write_bytes(content)
-    with pytest.raises(Corrupt):
+    with pytest.raises(CorruptFile):
         text.parse(path, options)
 
 
@@ -73,19 +73,19 @@ def test_binary_files_are_corrupt(content: bytes, tmp_path: Path, options: Parse
     ],
 )  # fmt: skip
 def test_encodings_are_found(original: str, encoding: str) -> None:
-    decoded = decode(original.encode(encoding), encoding=None)
+    decoded = decode_text(original.encode(encoding), encoding=None)
     assert (decoded.text, decoded.warnings) == (original, [])
 
 
 def test_the_uploaders_encoding_goes_before_detection() -> None:
-    assert decode("Ελλάδα".encode("iso-8859-7"), encoding="iso-8859-7").text == "Ελλάδα"
-    replaced = decode(b"ok \xff", encoding="ascii")
+    assert decode_text("Ελλάδα".encode("iso-8859-7"), encoding="iso-8859-7").text == "Ελλάδα"
+    replaced = decode_text(b"ok \xff", encoding="ascii")
     assert (replaced.text, len(replaced.warnings)) == ("ok \ufffd", 1)
 
 
 @pytest.mark.parametrize("name", ["no-such-code", "base64", "rot13", "undefined", "a\0b", ""])
 def test_an_unknown_encoding_is_detected_with_a_warning(name: str) -> None:
-    decoded = decode(GERMAN.encode(), encoding=name)
+    decoded = decode_text(GERMAN.encode(), encoding=name)
     assert (decoded.text, len(decoded.warnings)) == (GERMAN, 1)
 
 
@@ -131,4 +131,4 @@ def test_code_keeps_its_indentation_and_a_line_is_one_line() -> None:
     ],
 )
 def test_tables(rows: list[list[str]], table: str) -> None:
-    assert markdown_table(rows) == table
+    assert format_markdown_table(rows) == table
