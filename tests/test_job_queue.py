@@ -628,12 +628,12 @@ async def new_key(owner: asyncpg.Connection, tenant: UUID, at_once: int) -> UUID
 async def test_a_key_has_only_so_many_running(queue: JobQueue, owner: asyncpg.Connection, at_once: int) -> None:
     tenant = await new_tenant(owner)
     key, other = [await new_key(owner, tenant, at_once) for _ in range(2)]
-    await enqueue(queue, tenant, count=5, limited_by=key)
+    await enqueue(queue, tenant, count=5, concurrency_key=key)
     running = [await next_job(queue, tenant_concurrency=20) for _ in range(at_once + 1)]
     assert [job is not None for job in running] == [True] * at_once + [False]
     # What comes by other keys, or by none, does not wait behind those.
     await enqueue(queue, tenant, count=2)
-    await enqueue(queue, tenant, limited_by=other)
+    await enqueue(queue, tenant, concurrency_key=other)
     assert [await next_job(queue, tenant_concurrency=20) is not None for _ in range(4)] == [True, True, True, False]
     assert running[0] is not None
     await queue.complete(running[0], "w")
@@ -643,7 +643,7 @@ async def test_a_key_has_only_so_many_running(queue: JobQueue, owner: asyncpg.Co
 async def test_the_tenant_s_limit_holds_for_all_of_its_keys(queue: JobQueue, owner: asyncpg.Connection) -> None:
     tenant = await new_tenant(owner)
     for key in [await new_key(owner, tenant, 2) for _ in range(3)]:
-        await enqueue(queue, tenant, count=2, limited_by=key)
+        await enqueue(queue, tenant, count=2, concurrency_key=key)
     assert [await next_job(queue, tenant_concurrency=3) is not None for _ in range(4)] == [True, True, True, False]
 
 
@@ -653,14 +653,14 @@ async def test_priority_and_time_count_across_a_tenant_s_keys(queue: JobQueue, o
     for number, (limited_by, priority) in enumerate(
         [(key, BULK), (None, BULK), (other, BULK), (None, INTERACTIVE), (key, INTERACTIVE), (other, MAINTENANCE)]
     ):
-        await enqueue(queue, tenant, limited_by=limited_by, priority=priority, payload={"number": number})
+        await enqueue(queue, tenant, concurrency_key=limited_by, priority=priority, payload={"number": number})
     claimed = [await next_job(queue, tenant_concurrency=9) for _ in range(6)]
     assert [job.payload["number"] for job in claimed if job is not None] == [3, 4, 0, 1, 2, 5]
 
 
 async def test_a_key_whose_jobs_wait_for_their_time_holds_nobody_up(queue: JobQueue, owner: asyncpg.Connection) -> None:
     tenant, other = await new_tenant(owner), await new_tenant(owner)
-    await enqueue(queue, tenant, count=3, limited_by=await new_key(owner, tenant, 1))
+    await enqueue(queue, tenant, count=3, concurrency_key=await new_key(owner, tenant, 1))
     await owner.execute("update job set run_at = now() + interval '1 hour'")
     assert await next_job(queue) is None
     await enqueue(queue, tenant)
@@ -670,7 +670,7 @@ async def test_a_key_whose_jobs_wait_for_their_time_holds_nobody_up(queue: JobQu
 
 async def test_a_revoked_key_s_jobs_go_on_under_its_limit(queue: JobQueue, owner: asyncpg.Connection) -> None:
     tenant = await new_tenant(owner)
-    await enqueue(queue, tenant, count=3, limited_by=await new_key(owner, tenant, 1))
+    await enqueue(queue, tenant, count=3, concurrency_key=await new_key(owner, tenant, 1))
     await owner.execute("update api_key set revoked_at = now() where tenant_id = $1", tenant)
     job = await claim(queue)
     assert await next_job(queue) is None

@@ -69,7 +69,11 @@ class IndexMaintenance:
                 continue
             except (DBAPIError, TimeoutError) as exc:
                 failures.append(exc)
-        outdated = await self.find_outdated(drift=MAX_LENGTH_DRIFT, changed=MAX_CHANGED_SHARE, most=MAX_CHANGED_CHUNKS)
+        outdated = await self.find_outdated(
+            max_drift=MAX_LENGTH_DRIFT,
+            max_changed_share=MAX_CHANGED_SHARE,
+            max_changed_chunks=MAX_CHANGED_CHUNKS,
+        )
         await self._request_jobs(
             MAINTAIN_INDEX_JOB, [(index.tenant_id, index.index_id) for index in outdated if index.drifted]
         )

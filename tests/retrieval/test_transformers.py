@@ -212,7 +212,7 @@ async def test_no_more_queries_than_there_may_be(
 ) -> None:
     server.reply = writes("a", "b", "c")
     asked = [f"question {number} " for number in range(count)]
-    rewritten, remarks = await transform(name, server, queries=asked, most=most)
+    rewritten, remarks = await transform(name, server, queries=asked, max_queries=most)
     assert (rewritten.queries[:count], len(rewritten.queries)) == (asked, expected)
     assert len(server.talks) == min(-(-(most - count) // 3), count, MAX_CALLS)
     cut = f"At most {most} queries may come of {name}: the others were left out."

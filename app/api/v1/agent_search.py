@@ -116,7 +116,7 @@ async def _search_snippets(
     settings = BindingSettings()
     binding = None
     if body.agent_id is not None:
-        elapsed_seconds = time.monotonic() - http_request.state.began
+        elapsed_seconds = time.monotonic() - http_request.state.started_at
         binding = await tenant.agents.resolve_binding(
             body.agent_id, timeout_seconds=max(LOOKUP_TIMEOUT_SECONDS - elapsed_seconds, MIN_SEARCH_TIMEOUT_SECONDS)
         )
@@ -128,7 +128,7 @@ async def _search_snippets(
         if not binding.knowledge_base_ids or not request.knowledge_bases:
             return []  # there is nothing to ask
     # Of the budget, which is that of the whole request: to learn whose key it is and what the agent is bound to.
-    elapsed_seconds = time.monotonic() - http_request.state.began
+    elapsed_seconds = time.monotonic() - http_request.state.started_at
     request = replace(
         request, timeout_seconds=max(request.timeout_seconds - elapsed_seconds, MIN_SEARCH_TIMEOUT_SECONDS)
     )

@@ -60,7 +60,7 @@ def _build_form_schema(file: dict[str, Any], *, excluded: tuple[str, ...] = ()) 
 def _build_text_schema() -> dict[str, Any]:
     """Without references: nothing of it is a component of the description that one could lead to."""
     schema = TextDocumentCreate.model_json_schema()
-    chunk = schema.pop("$defs")["ChunkIn"]
+    chunk = schema.pop("$defs")["ProvidedChunkRequest"]
     schema["properties"]["chunks"]["anyOf"][0]["items"] = chunk
     return schema
 

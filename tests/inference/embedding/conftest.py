@@ -51,7 +51,7 @@ async def open_embedder(server: EmbeddingServer) -> AsyncIterator[EmbedderOpener
             "query_prefix": "",
             "document_prefix": "",
             "timeout_seconds": 10.0,
-            "name_of": EmbeddingSettings().format_setting_name,
+            "format_setting_name": EmbeddingSettings().format_setting_name,
         }
         dimensions = changed.pop("dimensions", server.dimensions)
         embedder = OpenAIEmbedder(base_url or server.base_url, api_key, "a-model", dimensions, **{**options, **changed})

@@ -150,7 +150,7 @@ async def test_other_processes_pause_too(
     server: EmbeddingServer, open_embedder: EmbedderOpener, system: ControlPlaneDatabase, as_date: bool
 ) -> None:
     later = format_datetime(datetime.now(UTC) + timedelta(seconds=30), usegmt=True)
-    first, second = (open_embedder(pace=pace) for pace in paces(system, 2, requests=6000))
+    first, second = (open_embedder(rate_limiter=pace) for pace in paces(system, 2, requests=6000))
     await second.embed_queries(["desk"])
     server.fail(429, retry_after=later if as_date else "30")
     with pytest.raises(EmbeddingUnavailable, match="HTTP 429"):
@@ -165,7 +165,7 @@ async def test_other_processes_pause_too(
 async def test_documents_wait_for_a_short_pause(
     server: EmbeddingServer, open_embedder: EmbedderOpener, system: ControlPlaneDatabase
 ) -> None:
-    first, second = (open_embedder(pace=pace) for pace in paces(system, 2, tokens=1_000_000))
+    first, second = (open_embedder(rate_limiter=pace) for pace in paces(system, 2, tokens=1_000_000))
     server.fail(429, retry_after="0.2")
     both = await asyncio.gather(first.embed_documents(["desk"]), second.embed_documents(["desk", "chair"]))
     assert [embedded.vectors.shape for embedded in both] == [(1, 64), (2, 64)]
@@ -175,7 +175,7 @@ async def test_documents_wait_for_a_short_pause(
 async def test_processes_together_keep_the_limit(
     server: EmbeddingServer, open_embedder: EmbedderOpener, system: ControlPlaneDatabase
 ) -> None:
-    embedders = [open_embedder(pace=pace) for pace in paces(system, 2, requests=12)]
+    embedders = [open_embedder(rate_limiter=pace) for pace in paces(system, 2, requests=12)]
     bulk = [asyncio.create_task(embedder.embed_documents(["desk"])) for embedder in embedders for _ in range(3)]
     async with asyncio.timeout(HANG_SECONDS):
         while sum(task.done() for task in bulk) < 2:
@@ -195,7 +195,7 @@ async def test_batches_stay_within_a_share_of_the_limit(
     server: EmbeddingServer, open_embedder: EmbedderOpener, system: ControlPlaneDatabase
 ) -> None:
     (pace,) = paces(system, 1, tokens=60_000)
-    await open_embedder(pace=pace).embed_documents(["x" * 12_000] * 3)
+    await open_embedder(rate_limiter=pace).embed_documents(["x" * 12_000] * 3)
     assert server.batch_sizes == [2, 1]
 
 

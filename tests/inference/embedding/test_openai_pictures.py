@@ -25,7 +25,7 @@ async def test_a_picture_is_close_to_its_words(
     server: EmbeddingServer, open_embedder: EmbedderOpener, form: str, sizes: list[int]
 ) -> None:
     server.picture_form = form  # type: ignore[assignment]  # a parameter cannot be a Literal
-    embedder = open_embedder(pictures=form, document_prefix="passage: ")
+    embedder = open_embedder(image_format=form, document_prefix="passage: ")
     assert embedder.image_embedder is embedder
     colours = ["red", "green", "blue", "green", "red"] * 2
     pictures = files(*colours)
@@ -45,7 +45,7 @@ async def test_without_the_setting_there_is_nothing(server: EmbeddingServer, ope
 
 
 async def test_no_pictures_are_no_request(server: EmbeddingServer, open_embedder: EmbedderOpener) -> None:
-    made = await open_embedder(pictures="input").embed_images([])
+    made = await open_embedder(image_format="input").embed_images([])
     assert (made.vectors.shape, made.tokens, server.requests) == ((0, 64), 0, 0)
 
 
@@ -53,7 +53,7 @@ async def test_batches_of_pictures_and_of_texts_are_learned_apart(
     server: EmbeddingServer, open_embedder: EmbedderOpener
 ) -> None:
     server.picture_form, server.max_batch = "input", 2
-    embedder = open_embedder(pictures="input")
+    embedder = open_embedder(image_format="input")
     await embedder.embed_images(files(*["red"] * 8))
     assert server.batch_sizes == [8, 4, 2, 2, 2, 2]
     server.reset()
@@ -68,7 +68,7 @@ async def test_one_that_is_refused_is_named(server: EmbeddingServer, open_embedd
     server.picture_form = form  # type: ignore[assignment]  # as above
     server.refused_word = "blue"
     with pytest.raises(EmbeddingRejected, match="does not take this input") as raised:
-        await open_embedder(pictures=form).embed_images(files("red", "green", "blue", "red"))
+        await open_embedder(image_format=form).embed_images(files("red", "green", "blue", "red"))
     assert raised.value.fields == {"index": 2, "tokens": 2 * PICTURE_TOKENS}
 
 
@@ -77,7 +77,7 @@ async def test_what_may_pass_is_tried_again(
     server: EmbeddingServer, open_embedder: EmbedderOpener, how: int | str, retry_after: str | None
 ) -> None:
     server.picture_form = "input"
-    embedder = open_embedder(pictures="input")
+    embedder = open_embedder(image_format="input")
     server.fail(how, retry_after=retry_after)  # type: ignore[arg-type]  # as above
     assert np.allclose((await embedder.embed_images(files("red"))).vectors, [unit("red")], atol=1e-6)
     server.fail(how, times=None, retry_after=retry_after)  # type: ignore[arg-type]  # as above
@@ -91,7 +91,7 @@ async def test_another_dimension_is_a_mismatch(server: EmbeddingServer, open_emb
     server.picture_form = "input"
     server.fail("dimension")
     with pytest.raises(EmbeddingMismatch, match="65 dimensions"):
-        await open_embedder(pictures="input").embed_images(files("red"))
+        await open_embedder(image_format="input").embed_images(files("red"))
 
 
 @pytest.mark.parametrize(("told", "tokens"), [(True, PICTURE_TOKENS), (False, 56 * 56)])
@@ -99,4 +99,4 @@ async def test_costs_are_told_or_estimated(
     server: EmbeddingServer, open_embedder: EmbedderOpener, told: bool, tokens: int
 ) -> None:
     server.picture_form, server.tells_usage = "input", told
-    assert (await open_embedder(pictures="input").embed_images(files("red"))).tokens == tokens
+    assert (await open_embedder(image_format="input").embed_images(files("red"))).tokens == tokens
